@@ -1,0 +1,110 @@
+"""Greedy packing of a histogram: shortest-pack-first (SPFHP) and longest-pack-first (LPFHP).
+
+Krell, Kosec, Perez, Fitzgibbon, Packing: Towards 2x NLP BERT Acceleration (arXiv 2107.02027), section 3.1.
+Both go through the lengths from long to short and handle all sequences of a length at once, so their time depends
+on the maximum length and not on the number of sequences.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from packlib.lengths.histogram import LengthHistogram
+
+Strategy = tuple[tuple[int, ...], int]  # the lengths in a pack, and how many packs are filled so
+
+
+@dataclass
+class OpenPacks:
+    """Groups of equal packs, by the space that is left in them, newest last.
+
+    The spaces in use are also the bits of one integer, so that the largest or the smallest space that matters is
+    found in one step.
+    """
+
+    depth: float
+    groups: dict[int, list[Strategy]] = field(default_factory=lambda: defaultdict(list))
+    spaces: int = 0
+    closed: list[Strategy] = field(default_factory=list)
+
+    def put(self, space: int, lengths: tuple[int, ...], count: int) -> None:
+        """Add `count` equal packs; full ones and those at the depth limit are closed."""
+        if space == 0 or len(lengths) >= self.depth:
+            self.closed.append((lengths, count))
+        else:
+            self.groups[space].append((lengths, count))
+            self.spaces |= 1 << space
+
+    def take(self, space: int) -> Strategy:
+        """Remove the newest group with `space` left."""
+        stack = self.groups[space]
+        newest = stack.pop()
+        if not stack:
+            self.spaces ^= 1 << space
+        return newest
+
+    def largest(self, at_most: int) -> int:
+        """The largest space up to `at_most`, or 0 if there is none."""
+        return max(0, (self.spaces & ((2 << at_most) - 1)).bit_length() - 1)
+
+    def smallest(self, at_least: int) -> int:
+        """The smallest space from `at_least` up, or 0 if there is none."""
+        wide = self.spaces >> at_least
+        return at_least + (wide & -wide).bit_length() - 1 if wide else 0
+
+    def strategies(self) -> list[Strategy]:
+        return self.closed + [group for stack in self.groups.values() for group in stack]
+
+
+def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
+    """The pairs (length, number of sequences) that occur, longest first."""
+    used = histogram.counts.nonzero()[0][::-1]
+    return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
+
+
+def spfhp(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy]:
+    """Shortest-pack-first: each length goes into the packs with the most space.
+
+    The spaces are scanned from the largest down, once for each length, so a pack that took a copy can be met again
+    further down. What finds no space opens packs of one sequence.
+    """
+    top, packs = histogram.max_length, OpenPacks(depth or float("inf"))
+    for length, n in from_long_to_short(histogram):
+        space = packs.largest(top)
+        while n and space >= length:
+            lengths, group = packs.take(space)
+            filled = min(group, n)
+            if filled < group:
+                packs.put(space, lengths, group - filled)
+            packs.put(space - length, (*lengths, length), filled)
+            n -= filled
+            space = packs.largest(space)
+        if n:
+            packs.put(top - length, (length,), n)
+    return packs.strategies()
+
+
+def lpfhp(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy]:
+    """Longest-pack-first: each length goes into the packs with the least space that takes it (best fit).
+
+    As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
+    """
+    top, depth = histogram.max_length, depth or float("inf")
+    packs = OpenPacks(depth)
+    for length, n in from_long_to_short(histogram):
+        while n and (space := packs.smallest(length)):
+            lengths, group = packs.take(space)
+            copies = min(space // length, depth - len(lengths), n)
+            filled = min(group, n // copies)
+            if filled < group:
+                packs.put(space, lengths, group - filled)
+            packs.put(space - copies * length, lengths + (length,) * copies, filled)
+            n -= copies * filled
+        if n:
+            copies = min(top // length, depth)
+            new, rest = divmod(n, copies)
+            if new:
+                packs.put(top - copies * length, (length,) * copies, new)
+            if rest:
+                packs.put(top - rest * length, (length,) * rest, 1)
+    return packs.strategies()
