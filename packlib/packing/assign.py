@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from packlib.checks import whole_number
 from packlib.files import atomic_path
 from packlib.lengths.histogram import as_lengths
 from packlib.packing.plan import PackingPlan
+
+_ARRAYS = ("sample_ids", "offsets", "lengths_used")
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +24,134 @@ class Packs:
         offsets: int64, shape (number of packs + 1,).
         lengths_used: integers, shape (number of packs,); tokens in each pack, at most `max_length`.
         max_length: slots of a pack, in tokens.
+
+    `len(packs)` is the number of packs, `packs[i]` the sample ids of pack i, and iterating goes through all packs.
     """
 
     sample_ids: np.ndarray
     offsets: np.ndarray
     lengths_used: np.ndarray
     max_length: int
+
+    def __post_init__(self):
+        ends, packs = self.offsets, len(self.offsets) - 1
+        if packs < 1 or ends[0] != 0 or ends[-1] != len(self.sample_ids) or (ends[1:] <= ends[:-1]).any():
+            raise ValueError(f"The offsets do not cut {len(self.sample_ids)} sample ids into packs.")
+        if len(self.lengths_used) != packs or self.lengths_used.max() > self.max_length:
+            raise ValueError(f"lengths_used must have {packs} entries of at most {self.max_length} tokens.")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There are {len(self)} packs, so there is no pack {index}.")
+        index %= len(self)
+        return self.sample_ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        used = int(self.lengths_used.sum()) / (len(self) * self.max_length)
+        return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {used:.3%} full)"
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write one file, the arrays one after the other in NumPy's format; it is whole or not there."""
+        with atomic_path(path) as beside, open(beside, "wb") as file:
+            for name in _ARRAYS:
+                np.save(file, getattr(self, name))
+            np.save(file, np.int64(self.max_length))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Packs":
+        """Map the arrays of a file that `save` wrote: they are read from disk where they are used.
+
+        Raises:
+            FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.
+        """
+        path = Path(path)
+        arrays = {}
+        try:
+            with open(path, "rb") as file:
+                for name in _ARRAYS:
+                    np.lib.format.read_magic(file)
+                    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+                    arrays[name] = np.memmap(path, dtype, "r", file.tell(), shape)
+                    file.seek(arrays[name].nbytes, os.SEEK_CUR)
+                return cls(**arrays, max_length=int(np.load(file)))
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{path} is no whole file of packs: {error}.") from None
+
+
+def order_by_length(lengths: np.ndarray, max_length: int) -> np.ndarray:
+    """The sample ids in ascending order of length, equal lengths in their order: a stable counting sort.
+
+    SciPy's conversion of a sparse matrix with one entry a row, from rows to columns, is a counting sort in C++.
+    """
+    from scipy.sparse import csr_array
+
+    n = len(lengths)
+    index = np.int32 if max(n, max_length) < 2**31 - 1 else np.int64
+    rows = csr_array(
+        (np.broadcast_to(np.int8(0), n), lengths.astype(index, copy=False), np.arange(n + 1, dtype=index)),
+        shape=(n, max_length + 1),
+    )
+    return rows.tocsc().indices
+
+
+def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
+    """Choose the samples for every pack of `plan`; each sample lands in exactly one.
+
+    Args:
+        lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
+            the histogram truncated or dropped overlong samples, so does this.
+        seed: permutes the samples of equal length, so that an epoch can have other company; None keeps their order.
+
+    Returns:
+        Packs in the plan's order (their order in training is the loader's business).
+
+    Raises:
+        ValueError: if the plan was made for other lengths.
+    """
+    histogram, top = plan.histogram, plan.histogram.max_length
+    lengths = as_lengths(lengths)
+    if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
+        lengths = np.minimum(lengths, top + bool(histogram.dropped))  # what is dropped sorts behind all others
+    counts = np.bincount(lengths.astype(np.int32), minlength=top + 1) if int(lengths.max()) <= top + 1 else []
+    _refuse_other_lengths(plan, lengths, counts)
+
+    order = order_by_length(lengths, len(counts) - 1)
+    starts = np.concatenate([[0], np.cumsum(counts)]).tolist()
+    if seed is not None:
+        seed = whole_number("seed", seed, 0)
+        for length in np.flatnonzero(histogram.counts).tolist():
+            # a generator for each length: the result does not depend on what else is packed, or where
+            same = order[starts[length] : starts[length + 1]]
+            same[:] = same[np.random.default_rng([seed, length]).permutation(len(same))]
+
+    sample_ids = np.empty(histogram.num_sequences, order.dtype)
+    done = 0
+    for strategy, repeats in zip(plan.strategies, plan.repeats.tolist(), strict=True):
+        packs = sample_ids[done : done + repeats * len(strategy)].reshape(repeats, len(strategy))
+        for column, length in enumerate(strategy):
+            packs[:, column] = order[starts[length] : starts[length] + repeats]
+            starts[length] += repeats
+        done += packs.size
+    ends = np.cumsum(np.repeat(plan.sizes, plan.repeats))
+    totals = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int32)
+    return Packs(sample_ids, np.concatenate([[0], ends]), np.repeat(totals, plan.repeats), top)
+
+
+def _refuse_other_lengths(plan: PackingPlan, lengths: np.ndarray, counts: np.ndarray) -> None:
+    expected = plan.histogram.counts
+    if len(counts) == 0:
+        raise ValueError(f"Length {lengths.max()} is over the maximum length {len(expected) - 1} of the plan.")
+    if not np.array_equal(counts[: len(expected)], expected) or counts[len(expected) :].sum() != plan.histogram.dropped:
+        wrong = np.flatnonzero(counts[: len(expected)] != expected)
+        length = int(wrong[0]) if wrong.size else len(expected)
+        planned = int(expected[length]) if wrong.size else plan.histogram.dropped
+        raise ValueError(
+            f"The plan was made for other lengths: it has {planned} sequences of length {length}, "
+            f"and {int(counts[length])} are given."
+        )
