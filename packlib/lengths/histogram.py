@@ -127,12 +127,18 @@ class LengthHistogram:
         rows: dict[int, int] = {}
         for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
             text = line.strip()
-            if not text or text.startswith("#") or (not rows and text.replace(" ", "").lower() == "length,count"):
+            if (
+                not text
+                or text.startswith("#")
+                or (not rows and text.replace(" ", "").lower() == "length,count")
+            ):
                 continue
             try:
                 length, count = map(int, text.split(","))
             except ValueError:
-                raise ValueError(f'{path}, line {number}: expected "length,count", not {text[:80]!r}.') from None
+                raise ValueError(
+                    f'{path}, line {number}: expected "length,count", not {text[:80]!r}.'
+                ) from None
             if length < 1 or count < 0 or count > _INT64_MAX or length in rows:
                 raise ValueError(
                     f"{path}, line {number}: lengths are at least 1 and come once, "
@@ -143,7 +149,9 @@ class LengthHistogram:
             raise ValueError(f"{path} holds no length.")
         counts = np.zeros(max(rows) + 1, np.int64)
         counts[list(rows)] = list(rows.values())
-        return cls(counts, **{"name": path.stem, "max_length": max_length, "source": str(path.name), **fields})
+        return cls(
+            counts, **{"name": path.stem, "max_length": max_length, "source": str(path.name), **fields}
+        )
 
     def to_csv(self, path: str | os.PathLike) -> None:
         """Write `length,count` lines for every length that occurs; the file is whole or not there."""
@@ -198,7 +206,9 @@ class LengthHistogram:
 
     def __repr__(self) -> str:
         mark = "" if self.kind == "measured" else f", {self.kind}"
-        lost = "".join(f", {n:,} {word}" for n, word in ((self.truncated, "truncated"), (self.dropped, "dropped")) if n)
+        lost = "".join(
+            f", {n:,} {word}" for n, word in ((self.truncated, "truncated"), (self.dropped, "dropped")) if n
+        )
         return (
             f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, {self.num_tokens:,} tokens, "
             f"maximum {self.max_length}, mean {self.mean_length:.1f}, padding {self.padding_fraction:.1%}, "
@@ -240,7 +250,9 @@ def as_lengths(lengths: Iterable[int]) -> np.ndarray:
             try:
                 operator.index(value)
             except TypeError:
-                raise TypeError(f"Length {value!r} at position {at} is not a whole number of tokens.") from None
+                raise TypeError(
+                    f"Length {value!r} at position {at} is not a whole number of tokens."
+                ) from None
         raise ValueError(f"A length does not fit in 64 bits; the longest is {max(array.tolist())}.")
     if int(array.min()) < 1:
         at = int(np.argmax(array < 1))
