@@ -77,20 +77,14 @@ def read_license(folder: Path) -> str:
 def train_tokenizer(texts: list[str]) -> None:
     trainer = BertWordPieceTokenizer(lowercase=True)
     letters = sorted({c.lower() for c in string.printable if not c.isspace()})
-    trainer.train_from_iterator(
-        texts, vocab_size=VOCABULARY_SIZE, initial_alphabet=letters, show_progress=False
-    )
-    vocabulary = trainer.get_vocab()
-    tokenizer = BertTokenizerFast(vocab=vocabulary, do_lower_case=True, model_max_length=512)
+    trainer.train_from_iterator(texts, VOCABULARY_SIZE, initial_alphabet=letters, show_progress=False)
+    tokenizer = BertTokenizerFast(vocab=trainer.get_vocab(), do_lower_case=True, model_max_length=512)
     tokenizer.save_pretrained(TOKENIZER)
 
 
-def count_tokens(
-    tokenizer: BertTokenizerFast, texts: list[str], pairs: list[str] | None = None
-) -> np.ndarray:
-    """Tokens of each text (or pair), with [CLS] and [SEP]; uint8, since the longest has fewer than 256."""
-    encoded = tokenizer(*texts, return_attention_mask=False, return_token_type_ids=False)
-    return np.array([len(ids) for ids in encoded["input_ids"]], np.uint8)
+def count_tokens(tokenizer: BertTokenizerFast, texts: list) -> np.ndarray:
+    """Tokens of each text (or pair of texts), with [CLS] and [SEP]; uint8, for the longest has under 256."""
+    return np.array([len(ids) for ids in tokenizer(texts)["input_ids"]], np.uint8)
 
 
 def main() -> None:
@@ -107,13 +101,10 @@ def main() -> None:
 
     tokenizer = BertTokenizerFast.from_pretrained(TOKENIZER)
     definition_tokens = count_tokens(tokenizer, columns["definition"])
-    has_example = np.array([bool(text) for text in columns["examples"]])
-    pair_tokens = np.zeros_like(definition_tokens)
-    pair_tokens[has_example] = count_tokens(
-        tokenizer,
-        [text for text, keep in zip(columns["definition"], has_example, strict=True) if keep],
-        [text for text in columns["examples"] if text],
-    )
+    pairs = [pair for pair in zip(columns["definition"], columns["examples"], strict=True) if pair[1]]
+    has_examples = np.array([text != "" for text in columns["examples"]])
+    pair_tokens = np.zeros(len(has_examples), np.uint8)
+    pair_tokens[has_examples] = count_tokens(tokenizer, pairs)
     table = pa.table({**columns, "definition_tokens": definition_tokens, "pair_tokens": pair_tokens})
     pq.write_table(
         table,
@@ -124,7 +115,7 @@ def main() -> None:
         write_statistics=False,
         row_group_size=len(table),
     )
-    for name, lengths in (("wordnet", definition_tokens), ("wordnet-pairs", pair_tokens[has_example])):
+    for name, lengths in (("wordnet", definition_tokens), ("wordnet-pairs", pair_tokens[has_examples])):
         histogram = LengthHistogram.from_lengths(lengths, name=name)
         histogram.to_csv(DATA / "lengths" / f"{name}.csv")
         print(histogram)
