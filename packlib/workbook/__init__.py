@@ -1,0 +1,1 @@
+"""The workbook: figures, explorers, exercises, parameters and the command line."""

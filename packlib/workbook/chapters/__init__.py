@@ -1,0 +1,9 @@
+"""What each notebook brings along: its parameters, figures, explorers and exercises; one module a notebook.
+
+The notebook `01_padding_waste` belongs to the module `padding_waste`, which defines
+
+    PARAMETERS   names and kinds of its parameters, but `seed` and `quick`, which every notebook has
+    EXERCISES    an `Exercises` with solutions and named wrong answers; `check = EXERCISES.check`
+
+and its `Explorer` classes, each of which can be made without arguments.
+"""

@@ -1,0 +1,174 @@
+"""Exercises that answer: not tried, right, or wrong with the smallest counterexample. They never raise."""
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from packlib.checks import one_of
+
+_BLANK = "Replace the dots with your answer, then run the cell again."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a checker says to an answer."""
+
+    state: Literal["not tried", "right", "wrong"]
+    message: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One question: its solution, the cases it is tried on, and wrong answers that must be caught.
+
+    Attributes:
+        name: of the function or variable that the learner fills in; its stub returns or holds `...`.
+        solution: the right function; or the right value.
+        cases: arguments to try, as tuples, from small to large: the first that fails is shown.
+        wrong: answers that learners give, under the name of the slip; tests see each of them rejected.
+        hint: one sentence that is added to "wrong".
+        fault: for questions with many right answers: `fault(got, *arguments)` returns a sentence that says
+            what is wrong with an answer, or None. Without it an answer must equal the solution's.
+    """
+
+    name: str
+    solution: Any
+    cases: tuple[tuple, ...] = ((),)
+    wrong: Mapping[str, Any] = field(default_factory=dict)
+    hint: str = ""
+    fault: Callable[..., str | None] | None = None
+
+    def judge(self, answer: Any) -> Verdict:
+        """Try `answer` on every case."""
+        if answer is ...:
+            return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
+        is_function = callable(self.solution)
+        if is_function and not callable(answer):
+            return self._wrong(f"{self.name} must be a function, not {_short(answer)}.")
+        for case in self.cases:
+            call = f"{self.name}({', '.join(map(_short, case))})" if is_function else self.name
+            try:
+                got = answer(*copy.deepcopy(case)) if is_function else answer
+            except Exception as error:  # whatever a learner's function does
+                return self._wrong(f"{call} raises {type(error).__name__}: {_short(error, str)}")
+            if got is ...:
+                return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
+            if got is None and is_function:
+                return self._wrong(f"{call} returns None: is a return missing?")
+            if sentence := self._fault(call, got, case):
+                return self._wrong(sentence)
+        tried = f" {len(self.cases)} cases agree." if len(self.cases) > 1 else ""
+        return Verdict("right", f"{self.name}: right.{tried}")
+
+    def _fault(self, call: str, got: Any, case: tuple) -> str | None:
+        if self.fault is not None:
+            try:
+                sentence = self.fault(got, *copy.deepcopy(case))
+            except Exception as error:  # an answer of a form that the checker did not foresee
+                sentence = f"it cannot be read ({type(error).__name__}: {_short(error, str)})."
+            return sentence and f"{call} gives {_short(got)}: {sentence}"
+        expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
+        try:
+            agree = same(got, expected)
+        except Exception:  # such as a ragged list: whatever it is, it is not the solution
+            agree = False
+        if agree:
+            return None
+        return (
+            f"{call} gives {_short(got)}, and should give {_short(expected)}."
+            if case
+            else f"{_short(got)} is not it."
+        )
+
+    def _wrong(self, sentence: str) -> Verdict:
+        hint = f" Hint: {self.hint}" if self.hint else ""
+        return Verdict("wrong", f"{self.name}: not yet. {sentence}{hint}")
+
+
+class Exercises(dict[str, Exercise]):
+    """The exercises of one notebook, by name. Its `check` is what the notebook imports."""
+
+    def __init__(self, exercises: Iterable[Exercise]):
+        super().__init__((exercise.name, exercise) for exercise in exercises)
+
+    def check(self, name: str, answer: Any) -> None:
+        """Print what is to say to the learner's `answer`."""
+        print(self[one_of("exercise", name, self)].judge(answer).message)
+
+
+def same(got: Any, expected: Any) -> bool:
+    """Whether two answers agree: numbers to nine digits, arrays, lists and tuples item by item."""
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(got, Mapping)
+            and got.keys() == expected.keys()
+            and all(same(got[k], expected[k]) for k in got)
+        )
+    if isinstance(expected, (list, tuple, np.ndarray)):
+        if not isinstance(got, (list, tuple, np.ndarray)) or np.ndim(got) == 0 or len(got) != len(expected):
+            return False
+        return all(same(a, b) for a, b in zip(got, expected, strict=True))
+    if isinstance(expected, (bool, np.bool_, str, set, frozenset)) or expected is None:
+        return isinstance(got, (bool, np.bool_)) is isinstance(expected, (bool, np.bool_)) and bool(
+            got == expected
+        )
+    try:
+        return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
+    except (TypeError, ValueError):
+        return False
+
+
+def reveal(guess: Any, truth: float | str, why: str, unit: str = "") -> None:
+    """Show the answer to a prediction behind a click, and how far `guess` was off (`...` is no guess).
+
+    Args:
+        truth: a number, compared by its distance; or one word out of a choice.
+        why: one or two sentences: the reason, not the number again.
+        unit: "%" for a truth in percent, "times", "packs"; it follows the number.
+    """
+    import html
+
+    from IPython.display import display
+
+    said = _number(truth, unit)
+    if guess is ... or guess is None:
+        verdict = "You made no guess; guessing first makes the answer stick."
+    elif isinstance(truth, str):
+        verdict = (
+            "You guessed it." if str(guess).strip().lower() == truth.lower() else f"You guessed {guess}."
+        )
+    else:
+        try:
+            off = float(guess) - truth
+            close = abs(off) <= 0.05 * abs(truth)
+            side = "above" if off > 0 else "below"
+            amount = _number(abs(off), "points" if unit == "%" else unit)
+            verdict = f"You guessed {_number(float(guess), unit)}: " + (
+                "very close." if close else f"{amount} {side} the answer."
+            )
+        except (TypeError, ValueError, OverflowError):
+            verdict = f"{_short(guess)} is no number; guess again."
+    text = f"{said}. {verdict} {why}"
+    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(said)}.</b> "
+    page += f"{html.escape(verdict)} {html.escape(why)}</p></details>"
+    display({"text/html": page, "text/plain": text}, raw=True)
+
+
+def _number(value: Any, unit: str) -> str:
+    text = value if isinstance(value, str) else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{text} {unit}".strip()
+
+
+def _short(value: Any, form: Callable[[Any], str] = repr) -> str:
+    """A value as text of at most 100 characters; never raises."""
+    try:
+        if isinstance(value, np.generic):
+            value = value.item()
+        text = " ".join(form(value).split())
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -1,0 +1,141 @@
+"""Explorers: controls around a pure function that draws, with words beside the picture.
+
+A subclass names its controls and draws; everything else is here:
+
+    class Waste(Explorer):
+        title = "What does padding cost?"
+
+        def controls(self):
+            return {"batch_size": slider("Batch size", 1, 256, value=32)}
+
+        def draw(self, batch_size):
+            fig, ax = new_figure()
+            ...
+            return fig, f"With {batch_size} sequences in a batch …"
+
+In JupyterLab the picture follows the controls. Where widgets do not run, the first picture stands alone.
+"""
+
+import html
+from collections.abc import Iterable
+from typing import Any
+
+import ipywidgets as widgets
+from matplotlib.figure import Figure
+
+from packlib.workbook.figures import img
+
+_LABEL = {"description_width": "11em"}
+_ROW = {"width": "34em", "max_width": "98%"}
+
+
+def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
+    """A slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
+    return widgets.IntSlider(
+        value, low, high, step, description=label, continuous_update=False, style=_LABEL, layout=_ROW
+    )
+
+
+def choice(label: str, options: Iterable[Any], value: Any) -> widgets.Dropdown:
+    """A drop-down list of values, or of `(text, value)` pairs."""
+    return widgets.Dropdown(options=list(options), value=value, description=label, style=_LABEL, layout=_ROW)
+
+
+def stops(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider:
+    """A slider over a few values that are not evenly spaced, such as 1, 2, 4, 8 or `(text, value)` pairs."""
+    return widgets.SelectionSlider(
+        options=list(options),
+        value=value,
+        description=label,
+        continuous_update=False,
+        style=_LABEL,
+        layout=_ROW,
+    )
+
+
+class Explorer:
+    """Controls, a picture that follows them, and its alt text.
+
+    Attributes:
+        title: the question the explorer answers.
+        play: the name of an integer slider that gets a play button, or None.
+        interval: milliseconds between two steps of the play button.
+        widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
+        alt: what the picture shows now, in words.
+        error: the exception of the last drawing, or None; the reader sees its sentence, no traceback.
+    """
+
+    title = ""
+    play: str | None = None
+    interval = 600
+
+    def controls(self) -> dict[str, widgets.ValueWidget]:
+        """The controls by the names of `draw`'s parameters, each with a description."""
+        raise NotImplementedError
+
+    def draw(self, **values: Any) -> tuple[Figure, str]:
+        """The figure and its alt text for these values of the controls. Depends on nothing else."""
+        raise NotImplementedError
+
+    def react(self, name: str) -> None:
+        """Called after the control `name` changed, before drawing: the place to move another one's limits."""
+
+    def __init__(self):
+        self.alt = ""
+        self.error: Exception | None = None
+        self.widgets = self.controls()
+        self._picture = widgets.HTML()
+        self._drawn: dict[str, Any] | None = None
+        rows = []
+        for name, control in self.widgets.items():
+            if not control.description:
+                raise ValueError(f"The control {name!r} needs a description: readers must know what it does.")
+            control.observe(lambda change, name=name: self._changed(name), "value")
+            rows.append(self._with_play(control) if name == self.play else control)
+        self._redraw()
+        heading = widgets.HTML(f"<b>{html.escape(self.title)}</b>")
+        self.box = widgets.VBox([heading, *rows, self._picture])
+
+    def _with_play(self, control: widgets.IntSlider) -> widgets.Widget:
+        button = widgets.Play(
+            value=control.value,
+            min=control.min,
+            max=control.max,
+            interval=self.interval,
+            tooltip="Play the steps",
+        )
+        for trait in ("min", "max", "value"):
+            widgets.link((control, trait), (button, trait))
+        self.player = button
+        return widgets.VBox([control, widgets.HBox([widgets.Label("Play the steps:"), button])])
+
+    def _changed(self, name: str) -> None:
+        try:
+            self.react(name)
+        except Exception as error:
+            self._say(error)
+        else:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        values = {name: control.value for name, control in self.widgets.items()}
+        if values == self._drawn:  # `react` moved a control, which has drawn already
+            return
+        try:
+            fig, alt = self.draw(**values)
+            self._picture.value = img(fig, alt)
+        except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
+            self._say(error)
+        else:
+            self.alt, self.error, self._drawn = alt, None, values
+
+    def _say(self, error: Exception) -> None:
+        self.alt, self.error, self._drawn = f"No picture: {error}", error, None
+        self._picture.value = f'<p role="alert">{html.escape(self.alt)}</p>'
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        live = self.box._repr_mimebundle_()
+        note = "Run this cell in JupyterLab to move the controls: "
+        note += ", ".join(control.description for control in self.widgets.values())
+        still = f"<b>{html.escape(self.title)}</b><br>{self._picture.value}<br><em>{html.escape(note)}.</em>"
+        return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}

@@ -1,0 +1,182 @@
+"""Figures: one style, one color a method, and a sentence for those who cannot see them."""
+
+import base64
+import html
+import io
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import matplotlib.style
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from PIL import Image
+
+from packlib.files import atomic_path
+
+matplotlib.style.use(Path(__file__).with_name("packlib.mplstyle"))
+
+FIGURES_FOLDER = "PACKLIB_FIGURES"  # environment variable: `show` saves SVG and PNG there too
+INK = "#222222"  # text, and what is not a series
+PADDING = "#d9d9d9"  # slots that hold no token
+
+_BLUE, _VERMILLION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+_SKY, _ORANGE, _BLACK = (
+    "#56B4E9",
+    "#E69F00",
+    "#000000",
+)  # Okabe and Ito's colors, less the yellow: too pale on white
+OKABE_ITO = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _SKY, _ORANGE, _BLACK)
+
+_SERIES = {  # color, marker, line: each tells the series apart without the others
+    "unpacked": (_BLACK, "x", ":"),
+    "next_fit": (_SKY, "v", "--"),
+    "first_fit_decreasing": (_ORANGE, "^", "-."),
+    "best_fit_decreasing": (_VERMILLION, "<", ":"),
+    "spfhp": (_VERMILLION, "s", "--"),
+    "lpfhp": (_ORANGE, "D", "-."),
+    "nnlshp": (_GREEN, "P", "-"),
+    "ennlshp": (_PURPLE, "X", "--"),
+    "optimal": (_BLUE, "o", "-"),
+    "maximum": (_BLACK, "x", ":"),
+    "random": (_VERMILLION, "s", "--"),
+    "buckets": (_PURPLE, "D", "-."),
+    "windows": (_ORANGE, "^", "-."),
+    "sorted": (_GREEN, "P", "-"),
+    "packed": (_BLUE, "o", "-"),
+}
+
+
+def series(name: str) -> dict[str, str]:
+    """Color, marker and line style of a packing method or batching habit, the same in every figure.
+
+    A name that is not listed gets a style computed from its letters, so that a new method shows up by itself.
+    """
+    if name not in _SERIES:
+        code = zlib.crc32(name.encode())
+        color, marker = OKABE_ITO[code % 6], "ov^<>spPhHdD"[code // 6 % 12]
+        return {"color": color, "marker": marker, "linestyle": ("-", "--", "-.", ":")[code // 72 % 4]}
+    return dict(zip(("color", "marker", "linestyle"), _SERIES[name], strict=True))
+
+
+def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """A figure of 8 × 4.5 inch in the workbook's style, and its axes; `options` go to `Figure.subplots`."""
+    fig = Figure()
+    return fig, fig.subplots(rows, columns, **options)
+
+
+def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
+    """Write each text beside the last point of its line: direct labels read faster than a legend.
+
+    Labels that would touch are moved apart to `gap` points. Set the limits of the axes before.
+    """
+    ends = sorted(labels, key=lambda line: line.get_ydata()[-1])
+    for line in ends:
+        line.axes.autoscale_view()  # else the limits are known only when drawn
+    points = 72 / ends[0].figure.dpi  # of a pixel
+    wanted = [line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in ends]
+    clusters: list[list[float]] = []  # [center, members]: labels that touch share a center
+    for height in wanted:
+        clusters.append([height, 1])
+        while (
+            len(clusters) > 1
+            and clusters[-1][0] - clusters[-2][0] < gap * (clusters[-1][1] + clusters[-2][1]) / 2
+        ):
+            (low, below), (high, above) = clusters.pop(-2), clusters.pop()
+            clusters.append([(low * below + high * above) / (below + above), below + above])
+    placed = [center + gap * (i - (n - 1) / 2) for center, n in clusters for i in range(n)]
+    for line, at, height in zip(ends, placed, wanted, strict=True):
+        line.axes.annotate(
+            labels[line],
+            (line.get_xdata()[-1], line.get_ydata()[-1]),
+            xytext=(10, at - height),
+            textcoords="offset points",
+            va="center",
+            color=INK,
+            annotation_clip=False,
+        )
+
+
+def _fix_layout(fig: Figure) -> None:
+    """Lay the figure out once, so that it looks the same each time it is written."""
+    if fig.get_layout_engine() is not None:
+        fig.draw_without_rendering()
+        fig.set_layout_engine("none")
+
+
+def png(fig: Figure, dpi: int = 150) -> bytes:
+    """The figure as a PNG of at most 256 colors, a third of the size that matplotlib writes."""
+    _fix_layout(fig)
+    raw = io.BytesIO()
+    fig.savefig(raw, format="png", dpi=dpi)
+    small = io.BytesIO()
+    picture = Image.open(raw).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    picture.save(small, format="png", optimize=True, dpi=(dpi, dpi))
+    return small.getvalue()
+
+
+def svg(fig: Figure, alt: str) -> str:
+    """The figure as SVG text that carries `alt`, the same bytes every time."""
+    _fix_layout(fig)
+    raw = io.StringIO()
+    fig.savefig(raw, format="svg", metadata={"Date": None})
+    return re.sub(
+        r"<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" ', raw.getvalue(), count=1
+    )  # the first <svg is the picture itself
+
+
+def img(fig: Figure, alt: str) -> str:
+    """The figure as an HTML image with its alt text."""
+    source = f"data:image/png;base64,{base64.b64encode(png(fig)).decode()}"
+    return f'<img alt="{html.escape(alt)}" width="800" style="max-width:100%" src="{source}">'
+
+
+def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str) -> None:
+    """Write `name.svg` and `name.png` (1600 × 900 for the usual size) into `folder`."""
+    with atomic_path(Path(folder) / f"{name}.svg") as beside:
+        beside.write_text(svg(fig, alt), encoding="utf-8")
+    with atomic_path(Path(folder) / f"{name}.png") as beside:
+        beside.write_bytes(png(fig, dpi=200))
+
+
+def show(fig: Figure, *, alt: str, name: str) -> None:
+    """Show a figure in a notebook, with the sentence that says what it shows.
+
+    The output holds the picture with its `alt` as HTML, and `alt` alone as plain text, which tests compare.
+    Under `packlib run` the figure is saved as `name.svg` and `name.png` as well.
+
+    Args:
+        alt: what the figure says, in words, computed from its data.
+        name: the file name without ending, in lower-case letters, digits and dashes; once per notebook.
+    """
+    from IPython.display import display
+
+    if not alt.strip():
+        raise ValueError(f"The figure {name!r} needs an alt text: say in words what it shows.")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
+    if folder := os.environ.get(FIGURES_FOLDER):
+        save(fig, alt, folder, name)
+    display({"text/html": img(fig, alt), "text/plain": alt}, raw=True)
+
+
+def show_source(function: Any) -> None:
+    """Show the source of a function or class of the library, with the file it stands in."""
+    import inspect
+
+    from IPython.display import display
+
+    source = inspect.getsource(function)
+    where = f"{function.__module__.replace('.', '/')}.py"
+    display(
+        {"text/markdown": f"From `{where}`:\n```python\n{source}```", "text/plain": f"{where}\n{source}"},
+        raw=True,
+    )
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as people write it: `percent(0.5)` is "50.0 %"."""
+    return f"{np.round(100 * share, digits):.{digits}f} %"

@@ -1,0 +1,165 @@
+"""The parameters of a notebook: types and ranges, checked alike from the notebook and from the shell."""
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from packlib.checks import one_of, whole_number
+
+
+class ParameterError(ValueError):
+    """A parameter that a notebook cannot run with; a notebook shows its sentence and no traceback."""
+
+    def _render_traceback_(self) -> list[str]:  # what IPython prints
+        return [str(self)]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number in a range; with `optional`, None is allowed as well."""
+
+    at_least: int
+    at_most: float = math.inf
+    optional: bool = False
+
+    @property
+    def annotation(self) -> str:
+        return "int | None" if self.optional else "int"
+
+    def check(self, name: str, value: Any) -> int | None:
+        return (
+            None
+            if self.optional and value is None
+            else whole_number(name, value, self.at_least, self.at_most)
+        )
+
+    def parse(self, text: str) -> Any:
+        if self.optional and text.lower() == "none":
+            return None
+        try:
+            return int(text.replace("_", ""))
+        except ValueError:
+            return text
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number in a range."""
+
+    at_least: float
+    at_most: float = math.inf
+    annotation = "float"
+
+    def check(self, name: str, value: Any) -> float:
+        limits = f"at least {self.at_least:g}" + (
+            f" and at most {self.at_most:g}" if self.at_most < math.inf else ""
+        )
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"{name} must be a number {limits}, not {value!r}.")
+        if not self.at_least <= value <= self.at_most or math.isinf(value):
+            raise ValueError(f"{name} must be {limits}, not {value!r}.")
+        return float(value)
+
+    def parse(self, text: str) -> Any:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    annotation = "bool"
+
+    def check(self, name: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, not {value!r}.")
+        return value
+
+    def parse(self, text: str) -> Any:
+        return {"true": True, "false": False}.get(text.lower(), text)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few names."""
+
+    names: tuple[str, ...]
+    annotation = "str"
+
+    def check(self, name: str, value: Any) -> str:
+        return one_of(name, value, self.names)
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set of `packlib.lengths`, or the path of a file of lengths."""
+
+    annotation = "str"
+
+    def check(self, name: str, value: Any) -> str:
+        from packlib.lengths import available
+
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be the name of a data set or a file, not {value!r}.")
+        if value not in available() and not Path(value).is_file():
+            if "/" in value or Path(value).suffix:
+                raise FileNotFoundError(f"{name}: there is no file {value!r}.")
+            one_of(name, value, available())
+        return value
+
+    def parse(self, text: str) -> str:
+        """A file becomes an absolute path, so that a notebook finds it wherever it runs."""
+        from packlib.lengths import available
+
+        path = Path(text).expanduser()
+        return str(path.resolve()) if text not in available() and path.is_file() else text
+
+
+Kind = Whole | Number | Flag | Choice | Dataset
+
+EVERY = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
+
+
+def parameters_of(notebook: str) -> dict[str, Kind]:
+    """The names and kinds of a notebook's parameters: `PARAMETERS` of its chapter module.
+
+    The chapter of "01_padding_waste" is `packlib.workbook.chapters.padding_waste`.
+    """
+    chapter = importlib.import_module(f"packlib.workbook.chapters.{notebook.partition('_')[2]}")
+    return {**chapter.PARAMETERS, **EVERY}
+
+
+def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check some parameters of a notebook and return them.
+
+    Raises:
+        ParameterError: one sentence with the first name, type or value that is wrong, and what is allowed.
+    """
+    kinds = parameters_of(notebook)
+    try:
+        return {
+            name: kinds[one_of("parameter", name, kinds)].check(name, value) for name, value in values.items()
+        }
+    except (ValueError, TypeError, OSError) as error:
+        raise ParameterError(str(error)) from None
+
+
+def check_parameters(notebook: str, **values: Any) -> SimpleNamespace:
+    """Check all parameters of a notebook and return them as attributes: `params.seed`.
+
+    Raises:
+        ParameterError: as `check_values`; also if a parameter is missing.
+    """
+    if missing := [name for name in parameters_of(notebook) if name not in values]:
+        raise ParameterError(f"{notebook} also needs the parameter {', '.join(missing)}.")
+    return SimpleNamespace(**check_values(notebook, values))
