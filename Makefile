@@ -1,0 +1,77 @@
+# The packing workbook. Every target sets up what it needs; `make lab` is the way in.
+
+PYTHON ?= python3
+PORT ?= 8888
+LAB_ARGS ?=
+TEST_ARGS ?=
+BROWSER ?= yes
+
+PY := .venv/bin/python
+LOG := .venv/install.log
+PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint constraints.txt
+OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
+NOTEBOOKS = $(sort $(wildcard notebooks/*.ipynb notebooks/solutions/*.ipynb))
+
+.PHONY: help setup lab test bench notebooks clean browser
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make lab        open the workbook in JupyterLab (PORT=8888, LAB_ARGS=…)"
+	@echo "make test       lint, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
+	@echo "make bench      measure packlib against its peers"
+	@echo "make notebooks  run all notebooks in place"
+	@echo "make setup      install into .venv, nothing else"
+	@echo "make clean      remove .venv and caches; your results in out/ stay"
+
+setup: .venv/.ready
+
+# What pip says goes to a log; the reader gets one sentence. $(1): arguments, $(2): what they install
+define install
+	@echo "Installing $(2) (the first time takes minutes) …"
+	@$(PIP) $(1) >$(LOG) 2>&1 || { \
+	  if grep -qE $(OFFLINE) $(LOG); then \
+	    echo "make: no network: pip cannot reach its package index. Connect, then run make again (see $(LOG))." >&2; \
+	  else \
+	    echo "make: pip could not install $(2): $$(grep -m 1 -i '^error' $(LOG) || echo 'no reason given') (see $(LOG))." >&2; \
+	  fi; exit 1; }
+endef
+
+.venv/.ready: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: there is no $(PYTHON); install Python 3.11 or newer." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed; name one with make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "make: $(PYTHON) has no venv: install it, on Debian and Ubuntu with: sudo apt-get install python3-venv" >&2; exit 1; }
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	$(call install,--editable '.[lab$(comma)test$(comma)hub]',packlib and its packages into .venv)
+	@touch $@
+
+comma := ,
+
+.venv/.bench: .venv/.ready
+	$(call install,--editable '.[bench]',the packers that packlib is compared with)
+	@touch $@
+
+lab: .venv/.ready
+	@$(PY) -m jupyterlab --ServerApp.root_dir=notebooks --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
+
+test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m pytest -n 2 --dist loadscope $(if $(filter yes,$(BROWSER)),,-m "not browser") $(TEST_ARGS)
+
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Chromium for the browser test …" \
+	    && apt-get -qq update >/dev/null && apt-get -qq install -y chromium >/dev/null 2>&1; } || { \
+	  echo "make: the browser test needs Chromium: install it (sudo apt-get install chromium) or say BROWSER=no." >&2; exit 1; }
+
+bench: .venv/.bench
+	@$(PY) -m tests.benchmarks
+
+notebooks: .venv/.ready
+	@$(PY) -m packlib.workbook.execution $(NOTEBOOKS)
+
+clean:
+	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .hypothesis
+	find packlib tests notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
