@@ -24,6 +24,7 @@ help:
 	@echo "make clean      remove .venv and caches; your results in out/ stay"
 
 setup: .venv/.ready
+	@echo "Ready: make lab opens the workbook."
 
 # What pip says goes to a log; the reader gets one sentence. $(1): arguments, $(2): what they install
 define install
