@@ -1,19 +1,19 @@
 """How many sequences have each length: all that a packing plan needs to know of a data set."""
 
 import html
-import operator
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from packlib.checks import one_of, whole_number
 from packlib.files import atomic_path
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_integers, count_lengths
+from packlib.lengths.own_files import read_counts
 
-_CHUNK = 1 << 20  # lengths are counted a million at a time, so that memory stays bounded
-_INT64_MAX = 2**63 - 1
+KINDS = ("measured", "reconstruction", "synthetic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class LengthHistogram:
     """`counts[l]` sequences have `l` tokens, for `l` from 0 to `max_length`.
 
     Attributes:
-        counts: int64, shape (max_length + 1,); `counts[0]` is 0, since an empty sequence has nothing to train on.
+        counts: int64, shape (max_length + 1,); `counts[0]` is 0, for an empty sequence trains nothing.
         name: what the data is called in tables and figures.
         max_length: the length of a pack, in tokens; by default the last index of `counts`.
         kind: "measured", "reconstruction" or "synthetic"; shown wherever the histogram is shown.
@@ -43,14 +43,9 @@ class LengthHistogram:
     num_tokens: int = field(init=False)
 
     def __post_init__(self):
-        counts = np.asarray(self.counts)
-        if counts.ndim != 1:
-            raise ValueError(f"counts must have one dimension, not the shape {counts.shape}.")
-        if counts.dtype.kind not in "iu":
-            bad = next((c for c in counts.tolist() if not isinstance(c, int)), counts.dtype)
-            raise TypeError(f"counts must be whole numbers that fit in 64 bits, not {bad!r}.")
-        if counts.dtype == np.uint64 and counts.size and int(counts.max()) > _INT64_MAX:
-            raise ValueError(f"counts must fit in 64 bits with sign, not {int(counts.max())}.")
+        counts = as_integers(self.counts, "Count", "length {}")
+        if counts.size and int(counts.max()) > INT64_MAX:
+            raise ValueError(f"Count {counts.max()} at length {counts.argmax()} does not fit in 64 bits.")
         counts = counts.astype(np.int64)
         if (counts < 0).any():
             length = int(np.flatnonzero(counts < 0)[0])
@@ -61,7 +56,8 @@ class LengthHistogram:
         if used.size == 0:
             raise ValueError("The histogram holds no sequence; it needs at least one.")
         longest = int(used[-1])
-        top = len(counts) - 1 if self.max_length is None else whole_number("max_length", self.max_length, 1)
+        top = len(counts) - 1 if self.max_length is None else self.max_length
+        top = whole_number("max_length", top, 1, MAX_LENGTH)
         if longest > top:
             raise ValueError(f"Length {longest} is over the maximum length {top}.")
         whole = np.zeros(top + 1, np.int64)
@@ -69,9 +65,9 @@ class LengthHistogram:
         whole.flags.writeable = False
         nonzero = list(zip(used.tolist(), whole[used].tolist(), strict=True))
         tokens = sum(length * count for length, count in nonzero)  # Python integers cannot overflow
-        if tokens > _INT64_MAX:
-            raise ValueError(f"The histogram holds {tokens} tokens; at most {_INT64_MAX} fit in 64 bits.")
-        one_of("kind of histogram", self.kind, ("measured", "reconstruction", "synthetic"))
+        if tokens > INT64_MAX:
+            raise ValueError(f"The histogram holds {tokens} tokens; at most {INT64_MAX} fit in 64 bits.")
+        one_of("kind of histogram", self.kind, KINDS)
         for name, value in (
             ("counts", whole),
             ("max_length", top),
@@ -94,69 +90,74 @@ class LengthHistogram:
         Raises:
             TypeError, ValueError: naming the first bad length and its position.
         """
-        one_of("way to treat overlong sequences", overlong, ("error", "truncate", "drop"))
-        lengths = as_lengths(lengths)
-        longest = int(lengths.max())
-        top = longest if max_length is None else whole_number("max_length", max_length, 1)
-        over = 0
-        if longest > top:
-            over = int(np.count_nonzero(lengths > top))
-            if overlong == "error":
-                at = int(np.argmax(lengths > top))
-                raise ValueError(
-                    f"Length {int(lengths[at])} at position {at} is over the maximum length {top}: "
-                    'pass overlong="truncate" or "drop", or a larger max_length.'
-                )
-        counts = np.zeros(top + 1, np.int64)
-        for start in range(0, lengths.size, _CHUNK):
-            chunk = lengths[start : start + _CHUNK]
-            if over:
-                chunk = np.minimum(chunk, top) if overlong == "truncate" else chunk[chunk <= top]
-            counts += np.bincount(chunk.astype(np.intp, copy=False), minlength=top + 1)
+        return cls.from_chunks([lengths], max_length, overlong, **fields)
+
+    @classmethod
+    def from_chunks(
+        cls,
+        chunks: Iterable[Iterable[int]],
+        max_length: int | None = None,
+        overlong: str = "error",
+        where: str = "position {}",
+        start: int = 0,
+        **fields,
+    ) -> "LengthHistogram":
+        """Count lengths that come as a stream of chunks; only one chunk is held at a time.
+
+        Args:
+            where, start: how an error names a length: `where` filled in with its place, counted from `start`.
+            max_length, overlong, fields: as in `from_lengths`.
+        """
+        one_of("way to treat overlong sequences", overlong, OVERLONG)
+        top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
+        counts, over = count_lengths(chunks, top, overlong, where, start)
         lost = {"truncate": {"truncated": over}, "drop": {"dropped": over}}.get(overlong, {})
         return cls(counts, max_length=top, **{**fields, **lost})
 
-    @classmethod
-    def from_csv(cls, path: str | os.PathLike, max_length: int | None = None, **fields) -> "LengthHistogram":
-        """Read `length,count` lines (a header is welcome; the order is free).
+    def with_max_length(self, max_length: int, overlong: str = "error") -> "LengthHistogram":
+        """The same sequences in packs of another length; `overlong` as in `from_lengths`.
 
         Raises:
-            ValueError: naming the file and the line that is wrong.
+            ValueError: if a sequence is longer and `overlong` is "error".
         """
-        path = Path(path)
-        rows: dict[int, int] = {}
-        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-            text = line.strip()
-            if (
-                not text
-                or text.startswith("#")
-                or (not rows and text.replace(" ", "").lower() == "length,count")
-            ):
-                continue
-            try:
-                length, count = map(int, text.split(","))
-            except ValueError:
-                raise ValueError(
-                    f'{path}, line {number}: expected "length,count", not {text[:80]!r}.'
-                ) from None
-            if length < 1 or count < 0 or count > _INT64_MAX or length in rows:
-                raise ValueError(
-                    f"{path}, line {number}: lengths are at least 1 and come once, "
-                    f"counts fit in 64 bits and are not negative, not {text[:80]!r}."
-                )
-            rows[length] = count
-        if not rows:
-            raise ValueError(f"{path} holds no length.")
-        counts = np.zeros(max(rows) + 1, np.int64)
-        counts[list(rows)] = list(rows.values())
-        return cls(
-            counts, **{"name": path.stem, "max_length": max_length, "source": str(path.name), **fields}
+        one_of("way to treat overlong sequences", overlong, OVERLONG)
+        top = whole_number("max_length", max_length, 1, MAX_LENGTH)
+        counts, over = self.counts[: top + 1].copy(), int(self.counts[top + 1 :].sum())
+        if over and overlong == "error":
+            raise ValueError(
+                f"{over} sequences of {self.name} are over the maximum length {top}, "
+                f"the longest has {np.flatnonzero(self.counts)[-1]} tokens: "
+                'pass overlong="truncate" or "drop", or a larger max_length.'
+            )
+        if overlong == "truncate":
+            counts[-1] += over
+        return replace(
+            self,
+            counts=counts,
+            max_length=top,
+            truncated=self.truncated + over * (overlong == "truncate"),
+            dropped=self.dropped + over * (overlong == "drop"),
         )
 
+    @classmethod
+    def from_csv(
+        cls, path: str | os.PathLike, max_length: int | None = None, overlong: str = "error", **fields
+    ) -> "LengthHistogram":
+        """Read `length,count` lines (a header is welcome; the order is free); arguments as in `from_lengths`.
+
+        Raises:
+            FileNotFoundError, ValueError: naming the file and the line that is wrong.
+        """
+        whole = cls(read_counts(path), **{"name": Path(path).stem, "source": Path(path).name, **fields})
+        return whole if max_length is None else whole.with_max_length(max_length, overlong)
+
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Write `length,count` lines for every length that occurs; the file is whole or not there."""
-        used = np.flatnonzero(self.counts)
-        lines = ["length,count", *(f"{length},{self.counts[length]}" for length in used)]
+        """Write `length,count` lines for the lengths that occur and `max_length`; whole or not at all.
+
+        `from_csv` gives the counts and `max_length` back; it does not know the name, the kind and the source.
+        """
+        rows = {length: self.counts[length] for length in [*np.flatnonzero(self.counts), self.max_length]}
+        lines = ["length,count", *(f"{length},{count}" for length, count in rows.items())]
         with atomic_path(path) as beside:
             beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -164,17 +165,16 @@ class LengthHistogram:
         """The histogram of both data sets together; the larger maximum length holds."""
         if not isinstance(other, LengthHistogram):
             return NotImplemented
-        top = max(self.max_length, other.max_length)
-        counts = np.zeros(top + 1, object)  # objects, so that an overflow is seen and not wrapped
+        counts = np.zeros(
+            max(self.max_length, other.max_length) + 1, np.uint64
+        )  # room for twice the largest count
         for part in (self, other):
-            counts[: len(part.counts)] += part.counts.astype(object)
-        if max(counts) > _INT64_MAX:
-            raise ValueError(f"A count of {max(counts)} does not fit in 64 bits.")
+            counts[: len(part.counts)] += part.counts.astype(np.uint64)
         kinds = {self.kind, other.kind}
         return LengthHistogram(
-            counts.astype(np.int64),
+            counts,
             name=self.name if self.name == other.name else f"{self.name} + {other.name}",
-            kind=next(k for k in ("synthetic", "reconstruction", "measured") if k in kinds),
+            kind=next(k for k in reversed(KINDS) if k in kinds),
             source="; ".join(dict.fromkeys(s for s in (self.source, other.source) if s)),
             truncated=self.truncated + other.truncated,
             dropped=self.dropped + other.dropped,
@@ -197,7 +197,7 @@ class LengthHistogram:
 
     @property
     def max_packing_factor(self) -> float:
-        """The most sequences a pack can hold on average: `max_length / mean_length`, when no slot is wasted."""
+        """Sequences in an average pack when no slot is wasted: `max_length / mean_length`."""
         return self.max_length * self.num_sequences / self.num_tokens
 
     def expand(self) -> np.ndarray:
@@ -210,17 +210,15 @@ class LengthHistogram:
             f", {n:,} {word}" for n, word in ((self.truncated, "truncated"), (self.dropped, "dropped")) if n
         )
         return (
-            f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, {self.num_tokens:,} tokens, "
-            f"maximum {self.max_length}, mean {self.mean_length:.1f}, padding {self.padding_fraction:.1%}, "
+            f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, "
+            f"{self.num_tokens:,} tokens, maximum {self.max_length}, mean {self.mean_length:.1f}, padding {self.padding_fraction:.1%}, "
             f"best packing factor {self.max_packing_factor:.3f}{lost})"
         )
 
     def _repr_html_(self) -> str:
         bins = min(64, self.max_length)
-        heights = np.bincount(
-            np.minimum(np.arange(1, self.max_length + 1) * bins // (self.max_length + 1), bins - 1),
-            weights=self.counts[1:],
-        )
+        bin_of = np.arange(self.max_length + 1) * bins // (self.max_length + 1)
+        heights = np.bincount(bin_of, weights=self.counts)
         scale = 40 / heights.max()
         bars = "".join(
             f'<rect x="{4 * i}" y="{40 - h * scale:.1f}" width="3" height="{h * scale:.1f}" fill="#0072B2"/>'
@@ -232,29 +230,3 @@ class LengthHistogram:
             f'<div><svg role="img" aria-label="{label}" width="{4 * bins}" height="42">{bars}</svg>'
             f"<div>{text}</div></div>"
         )
-
-
-def as_lengths(lengths: Iterable[int]) -> np.ndarray:
-    """Check lengths in tokens and return them as an integer array, shape (n,); no copy if they are one already.
-
-    Raises:
-        TypeError, ValueError: if there are none, or naming the first that is fractional, NaN, zero or negative.
-    """
-    array = lengths if isinstance(lengths, np.ndarray) else np.asarray(list(lengths))
-    if array.ndim != 1:
-        raise ValueError(f"lengths must have one dimension, not the shape {array.shape}.")
-    if array.size == 0:
-        raise ValueError("There are no lengths; at least one is needed.")
-    if array.dtype.kind not in "iu":
-        for at, value in enumerate(array.tolist()):
-            try:
-                operator.index(value)
-            except TypeError:
-                raise TypeError(
-                    f"Length {value!r} at position {at} is not a whole number of tokens."
-                ) from None
-        raise ValueError(f"A length does not fit in 64 bits; the longest is {max(array.tolist())}.")
-    if int(array.min()) < 1:
-        at = int(np.argmax(array < 1))
-        raise ValueError(f"Length {int(array[at])} at position {at} is not allowed: lengths start at 1.")
-    return array

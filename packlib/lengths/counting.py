@@ -1,0 +1,128 @@
+"""Lengths checked and counted, a chunk at a time, so that memory stays bounded however long the data is."""
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+MAX_LENGTH = 1 << 26  # 67 million tokens: the counts of a longer histogram would take over half a gigabyte
+INT64_MAX = 2**63 - 1
+OVERLONG = ("error", "truncate", "drop")
+_SLICE = 1 << 18
+
+
+def as_integers(values: Iterable[int], noun: str, where: str = "position {}", start: int = 0) -> np.ndarray:
+    """Return whole numbers as an integer array, shape (n,); no copy if they are one already.
+
+    Args:
+        noun: what one value is called in an error, such as "Length".
+        where, start: how an error says which one: `where`, filled in with its index plus `start`.
+
+    Raises:
+        TypeError, ValueError: naming the first that is fractional, NaN, no number, or too large for 64 bits.
+    """
+    if not hasattr(values, "__array__") and not isinstance(values, (list, tuple)):
+        values = list(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different sizes
+        raise ValueError(f"{noun}s must be whole numbers, one after the other, not lists of them.") from None
+    if array.ndim != 1:
+        raise ValueError(f"{noun}s must have one dimension, not the shape {array.shape}.")
+    if array.dtype.kind in "iu":
+        return array
+    values = list(values) if array.dtype.kind == "O" or isinstance(values, (list, tuple)) else array.tolist()
+    bad = next((i for i, value in enumerate(values) if not _is_whole(value)), None)
+    if bad is not None:
+        raise TypeError(f"{noun} {values[bad]!r} at {where.format(bad + start)} is not a whole number.")
+    if any(isinstance(value, float) for value in values):
+        raise TypeError(f"{noun}s must be integers, not {array.dtype}: convert them with .astype(int) first.")
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        at = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
+        raise ValueError(
+            f"{noun} {values[at]} at {where.format(at + start)} does not fit in 64 bits."
+        ) from None
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, float):
+        return value.is_integer()
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, (bool, np.bool))
+
+
+def as_lengths(lengths: Iterable[int], where: str = "position {}", start: int = 0) -> np.ndarray:
+    """Check lengths in tokens and return them as an integer array, shape (n,); arguments as in `as_integers`.
+
+    Raises:
+        TypeError, ValueError: if there are none, or naming the first that is fractional, NaN, zero or negative.
+    """
+    array = as_integers(lengths, "Length", where, start)
+    if array.size == 0:
+        raise ValueError("There are no lengths; at least one is needed.")
+    if int(array.min()) < 1:
+        at = int(np.argmax(array < 1))
+        raise ValueError(
+            f"Length {array[at]} at {where.format(at + start)} is not allowed: lengths start at 1."
+        )
+    return array
+
+
+def count_lengths(
+    chunks: Iterable[Iterable[int]],
+    max_length: int | None,
+    overlong: str,
+    where: str = "position {}",
+    start: int = 0,
+) -> tuple[np.ndarray, int]:
+    """Count lengths that come in chunks, in one pass that holds one chunk at a time.
+
+    Args: as `LengthHistogram.from_chunks`.
+
+    Returns:
+        The counts, int64, up to `max_length` or the longest length; and how many were over `max_length`.
+
+    Raises:
+        TypeError, ValueError: naming the first bad length and where it is.
+    """
+    counts = np.zeros(1 if max_length is None else max_length + 1, np.int64)
+    limit = MAX_LENGTH if max_length is None else max_length
+    over = 0
+    for chunk in chunks:
+        if not isinstance(chunk, np.ndarray):
+            chunk = list(chunk)
+        if len(chunk) == 0:
+            continue
+        array = as_lengths(chunk, where, start)
+        for begin in range(0, array.size, _SLICE):
+            part = array[begin : begin + _SLICE]
+            if int(part.max()) > limit:
+                if max_length is None or overlong == "error":
+                    at = int(np.argmax(part > limit))
+                    _refuse_overlong(int(part[at]), where.format(start + begin + at), max_length)
+                over += int(np.count_nonzero(part > limit))
+                part = np.minimum(part, limit) if overlong == "truncate" else part[part <= limit]
+            part = np.bincount(part.astype(np.intp, copy=False), minlength=len(counts))
+            part[: len(counts)] += counts
+            counts = part
+        start += array.size
+    if not counts.any() and not over:
+        raise ValueError("There are no lengths; at least one is needed.")
+    return counts, over
+
+
+def _refuse_overlong(length: int, place: str, max_length: int | None) -> None:
+    if max_length is None:
+        raise ValueError(
+            f"Length {length} at {place} is over {MAX_LENGTH}, the longest that a histogram can hold."
+        )
+    raise ValueError(
+        f"Length {length} at {place} is over the maximum length {max_length}: "
+        'pass overlong="truncate" or "drop", or a larger max_length.'
+    )
