@@ -23,6 +23,8 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
         TypeError, ValueError: naming the first that is fractional, NaN, no number, or too large for 64 bits.
     """
     if not hasattr(values, "__array__") and not isinstance(values, (list, tuple)):
+        if not isinstance(values, Iterable):
+            raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {values!r}.")
         values = list(values)
     try:
         array = np.asarray(values)
@@ -61,7 +63,7 @@ def as_lengths(lengths: Iterable[int], where: str = "position {}", start: int = 
     """Check lengths in tokens and return them as an integer array, shape (n,); arguments as in `as_integers`.
 
     Raises:
-        TypeError, ValueError: if there are none, or naming the first that is fractional, NaN, zero or negative.
+        TypeError, ValueError: if there are none, or naming the first that is fractional, NaN or under 1.
     """
     array = as_integers(lengths, "Length", where, start)
     if array.size == 0:
@@ -95,11 +97,10 @@ def count_lengths(
     limit = MAX_LENGTH if max_length is None else max_length
     over = 0
     for chunk in chunks:
-        if not isinstance(chunk, np.ndarray):
-            chunk = list(chunk)
-        if len(chunk) == 0:
+        array = as_integers(chunk, "Length", where, start)
+        if array.size == 0:
             continue
-        array = as_lengths(chunk, where, start)
+        array = as_lengths(array, where, start)
         for begin in range(0, array.size, _SLICE):
             part = array[begin : begin + _SLICE]
             if int(part.max()) > limit:

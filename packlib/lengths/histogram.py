@@ -11,6 +11,7 @@ import numpy as np
 from packlib.checks import one_of, whole_number
 from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_integers, count_lengths
+from packlib.lengths.counting import as_lengths as as_lengths  # for the packing room
 from packlib.lengths.own_files import read_counts
 
 KINDS = ("measured", "reconstruction", "synthetic")
@@ -210,9 +211,9 @@ class LengthHistogram:
             f", {n:,} {word}" for n, word in ((self.truncated, "truncated"), (self.dropped, "dropped")) if n
         )
         return (
-            f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, "
-            f"{self.num_tokens:,} tokens, maximum {self.max_length}, mean {self.mean_length:.1f}, padding {self.padding_fraction:.1%}, "
-            f"best packing factor {self.max_packing_factor:.3f}{lost})"
+            f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, {self.num_tokens:,} tokens, "
+            f"maximum {self.max_length}, mean {self.mean_length:.1f}, "
+            f"padding {self.padding_fraction:.1%}, best packing factor {self.max_packing_factor:.3f}{lost})"
         )
 
     def _repr_html_(self) -> str:
