@@ -109,7 +109,8 @@ def same(got: Any, expected: Any) -> bool:
             and all(same(got[k], expected[k]) for k in got)
         )
     if isinstance(expected, (list, tuple, np.ndarray)):
-        if not isinstance(got, (list, tuple, np.ndarray)) or np.ndim(got) == 0 or len(got) != len(expected):
+        got = got.tolist() if isinstance(got, np.ndarray) else got  # a number if it has no dimension
+        if not isinstance(got, (list, tuple)) or len(got) != len(expected):
             return False
         return all(same(a, b) for a, b in zip(got, expected, strict=True))
     if isinstance(expected, (bool, np.bool_, str, set, frozenset)) or expected is None:

@@ -1,0 +1,12 @@
+"""Settings of every test: two workers share two cores, and nothing may reach out to the network."""
+
+import os
+
+from hypothesis import settings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # kernels that notebooks start inherit it too
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # the kernel's debugger warns otherwise
+
+settings.register_profile("packlib", deadline=None, derandomize=True)
+settings.load_profile("packlib")
