@@ -127,3 +127,12 @@ def _refuse_overlong(length: int, place: str, max_length: int | None) -> None:
         f"Length {length} at {place} is over the maximum length {max_length}: "
         'pass overlong="truncate" or "drop", or a larger max_length.'
     )
+
+
+def apportion(weights: np.ndarray, total: int) -> np.ndarray:
+    """Whole counts in proportion to `weights` that add up to `total`: the largest remainders are rounded up."""
+    shares = weights * (total / weights.sum())
+    counts = np.floor(shares).astype(np.int64)
+    missing = total - int(counts.sum())
+    counts[np.argsort(counts - shares, kind="stable")[:missing]] += 1
+    return counts

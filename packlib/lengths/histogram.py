@@ -211,8 +211,8 @@ class LengthHistogram:
             f", {n:,} {word}" for n, word in ((self.truncated, "truncated"), (self.dropped, "dropped")) if n
         )
         return (
-            f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, {self.num_tokens:,} tokens, "
-            f"maximum {self.max_length}, mean {self.mean_length:.1f}, "
+            f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, "
+            f"{self.num_tokens:,} tokens, maximum {self.max_length}, mean {self.mean_length:.1f}, "
             f"padding {self.padding_fraction:.1%}, best packing factor {self.max_packing_factor:.3f}{lost})"
         )
 

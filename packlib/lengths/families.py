@@ -1,0 +1,134 @@
+"""Synthetic families of lengths to explore: expected counts by formula, so that no chance is in them.
+
+Every function returns `num_sequences` sequences in packs of `max_length`; longer ones are cut to it.
+"""
+
+import math
+
+import numpy as np
+
+from packlib.checks import whole_number
+from packlib.lengths.counting import MAX_LENGTH, apportion
+from packlib.lengths.histogram import LengthHistogram
+
+
+def log_normal(
+    num_sequences: int = 1_000_000, max_length: int = 2048, mean_log: float = 5.0, sigma_log: float = 1.0
+) -> LengthHistogram:
+    """Text: the logarithm of the length is normal.
+
+    `mean_log` is the logarithm's mean, `sigma_log` its standard deviation.
+    """
+    _positive(sigma_log=sigma_log)
+    with np.errstate(divide="ignore"):
+        edges = np.log(np.maximum(_edges(max_length), 0))
+    return _family(
+        "log-normal", np.diff(_normal_cdf((edges - mean_log) / sigma_log)), num_sequences,
+        mean_log=mean_log, sigma_log=sigma_log,
+    )  # fmt: skip
+
+
+def uniform(num_sequences: int = 1_000_000, max_length: int = 512, shortest: int = 1) -> LengthHistogram:
+    """Every length from the shortest to the maximum equally often."""
+    whole_number("max_length", max_length, 1, MAX_LENGTH)
+    whole_number("shortest", shortest, 1, max_length)
+    return _family("uniform", np.arange(1, max_length + 1) >= shortest, num_sequences, shortest=shortest)
+
+
+def two_humped(
+    num_sequences: int = 1_000_000,
+    max_length: int = 512,
+    centers: tuple[float, float] = (64.0, 384.0),
+    widths: tuple[float, float] = (24.0, 48.0),
+    share: float = 0.7,
+) -> LengthHistogram:
+    """Two kinds of text, such as questions and articles: two normal humps.
+
+    The first hump holds `share` of the sequences; `centers` and `widths` (standard deviations) are in tokens.
+    """
+    _positive(first_width=widths[0], second_width=widths[1])
+    if not 0 <= share <= 1:
+        raise ValueError(f"share must be from 0 to 1, not {share}.")
+    edges = _edges(max_length)
+    first, second = (np.diff(_normal_cdf((edges - c) / w)) for c, w in zip(centers, widths, strict=True))
+    return _family(
+        "two-humped", share * first + (1 - share) * second, num_sequences,
+        centers=centers, widths=widths, share=share,
+    )  # fmt: skip
+
+
+def protein_like(
+    num_sequences: int = 1_000_000, max_length: int = 1024, mean: float = 472.0, shape: float = 2.0
+) -> LengthHistogram:
+    """Proteins, in amino acids: a gamma distribution.
+
+    The mean of 472 for eukaryotes (320 for bacteria) and shapes from 1.5 to 3: Tiessen, Pérez-Rodríguez,
+    Delaye-Arredondo, BMC Research Notes 5:85 (2012).
+    """
+    _positive(mean=mean, shape=shape)
+    whole_number("max_length", max_length, 1, MAX_LENGTH)
+    lengths = np.arange(1, max(max_length, math.ceil(60 * mean)) + 1)  # the tail beyond 60 means is nothing
+    density = np.exp((shape - 1) * np.log(lengths / mean) - shape * lengths / mean)
+    density[max_length - 1] = density[max_length - 1 :].sum()
+    return _family("protein-like", density[:max_length], num_sequences, mean=mean, shape=shape)
+
+
+def image_patch_like(
+    num_sequences: int = 1_000_000,
+    max_length: int | None = None,
+    patch: int = 16,
+    sides: tuple[int, int] = (64, 384),
+    widest: float = 2.0,
+) -> LengthHistogram:
+    """Images of many sizes and shapes cut into square patches; the length is the number of whole patches.
+
+    An image has the area of a square whose side is uniform over `sides` (pixels); its width / height is
+    log-uniform from 1 / `widest` to `widest`. The idea: Dehghani et al., Patch n' Pack: NaViT (arXiv
+    2307.06304); the numbers are ours. By default `max_length` is what the largest square gives.
+    """
+    whole_number("patch", patch, 1)
+    low, high = (whole_number("side", side, patch, 16_384) for side in sides)
+    if low > high or not 1 <= widest <= 100:
+        raise ValueError(f"sides must ascend and widest be from 1 to 100, not {sides} and {widest}.")
+    max_length = (high // patch) ** 2 if max_length is None else max_length
+    whole_number("max_length", max_length, 1, MAX_LENGTH)
+    stretch = np.sqrt(widest) ** np.linspace(-1, 1, 201)  # of the width; the height shrinks by as much
+    side = np.arange(low, high + 1)[:, None] / patch
+    patches = np.floor(side * stretch) * np.floor(side / stretch)
+    lengths = np.clip(patches, 1, max_length).astype(np.int64)
+    weights = np.bincount(lengths.ravel(), minlength=max_length + 1)[1:]
+    return _family("image-patch-like", weights, num_sequences, patch=patch, sides=sides, widest=widest)
+
+
+FAMILIES = {
+    "log-normal": log_normal,
+    "uniform": uniform,
+    "two-humped": two_humped,
+    "protein-like": protein_like,
+    "image-patch-like": image_patch_like,
+}
+
+
+def _edges(max_length: int) -> np.ndarray:
+    """Where the bins of the lengths 1 to `max_length` meet: half-way; the first and last take what is beyond."""
+    edges = np.arange(whole_number("max_length", max_length, 1, MAX_LENGTH) + 1) + 0.5
+    edges[0], edges[-1] = -np.inf, np.inf
+    return edges
+
+
+def _normal_cdf(values: np.ndarray) -> np.ndarray:
+    return np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in values.tolist()])
+
+
+def _positive(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 < value <= 1e6:
+            raise ValueError(f"{name} must be over 0 and at most a million, not {value}.")
+
+
+def _family(name: str, weights: np.ndarray, num_sequences: int, **parameters) -> LengthHistogram:
+    """`weights[l - 1]` is the share of length l, up to a factor."""
+    whole_number("num_sequences", num_sequences, 1)
+    counts = np.concatenate([[0], apportion(np.asarray(weights, float), num_sequences)])
+    told = ", ".join(f"{key} {value}" for key, value in parameters.items())
+    return LengthHistogram(counts, name=name, kind="synthetic", source=f"formula: {told}")

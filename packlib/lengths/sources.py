@@ -1,0 +1,86 @@
+"""Where lengths come from, by name or by file: `load("wikipedia")`, `load("my_lengths.csv")`."""
+
+import os
+from pathlib import Path
+
+from packlib.checks import one_of
+from packlib.lengths import reconstruction
+from packlib.lengths.families import FAMILIES
+from packlib.lengths.histogram import LengthHistogram
+from packlib.lengths.own_files import holds_counts, read_lengths
+from packlib.lengths.wordnet import data_path
+
+# name: (maximum length, what it is)
+_MEASURED = {
+    "wordnet": (128, "definitions of WordNet 3.0, one sentence each, as a short-sentence task"),
+    "wordnet-pairs": (128, "WordNet definitions with their usage examples, as a sentence-pair task"),
+    "docstrings": (512, "docstrings of the scientific Python stack"),
+}
+_RECONSTRUCTED = {"wikipedia": reconstruction.wikipedia, "squad": reconstruction.squad}
+
+
+def available() -> dict[str, str]:
+    """The names that `load` knows, each with one line about it."""
+    return {
+        **{name: f"{about} (measured, up to {top})" for name, (top, about) in _MEASURED.items()},
+        **{name: f"{_about(make)} (reconstruction)" for name, make in _RECONSTRUCTED.items()},
+        **{name: f"{_about(make)} (synthetic)" for name, make in FAMILIES.items()},
+    }
+
+
+def load(
+    name_or_path: str | os.PathLike,
+    max_length: int | None = None,
+    column: str | None = None,
+    overlong: str | None = None,
+) -> LengthHistogram:
+    """The histogram of a data set that `available()` names, or of a file of lengths.
+
+    Args:
+        name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, a
+            `.npy` array, or a Parquet file. Files are read in chunks.
+        max_length: the length of a pack; by default the data set's own, or the longest length of the file.
+        column: which column of a CSV with a header or of a Parquet file; lists are counted by their items.
+        overlong: what to do with longer sequences: "error" (for files), "truncate" (for data sets) or "drop".
+
+    Raises:
+        ValueError: for an unknown name (naming the near ones), or a file with a broken line (naming it).
+        FileNotFoundError: if there is no such file.
+    """
+    name = str(name_or_path)
+    if name in available():
+        if column is not None:
+            raise ValueError(f"column is for files; {name} is a data set of its own.")
+        return _data_set(name, max_length, overlong or "truncate")
+    path = Path(name_or_path).expanduser()
+    if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
+        one_of("data set or file", name, available())
+    overlong = overlong or "error"
+    if path.suffix.lower() not in (".npy", ".parquet", ".pq") and column is None and holds_counts(path):
+        return LengthHistogram.from_csv(path, max_length, overlong)
+    stream = read_lengths(path, column)
+    return LengthHistogram.from_chunks(
+        stream.chunks, max_length, overlong, stream.where, stream.start, name=path.stem, source=path.name
+    )
+
+
+def _data_set(name: str, max_length: int | None, overlong: str) -> LengthHistogram:
+    if name in _MEASURED:
+        top, about = _MEASURED[name]
+        file = data_path("lengths", f"{name}.csv")
+        top = top if max_length is None else max_length
+        return LengthHistogram.from_csv(file, top, overlong, name=name, source=about)
+    if name in _RECONSTRUCTED:
+        whole = _RECONSTRUCTED[name]()
+        return whole if max_length is None else whole.with_max_length(max_length, overlong)
+    if overlong != "truncate":
+        raise ValueError(
+            f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply."
+        )
+    return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)
+
+
+def _about(make) -> str:
+    """The first line of a docstring, as a phrase."""
+    line = make.__doc__.splitlines()[0].rstrip(".")
+    return line[0].lower() + line[1:] if line[1].islower() else line
