@@ -172,7 +172,8 @@ def test_an_answer_cannot_change_the_case_that_follows(capsys):
     ("got", "expected", "agree"),
     [
         (0.1 + 0.2, 0.3, True), (0.3001, 0.3, False), (float("nan"), 1.0, False), ("1", 1, False),
-        (1, True, False), (True, True, True), ([1, 2], (1, 2), True), (np.array([1, 2]), [1, 2], True), ([1], [1, 2], False),
+        (1, True, False), (True, True, True), ([1, 2], (1, 2), True), ([1], [1, 2], False),
+        (np.array([1, 2]), [1, 2], True),
         (1, [1], False), ({"a": 1}, {"a": 1.0}, True), ({"a": 1, "b": 2}, {"a": 1}, False), (None, 1, False),
         ({1, 2}, {2, 1}, True), ("a", "b", False), ([[1], [2, 3]], [(1,), (2, 3)], True),
     ],
@@ -264,8 +265,8 @@ def test_unknown_and_missing_parameters_are_named(chapter):
     ("kind", "text", "value"),
     [
         (Whole(1), "12", 12), (Whole(1), "1_000", 1000), (Whole(1), "1.5", "1.5"), (Whole(1), "none", "none"),
-        (Whole(1, optional=True), "none", None), (Number(0), "1e-3", 1e-3), (Number(0), "x", "x"), (Flag(), "false", False),
-        (Flag(), "True", True), (Flag(), "0", "0"), (Choice(("a",)), "b", "b"),
+        (Whole(1, optional=True), "none", None), (Number(0), "1e-3", 1e-3), (Number(0), "x", "x"),
+        (Flag(), "false", False), (Flag(), "True", True), (Flag(), "0", "0"), (Choice(("a",)), "b", "b"),
     ],
 )  # fmt: skip
 def test_values_are_read_from_the_shell(kind, text, value):

@@ -96,6 +96,11 @@ class Explorer:
         heading = widgets.HTML(f"<b>{html.escape(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self._picture])
 
+    @property
+    def picture(self) -> str:
+        """The HTML that is shown: the image, or a sentence if drawing failed."""
+        return self._picture.value
+
     def _with_play(self, control: widgets.IntSlider) -> widgets.Widget:
         button = widgets.Play(
             value=control.value,
@@ -137,5 +142,5 @@ class Explorer:
         live = self.box._repr_mimebundle_()
         note = "Run this cell in JupyterLab to move the controls: "
         note += ", ".join(control.description for control in self.widgets.values())
-        still = f"<b>{html.escape(self.title)}</b><br>{self._picture.value}<br><em>{html.escape(note)}.</em>"
+        still = f"<b>{html.escape(self.title)}</b><br>{self.picture}<br><em>{html.escape(note)}.</em>"
         return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}

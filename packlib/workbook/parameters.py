@@ -111,11 +111,11 @@ class Dataset:
 
         if not isinstance(value, str):
             raise TypeError(f"{name} must be the name of a data set or a file, not {value!r}.")
-        if value not in available() and not Path(value).is_file():
-            if "/" in value or Path(value).suffix:
-                raise FileNotFoundError(f"{name}: there is no file {value!r}.")
-            one_of(name, value, available())
-        return value
+        if value in available() or Path(value).is_file():
+            return value
+        if "/" in value or Path(value).suffix:
+            raise FileNotFoundError(f"{name}: there is no file {value!r}.")
+        return one_of(name, value, available())
 
     def parse(self, text: str) -> str:
         """A file becomes an absolute path, so that a notebook finds it wherever it runs."""

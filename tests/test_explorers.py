@@ -1,0 +1,125 @@
+"""Every control of every explorer, moved through its real traits, as the browser moves it."""
+
+import importlib
+import pkgutil
+
+import ipywidgets as widgets
+import pytest
+
+from packlib.workbook import chapters
+from packlib.workbook.explorers import Explorer, choice, slider, stops
+from packlib.workbook.figures import new_figure
+
+
+def explorers():
+    """The explorers of all chapters."""
+    for module in pkgutil.iter_modules(chapters.__path__):
+        chapter = importlib.import_module(f"{chapters.__name__}.{module.name}")
+        for value in vars(chapter).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, Explorer)
+                and value.__module__ == chapter.__name__
+            ):
+                yield pytest.param(value, id=f"{module.name}-{value.__name__}")
+
+
+def positions(control):
+    """The lowest, the highest and, for lists, every value that a control can take."""
+    if isinstance(control, (widgets.IntSlider, widgets.FloatSlider)):
+        return [control.min, control.max]
+    if isinstance(control, widgets.Checkbox):
+        return [False, True]
+    values = [value for _, value in control._options_full]
+    return values if isinstance(control, widgets.Dropdown) else [values[0], values[-1]]
+
+
+@pytest.mark.parametrize("kind", list(explorers()))
+def test_every_control_moves_the_picture_and_its_words(kind):
+    explorer = kind()
+    assert explorer.title and len(explorer.alt.split()) >= 8
+    first = explorer.alt, explorer.picture
+    for name, control in explorer.widgets.items():
+        start, seen = control.value, set()
+        for value in [*positions(control), start]:
+            control.value = value
+            assert explorer.error is None, f"{name} = {value!r}: {explorer.error!r}"
+            seen.add(explorer.alt)
+        assert len(seen) > 1, f"the words do not change with {name}"
+        for other, value in kind_start(kind).items():  # limits may have moved other controls
+            explorer.widgets[other].value = value
+    assert (explorer.alt, explorer.picture) == first, "back at the start, the picture is another"
+
+
+def kind_start(kind):
+    return {name: control.value for name, control in kind().widgets.items()}
+
+
+@pytest.mark.parametrize("kind", list(explorers()))
+def test_every_control_is_labeled_and_stands_alone_without_widgets(kind):
+    explorer = kind()
+    assert all(control.description for control in explorer.widgets.values())
+    bundle = explorer._repr_mimebundle_()
+    assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+# The base class
+
+
+class Line(Explorer):
+    title = "How long is the line?"
+    play = "length"
+
+    def controls(self):
+        return {
+            "length": slider("Length", 1, 9, value=2),
+            "unit": choice("Unit", [("meters", "m"), ("feet", "ft")], "m"),
+            "scale": stops("Scale", [1, 10, 100], 1),
+        }
+
+    def react(self, name):
+        if name == "unit":
+            self.widgets["length"].max = 9 if self.widgets["unit"].value == "m" else 5
+
+    def draw(self, length, unit, scale):
+        if length == 7:
+            raise ValueError("Seven is <out>.")
+        fig, ax = new_figure()
+        ax.plot([0, length * scale])
+        return fig, f"The line is {length * scale} {unit} long."
+
+
+def test_an_error_becomes_a_sentence_and_goes_away():
+    line = Line()
+    line.widgets["length"].value = 7
+    assert line.alt == "No picture: Seven is <out>." and isinstance(line.error, ValueError)
+    assert "Seven is &lt;out&gt;." in line.picture and "<img" not in line.picture
+    line.widgets["length"].value = 8
+    assert line.alt == "The line is 8 m long." and line.error is None and "<img" in line.picture
+
+
+def test_the_play_button_drives_the_picture():
+    line = Line()
+    line.player.value = 5
+    assert line.alt == "The line is 5 m long."
+    line.widgets["length"].value = 3
+    assert line.player.value == 3
+
+
+def test_a_control_can_move_the_limits_of_another():
+    line = Line()
+    line.widgets["length"].value = 9
+    line.widgets["unit"].value = "ft"
+    assert line.alt == "The line is 5 ft long." and line.player.max == 5
+    line.widgets["scale"].value = 100
+    assert line.alt == "The line is 500 ft long."
+
+
+def test_a_control_needs_a_label():
+    class Nameless(Line):
+        def controls(self):
+            return {"length": slider("", 1, 9, value=2)}
+
+    with pytest.raises(ValueError, match="'length' needs a description"):
+        Nameless()
