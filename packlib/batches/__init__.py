@@ -1,0 +1,27 @@
+"""Batches: tokens, masking, collation and loading of packs."""
+
+from packlib.batches.batch import IGNORED, PackedBatch
+from packlib.batches.collate import PackingCollator, collate, pad
+from packlib.batches.loader import PackDataset, PackLoader, PackSampler, pack_loader, pack_lengths
+from packlib.batches.masking import MlmMasking
+from packlib.batches.tokens import TokenStore, tokenize
+from packlib.batches.wordnet import sentence_pairs, wordnet_store, wordnet_tokenizer
+
+__all__ = [
+    "IGNORED",
+    "MlmMasking",
+    "PackDataset",
+    "PackLoader",
+    "PackSampler",
+    "PackedBatch",
+    "PackingCollator",
+    "TokenStore",
+    "collate",
+    "pack_loader",
+    "pack_lengths",
+    "pad",
+    "sentence_pairs",
+    "tokenize",
+    "wordnet_store",
+    "wordnet_tokenizer",
+]

@@ -1,0 +1,23 @@
+"""The packed model: attention within sequences, packed BERT, a causal twin, and losses that know the sequences."""
+
+from packlib.model.attention import BACKENDS, attention_arguments, choose_backend
+from packlib.model.losses import Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss, tokens_per_sequence
+from packlib.model.packed import Causal, PackedBert, PackedCausal, PackedOutput
+from packlib.model.predict import predict
+
+__all__ = [
+    "BACKENDS",
+    "Causal",
+    "PackedBert",
+    "PackedCausal",
+    "PackedOutput",
+    "Sums",
+    "attention_arguments",
+    "choose_backend",
+    "nsp_accuracy",
+    "nsp_loss",
+    "predict",
+    "token_accuracy",
+    "token_loss",
+    "tokens_per_sequence",
+]

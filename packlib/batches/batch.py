@@ -1,0 +1,204 @@
+"""`PackedBatch`: what a packed model reads, in one mapping of tensors."""
+
+import html
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
+_BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "mlm_labels")
+_BY_SEQUENCE = ("sequence_starts", "sequence_labels", "sample_ids")
+_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class PackedBatch(Mapping):
+    """B packs of T slots that hold S sequences. `model(**batch)` works, and so does a `transformers.Trainer`.
+
+    All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and are
+    token type 0, nothing to predict, and no label).
+
+    Attributes:
+        input_ids: shape (B, T), the tokens.
+        segment_ids: shape (B, T); 1, 1, 2, 2, 2, 0: which sequence of its pack a token belongs to, 0 for padding.
+        position_ids: shape (B, T), the place of a token in its own sequence, from 0.
+        token_type_ids: shape (B, T), 0 for the first and 1 for the second sentence of a pair.
+        mlm_labels: shape (B, T), the token to predict, or -100.
+        sequence_starts: shape (S,), ascending: where each sequence begins among the B·T slots. With static shapes
+            the empty places at the end hold B·T.
+        sequence_labels: shape (S,), a label for each sequence, or -100.
+        sample_ids: shape (S,), which sample of the data set each sequence is, or -1.
+        num_sequences: the number of sequences; S, less the empty places.
+        useful_tokens: the number of slots that hold a token.
+
+    A batch is checked when it is made on the CPU; moved to a device it is taken as it is, so that nothing waits.
+
+    Raises:
+        TypeError, ValueError: with the first thing that is wrong, in one sentence.
+
+    >>> batch = PackedBatch(input_ids=torch.tensor([[5, 6, 7, 8, 0]]), segment_ids=torch.tensor([[1, 1, 2, 2, 0]]))
+    >>> batch.position_ids, batch.sequence_starts
+    (tensor([[0, 1, 0, 1, 0]]), tensor([0, 2]))
+    """
+
+    input_ids: Tensor
+    segment_ids: Tensor
+    position_ids: Tensor
+    token_type_ids: Tensor
+    mlm_labels: Tensor
+    sequence_starts: Tensor
+    sequence_labels: Tensor
+    sample_ids: Tensor
+    num_sequences: int
+    useful_tokens: int
+
+    def __init__(self, fields: Mapping[str, Any] | None = None, /, **more: Any):
+        values = {**(fields or {}), **more}
+        if unknown := set(values) - set(self.__dataclass_fields__):
+            raise TypeError(f"A PackedBatch has no field {min(unknown)!r}; it has {', '.join(self)}.")
+        for name in ("input_ids", "segment_ids"):
+            if name not in values:
+                raise TypeError(f"A PackedBatch needs {name}.")
+        if values["segment_ids"].device.type == "cpu":
+            values = _completed(values)
+        for name in self:
+            object.__setattr__(self, name, values[name])
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # a Mapping compares its values, which tensors cannot
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "PackedBatch":
+        """The batch on `device`."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> "PackedBatch":
+        """The batch in page-locked memory; a `DataLoader` with `pin_memory=True` calls this."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def _map(self, move) -> "PackedBatch":
+        copy = object.__new__(PackedBatch)  # what was checked once is not checked again
+        for name, value in self.items():
+            object.__setattr__(copy, name, move(value) if isinstance(value, Tensor) else value)
+        return copy
+
+    @property
+    def num_packs(self) -> int:
+        return self.input_ids.shape[0]
+
+    @property
+    def max_length(self) -> int:
+        """Slots of a pack, in tokens."""
+        return self.input_ids.shape[1]
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the slots that hold a token."""
+        return self.useful_tokens / self.input_ids.numel()
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Tokens of each sequence; shape (num_sequences,)."""
+        return sequence_of_slots(self.segment_ids, self.num_sequences).bincount(
+            minlength=self.num_sequences + 1
+        )[:-1]
+
+    def __repr__(self) -> str:
+        return (
+            f"PackedBatch({self.num_packs} packs of {self.max_length}, {self.num_sequences} sequences, "
+            f"{self.useful_tokens} useful tokens, {self.efficiency:.1%} full, on {self.input_ids.device})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows, unit, shown = [], 640 / self.max_length, min(self.num_packs, 16)
+        for y, row in enumerate(self.segment_ids[:shown].cpu()):
+            ids, lengths = row.unique_consecutive(return_counts=True)
+            x = 0
+            for segment, length in zip(ids.tolist(), lengths.tolist(), strict=True):
+                color = _COLORS[segment % len(_COLORS)] if segment else "#DDDDDD"
+                rows.append(
+                    f'<rect x="{x * unit:.1f}" y="{12 * y}" width="{max(length * unit - 1, 0.5):.1f}" height="10" '
+                    f'fill="{color}"/>'
+                )
+                x += length
+        text = html.escape(repr(self))
+        label = f"The first {shown} packs, one a row, each sequence a colored bar, padding in gray: {text}"
+        svg = f'<svg role="img" aria-label="{label}" width="640" height="{12 * shown}">{"".join(rows)}</svg>'
+        return f"<div>{svg}<div>{text}</div></div>"
+
+
+def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
+    """The number of the sequence that each slot belongs to, from 0 through the whole batch; shape (B·T,).
+
+    A slot of padding gets `num_sequences`.
+    """
+    before = segment_ids.amax(1).cumsum(0) - segment_ids.amax(1)  # sequences in the packs above
+    number = segment_ids + (before - 1)[:, None]
+    return torch.where(segment_ids > 0, number, num_sequences).flatten()
+
+
+def _completed(values: dict[str, Any]) -> dict[str, Any]:
+    """Check the fields that are given, and work out the others."""
+    segments = values["segment_ids"]
+    if segments.dim() != 2:
+        raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
+    for name in (*_BY_TOKEN, *_BY_SEQUENCE):
+        value = values.get(name)
+        if value is not None and value.dtype != torch.int64:
+            raise TypeError(f"{name} must be int64, not {value.dtype}.")
+        if name in _BY_TOKEN and value is not None and value.shape != segments.shape:
+            raise ValueError(
+                f"{name} has the shape {tuple(value.shape)}; segment_ids has {tuple(segments.shape)}."
+            )
+    useful = segments > 0
+    previous = torch.nn.functional.pad(segments, (1, 0))[:, :-1]
+    begins = useful & (segments == previous + 1)
+    wrong = (segments < 0) | (useful & (segments != previous) & ~begins)
+    wrong[:, 1:] |= useful[:, 1:] & ~useful[:, :-1]  # a token after padding
+    if bool(wrong.any()):
+        raise ValueError(
+            f"The segment ids of pack {int(wrong.any(1).nonzero()[0])} are out of order: "
+            "they must be 1, 2, 3, … as the sequences come, and then 0 for padding."
+        )
+    starts = begins.flatten().nonzero().flatten()
+    count, tokens = len(starts), int(useful.sum())
+    if count == 0:
+        raise ValueError("A batch needs at least one sequence; this one has none.")
+
+    out = {**values}
+    given = out.setdefault("sequence_starts", starts)
+    if not torch.equal(given[:count], starts) or (given[count:] != segments.numel()).any():
+        raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
+    if "position_ids" not in out:
+        slots = torch.arange(segments.shape[1]).expand_as(segments)
+        out["position_ids"] = (slots - torch.where(begins, slots, 0).cummax(1).values) * useful
+    out.setdefault("token_type_ids", torch.zeros_like(segments))
+    out.setdefault("mlm_labels", torch.full_like(segments, IGNORED))
+    out.setdefault("sequence_labels", torch.full_like(given, IGNORED))
+    out.setdefault("sample_ids", torch.full_like(given, -1))
+    for name in _BY_SEQUENCE:
+        if out[name].shape != given.shape:
+            raise ValueError(
+                f"{name} has the shape {tuple(out[name].shape)}; sequence_starts has {tuple(given.shape)}."
+            )
+    if bool((out["mlm_labels"][~useful] != IGNORED).any()):
+        raise ValueError("mlm_labels must be -100 on padding.")
+    if bool((out["sequence_labels"][count:] != IGNORED).any()):
+        raise ValueError("sequence_labels must be -100 in empty places.")
+    for name, right in (("num_sequences", count), ("useful_tokens", tokens)):
+        if out.setdefault(name, right) != right:
+            raise ValueError(f"{name} is {out[name]}, but the segment ids hold {right}.")
+    return out

@@ -1,0 +1,103 @@
+"""Masked-language-model labels that depend on nothing but the seed, the epoch and the sample."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from packlib.batches.batch import IGNORED
+from packlib.batches.tokens import TokenStore
+from packlib.checks import whole_number
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, made odd
+
+
+def splitmix64(state: np.ndarray, step: np.ndarray | int) -> np.ndarray:
+    """The `step`-th draw (from 1) of SplitMix64 started at `state`; uint64, uniform over all 64-bit numbers.
+
+    A counter-based generator: any draw comes directly, in any order, so that all tokens are drawn at once.
+    Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 16.
+    """
+    z = np.asarray(state, np.uint64) + _GOLDEN * np.atleast_1d(np.asarray(step, np.uint64))
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class MlmMasking:
+    """BERT's masking: of each sequence's ordinary tokens 15 % are predicted (rounded, at least one).
+
+    Of those, 80 % become [MASK], 10 % a random token, 10 % stay (Devlin et al. 2018, section 3.1). The draw
+    depends on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same way.
+
+    Attributes:
+        seed: a whole number from 0 up.
+        mask_id: the token [MASK].
+        vocab_size: tokens are below this.
+        special_ids: the tokens that are never predicted nor drawn: [PAD], [CLS], [SEP], [MASK], …
+        probability: the share to predict.
+    """
+
+    seed: int
+    mask_id: int
+    vocab_size: int
+    special_ids: tuple[int, ...]
+    probability: float = 0.15
+
+    def __post_init__(self):
+        whole_number("seed", self.seed, 0, 2**64 - 1)
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"probability must be above 0 and at most 1, not {self.probability}.")
+        if self._ordinary_ids.size == 0:
+            raise ValueError(f"All {self.vocab_size} tokens are special; none is left to draw.")
+
+    @classmethod
+    def for_tokenizer(cls, tokenizer, seed: int = 0, probability: float = 0.15) -> "MlmMasking":
+        """The masking for a transformers tokenizer."""
+        special = tuple(sorted(tokenizer.all_special_ids))
+        return cls(seed, tokenizer.mask_token_id, len(tokenizer), special, probability)
+
+    @cached_property
+    def _ordinary_ids(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(self.vocab_size), self.special_ids)
+
+    @cached_property
+    def _is_special(self) -> np.ndarray:
+        return np.isin(np.arange(self.vocab_size), self.special_ids)
+
+    def __call__(
+        self, sequences: TokenStore, epochs: int | Iterable[int] = 0
+    ) -> tuple[TokenStore, np.ndarray]:
+        """Mask `sequences`; `epochs` is one number, or one for each sequence.
+
+        Returns:
+            The masked sequences, and the labels: int64, the token to predict or -100, shape (number of tokens,).
+        """
+        state = splitmix64(splitmix64(self.seed, 1) ^ np.asarray(epochs, np.uint64), 1)
+        state = splitmix64(state ^ sequences.sample_ids.astype(np.uint64), 1)
+        state = np.broadcast_to(state, len(sequences))
+
+        ids, lengths = sequences.input_ids.astype(np.int64), sequences.lengths
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        at = np.flatnonzero(~self._is_special[ids])  # the tokens that may be predicted
+        owner, within = owner[at], (at - sequences.offsets[owner[at]]).astype(np.uint64)
+        draws = splitmix64(state[owner], 3 * within + np.uint64(1))
+        candidates = np.bincount(owner, minlength=len(lengths))
+        wanted = np.minimum(np.maximum(np.rint(self.probability * candidates), 1), candidates).astype(
+            np.int64
+        )
+        order = np.lexsort((draws, owner))
+        rank = np.arange(len(at)) - np.repeat(np.cumsum(candidates) - candidates, candidates)
+        chosen = order[rank < np.repeat(wanted, candidates)]  # in each sequence, those with the least draws
+
+        at, owner, within = at[chosen], owner[chosen], within[chosen]
+        labels = np.full(len(ids), IGNORED, np.int64)
+        labels[at] = ids[at]
+        fate = splitmix64(state[owner], 3 * within + np.uint64(2)) >> np.uint64(11)  # 53 bits
+        ids[at[fate < 0.8 * 2**53]] = self.mask_id
+        swap = (fate >= 0.8 * 2**53) & (fate < 0.9 * 2**53)
+        draw = splitmix64(state[owner[swap]], 3 * within[swap] + np.uint64(3)) >> np.uint64(32)
+        ids[at[swap]] = self._ordinary_ids[(draw * np.uint64(self._ordinary_ids.size)) >> np.uint64(32)]
+        return sequences.with_tokens(ids), labels

@@ -1,0 +1,73 @@
+"""Inference in packs from a stream: answers in the order of the questions."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+import torch
+
+from packlib.batches import pack_lengths, pack_loader, tokenize
+from packlib.checks import one_of, whole_number
+from packlib.model.packed import PackedBert
+
+_READ = (
+    "input_ids",
+    "segment_ids",
+    "position_ids",
+    "token_type_ids",
+    "sequence_starts",
+)  # no labels: no loss
+
+
+@torch.no_grad()
+def predict(
+    model: PackedBert,
+    texts: Iterable[str | tuple[str, str]],
+    tokenizer,
+    *,
+    max_length: int = 128,
+    window: int = 1024,
+    batch_size: int = 16,
+    output: str = "nsp_logits",
+) -> Iterator[np.ndarray]:
+    """Read `texts` a window at a time, run each window in packs, and yield one answer a text, in order.
+
+    A wide window packs tighter, a narrow one answers sooner: a text waits for the rest of its window. With
+    `window=1` every text runs alone; the answers are the same.
+
+    Args:
+        texts: any iterable, endless ones too; each a text or a pair of texts.
+        max_length: slots of a pack; no text may have more tokens.
+        window: texts that are read before the first is answered.
+        batch_size: packs in one forward pass.
+        output: "nsp_logits", shape (2,), or "pooled", shape (d,).
+
+    Raises:
+        ValueError: if a text is longer than `max_length` (it is named), before any answer of its window.
+    """
+    whole_number("window", window, 1)
+    whole_number("batch_size", batch_size, 1)
+    one_of("output", output, ("nsp_logits", "pooled"))
+    device, was_training, done = model.device, model.training, 0
+    stream = iter(texts)
+    while chunk := list(islice(stream, window)):
+        pairs = [(text, "") if isinstance(text, str) else tuple(text) for text in chunk]
+        first, second = zip(*pairs, strict=True)
+        store = tokenize(tokenizer, first, second)
+        if store.lengths.max() > max_length:
+            at = int((store.lengths > max_length).argmax())
+            raise ValueError(f"Text {done + at} has {store.lengths[at]} tokens; the maximum is {max_length}.")
+        packs = pack_lengths(store.lengths, max_length)
+        answers: list[np.ndarray | None] = [None] * len(chunk)
+        model.eval()
+        try:
+            for batch in pack_loader(store, packs, batch_size=batch_size, shuffle=False):
+                batch = batch.to(device)
+                rows = model(**{name: batch[name] for name in _READ})[output].cpu()
+                rows = (rows if rows.dtype == torch.float64 else rows.float()).numpy()
+                for sample, row in zip(batch.sample_ids.tolist(), rows, strict=True):
+                    answers[sample] = row
+        finally:
+            model.train(was_training)
+        done += len(chunk)
+        yield from answers

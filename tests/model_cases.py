@@ -1,0 +1,162 @@
+"""Shared by the tests of batches and models: real ragged text, small models, and the unpacked run as the oracle."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel
+
+from packlib.batches import (
+    IGNORED,
+    MlmMasking,
+    PackDataset,
+    PackedBatch,
+    PackingCollator,
+    TokenStore,
+    pack_lengths,
+    sentence_pairs,
+    tokenize,
+    wordnet_tokenizer,
+)
+from packlib.lengths.wordnet import wordnet_texts
+from packlib.model import PackedBert, PackedCausal
+
+MAX_LENGTH = 96
+DEPTHS = (1, 2, 3, 8, None)
+
+
+@cache
+def tokenizer():
+    return wordnet_tokenizer()
+
+
+@cache
+def store() -> TokenStore:
+    """400 glosses of WordNet, half of them with usage examples, and eight sequences of one token."""
+    pairs, labels = sentence_pairs(seed=3)
+    have = np.flatnonzero(pairs != "")[::200][:200]
+    chosen = np.concatenate([have, np.flatnonzero(pairs == "")[::400][:200]])
+    text = tokenize(
+        tokenizer(), wordnet_texts().definition[chosen], pairs[chosen], labels[chosen], MAX_LENGTH, "truncate"
+    )
+    short = TokenStore.from_samples([{"input_ids": [tokenizer().cls_token_id]}] * 8)
+    joined = TokenStore.concatenate([text, short])
+    return TokenStore(joined.input_ids, joined.token_type_ids, joined.offsets, joined.labels)
+
+
+@cache
+def masking() -> MlmMasking:
+    return MlmMasking.for_tokenizer(tokenizer(), seed=5)
+
+
+def make_batch(depth: int | None = None, packs: int = 6, masked: bool = True, **options) -> PackedBatch:
+    """The fullest, the deepest, the emptiest pack, those with one-token sequences, and others, up to `packs`."""
+    all_packs = pack_lengths(store().lengths, MAX_LENGTH, "lpfhp", depth)
+    sizes = np.diff(all_packs.offsets)
+    first = [all_packs.lengths_used.argmax(), sizes.argmax(), all_packs.lengths_used.argmin(), sizes.argmin()]
+    short = [i for i, ids in enumerate(all_packs) if (store().lengths[ids] == 1).any()]
+    chosen = list(dict.fromkeys([*map(int, first), *short, *range(0, len(all_packs), 3)]))[:packs]
+    collator = PackingCollator(MAX_LENGTH, masking() if masked else None, **options)
+    return collator([PackDataset(store(), all_packs)[i] for i in chosen])
+
+
+def bert_config(**changes) -> BertConfig:
+    return BertConfig(**{
+        "vocab_size": 4000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 128, "max_position_embeddings": 128, "initializer_range": 0.1,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, **changes,
+    })  # fmt: skip
+
+
+def gpt_config(**changes) -> GPT2Config:
+    return GPT2Config(**{
+        "vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.1,
+        "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 2, "eos_token_id": 3, **changes,
+    })  # fmt: skip
+
+
+def make_model(kind: str, dtype: torch.dtype = torch.float64, **options) -> PackedBert | PackedCausal:
+    torch.manual_seed(0)
+    model = PackedBert(bert_config(), **options) if kind == "bert" else PackedCausal(gpt_config(), **options)
+    return model.to(dtype)
+
+
+@dataclass
+class Reference:
+    """What transformers' own model says about each sequence alone, without padding, packing or packlib."""
+
+    token_logits: torch.Tensor  # (M, vocabulary), in the order of the packed batch
+    nsp_logits: torch.Tensor | None  # (S, 2)
+    losses: dict[tuple[str, str], torch.Tensor]  # by ("token" or "nsp", mean)
+    accuracies: dict[tuple[str, str], float]
+    gradients: dict[str, dict[str, torch.Tensor]]  # by mean, by parameter
+
+
+def unpack(batch: PackedBatch) -> list[dict]:
+    """The sequences of a batch, one dictionary each, found with a plain loop over the segment ids."""
+    found = []
+    for row in range(batch.input_ids.shape[0]):
+        for segment in range(1, int(batch.segment_ids[row].max()) + 1):
+            at = (batch.segment_ids[row] == segment).nonzero().flatten()
+            fields = ("input_ids", "token_type_ids", "mlm_labels")
+            found.append({"pack": row, **{name: batch[name][row, at] for name in fields}})
+            found[-1]["label"] = int(batch.sequence_labels[len(found) - 1])
+    return found
+
+
+def _mean(values: list[float | torch.Tensor]):
+    return sum(values) / len(values) if values else 0.0
+
+
+def _means(groups: list[tuple[int, list]]) -> dict[str, float | torch.Tensor]:
+    """The three means of values that come as (pack, values of one sequence), by their definitions."""
+    by_pack: dict[int, list] = {}
+    for pack, values in groups:
+        by_pack.setdefault(pack, []).extend(values)
+    return {
+        "token": _mean([value for _, values in groups for value in values]),
+        "sequence": _mean([_mean(values) for _, values in groups if values]),
+        "pack": _mean([_mean(values) for values in by_pack.values() if values]),
+    }
+
+
+def reference(model: PackedBert | PackedCausal, batch: PackedBatch) -> Reference:
+    is_bert = isinstance(model, PackedBert)
+    plain = (BertForPreTraining if is_bert else GPT2LMHeadModel)(model.config).to(model.dtype)
+    plain.config._attn_implementation = "eager"
+    plain.load_state_dict(model.state_dict())
+    logits, nsp_logits, losses, hits = [], [], {"token": [], "nsp": []}, {"token": [], "nsp": []}
+    for sequence in unpack(batch):
+        ids, pack = sequence["input_ids"][None], sequence["pack"]
+        if is_bert:
+            out = plain(input_ids=ids, token_type_ids=sequence["token_type_ids"][None])
+            target, scores = sequence["mlm_labels"], out.prediction_logits[0]
+            nsp_logits.append(out.seq_relationship_logits[0])
+            has_label = sequence["label"] != IGNORED
+            label = torch.tensor([sequence["label"]])
+            nsp = [F.cross_entropy(nsp_logits[-1][None], label)] if has_label else []
+            losses["nsp"].append((pack, nsp))
+            hits["nsp"].append(
+                (pack, [float(nsp_logits[-1].argmax() == sequence["label"])] if has_label else [])
+            )
+        else:
+            target, scores = ids[0, 1:], plain(input_ids=ids).logits[0, :-1]
+        at = target != IGNORED
+        logits.append(scores[at])
+        losses["token"].append((pack, list(F.cross_entropy(scores[at], target[at], reduction="none"))))
+        hits["token"].append((pack, (scores[at].argmax(-1) == target[at]).double().tolist()))
+    parts = {(what, mean): value for what in losses for mean, value in _means(losses[what]).items()}
+    gradients = {}
+    for mean in ("token", "sequence", "pack"):
+        plain.zero_grad()
+        (parts["token", mean] + parts["nsp", mean]).backward(retain_graph=True)
+        gradients[mean] = {name: p.grad.clone() for name, p in plain.named_parameters() if p.grad is not None}
+    return Reference(
+        torch.cat(logits).detach(),
+        torch.stack(nsp_logits).detach() if is_bert else None,
+        {key: torch.as_tensor(value).detach() for key, value in parts.items()},
+        {(what, mean): value for what in hits for mean, value in _means(hits[what]).items()},
+        gradients,
+    )
