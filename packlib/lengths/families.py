@@ -110,7 +110,7 @@ FAMILIES = {
 
 
 def _edges(max_length: int) -> np.ndarray:
-    """Where the bins of the lengths 1 to `max_length` meet: half-way; the first and last take what is beyond."""
+    """Where the bins of the lengths 1 to `max_length` meet; the first and last take what is beyond."""
     edges = np.arange(whole_number("max_length", max_length, 1, MAX_LENGTH) + 1) + 0.5
     edges[0], edges[-1] = -np.inf, np.inf
     return edges

@@ -1,8 +1,8 @@
 """The two histograms of the packing paper, rebuilt from the points of them that are published.
 
-Krell, Kosec, Perez, Fitzgibbon, Packing: Towards 2x NLP BERT Acceleration (arXiv 2107.02027). Between two points
-the counts follow a straight line: in log(length), log(count) for Wikipedia, in length, log(count) for SQuAD. The
-result is an approximation: the sequences and the last bin are exact, the tokens come out a little high.
+Krell, Kosec, Perez, Fitzgibbon, Packing: Towards 2x NLP BERT Acceleration (arXiv 2107.02027). Between two
+points the counts follow a straight line: in log(length), log(count) for Wikipedia, in length, log(count) for
+SQuAD. The result is an approximation: the sequences and the last bin are exact, the tokens a little high.
 """
 
 from collections.abc import Callable
