@@ -1,0 +1,93 @@
+"""Lengths of a Hugging Face data set, counted while it streams by (extra `hub`)."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from packlib.checks import one_of, whole_number
+from packlib.lengths.histogram import LengthHistogram
+
+
+def from_hub(
+    dataset: Any,
+    tokenizer: Any,
+    column: str | Sequence[str] = "text",
+    config: str | None = None,
+    split: str = "train",
+    max_length: int | None = None,
+    overlong: str = "truncate",
+    batch_size: int = 1000,
+    progress: bool = True,
+    **options,
+) -> LengthHistogram:
+    """Tokenize a data set in one streaming pass and count the lengths; only one batch is in memory at a time.
+
+    >>> from_hub("nyu-mll/glue", "bert-base-uncased", ("premise", "hypothesis"), "mnli", max_length=128)
+
+    Args:
+        dataset: a name or loader of `datasets.load_dataset`, or a data set that is loaded already.
+        tokenizer: a name or folder of `AutoTokenizer.from_pretrained`, or a tokenizer.
+        column: the column of the text, or two columns that make a pair.
+        config, split, options: for `load_dataset`, such as `data_files` for the loaders "json" and "text".
+        max_length, overlong: as in `LengthHistogram.from_lengths`; a tokenizer, too, truncates.
+        batch_size: rows tokenized at a time.
+        progress: show a bar.
+
+    Raises:
+        ImportError: if `datasets` is not installed.
+        TypeError, ValueError: for an unknown split or column, or a row without text (naming it).
+    """
+    whole_number("batch_size", batch_size, 1)
+    columns = [column] if isinstance(column, str) else list(column)
+    if len(columns) not in (1, 2):
+        raise ValueError(f"column must be one column or a pair, not {column!r}.")
+    rows = _open(dataset, config, split, options)
+    if isinstance(tokenizer, str):
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+    name = dataset if isinstance(dataset, str) else rows.info.dataset_name or "data set"
+    return LengthHistogram.from_chunks(
+        _token_counts(rows, tokenizer, columns, batch_size, progress),
+        max_length,
+        overlong,
+        where="row {}",
+        name=name if config is None else f"{name}/{config}",
+        source=f"{name}, split {rows.split or split}, column {' and '.join(columns)}",
+    )
+
+
+def _open(dataset: Any, config: str | None, split: str, options: dict) -> Any:
+    """The rows as a `datasets` data set that streams."""
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise ImportError("from_hub needs the extra hub: pip install -e .[hub]") from None
+    if isinstance(dataset, str):
+        dataset = load_dataset(dataset, config, streaming=True, **options)
+    if isinstance(dataset, dict):
+        dataset = dataset[one_of("split", split, dataset)]
+    return dataset
+
+
+def _token_counts(
+    rows: Any, tokenizer: Any, columns: list[str], batch_size: int, progress: bool
+) -> Iterator[list[int]]:
+    """The lengths of one batch of rows after another, in tokens, special ones included."""
+    from tqdm.auto import tqdm
+
+    known = (rows.info.splits or {}).get(str(rows.split))  # what the hub says of a data set that streams
+    total = len(rows) if hasattr(rows, "__len__") else getattr(known, "num_examples", None)
+    with tqdm(total=total, unit=" rows", desc="counting tokens", disable=not progress) as bar:
+        for batch in rows.iter(batch_size):
+            for column in columns:
+                one_of("column", column, batch)
+            texts = [batch[column] for column in columns]
+            for i, text in enumerate(itertools.chain.from_iterable(zip(*texts, strict=True))):
+                if not isinstance(text, str):
+                    raise TypeError(f"Row {bar.n + i // len(columns)} holds {text!r} instead of text.")
+            encoded = tokenizer(
+                *texts, return_attention_mask=False, return_token_type_ids=False, verbose=False
+            )
+            yield [len(ids) for ids in encoded["input_ids"]]
+            bar.update(len(texts[0]))
