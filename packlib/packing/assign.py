@@ -117,7 +117,9 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
     histogram, top = plan.histogram, plan.histogram.max_length
     lengths = as_lengths(lengths)
     if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
-        lengths = np.minimum(lengths, top + bool(histogram.dropped))  # what is dropped sorts behind all others
+        lengths = np.minimum(
+            lengths, top + bool(histogram.dropped)
+        )  # what is dropped sorts behind all others
     counts = np.bincount(lengths.astype(np.int32), minlength=top + 1) if int(lengths.max()) <= top + 1 else []
     _refuse_other_lengths(plan, lengths, counts)
 
@@ -146,8 +148,13 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
 def _refuse_other_lengths(plan: PackingPlan, lengths: np.ndarray, counts: np.ndarray) -> None:
     expected = plan.histogram.counts
     if len(counts) == 0:
-        raise ValueError(f"Length {lengths.max()} is over the maximum length {len(expected) - 1} of the plan.")
-    if not np.array_equal(counts[: len(expected)], expected) or counts[len(expected) :].sum() != plan.histogram.dropped:
+        raise ValueError(
+            f"Length {lengths.max()} is over the maximum length {len(expected) - 1} of the plan."
+        )
+    if (
+        not np.array_equal(counts[: len(expected)], expected)
+        or counts[len(expected) :].sum() != plan.histogram.dropped
+    ):
         wrong = np.flatnonzero(counts[: len(expected)] != expected)
         length = int(wrong[0]) if wrong.size else len(expected)
         planned = int(expected[length]) if wrong.size else plan.histogram.dropped

@@ -10,7 +10,9 @@ import numpy as np
 
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
 
-PRICE_OF_A_PACK = 1 << 38  # prices are multiples of 2^-38 packs: 20 bits lose a few packs on millions of sequences
+PRICE_OF_A_PACK = (
+    1 << 38
+)  # prices are multiples of 2^-38 packs: 20 bits lose a few packs on millions of sequences
 
 
 def certified_bound(counts: np.ndarray, duals: np.ndarray, max_sequences_per_pack: int | None) -> int:
@@ -26,11 +28,16 @@ def certified_bound(counts: np.ndarray, duals: np.ndarray, max_sequences_per_pac
         ValueError: if the prices have another shape, are out of range, or are all 0.
     """
     if duals.shape != counts.shape:
-        raise ValueError(f"There must be {len(counts)} duals, one for each length, not the shape {duals.shape}.")
+        raise ValueError(
+            f"There must be {len(counts)} duals, one for each length, not the shape {duals.shape}."
+        )
     occurs = counts > 0
     if duals[occurs].min() < 0 or duals[occurs].max() > PRICE_OF_A_PACK or not duals[occurs].any():
         raise ValueError(f"The duals must be prices from 0 to {PRICE_OF_A_PACK}, and not all 0.")
     best = solve_knapsack(np.where(occurs, duals, NOT_FOR_SALE), max_sequences_per_pack).best
-    used = np.flatnonzero(occurs).tolist()
-    worth = sum(int(counts[l]) * int(duals[l]) for l in used)  # Python integers cannot overflow
-    return -(-worth // best)
+    return -(-worth(counts[occurs], duals[occurs]) // best)
+
+
+def worth(counts: np.ndarray, prices: np.ndarray) -> int:
+    """What all sequences are worth, exactly: Python integers cannot overflow."""
+    return sum(n * price for n, price in zip(counts.tolist(), prices.tolist(), strict=True))

@@ -53,7 +53,8 @@ class OpenPacks:
         return at_least + (wide & -wide).bit_length() - 1 if wide else 0
 
     def strategies(self) -> list[Strategy]:
-        return self.closed + [group for stack in self.groups.values() for group in stack]
+        open_packs = [group for stack in self.groups.values() for group in stack if group[0]]
+        return self.closed + open_packs
 
 
 def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
@@ -62,13 +63,16 @@ def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
     return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
 
 
-def spfhp(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy]:
+def spfhp(histogram: LengthHistogram, depth: int | None = None, empty_packs: int = 0) -> list[Strategy]:
     """Shortest-pack-first: each length goes into the packs with the most space.
 
     The spaces are scanned from the largest down, once for each length, so a pack that took a copy can be met again
-    further down. What finds no space opens packs of one sequence.
+    further down. What finds no space opens packs of one sequence. With `empty_packs` from the start the sequences
+    spread evenly over them, which suits a tight depth limit.
     """
     top, packs = histogram.max_length, OpenPacks(depth or float("inf"))
+    if empty_packs:
+        packs.put(top, (), empty_packs)
     for length, n in from_long_to_short(histogram):
         space = packs.largest(top)
         while n and space >= length:

@@ -8,10 +8,14 @@ Without a depth limit the index k falls away. See Kellerer, Pferschy, Pisinger, 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
+
+
+Slots = tuple[tuple[int, int], ...]  # a pack: (length, copies), from long to short; deep packs have few pairs
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,26 @@ class Knapsack:
         """For each length l, the best value of what else fits into a pack with l; int64, shape (capacity + 1,)."""
         return self.values[max(len(self.values) - 2, 0), ::-1]
 
-    def pack_with(self, length: int) -> list[int]:
-        """The lengths of the best pack that holds `length`."""
-        lengths = [length]
-        capacity, row = self.values.shape[1] - 1 - length, len(self.values) - 2
-        while capacity > 0 and row != 0:  # without a limit the row is -1, the only one, throughout
-            taken = int(self.choices[row, capacity])
-            if taken:
-                lengths.append(taken)
-                capacity -= taken
-                row -= row > 0
-            else:
-                capacity -= 1
-        return lengths
+    def pack_with(self, length: int) -> Slots:
+        """The best pack that holds `length`."""
+        return _with_one_more(self._rest[len(self.values[0]) - 1 - length], length)
+
+    @cached_property
+    def _rest(self) -> list[Slots]:
+        """For each number of slots, the best that fits, leaving room for one more sequence."""
+        choices = self.choices.tolist()
+        rest: list[Slots] = [()] * len(choices[0])
+        for row in choices[1:-1] or choices[: len(choices) == 1]:
+            smaller = rest if len(choices) == 1 else list(rest)
+            for c, length in enumerate(row):
+                rest[c] = _with_one_more(smaller[c - length], length) if length else rest[max(c - 1, 0)]
+        return rest
+
+
+def _with_one_more(slots: Slots, length: int) -> Slots:
+    copies = dict(slots)
+    copies[length] = copies.get(length, 0) + 1
+    return tuple(sorted(copies.items(), reverse=True))
 
 
 def solve_knapsack(values: np.ndarray, depth: int | None) -> Knapsack:

@@ -57,7 +57,11 @@ class PackingPlan:
 
     @classmethod
     def from_strategies(
-        cls, histogram: LengthHistogram, strategies: Iterable[tuple[tuple[int, ...], int]], method: str, **fields
+        cls,
+        histogram: LengthHistogram,
+        strategies: Iterable[tuple[tuple[int, ...], int]],
+        method: str,
+        **fields,
     ) -> "PackingPlan":
         """Make a plan of `(lengths, repeats)` pairs: equal multisets are joined, then sorted, longest first."""
         merged: dict[tuple[int, ...], int] = {}
@@ -69,7 +73,9 @@ class PackingPlan:
         sizes = np.fromiter((len(lengths) for lengths, _ in ordered), np.int64, len(ordered))
         return cls(
             histogram,
-            items=np.fromiter((length for lengths, _ in ordered for length in lengths), np.int64, int(sizes.sum())),
+            items=np.fromiter(
+                (length for lengths, _ in ordered for length in lengths), np.int64, int(sizes.sum())
+            ),
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             repeats=np.fromiter((repeats for _, repeats in ordered), np.int64, len(ordered)),
             method=method,
@@ -150,7 +156,9 @@ class PackingPlan:
         np.add.at(used, self.items, np.repeat(repeats, self.sizes))
         if not np.array_equal(used, counts):
             length = int(np.flatnonzero(used != counts)[0])
-            raise ValueError(f"The plan packs {used[length]} sequences of length {length}; there are {counts[length]}.")
+            raise ValueError(
+                f"The plan packs {used[length]} sequences of length {length}; there are {counts[length]}."
+            )
         if self.lower_bound != self._proven_bound() or self.lower_bound > self.num_packs:
             raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's duals.")
         return self
@@ -203,11 +211,20 @@ class PackingPlan:
                 "offsets": np.cumsum([0, *sizes]),
                 **{name: raw[name] for name in ("repeats", "method", "max_sequences_per_pack", "duals")},
             }
-        except (KeyError, TypeError, IndexError, AttributeError, OverflowError, json.JSONDecodeError) as error:
+        except (
+            KeyError,
+            TypeError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+            json.JSONDecodeError,
+        ) as error:
             raise ValueError(f"{where} holds no packing plan: {type(error).__name__}: {error}.") from None
         plan = cls(histogram, **fields)
         if plan.num_packs != raw.get("num_packs") or plan.lower_bound != raw.get("lower_bound"):
-            raise ValueError(f"{where} states other packs or another bound than its strategies and duals give.")
+            raise ValueError(
+                f"{where} states other packs or another bound than its strategies and duals give."
+            )
         return plan
 
     def __repr__(self) -> str:

@@ -1,0 +1,190 @@
+"""Packing with a proof: column generation, then rounding by diving.
+
+The linear program (`packlib.packing.master`) starts from the strategies of LPFHP. Its prices go into a knapsack,
+which looks for packs worth more than a pack costs; they are added until there are none. The same knapsack turns
+the prices into a lower bound (`packlib.packing.certificate`). Gilmore and Gomory (1961).
+
+Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
+that are left; where nothing is left to round down, round some of the largest fractions up.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.certificate import PRICE_OF_A_PACK, worth
+from packlib.packing.greedy import Strategy, lpfhp, spfhp
+from packlib.packing.knapsack import NOT_FOR_SALE, Slots, solve_knapsack
+from packlib.packing.master import MasterProblem
+from packlib.packing.slots import fill_slots
+
+_TOLERANCE = 1e-5  # packs; HiGHS' objective is this exact for tens of millions of packs
+_SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
+_DIVES = 12  # attempts at rounding
+_NOISE = 0.3  # of the fractions, in all attempts but the first
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known after a round; given to the `progress` callback of `optimal`."""
+
+    stage: str  # "pricing" or "rounding"
+    strategies: int
+    num_packs: int
+    lower_bound: int
+    seconds: float
+
+
+def optimal(
+    histogram: LengthHistogram,
+    depth: int | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[list[Strategy], np.ndarray | None]:
+    """The fewest packs that are known, and the prices that prove how few there can be.
+
+    Args:
+        depth: at most this many sequences a pack, or None.
+        time_limit: seconds after which the best plan and bound so far are returned.
+        progress: called after every round.
+
+    Returns:
+        The strategies, and the duals of the best bound (None if the area proves as much).
+    """
+    if time_limit is not None and not time_limit >= 0:
+        raise ValueError(f"time_limit must be a number of seconds from 0 up, or None, not {time_limit!r}.")
+    search = _Search(histogram, depth, time_limit, progress)
+    search.run()
+    return search.best, search.duals
+
+
+class _Search:
+    """The best plan and bound so far, and the ways to better ones."""
+
+    def __init__(self, histogram, depth, time_limit, progress):
+        self.histogram, self.depth, self.progress = histogram, depth, progress
+        self.counts, self.top = histogram.counts, histogram.max_length
+        self.lengths = np.flatnonzero(self.counts)
+        self.started = time.perf_counter()
+        self.seconds = math.inf if time_limit is None else time_limit
+        # Two sets of prices are always sound: by the token, which is the area bound, and the same for every sequence.
+        self.lower_bound, self.duals = -(-histogram.num_tokens // self.top), None
+        self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
+        if depth and -(-histogram.num_sequences // depth) > self.lower_bound:
+            self.prices = np.full(len(self.lengths), PRICE_OF_A_PACK // depth)
+            self.lower_bound, self.duals = (
+                -(-histogram.num_sequences // depth),
+                self.by_length(self.prices, 0),
+            )
+        starts = [lpfhp(histogram, depth), spfhp(histogram, depth, empty_packs=self.lower_bound)]
+        self.best = min(starts, key=_packs)
+        self.num_packs = _packs(self.best)
+        self.start = [tuple(Counter(lengths).items()) for strategies in starts for lengths, _ in strategies]
+
+    def run(self) -> None:
+        if self.done():
+            return
+        self.master = MasterProblem(self.counts)
+        self.master.add(self.start)
+        if not self.generate(self.counts, 0):
+            return
+        for attempt in range(_DIVES):
+            self.dive(attempt)
+
+    def done(self) -> bool:
+        return self.num_packs == self.lower_bound or self.time_left() <= 0
+
+    def time_left(self) -> float:
+        return self.seconds - (time.perf_counter() - self.started)
+
+    def report(self, stage: str) -> None:
+        if self.progress:
+            seconds = time.perf_counter() - self.started
+            strategies = len(self.master.strategies)
+            self.progress(Progress(stage, strategies, self.num_packs, self.lower_bound, seconds))
+
+    def by_length(self, prices: np.ndarray, others: int) -> np.ndarray:
+        table = np.full(self.top + 1, others)
+        table[self.lengths] = prices
+        return table
+
+    def generate(self, counts: np.ndarray, fixed: int) -> bool:
+        """Add strategies until `fixed` packs and the linear program for `counts` meet the lower bound, or none helps.
+
+        The prices of a solution jump from round to round. Looking for packs between them and the prices of the best
+        bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer.
+        Returns False if the time was up before the linear program was solved.
+        """
+        center, needed = self.prices, 0
+        while self.master.solve(counts, self.time_left()):
+            if fixed + math.ceil(self.master.objective - _TOLERANCE) <= max(self.lower_bound, needed):
+                return True
+            prices = self.master.prices
+            worth_of = self.by_length(prices, NOT_FOR_SALE).tolist()
+            for tenths in (8, 5, 2, 0):
+                mixed = (center * tenths + prices * (10 - tenths)) // 10
+                knapsack = solve_knapsack(self.by_length(mixed, NOT_FOR_SALE), self.depth)
+                bound = fixed - (-worth(counts[self.lengths], mixed) // knapsack.best)
+                if bound > needed:
+                    needed, center = bound, mixed
+                    if not fixed and needed > self.lower_bound:
+                        self.lower_bound, self.prices, self.duals = needed, center, self.by_length(center, 0)
+                packs = map(knapsack.pack_with, self.lengths.tolist())
+                if self.master.add(
+                    p for p in packs if sum(worth_of[l] * k for l, k in p) > PRICE_OF_A_PACK + _SLACK
+                ):
+                    break
+            else:
+                return True
+            self.report("rounding" if fixed else "pricing")
+            if needed > self.lower_bound:
+                return True  # no strategy would help these counts enough
+        return False
+
+    def dive(self, attempt: int) -> None:
+        """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
+
+        The first attempt rounds the largest fractions up, later ones add noise to the choice.
+        """
+        noise = np.random.default_rng(attempt)
+        chosen, left, fixed = Counter(), self.counts, 0
+        while left.any() and not self.done() and self.master.solve(left, self.time_left()):
+            if fixed + math.ceil(self.master.objective - _TOLERANCE) >= self.num_packs:
+                return
+            usage = self.master.usage
+            rounded = np.floor(usage + _TOLERANCE).astype(np.int64)
+            if not rounded.any():
+                up = max(1, np.count_nonzero(usage > 0.5) // 5)
+                blurred = usage + (usage > _TOLERANCE) * noise.uniform(
+                    0, _NOISE if attempt else 0, len(usage)
+                )
+                rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
+            strategies = list(self.master.strategies)
+            now = [(_flat(strategies[s]), int(rounded[s])) for s in np.flatnonzero(rounded)]
+            chosen += Counter(dict(now))
+            fixed += _packs(now)
+            left = fill_slots(now, left)[1]
+            self.keep(chosen, left, fixed)
+
+    def keep(self, chosen: dict[tuple[int, ...], int], left: np.ndarray, fixed: int) -> None:
+        """Pack what is left greedily; keep the whole if it is the best so far."""
+        rest = lpfhp(LengthHistogram(left), self.depth) if left.any() else []
+        if fixed + _packs(rest) < self.num_packs:
+            filled, left = fill_slots(list(chosen.items()), self.counts)
+            rest = lpfhp(LengthHistogram(left), self.depth) if left.any() else []
+            self.best = filled + rest
+            self.num_packs = _packs(self.best)
+            self.report("rounding")
+
+
+def _flat(slots: Slots) -> tuple[int, ...]:
+    return tuple(length for length, copies in slots for _ in range(copies))
+
+
+def _packs(strategies: list[Strategy]) -> int:
+    return sum(packs for _, packs in strategies)
