@@ -147,7 +147,7 @@ def _boundaries(max_length: int, buckets: int | Iterable[int]) -> list[int]:
                 f"Bucket boundaries must ascend to the maximum length {max_length}, not {bounds}."
             )
         return bounds
-    number = whole_number("buckets", buckets, 1, max_length)
+    number = min(whole_number("buckets", buckets, 1), max_length)
     return [max_length * i // number for i in range(1, number + 1)]
 
 

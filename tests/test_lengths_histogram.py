@@ -1,0 +1,233 @@
+"""LengthHistogram: counting, validation, adding, files; the oracle is collections.Counter."""
+
+import os
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packlib.lengths import LengthHistogram
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, apportion, as_lengths
+
+LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=80)
+
+
+def counted(lengths):
+    counts = np.zeros(max(lengths) + 1, np.int64)
+    for length, count in Counter(lengths).items():
+        counts[length] = count
+    return counts
+
+
+@given(LENGTHS, st.sampled_from(["int64", "int32", "uint16", ">i8", "object", "list", "iterator"]))
+def test_counting_is_the_same_for_every_kind_of_input(lengths, kind):
+    given_as = {"list": lambda: list(lengths), "iterator": lambda: iter(lengths)}.get(
+        kind, lambda: np.array(lengths, kind)
+    )
+    histogram = LengthHistogram.from_lengths(given_as())
+    assert np.array_equal(histogram.counts, counted(lengths))
+    assert histogram.num_sequences == len(lengths)
+    assert histogram.num_tokens == sum(lengths)
+    assert histogram.max_length == max(lengths)
+    assert histogram.mean_length == pytest.approx(np.mean(lengths))
+    assert histogram.padding_fraction == pytest.approx(1 - np.mean(lengths) / max(lengths))
+    assert histogram.max_packing_factor == pytest.approx(max(lengths) / np.mean(lengths))
+    assert histogram.expand().tolist() == sorted(lengths)
+
+
+@given(LENGTHS, st.integers(1, 30))
+def test_chunks_count_as_the_whole(lengths, size):
+    chunks = [lengths[i : i + size] for i in range(0, len(lengths), size)]
+    assert LengthHistogram.from_chunks(iter([*chunks, []])) == LengthHistogram.from_lengths(lengths)
+
+
+def test_counting_goes_over_the_slices_of_a_long_array():
+    lengths = np.random.default_rng(0).integers(1, 50, 600_001)
+    assert np.array_equal(LengthHistogram.from_lengths(lengths).counts, np.bincount(lengths))
+    lengths[-1] = 0
+    with pytest.raises(ValueError, match="Length 0 at position 600000 is not allowed"):
+        LengthHistogram.from_lengths(lengths)
+    lengths[-1] = 77
+    with pytest.raises(ValueError, match="Length 77 at position 600000 is over the maximum length 50"):
+        LengthHistogram.from_lengths(lengths, 50)
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
+    over = sum(length > top for length in lengths)
+    cut = LengthHistogram.from_lengths(lengths, top, overlong="truncate")
+    assert np.array_equal(cut.expand(), sorted(min(length, top) for length in lengths))
+    assert (cut.max_length, cut.truncated, cut.dropped) == (top, over, 0)
+    whole = LengthHistogram.from_lengths(lengths)
+    assert whole.with_max_length(top, "truncate") == cut
+    assert whole.with_max_length(top, "truncate").truncated == over
+    if over:
+        with pytest.raises(ValueError, match=f"over the maximum length {top}"):
+            LengthHistogram.from_lengths(lengths, top)
+        with pytest.raises(
+            ValueError, match=f"{over} sequences of lengths are over the maximum length {top}"
+        ):
+            whole.with_max_length(top)
+    if over < len(lengths):
+        rest = LengthHistogram.from_lengths(lengths, top, overlong="drop")
+        assert rest.expand().tolist() == sorted(length for length in lengths if length <= top)
+        assert (rest.max_length, rest.truncated, rest.dropped) == (top, 0, over)
+        again = whole.with_max_length(top, "drop")
+        assert again == rest and again.dropped == over
+    else:
+        for drop in (whole.with_max_length, lambda *a: LengthHistogram.from_lengths(lengths, *a)):
+            with pytest.raises(ValueError, match="holds no sequence"):
+                drop(top, "drop")
+
+
+@given(LENGTHS, LENGTHS)
+def test_adding_is_counting_both(first, second):
+    a, b = LengthHistogram.from_lengths(first, name="a"), LengthHistogram.from_lengths(second, name="b")
+    assert a + b == b + a == LengthHistogram.from_lengths(first + second)
+    assert (a + b).name == "a + b" and (a + a).name == "a"
+
+
+def test_adding_keeps_the_least_certain_kind_and_sees_overflow():
+    kinds = ("measured", "reconstruction", "synthetic")
+    for one in kinds:
+        for two in kinds:
+            total = LengthHistogram([0, 1], kind=one) + LengthHistogram([0, 1], kind=two)
+            assert total.kind == max(one, two, key=kinds.index)
+    half = LengthHistogram([0, 2**62])
+    with pytest.raises(ValueError, match=f"Count {2**63} at length 1 does not fit in 64 bits"):
+        half + half
+    lost = LengthHistogram([0, 1], truncated=2, dropped=3, source="x") + LengthHistogram([0, 1], truncated=5)
+    assert (lost.truncated, lost.dropped, lost.source) == (7, 3, "x")
+    with pytest.raises(TypeError):
+        half + 1
+
+
+@given(LENGTHS, st.integers(0, 40))
+def test_csv_round_trip(tmp_path_factory, lengths, room):
+    path = tmp_path_factory.mktemp("csv") / "mine.csv"
+    histogram = LengthHistogram.from_lengths(lengths, max(lengths) + room)
+    histogram.to_csv(path)
+    back = LengthHistogram.from_csv(path)
+    assert back == histogram and back.max_length == histogram.max_length
+    assert (back.name, back.source, back.kind) == ("mine", "mine.csv", "measured")
+
+
+def test_to_csv_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
+    path = tmp_path / "mine.csv"
+    LengthHistogram([0, 1]).to_csv(path)
+    monkeypatch.setattr("pathlib.Path.write_text", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        LengthHistogram([0, 2]).to_csv(path)
+    assert path.read_text() == "length,count\n1,1\n" and os.listdir(tmp_path) == ["mine.csv"]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "error", "message"),
+    [
+        ([], ValueError, "There are no lengths"),
+        ([3, 0], ValueError, "Length 0 at position 1 is not allowed: lengths start at 1"),
+        ([3, -7], ValueError, "Length -7 at position 1"),
+        ([3, 2.5], TypeError, "Length 2.5 at position 1 is not a whole number"),
+        ([3, float("nan")], TypeError, "Length nan at position 1 is not a whole number"),
+        (np.array([3.0, np.inf]), TypeError, "Length inf at position 1 is not a whole number"),
+        (np.array([3.0]), TypeError, "Lengths must be integers, not float64: convert them with .astype"),
+        ([True], TypeError, "Length True at position 0"),
+        (np.array([True]), TypeError, "Length True at position 0"),
+        (["12"], TypeError, "Length '12' at position 0"),
+        ([None], TypeError, "Length None at position 0"),
+        ([[1, 2], [3, 4]], ValueError, r"one dimension, not the shape \(2, 2\)"),
+        ([[1, 2], [3]], ValueError, "not lists of them"),
+        (7, TypeError, "an array or a list of whole numbers, not 7"),
+        ([1, 2**70], ValueError, f"Length {2**70} at position 1 does not fit in 64 bits"),
+        ([1, 2**63], ValueError, f"Length {2**63} at position 1 does not fit in 64 bits"),
+        (np.array([1, 2**63], np.uint64), ValueError, f"Length {2**63} at position 1 is over {MAX_LENGTH}"),
+        ([1, MAX_LENGTH + 1], ValueError, f"Length {MAX_LENGTH + 1} at position 1 is over {MAX_LENGTH}"),
+    ],
+)
+def test_bad_lengths_are_named(lengths, error, message):
+    with pytest.raises(error, match=message):
+        LengthHistogram.from_lengths(lengths)
+
+
+@pytest.mark.parametrize(
+    ("counts", "error", "message"),
+    [
+        ([], ValueError, "holds no sequence"),
+        ([0, 0], ValueError, "holds no sequence"),
+        ([0, -2], ValueError, "length 1 has -2"),
+        ([4, 1], ValueError, "4 sequences have length 0"),
+        ([0, 1.5], TypeError, "Count 1.5 at length 1 is not a whole number"),
+        ([0, float("nan")], TypeError, "Count nan at length 1 is not a whole number"),
+        ([[0, 1]], ValueError, "one dimension"),
+        ([0, INT64_MAX + 1], ValueError, f"Count {INT64_MAX + 1} at length 1 does not fit in 64 bits"),
+        (np.array([0, 2**63], np.uint64), ValueError, f"Count {2**63} at length 1 does not fit"),
+        ([0, 0, 2**62], ValueError, f"holds {2**63} tokens"),
+    ],
+)
+def test_bad_counts_are_named(counts, error, message):
+    with pytest.raises(error, match=message):
+        LengthHistogram(counts)
+
+
+def test_bad_settings_are_named():
+    with pytest.raises(ValueError, match="Length 3 is over the maximum length 2"):
+        LengthHistogram([0, 1, 0, 1], max_length=2)
+    for wrong, error in ((0, ValueError), (-1, ValueError), (2.0, TypeError), (MAX_LENGTH + 1, ValueError)):
+        with pytest.raises(error, match="max_length must be"):
+            LengthHistogram.from_lengths([1], wrong)
+        with pytest.raises(error, match="max_length must be"):
+            LengthHistogram([0, 1], max_length=wrong)
+        with pytest.raises(error, match="max_length must be"):
+            LengthHistogram([0, 1]).with_max_length(wrong)
+    with pytest.raises(ValueError, match="'truncat': did you mean 'truncate'"):
+        LengthHistogram.from_lengths([1], 1, overlong="truncat")
+    with pytest.raises(ValueError, match="kind of histogram 'guess'"):
+        LengthHistogram([0, 1], kind="guess")
+
+
+def test_a_histogram_cannot_be_changed_and_does_not_share_its_counts():
+    counts = np.array([0, 1, 2])
+    histogram = LengthHistogram(counts)
+    counts[1] = 5
+    assert histogram.num_sequences == 3 and histogram.counts[1] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        histogram.counts[1] = 5
+    with pytest.raises(AttributeError):
+        histogram.name = "x"
+
+
+def test_as_lengths_makes_no_copy():
+    lengths = np.array([1, 2, 3], np.uint16)
+    assert as_lengths(lengths) is lengths
+
+
+def test_equality_is_of_counts_and_maximum_length():
+    assert LengthHistogram([0, 1], name="a") == LengthHistogram([0, 1], name="b")
+    assert LengthHistogram([0, 1]) != LengthHistogram([0, 1], max_length=2)
+    assert LengthHistogram([0, 1]) != "a"
+
+
+def test_what_is_shown_says_what_it_is():
+    shown = LengthHistogram([0, 3, 1], name="<b>", kind="reconstruction", truncated=2)
+    assert repr(shown) == (
+        "LengthHistogram(<b>, reconstruction: 4 sequences, 5 tokens, maximum 2, mean 1.2, "
+        "padding 37.5%, best packing factor 1.600, 2 truncated)"
+    )
+    text = shown._repr_html_()
+    assert "&lt;b&gt;, reconstruction: 4 sequences" in text and "<b>" not in text
+    assert text.count("<rect") == 2
+    assert (
+        LengthHistogram(np.ones(1000, int) - np.eye(1, 1000, dtype=int)[0])._repr_html_().count("<rect") == 64
+    )
+    assert "measured" not in repr(LengthHistogram([0, 1]))
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50).filter(any), st.integers(0, 10**12))
+def test_apportion_is_whole_adds_up_and_stays_within_one(weights, total):
+    weights = np.array(weights)
+    counts = apportion(weights, total)
+    exact = weights * (total / weights.sum())
+    assert counts.sum() == total and counts.min() >= 0
+    assert np.abs(counts - exact).max() <= 1 + 1e-3

@@ -1,0 +1,203 @@
+"""Padding waste: the formulas against every order of small data sets, exact fractions, and simulation."""
+
+from fractions import Fraction
+from itertools import permutations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packlib.lengths import HABITS, LengthHistogram, load, make_batches, padding_waste
+
+SMALL = st.lists(st.integers(1, 9), min_size=1, max_size=6)
+
+
+def slots_of(batches):
+    return sum(len(batch) * max(batch) for batch in batches)
+
+
+def cut(lengths, size):
+    return [lengths[i : i + size] for i in range(0, len(lengths), size)]
+
+
+def mean_over_orders(lengths, batches_of):
+    """The mean slots over every order of the data, as a fraction."""
+    orders = list(permutations(lengths))
+    return Fraction(sum(slots_of(batches_of(order)) for order in orders), len(orders))
+
+
+@given(SMALL, st.integers(1, 7))
+def test_random_batches_cost_the_mean_over_every_order(lengths, batch_size):
+    waste = padding_waste(lengths, batch_size)
+    assert waste.slots == pytest.approx(
+        float(mean_over_orders(lengths, lambda o: cut(o, batch_size))), rel=1e-12
+    )
+    assert waste.habit == "random" and waste.random and waste.tokens == sum(lengths)
+
+
+@given(SMALL, st.integers(1, 4), st.integers(1, 4))
+def test_megabatches_cost_the_mean_over_every_order(lengths, batch_size, window):
+    def batches_of(order):
+        return [batch for part in cut(order, batch_size * window) for batch in cut(sorted(part), batch_size)]
+
+    waste = padding_waste(lengths, batch_size, "megabatches", window=window)
+    assert waste.slots == pytest.approx(float(mean_over_orders(lengths, batches_of)), rel=1e-12)
+
+
+@given(SMALL, st.integers(1, 4), st.sampled_from([1, 2, 3, [9], [2, 5, 12], [1, 9]]), st.booleans())
+def test_buckets_cost_the_mean_over_every_order(lengths, batch_size, buckets, to_boundary):
+    histogram = LengthHistogram.from_lengths(lengths, 9)
+    bounds = buckets if isinstance(buckets, list) else [9 * (i + 1) // buckets for i in range(buckets)]
+
+    def bucket_of(length):
+        return next(bound for bound in bounds if length <= bound)
+
+    def batches_of(order):
+        parts = [[length for length in order if bucket_of(length) == bound] for bound in bounds]
+        return [batch for part in parts for batch in cut(part, batch_size)]
+
+    waste = padding_waste(histogram, batch_size, "buckets", buckets=buckets, pad_to_boundary=to_boundary)
+    if to_boundary:
+        assert waste.slots == sum(map(bucket_of, lengths)) and not waste.random
+    else:
+        assert waste.slots == pytest.approx(float(mean_over_orders(lengths, batches_of)), rel=1e-12)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=200), st.integers(1, 50))
+def test_sorted_and_maximum_are_exact(lengths, batch_size):
+    assert padding_waste(lengths, batch_size, "sorted").slots == slots_of(cut(sorted(lengths), batch_size))
+    histogram = LengthHistogram.from_lengths(lengths, 50)
+    waste = padding_waste(histogram, batch_size, "maximum")
+    assert waste.slots == 50 * len(lengths) and not waste.random
+    assert waste.padding_fraction == pytest.approx(histogram.padding_fraction)
+    assert waste.slots_per_token == pytest.approx(histogram.max_packing_factor)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 32, 1000])
+def test_random_batches_equal_the_formula_in_fractions(batch_size):
+    """Expected maximum = sum over l of 1 - C(shorter than l, b) / C(n, b), for 88,641 sequences."""
+    histogram = load("squad")
+    total, counts = histogram.num_sequences, histogram.counts.tolist()
+    full, rest = divmod(total, batch_size)
+
+    def expected_longest(sample):
+        shorter, mean = 0, Fraction(0)
+        for length in range(1, len(counts)):
+            shorter += counts[length - 1]
+            mean += 1 - Fraction(comb(shorter, sample), comb(total, sample))
+        return mean
+
+    exact = full * batch_size * expected_longest(batch_size)
+    if rest:
+        exact += rest * expected_longest(rest)
+    assert padding_waste(histogram, batch_size).slots == pytest.approx(float(exact), rel=1e-12)
+
+
+@pytest.mark.parametrize("window", [2, 50, 1000])
+def test_order_statistics_agree_with_scipy(window):
+    """The r-th of a sample is l or longer if the hypergeometric number of shorter ones is under r."""
+    from scipy.stats import hypergeom
+
+    counts = np.zeros(40, int)
+    counts[[3, 8, 9, 20, 39]] = [900, 40, 3000, 1, 59]
+    histogram, batch_size = LengthHistogram(counts), 4
+    total = histogram.num_sequences
+    sample = min(batch_size * window, total)
+    windows, rest = divmod(total, sample)
+    shorter = np.cumsum(counts) - counts
+
+    def slots(size):
+        starts = range(0, size, batch_size)
+        ends = [min(start + batch_size, size) for start in starts]
+        return sum(
+            (end - start)
+            * sum(hypergeom.cdf(end - 1, total, shorter[length], size) for length in range(1, 40))
+            for start, end in zip(starts, ends, strict=True)
+        )
+
+    expected = windows * slots(sample) + (slots(rest) if rest else 0)
+    assert padding_waste(histogram, batch_size, "megabatches", window=window).slots == pytest.approx(
+        expected, 1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("habit", "options"),
+    [("random", {}), ("buckets", {"buckets": 5}), ("megabatches", {"window": 10}), ("sorted", {})],
+)
+def test_simulation_agrees_with_the_expected_slots(habit, options):
+    lengths = load("squad").expand()[::9]
+    runs = [
+        sum(
+            len(batch) * int(lengths[batch].max())
+            for batch in make_batches(lengths, 16, habit, seed, **options)
+        )
+        for seed in range(40)
+    ]
+    waste = padding_waste(lengths, 16, habit, **options)
+    error = np.std(runs, ddof=1) / np.sqrt(len(runs))
+    assert abs(np.mean(runs) - waste.slots) <= 4 * error + 1e-9 * waste.slots
+
+
+@given(SMALL, st.integers(1, 7), st.sampled_from(sorted(HABITS)), st.integers(0, 3))
+def test_batches_use_every_sequence_once(lengths, batch_size, habit, seed):
+    batches = [batch.tolist() for batch in make_batches(lengths, batch_size, habit, seed)]
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    assert all(1 <= len(batch) <= batch_size for batch in batches)
+    again = make_batches(lengths, batch_size, habit, seed)
+    assert batches == [batch.tolist() for batch in again]
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=300), st.integers(1, 40))
+def test_better_habits_never_cost_more(lengths, batch_size):
+    cost = {
+        habit: padding_waste(lengths, batch_size, habit).slots for habit in ("maximum", "random", "sorted")
+    }
+    mega = [padding_waste(lengths, batch_size, "megabatches", window=w).slots for w in (1, 10**6)]
+    slack = 1e-9 * cost["maximum"]
+    assert sum(lengths) <= cost["sorted"] + slack
+    assert cost["sorted"] <= cost["random"] + slack <= cost["maximum"] + 2 * slack
+    assert mega[0] == pytest.approx(cost["random"], rel=1e-12) and mega[1] == cost["sorted"]
+
+
+def test_the_formulas_hold_for_millions_of_sequences():
+    """A batch of two from n equal halves of lengths 1 and 2 is 2 long unless both are 1."""
+    half = 10**12
+    waste = padding_waste(LengthHistogram([0, half, half]), 2)
+    longest = 2 - Fraction(half, 2 * half) * Fraction(half - 1, 2 * half - 1)
+    assert waste.slots == pytest.approx(float(longest * 2 * half), rel=1e-12)
+    assert padding_waste(load("wikipedia"), 64, "megabatches", window=1000).padding_fraction < 0.002
+
+
+def test_what_is_shown():
+    assert (
+        repr(padding_waste([1, 3], 2))
+        == "PaddingWaste(random, batch size 2: 33.33% padding expected, 6 slots for 4 tokens)"
+    )
+    assert "padding, 4 slots" in repr(padding_waste([1, 3], 1, "sorted"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"habit": "sort"}, ValueError, "no batching habit 'sort': did you mean 'sorted'"),
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1, not 0"),
+        ({"batch_size": 2.5}, TypeError, "batch_size must be a whole number"),
+        ({"habit": "megabatches", "window": 0}, ValueError, "window must be at least 1"),
+        ({"habit": "megabatches", "widow": 3}, TypeError, "no option 'widow': it takes window"),
+        ({"habit": "random", "window": 3}, TypeError, "no option 'window': it takes none"),
+        ({"habit": "buckets", "buckets": 0}, ValueError, "buckets must be at least 1, not 0"),
+        ({"habit": "buckets", "buckets": [2, 1, 3]}, ValueError, "must ascend to the maximum length 3"),
+        ({"habit": "buckets", "buckets": [1, 2]}, ValueError, "must ascend to the maximum length 3"),
+        ({"habit": "buckets", "buckets": []}, ValueError, "must ascend to the maximum length 3"),
+        ({"lengths": [1, 0]}, ValueError, "Length 0 at position 1"),
+    ],
+)
+def test_bad_input_is_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        padding_waste(**{"lengths": [1, 2, 3], "batch_size": 2, **arguments})
+    if not set(arguments) & {"widow"} and "takes none" not in message:
+        with pytest.raises(error, match=message):
+            list(make_batches(**{"lengths": [1, 2, 3], "batch_size": 2, **arguments}))
