@@ -5,7 +5,7 @@ import pytest
 import torch
 from model_cases import DEPTHS, MAX_LENGTH, make_batch, make_model, reference, store, tokenizer
 
-from packlib.batches import IGNORED, PackedBatch, PackingCollator, collate, pad
+from packlib.batches import IGNORED, PackedBatch, collate, pad
 from packlib.model import attention, nsp_accuracy, nsp_loss, token_accuracy, token_loss
 
 MEANS = ("token", "sequence", "pack")
@@ -20,7 +20,7 @@ def assert_close(what, got, expected, tolerance):
 
 
 def assert_equals_unpacked(model, batch, expected, read=None, losses=token_loss, tolerance=None):
-    """Compare everything; `read` is what the model gets where it is not the batch, `losses` how it is averaged."""
+    """Compare everything; `read` is what the model gets if not the batch, `losses` how it is averaged."""
     tolerance = tolerance or TOLERANCE[model.dtype]
     for mean in MEANS:
         model.zero_grad()
@@ -48,7 +48,7 @@ def assert_equals_unpacked(model, batch, expected, read=None, losses=token_loss,
 
 
 def with_some_right_answers(model, batch):
-    """The batch with every second label set to what the model predicts, so that accuracies are not all zero."""
+    """The batch with every second label set to what the model predicts: accuracies are not all zero."""
     output = model(**batch)
     labels = batch.mlm_labels.clone()
     at = output.token_positions[::2]
@@ -150,7 +150,7 @@ def leaks(model, batch) -> int:
     embeddings = model.get_input_embeddings()(batch.input_ids).detach().requires_grad_()
     others = {name: value for name, value in batch.items() if name != "input_ids"}
     if model.causal:
-        others["labels"] = batch.input_ids
+        others["target_ids"] = batch.input_ids
     output = model(**others, inputs_embeds=embeddings)
     owner = (batch.segment_ids + 1000 * torch.arange(batch.num_packs)[:, None]) * (batch.segment_ids > 0)
     values = torch.nn.functional.cross_entropy(
@@ -183,7 +183,7 @@ def test_a_causal_model_does_not_look_ahead():
     model, batch = make_model("causal"), make_batch(masked=False, packs=2)
     embeddings = model.get_input_embeddings()(batch.input_ids).detach().requires_grad_()
     others = {name: value for name, value in batch.items() if name != "input_ids"}
-    output = model(**others, inputs_embeds=embeddings, labels=batch.input_ids)
+    output = model(**others, inputs_embeds=embeddings, target_ids=batch.input_ids)
     middle = len(output.token_positions) // 2
     (gradient,) = torch.autograd.grad(output.token_logits[middle].square().sum(), embeddings)
     reached = (gradient != 0).any(-1).flatten().nonzero().flatten()
@@ -295,10 +295,3 @@ def test_accumulated_sums_equal_one_big_batch():
             expected = loss(model(**whole), whole, mean).mean
             assert abs((parts[0] + parts[1]).mean - expected) < 1e-10
             assert abs((parts[0].mean + parts[1].mean) / 2 - expected) > 1e-6  # the mean of means is not it
-
-
-def test_collator_agrees_with_sequences_laid_out_by_hand():
-    sequences = store().take([1, 2, 3])
-    batch = PackingCollator(MAX_LENGTH)([(0, sequences)])
-    row = np.concatenate([store()[i]["input_ids"] for i in (1, 2, 3)])
-    assert batch.input_ids[0, : len(row)].tolist() == row.tolist()

@@ -2,7 +2,7 @@
 
 from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.collate import PackingCollator, collate, pad
-from packlib.batches.loader import PackDataset, PackLoader, PackSampler, pack_loader, pack_lengths
+from packlib.batches.loader import PackDataset, PackLoader, PackSampler, pack_lengths, pack_loader
 from packlib.batches.masking import MlmMasking
 from packlib.batches.tokens import TokenStore, tokenize
 from packlib.batches.wordnet import sentence_pairs, wordnet_store, wordnet_tokenizer
@@ -17,8 +17,8 @@ __all__ = [
     "PackingCollator",
     "TokenStore",
     "collate",
-    "pack_loader",
     "pack_lengths",
+    "pack_loader",
     "pad",
     "sentence_pairs",
     "tokenize",

@@ -19,28 +19,31 @@ _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 class PackedBatch(Mapping):
     """B packs of T slots that hold S sequences. `model(**batch)` works, and so does a `transformers.Trainer`.
 
-    All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and are
-    token type 0, nothing to predict, and no label).
+    All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and
+    are token type 0, nothing to predict, and no label).
 
     Attributes:
         input_ids: shape (B, T), the tokens.
-        segment_ids: shape (B, T); 1, 1, 2, 2, 2, 0: which sequence of its pack a token belongs to, 0 for padding.
+        segment_ids: shape (B, T); 1, 1, 2, 2, 2, 0: which sequence of its pack a token belongs to, 0 for
+            padding.
         position_ids: shape (B, T), the place of a token in its own sequence, from 0.
         token_type_ids: shape (B, T), 0 for the first and 1 for the second sentence of a pair.
         mlm_labels: shape (B, T), the token to predict, or -100.
-        sequence_starts: shape (S,), ascending: where each sequence begins among the B·T slots. With static shapes
-            the empty places at the end hold B·T.
+        sequence_starts: shape (S,), ascending: where each sequence begins among the B·T slots. With static
+            shapes the empty places at the end hold B·T.
         sequence_labels: shape (S,), a label for each sequence, or -100.
         sample_ids: shape (S,), which sample of the data set each sequence is, or -1.
         num_sequences: the number of sequences; S, less the empty places.
         useful_tokens: the number of slots that hold a token.
 
-    A batch is checked when it is made on the CPU; moved to a device it is taken as it is, so that nothing waits.
+    A batch is checked when it is made on the CPU; moved to a device it is taken as it is, so that nothing
+    waits.
 
     Raises:
         TypeError, ValueError: with the first thing that is wrong, in one sentence.
 
-    >>> batch = PackedBatch(input_ids=torch.tensor([[5, 6, 7, 8, 0]]), segment_ids=torch.tensor([[1, 1, 2, 2, 0]]))
+    >>> ids, segments = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
+    >>> batch = PackedBatch(input_ids=ids, segment_ids=segments)
     >>> batch.position_ids, batch.sequence_starts
     (tensor([[0, 1, 0, 1, 0]]), tensor([0, 2]))
     """
@@ -129,10 +132,10 @@ class PackedBatch(Mapping):
             x = 0
             for segment, length in zip(ids.tolist(), lengths.tolist(), strict=True):
                 color = _COLORS[segment % len(_COLORS)] if segment else "#DDDDDD"
-                rows.append(
-                    f'<rect x="{x * unit:.1f}" y="{12 * y}" width="{max(length * unit - 1, 0.5):.1f}" height="10" '
-                    f'fill="{color}"/>'
+                place = (
+                    f'x="{x * unit:.1f}" y="{12 * y}" width="{max(length * unit - 1, 0.5):.1f}" height="10"'
                 )
+                rows.append(f'<rect {place} fill="{color}"/>')
                 x += length
         text = html.escape(repr(self))
         label = f"The first {shown} packs, one a row, each sequence a colored bar, padding in gray: {text}"

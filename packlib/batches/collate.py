@@ -21,14 +21,16 @@ def collate(
     pad_id: int = 0,
     sequence_slots: int | None = None,
 ) -> PackedBatch:
-    """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and so on.
+    """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
+    so on.
 
     Args:
         sizes: sequences in each pack, each at least 1.
         max_length: slots of a pack, in tokens; the T of the batch.
         mlm_labels: the token to predict at each token of `sequences`, or -100; shape (number of tokens,).
         pad_id: the token that fills what is left.
-        sequence_slots: the length of the per-sequence arrays, for static shapes; by default there are no empty slots.
+        sequence_slots: the length of the per-sequence arrays, for static shapes; by default there are no
+            empty slots.
 
     Raises:
         ValueError: if there is no sequence, a pack is over `max_length`, or the labels have another shape.
@@ -83,7 +85,8 @@ def collate(
 
 
 def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> PackedBatch:
-    """The unpacked twin: the same sequences in the same order, one a row, padded to `max_length` (by default as packed).
+    """The unpacked twin: the same sequences in the same order, one a row, padded to `max_length` (by default
+    as packed).
 
     The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
     """
@@ -112,9 +115,10 @@ class PackingCollator:
         max_length: slots of a pack, in tokens.
         masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone.
         pad_id: the token that fills what is left.
-        max_sequences: for static shapes only: per-sequence arrays have this many slots for each pack of the batch.
-        max_predictions: for static shapes only: refuse a batch with more masked tokens a pack on average than this
-            (the `mlm_slots` of the model).
+        max_sequences: for static shapes only: per-sequence arrays have this many slots for each pack of the
+            batch.
+        max_predictions: for static shapes only: refuse a batch with more masked tokens a pack on average than
+            this (the `mlm_slots` of the model).
     """
 
     max_length: int

@@ -1,4 +1,4 @@
-"""Load packs: a data set of packs, a sampler that shuffles by epoch, and a loader that resumes in mid-epoch."""
+"""Load packs: a data set of packs, a sampler that shuffles by epoch, a loader that resumes in mid-epoch."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,8 +31,8 @@ class PackDataset(Dataset):
     """Item `i` is pack `i`: its epoch and its sequences, as `PackingCollator` takes them.
 
     Args:
-        dataset: the samples: a `TokenStore`, or any map-style data set of mappings with `input_ids` and, where
-            there are some, `token_type_ids` and `label`.
+        dataset: the samples: a `TokenStore`, or any map-style data set of mappings with `input_ids` and,
+            where there are some, `token_type_ids` and `label`.
         packs: which samples share a pack.
 
     `dataset[epoch, i]` says the epoch with the index, which reaches workers that live on through epochs;
@@ -90,9 +90,9 @@ class PackSampler(Sampler):
 class PackLoader(DataLoader):
     """A `DataLoader` of packed batches: each pass through it is one epoch, shuffled by seed and epoch.
 
-    `state_dict()` says what was handed out so far, whatever workers have prefetched; a loader that loads it goes on
-    with the next batch, identical to what an uninterrupted one would give. Breaking off a pass and starting
-    another begins the same epoch again.
+    `state_dict()` says what was handed out so far, whatever workers have prefetched; a loader that loads it
+    goes on with the next batch, identical to what an uninterrupted one would give. Breaking off a pass and
+    starting another begins the same epoch again.
     """
 
     def __init__(self, packs: PackDataset, sampler: PackSampler, collator: PackingCollator, **options):
@@ -119,7 +119,7 @@ class PackLoader(DataLoader):
         }
 
     def state_dict(self) -> dict:
-        """Where the loader is: the epoch, the batches of it that were handed out, and what the order depends on."""
+        """The epoch, the batches of it that were handed out, and what the order depends on."""
         return {"epoch": self.epoch, "batches_done": self._done, **self._setting()}
 
     def load_state_dict(self, state: dict) -> None:
@@ -161,7 +161,8 @@ def pack_loader(
     collator = PackingCollator(packs.max_length) if collator is None else collator
     if collator.max_length < int(packs.lengths_used.max()):
         raise ValueError(
-            f"The collator makes packs of {collator.max_length} tokens; the fullest pack holds {packs.lengths_used.max()}."
+            f"The collator makes packs of {collator.max_length} tokens; "
+            f"the fullest pack holds {packs.lengths_used.max()}."
         )
     sampler = PackSampler(len(packs), batch_size, seed, shuffle, drop_last)
     return PackLoader(PackDataset(dataset, packs), sampler, collator, **options)

@@ -30,7 +30,8 @@ class MlmMasking:
     """BERT's masking: of each sequence's ordinary tokens 15 % are predicted (rounded, at least one).
 
     Of those, 80 % become [MASK], 10 % a random token, 10 % stay (Devlin et al. 2018, section 3.1). The draw
-    depends on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same way.
+    depends on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same
+    way.
 
     Attributes:
         seed: a whole number from 0 up.
@@ -73,7 +74,8 @@ class MlmMasking:
         """Mask `sequences`; `epochs` is one number, or one for each sequence.
 
         Returns:
-            The masked sequences, and the labels: int64, the token to predict or -100, shape (number of tokens,).
+            The masked sequences, and the labels: int64, the token to predict or -100, shape (number of
+                tokens,).
         """
         state = splitmix64(splitmix64(self.seed, 1) ^ np.asarray(epochs, np.uint64), 1)
         state = splitmix64(state ^ sequences.sample_ids.astype(np.uint64), 1)

@@ -24,9 +24,10 @@ class TokenStore:
     Attributes:
         input_ids, token_type_ids: integers, shape (number of tokens,).
         offsets: int64, shape (number of sequences + 1,).
-        labels: integers, shape (number of sequences,); -100 for none. In sentence pairs 0 says that the second
-            sentence belongs to the first, 1 that it is another's (as transformers' BERT has it).
-        sample_ids: integers, shape (number of sequences,): what each sequence is called; by default 0, 1, 2, …
+        labels: integers, shape (number of sequences,); -100 for none. In sentence pairs 0 says that the
+            second sentence belongs to the first, 1 that it is another's (as transformers' BERT has it).
+        sample_ids: integers, shape (number of sequences,): what each sequence is called; by default 0, 1, 2,
+            …
 
     `store[i]` is a mapping of sequence i's fields, so that a store is an ordinary map-style data set too.
     """
@@ -217,7 +218,8 @@ def tokenize(
         if max_length is not None and max(lengths[start:]) > max_length:
             at = next(i for i in range(start, len(lengths)) if lengths[i] > max_length)
             raise ValueError(
-                f'Text {at} has {lengths[at]} tokens; the maximum is {max_length} (or pass overlong="truncate").'
+                f"Text {at} has {lengths[at]} tokens; the maximum is {max_length} "
+                '(or pass overlong="truncate").'
             )
     labels = np.full(len(texts), IGNORED) if labels is None else labels
     return TokenStore(

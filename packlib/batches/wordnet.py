@@ -1,4 +1,4 @@
-"""WordNet's glosses as tokens: real sentence pairs for next-sentence prediction, cached after the first time."""
+"""WordNet as tokens: real sentence pairs for next-sentence prediction, cached after the first time."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The packed model: attention within sequences, packed BERT, a causal twin, and losses that know the sequences."""
+"""The packed model: attention within sequences, packed BERT, a causal twin, losses per sequence."""
 
 from packlib.model.attention import BACKENDS, attention_arguments, choose_backend
 from packlib.model.losses import Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss, tokens_per_sequence

@@ -1,7 +1,7 @@
 """From segment ids to what each attention backend wants, so that a sequence sees itself and nothing else.
 
-Padding counts as one more segment: it sees padding only. So no row of the mask is empty, no softmax is 0 / 0, and
-what padding computes reaches no token.
+Padding counts as one more segment: it sees padding only. So no row of the mask is empty, no softmax is 0 / 0,
+and what padding computes reaches no token.
 """
 
 import inspect
@@ -24,7 +24,7 @@ BACKENDS = {  # what packlib calls it: what transformers calls it
 
 
 def allowed_pairs(segment_ids: Tensor, causal: bool = False) -> Tensor:
-    """Which token may look at which: bool, shape (B, T, T), [b, query, key]. Segment ids have the shape (B, T)."""
+    """Which query may look at which key: (B, T) segment ids to bool, shape (B, queries T, keys T)."""
     allowed = segment_ids[:, :, None] == segment_ids[:, None, :]
     return allowed.tril() if causal else allowed
 
@@ -61,7 +61,8 @@ def block_mask(segment_ids: Tensor, causal: bool = False):
 def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
     """Where each segment begins among the B·T slots, and B·T at the end; int32. And the longest segment.
 
-    Variable-length kernels take this for a mask (`cu_seqlens`). The padding of each pack is a segment of its own.
+    Variable-length kernels take this for a mask (`cu_seqlens`). The padding of each pack is a segment of its
+    own.
     """
     begins = torch.ones_like(segment_ids, dtype=torch.bool)
     begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
@@ -170,7 +171,7 @@ def _varlen_attention(
     module, query, key, value, attention_mask, scaling=None, dropout=0.0,
     packed_bounds=None, packed_longest=None, packed_causal=False, **_,
 ):  # fmt: skip
-    """Shapes (B, H, T, D) in, (B, T, H, D) out: the packs are laid end to end, the bounds keep the sequences apart."""
+    """Shapes (B, H, T, D) in, (B, T, H, D) out: packs end to end, the bounds keep the sequences apart."""
     if packed_bounds is None or dropout:
         raise ValueError(
             "The varlen backend takes bounds and no dropout; call the packed model, not its parts."

@@ -1,9 +1,11 @@
 """Losses and accuracies of packed batches, unpacked: per token, per sequence or per pack.
 
-Packing leaves the mean over tokens as it is. The mean over sequences needs to know where each sequence is, and
-the mean over packs is another objective (it weighs a sequence by its company), here so that it can be compared.
+Packing leaves the mean over tokens as it is. The mean over sequences needs to know where each sequence is,
+and the mean over packs is another objective (it weighs a sequence by its company), here so that it can be
+compared.
 
-Everything is a segment sum: values, the group each belongs to, and one `index_add`. No maximum number of sequences.
+Everything is a segment sum: values, the group each belongs to, and one `index_add`. No maximum number of
+sequences.
 """
 
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ class Sums:
 
 
 def segment_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
-    """Add up `values` by group; both of shape (M,), result (num_groups,). Values of group `num_groups` are left out."""
+    """Add up `values` by group: (M,) and (M,) to (num_groups,). Group `num_groups` is left out."""
     return values.new_zeros(num_groups + 1).index_add(0, groups, values)[:num_groups]
 
 
@@ -57,7 +59,7 @@ def reduce_by(values: Tensor, counted: Tensor, groups: Tensor | None, num_groups
 
 
 def sequence_of(positions: Tensor, batch: PackedBatch) -> Tensor:
-    """The number of the sequence that holds each of the `positions` among the B·T slots, from 0 through the batch."""
+    """Which sequence of the batch, from 0, holds each of the `positions` among the B·T slots; shape (M,)."""
     return torch.searchsorted(batch["sequence_starts"], positions, right=True) - 1
 
 

@@ -1,0 +1,180 @@
+"""Masks against plain loops, backends against each other, and refusals where a backend cannot work."""
+
+import itertools
+from copy import deepcopy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_cases import make_batch, make_model
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from packlib.model import BACKENDS, Causal, attention, choose_backend
+
+
+def rows(packs):
+    """Segment ids of packs of these lengths, with one slot of padding in the longest."""
+    ids = [[i + 1 for i, n in enumerate(lengths) for _ in range(n)] for lengths in packs]
+    return torch.tensor([row + [0] * (1 + max(map(len, ids)) - len(row)) for row in ids])
+
+
+segments = st.lists(st.lists(st.integers(1, 6), max_size=4), min_size=1, max_size=4).map(rows)
+
+
+@settings(max_examples=50, deadline=None)
+@given(segments, st.booleans())
+def test_masks_equal_plain_loops(ids, causal):
+    packs, slots = ids.shape
+    allowed = attention.allowed_pairs(ids, causal)
+    added = attention.additive_mask(ids, causal, torch.float64)
+    positions = attention.reset_positions(ids)
+    assert added.shape == (packs, 1, slots, slots)
+    for b in range(packs):
+        for q in range(slots):
+            for k in range(slots):
+                expected = ids[b, q] == ids[b, k] and (k <= q or not causal)
+                assert allowed[b, q, k] == expected
+                assert added[b, 0, q, k] == (0 if expected else torch.finfo(torch.float64).min)
+            first = ids[b].tolist().index(ids[b, q])
+            assert positions[b, q] == (q - first if ids[b, q] else 0)
+    assert allowed.any(-1).all()  # no row is empty: padding sees padding
+
+
+@settings(max_examples=50, deadline=None)
+@given(segments)
+def test_bounds_cut_the_slots_into_segments(ids):
+    bounds, longest = attention.cumulative_lengths(ids)
+    assert bounds.dtype == torch.int32 and bounds[0] == 0 and bounds[-1] == ids.numel()
+    pieces = [ids.flatten()[a:b] for a, b in itertools.pairwise(bounds)]
+    assert all(len(piece.unique()) == 1 for piece in pieces)
+    assert len(pieces) == sum(len(row.unique()) for row in ids)
+    assert longest == max(map(len, pieces))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_block_mask_equals_the_dense_one(causal):
+    ids = make_batch().segment_ids
+    dense = attention.allowed_pairs(ids, causal)
+    mask = attention.block_mask(ids, causal)
+    b, q, k = torch.meshgrid(*map(torch.arange, dense.shape), indexing="ij")
+    assert torch.equal(mask.mask_mod(b, 0, q, k).expand_as(dense), dense)
+    assert mask.shape == (dense.shape[0], 1, *dense.shape[1:])
+
+
+def varlen_by_hand(query, key, value, bounds_q, bounds_k, longest_q, longest_k, window_size=(-1, -1)):
+    """What a variable-length kernel does, one segment at a time: shapes (tokens, H, D)."""
+    assert torch.equal(bounds_q, bounds_k) and bounds_q.diff().max() == longest_q == longest_k
+    assert bounds_q.dtype == torch.int32 and query.stride(-1) == key.stride(-1) == 1
+    out = torch.empty_like(query)
+    for a, b in zip(bounds_q.tolist(), bounds_q.tolist()[1:], strict=False):
+        q, k, v = (x[a:b].transpose(0, 1) for x in (query, key, value))
+        causal = {(-1, -1): False, (-1, 0): True}[window_size]
+        out[a:b] = scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(0, 1)
+    return out
+
+
+def varlen_with_a_flag(*arguments, is_causal=False):
+    return varlen_by_hand(*arguments, window_size=(-1, 0) if is_causal else (-1, -1))
+
+
+@pytest.mark.parametrize("kernel", [varlen_by_hand, varlen_with_a_flag])
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_varlen_backend_with_a_kernel_by_hand(monkeypatch, kind, kernel):
+    """No CPU has the kernel; what is handed to it and what is made of its answer is tested with a stand-in."""
+    model, batch = make_model(kind), make_batch(masked=kind == "bert")
+    expected = model(**batch).token_logits
+    monkeypatch.setattr(attention, "_varlen_attn", lambda: kernel)
+    monkeypatch.setattr(attention, "_refusal", lambda *_: None)
+    model.backend = "varlen"
+    assert (model(**batch).token_logits - expected).abs().max() < 1e-10
+    assert model.config._attn_implementation == "packlib_varlen"
+
+
+class PackedLlama(Causal, LlamaForCausalLM):
+    pass
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "eager", "flex", "varlen"])
+def test_any_decoder_grouped_heads_included(monkeypatch, backend):
+    config = LlamaConfig(
+        vocab_size=4000, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=128, pad_token_id=0, bos_token_id=2, eos_token_id=3,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model, batch = PackedLlama(config, backend=backend).double(), make_batch(3, masked=False, packs=3)
+    plain = LlamaForCausalLM(deepcopy(config)).double()
+    plain.load_state_dict(model.state_dict())
+    plain.config._attn_implementation = "eager"
+    if backend == "varlen":
+        monkeypatch.setattr(attention, "_varlen_attn", lambda: varlen_by_hand)
+        monkeypatch.setattr(attention, "_refusal", lambda *_: None)
+    with torch.no_grad():
+        logits, at = model(**batch).token_logits, 0
+        for row, start in enumerate(batch.sequence_starts.tolist()):
+            length = int(batch.lengths[row])
+            ids = batch.input_ids.flatten()[start : start + length]
+            alone = plain(input_ids=ids[None]).logits[0, :-1]
+            if length > 1:  # Llama norms in float32, whatever the weights are
+                assert (logits[at : at + length - 1] - alone).abs().max() < 1e-5
+            at += length - 1
+
+
+@pytest.mark.parametrize(
+    "backend, device, dtype, gradient, dropout, reason",
+    [
+        ("flex", "cpu", torch.float32, True, 0.0, "no backward pass on the CPU"),
+        ("flex", "cuda", torch.bfloat16, True, 0.1, "the model asks for a dropout of 0.1"),
+        ("varlen", "cpu", torch.bfloat16, False, 0.0, "need a GPU, and the model is on cpu"),
+        ("varlen", "cuda", torch.float32, True, 0.0, "take float16 and bfloat16, not torch.float32"),
+        ("varlen", "cuda", torch.bfloat16, True, 0.1, "dropout of 0.1"),
+    ],
+)
+def test_a_backend_that_cannot_work_is_refused(backend, device, dtype, gradient, dropout, reason):
+    with pytest.raises(ValueError, match=f"The attention backend '{backend}' cannot work here: .*{reason}"):
+        choose_backend(backend, device, dtype, gradient, dropout)
+
+
+def test_auto_takes_what_is_right(monkeypatch):
+    for gradient in (False, True):
+        assert choose_backend("auto", "cpu", torch.float32, gradient) == "sdpa"
+    assert choose_backend("auto", "cuda", torch.float32, True) == "sdpa"
+    assert choose_backend("auto", "cuda", torch.bfloat16, True) == "varlen"
+    assert choose_backend("auto", "cuda", torch.bfloat16, True, dropout=0.1) == "sdpa"
+    monkeypatch.setattr(attention, "_varlen_attn", lambda: None)  # an older torch
+    assert choose_backend("auto", "cuda", torch.bfloat16, True) == "sdpa"
+    with pytest.raises(ValueError, match=r"has no torch\.nn\.attention\.varlen"):
+        choose_backend("varlen", "cuda", torch.bfloat16, True)
+    assert choose_backend("flex", "cpu", torch.float32, False) == "flex"
+    with pytest.raises(ValueError, match="no attention backend 'flash': choose from auto, sdpa"):
+        choose_backend("flash", "cpu", torch.float32, False)
+    assert set(BACKENDS) == {"sdpa", "eager", "flex", "varlen"}
+
+
+def test_a_refused_backend_raises_from_the_model_and_leaks_nothing():
+    model, batch = make_model("bert", backend="flex"), make_batch()
+    with pytest.raises(ValueError, match="no backward pass on the CPU"):
+        model(**batch)
+    with pytest.raises(ValueError, match="need a GPU"):
+        make_model("bert", backend="varlen")(**batch)
+
+
+@pytest.mark.parametrize("backend", ["flex", "varlen"])
+def test_around_the_packed_model_there_is_no_silent_leak(backend):
+    model, batch = make_model("bert"), make_batch()
+    model.config._attn_implementation = BACKENDS[backend]
+    with torch.no_grad(), pytest.raises(ValueError, match="call the packed model, not its parts"):
+        model.bert(input_ids=batch.input_ids)
+
+
+def test_bfloat16_autocast_keeps_sequences_apart():
+    model, batch = make_model("bert", torch.float32), make_batch()
+    other = batch.input_ids.clone()
+    first = batch.segment_ids == 1
+    other[~first & (batch.segment_ids > 0)] = 77
+    for backend in ("sdpa", "eager"):
+        model.backend = backend
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            hidden = [model(**{**batch, "input_ids": ids}).hidden[first] for ids in (batch.input_ids, other)]
+        assert torch.equal(*hidden) and hidden[0].isfinite().all()

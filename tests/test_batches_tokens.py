@@ -1,0 +1,137 @@
+"""The token store and WordNet's sentence pairs."""
+
+import numpy as np
+import pytest
+from model_cases import store, tokenizer
+
+from packlib.batches import TokenStore, sentence_pairs, tokenize, wordnet_store
+from packlib.lengths.wordnet import wordnet_texts
+
+
+def equal(a, b):
+    return all(np.array_equal(getattr(a, n), getattr(b, n)) for n in a.__dataclass_fields__)
+
+
+def test_tokens_are_the_tokenizers_own():
+    texts, pairs = ["a big dog", "to run", "water"], ["the dog barked", "", "a glass of water"]
+    tokens = tokenize(tokenizer(), texts, pairs, labels=[0, -100, 1])
+    for i, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
+        one = tokenizer()(text, pair or None)
+        assert tokens[i]["input_ids"].tolist() == one["input_ids"]
+        assert tokens[i]["token_type_ids"].tolist() == one["token_type_ids"]
+    assert tokens.labels.tolist() == [0, -100, 1] and tokens.input_ids.dtype == np.uint16
+    assert [tokens[-1]["label"], len(tokens)] == [1, 3]
+
+
+def test_many_blocks_are_one_store():
+    texts = wordnet_texts().definition[:5000]
+    tokens = tokenize(tokenizer(), texts)
+    assert tokens.lengths.tolist() == wordnet_texts().definition_tokens[:5000].tolist()
+
+
+def test_take_and_concatenate():
+    ids = [5, 5, 0, 407]
+    some = store().take(ids)
+    assert some.sample_ids.tolist() == ids
+    for place, i in enumerate(ids):
+        assert some[place]["input_ids"].tolist() == store()[i]["input_ids"].tolist()
+    parts = TokenStore.concatenate([store().take(ids[:1]), store().take(ids[1:])])
+    assert equal(parts, some)
+    again = TokenStore.from_samples([store()[i] for i in ids], ids)
+    assert equal(again, some)
+    assert len(store().take([])) == 0
+    for bad in ([408], [-1]):
+        with pytest.raises(IndexError, match="There are 408 sequences"):
+            store().take(bad)
+    with pytest.raises(IndexError, match="no sequence 408"):
+        store()[408]
+
+
+def test_a_saved_store_is_mapped_and_checked(tmp_path):
+    path = tmp_path / "some.tokens"
+    store().save(path)
+    loaded = TokenStore.load(path)
+    assert equal(loaded, store()) and isinstance(loaded.input_ids, np.memmap)
+    assert not loaded.input_ids.flags.writeable and [p.name for p in tmp_path.iterdir()] == ["some.tokens"]
+    whole = path.read_bytes()
+    for damaged in (
+        whole[:-1],
+        whole[:2000],
+        b"",
+        whole[:500] + b"\xff" + whole[501:],
+        whole + b"x",
+        b"no store",
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"some\.tokens is no whole token store"):
+            TokenStore.load(path)
+    with pytest.raises(FileNotFoundError):
+        TokenStore.load(tmp_path / "none.tokens")
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "some.tokens"
+    store().save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(np, "save", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        store().take([0]).save(path)
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_bad_input_gets_one_sentence():
+    for match, call in {
+        "There are no texts": lambda: tokenize(tokenizer(), []),
+        "There are 1 pairs for 2 texts": lambda: tokenize(tokenizer(), ["a", "b"], ["c"]),
+        "Text 1 has 10 tokens; the maximum is 8": lambda: tokenize(
+            tokenizer(), ["a", "b " * 8], max_length=8
+        ),
+        "no way to treat overlong": lambda: tokenize(tokenizer(), ["a"], overlong="drop"),
+        "Sequence 1 has no token": lambda: TokenStore.from_samples([{"input_ids": [1]}, {"input_ids": []}]),
+        "do not cut 3 tokens": lambda: TokenStore(np.ones(3), np.ones(3), np.array([0, 2]), np.ones(1)),
+        "There are 2 token types for 3 tokens": lambda: TokenStore(
+            np.ones(3), np.ones(2), np.array([0, 3]), np.ones(1)
+        ),
+        "There are 2 labels for 1 sequences": lambda: TokenStore(
+            np.ones(3), np.ones(3), np.array([0, 3]), np.ones(2)
+        ),
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            call()
+    short = tokenize(tokenizer(), ["b " * 20], max_length=8, overlong="truncate")
+    assert short.lengths.tolist() == [8]
+
+
+def test_half_of_the_examples_belong_to_another_gloss():
+    texts = wordnet_texts()
+    pairs, labels = sentence_pairs(seed=1)
+    have = texts.examples != ""
+    assert (labels[~have] == -100).all() and (pairs[~have] == "").all()
+    own, others = labels == 0, labels == 1
+    assert (own | others)[have].all() and abs(int(own.sum()) - int(others.sum())) <= 1
+    assert (pairs[own] == texts.examples[own]).all()
+    assert (pairs[others] != texts.examples[others]).mean() > 0.999  # a few glosses share an example
+    assert sorted(pairs[have]) == sorted(texts.examples[have])  # every example once
+    again, other_seed = sentence_pairs(seed=1), sentence_pairs(seed=2)
+    assert (again[0] == pairs).all() and (other_seed[1] != labels).any()
+
+
+@pytest.mark.slow
+def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PACKLIB_CACHE", str(tmp_path))
+    tokens = wordnet_store()
+    assert "tokenize" in capsys.readouterr().err  # the progress bar
+    assert len(tokens) == 117_659 and tokens.lengths.max() <= 128
+    own = (tokens.labels == 0) & (wordnet_texts().pair_tokens <= 128)
+    assert (tokens.lengths[own] == wordnet_texts().pair_tokens[own]).all()
+    alone = tokens.labels == -100
+    assert (tokens.lengths[alone] == np.minimum(wordnet_texts().definition_tokens[alone], 128)).all()
+    (path,) = tmp_path.iterdir()
+    made = path.stat().st_mtime_ns
+    assert equal(wordnet_store(), tokens) and path.stat().st_mtime_ns == made
+    body = bytearray(path.read_bytes())
+    body[5000] ^= 1
+    path.unlink()  # the arrays above stay mapped to the old file
+    path.write_bytes(body)
+    assert equal(wordnet_store(progress=False), tokens)  # damaged, so made again
+    assert capsys.readouterr().err == ""

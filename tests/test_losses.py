@@ -1,0 +1,140 @@
+"""Losses and accuracies against plain loops over the definition of each mean."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_cases import make_batch, make_model
+from torch.nn.functional import cross_entropy
+
+from packlib.batches import IGNORED, PackedBatch
+from packlib.model import Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss, tokens_per_sequence
+
+MEANS = ("token", "sequence", "pack")
+packs_of_lengths = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4)
+
+
+def case(packs, seed, empty_slots=0):
+    generator = torch.Generator().manual_seed(seed)
+    slots = max(map(sum, packs)) + 1
+    rows = [[i + 1 for i, n in enumerate(pack) for _ in range(n)] for pack in packs]
+    ids = torch.tensor([row + [0] * (slots - len(row)) for row in rows])
+    labels = torch.randint(0, 5, ids.shape, generator=generator)
+    labels[(torch.rand(ids.shape, generator=generator) < 0.5) | (ids == 0)] = IGNORED
+    sequence_labels = torch.randint(0, 2, (sum(map(len, packs)),), generator=generator)
+    sequence_labels[torch.rand(sequence_labels.shape, generator=generator) < 0.3] = IGNORED
+    batch = PackedBatch(input_ids=ids, segment_ids=ids, mlm_labels=labels, sequence_labels=sequence_labels)
+    at = torch.cat([(labels.flatten() != IGNORED).nonzero().flatten(), torch.full((empty_slots,), -1)])
+    output = SimpleNamespace(
+        token_positions=at,
+        token_labels=torch.where(at < 0, IGNORED, labels.flatten()[at.clamp(min=0)]),
+        token_logits=torch.randn(len(at), 5, generator=generator, dtype=torch.float64),
+        nsp_logits=torch.randn(len(sequence_labels), 2, generator=generator, dtype=torch.float64),
+    )
+    return batch, output
+
+
+def by_definition(groups, mean):
+    """(sum, count) of values that come as (pack, values of one sequence)."""
+    if mean == "token":
+        values = [value for _, sequence in groups for value in sequence]
+    elif mean == "sequence":
+        values = [sum(sequence) / len(sequence) for _, sequence in groups if sequence]
+    else:
+        together = [
+            [v for pack, sequence in groups if pack == p for v in sequence] for p in {p for p, _ in groups}
+        ]
+        values = [sum(pack) / len(pack) for pack in together if pack]
+    return sum(values), len(values)
+
+
+@settings(max_examples=60, deadline=None)
+@given(packs_of_lengths, st.integers(0, 1000), st.integers(0, 3))
+def test_every_mean_is_what_it_says(packs, seed, empty_slots):
+    batch, output = case(packs, seed, empty_slots)
+    slots = batch.max_length
+    owners = [(p, segment) for p, pack in enumerate(packs) for segment in range(1, len(pack) + 1)]
+    token_groups, hit_groups = [], []
+    for p, segment in owners:
+        mine = [
+            i for i, at in enumerate(output.token_positions.tolist())
+            if at >= 0 and (at // slots, int(batch.segment_ids.flatten()[at])) == (p, segment)
+        ]  # fmt: skip
+        logits, labels = output.token_logits[mine], output.token_labels[mine]
+        token_groups.append((p, cross_entropy(logits, labels, reduction="none").tolist() if mine else []))
+        hit_groups.append((p, (logits.argmax(-1) == labels).double().tolist() if mine else []))
+    nsp_groups, right_groups = [], []
+    for (p, _), logits, label in zip(owners, output.nsp_logits, batch.sequence_labels, strict=True):
+        nsp_groups.append((p, [] if label == IGNORED else [float(cross_entropy(logits, label))]))
+        right_groups.append((p, [] if label == IGNORED else [float(logits.argmax() == label)]))
+    for function, groups in (
+        (token_loss, token_groups), (token_accuracy, hit_groups), (nsp_loss, nsp_groups), (nsp_accuracy, right_groups),
+    ):  # fmt: skip
+        for mean in MEANS:
+            got, (total, count) = function(output, batch, mean), by_definition(groups, mean)
+            assert got.count == count
+            assert abs(float(got.total) - total) < 1e-10
+            assert abs(float(got.mean) - (total / count if count else 0)) < 1e-10
+    sums, counts = tokens_per_sequence(output, batch)
+    assert counts.tolist() == [len(values) for _, values in token_groups]
+    assert torch.allclose(
+        sums, torch.tensor([sum(v) for _, v in token_groups], dtype=torch.float64), atol=1e-10
+    )
+    hits, _ = tokens_per_sequence(output, batch, hits=True)
+    assert hits.tolist() == [sum(v) for _, v in hit_groups]
+
+
+def test_only_the_token_mean_is_the_mean_over_packs_and_sequences():
+    """Two packs, one of a single long sequence: the three means are three numbers."""
+    batch, output = case([[6], [5, 1, 3]], seed=4)
+    assert len({round(float(token_loss(output, batch, mean).mean), 6) for mean in MEANS}) == 3
+
+
+def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():
+    batch, output = case([[2, 3]], seed=0)
+    batch = PackedBatch({**batch, "sequence_labels": torch.full((2,), IGNORED)})
+    output.nsp_logits.requires_grad_()
+    for mean in MEANS:
+        sums = nsp_loss(output, batch, mean)
+        assert sums.mean == 0 and sums.count == 0
+        sums.mean.backward()
+        assert not output.nsp_logits.grad.any()
+
+
+def test_sums_add_up():
+    total = sum(
+        [Sums(torch.tensor(3.0), torch.tensor(2))] * 3, start=Sums(torch.tensor(0.0), torch.tensor(0))
+    )
+    assert (total.total, total.count, total.mean) == (9, 6, 1.5)
+
+
+def test_half_precision_logits_are_summed_in_float32():
+    batch, output = case([[6, 6]], seed=1)
+    exact = token_loss(output, batch).mean
+    output.token_logits = output.token_logits.bfloat16()
+    assert token_loss(output, batch).mean.dtype == torch.float32
+    assert abs(token_loss(output, batch).mean - exact) < 0.02
+
+
+def test_bad_input_gets_one_sentence():
+    batch, output = case([[2, 3]], seed=0)
+    for function in (token_loss, token_accuracy, nsp_loss, nsp_accuracy):
+        with pytest.raises(ValueError, match="There is no mean 'sample': choose from token, sequence, pack"):
+            function(output, batch, "sample")
+    wrong = SimpleNamespace(**{**vars(output), "nsp_logits": output.nsp_logits[:1]})
+    for function in (nsp_loss, nsp_accuracy):
+        with pytest.raises(ValueError, match=r"shape \(1, 2\) need labels of the shape \(1,\), not \(2,\)"):
+            function(wrong, batch)
+    wrong = SimpleNamespace(**{**vars(output), "token_labels": output.token_labels[1:]})
+    with pytest.raises(ValueError, match="need labels of the shape"):
+        token_loss(wrong, batch)
+
+
+@pytest.mark.parametrize("mean", MEANS)
+def test_the_models_own_loss_is_their_sum(mean):
+    model, batch = make_model("bert", mean=mean), make_batch()
+    output = model(**batch)
+    expected = token_loss(output, batch, mean).mean + nsp_loss(output, batch, mean).mean
+    assert output.loss == expected
