@@ -183,7 +183,9 @@ def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
 
 def test_parameters_are_checked_before_anything_is_computed(name, notebook):
     second = code(notebook)[1].source
-    assert second.rstrip().splitlines()[-1].endswith(")") and f'check_parameters("{name}"' in second
+    assert second.rstrip().splitlines()[-1].endswith(")") and re.search(
+        rf'check_parameters\(\s*"{name}"', second
+    )
     given = dict(re.findall(r"(\w+)=(\w+)", second[second.index("check_parameters") :]))
     assert given == {key: key for key in parameters_of(name)}
 

@@ -64,7 +64,7 @@ def run(notebook: str, values: dict, out: Path, progress: bool = True) -> list[P
     import papermill
     from nbconvert import HTMLExporter
 
-    from packlib.workbook.execution import write
+    from packlib.workbook.execution import KERNEL_OPTIONS, write
 
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
@@ -73,8 +73,8 @@ def run(notebook: str, values: dict, out: Path, progress: bool = True) -> list[P
     try:
         target = work / f"{notebook}.ipynb"
         papermill.execute_notebook(
-            str(notebooks()[notebook]), str(target), values, kernel_name="python3", progress_bar=progress,
-            request_save_on_cell_execute=False, store_widget_state=False,
+            str(notebooks()[notebook]), str(target), values, progress_bar=progress,
+            request_save_on_cell_execute=False, **KERNEL_OPTIONS,
         )  # fmt: skip
         write(nbformat.read(target, as_version=4), target)
         report, _ = HTMLExporter().from_filename(str(target))

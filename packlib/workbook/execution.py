@@ -13,6 +13,14 @@ from nbformat import NotebookNode
 from packlib.files import atomic_path
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+KERNEL_OPTIONS = {  # of nbclient, and so of papermill
+    "kernel_name": "python3",
+    "store_widget_state": False,
+    "coalesce_streams": True,
+    "extra_arguments": [
+        "--IPKernelApp.log_level=ERROR"
+    ],  # a local kernel need not warn that it is not encrypted
+}
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 _LANGUAGE = {
     "name": "python",
@@ -52,14 +60,7 @@ def run_in_place(path: Path) -> None:
 
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(
-        notebook,
-        timeout=600,
-        kernel_name="python3",
-        store_widget_state=False,
-        resources=resources,
-        coalesce_streams=True,
-    ).execute()
+    NotebookClient(notebook, timeout=600, resources=resources, **KERNEL_OPTIONS).execute()
     write(notebook, path)
 
 

@@ -44,7 +44,7 @@ _SERIES = {  # color, marker, line: each tells the series apart without the othe
     "maximum": (_BLACK, "x", ":"),
     "random": (_VERMILLION, "s", "--"),
     "buckets": (_PURPLE, "D", "-."),
-    "windows": (_ORANGE, "^", "-."),
+    "megabatches": (_ORANGE, "^", "-."),
     "sorted": (_GREEN, "P", "-"),
     "packed": (_BLUE, "o", "-"),
 }
@@ -179,4 +179,4 @@ def show_source(function: Any) -> None:
 
 def percent(share: float, digits: int = 1) -> str:
     """A share as people write it: `percent(0.5)` is "50.0 %"."""
-    return f"{np.round(100 * share, digits):.{digits}f} %"
+    return f"{np.round(100 * share, digits) + 0.0:.{digits}f} %"  # + 0.0: no minus zero

@@ -1,0 +1,53 @@
+"""The picture of the README: sequences padded, and packed. `python -m packlib.workbook.cover README.svg`"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from packlib.files import atomic_path
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import assign, plan
+from packlib.workbook.figures import PADDING, new_figure, percent, series, svg
+
+
+def draw_cover(rows: int = 24, seed: int = 0) -> tuple:
+    """A figure of `rows` Wikipedia-like sequences, padded and packed, and its alt text."""
+    wikipedia = load("wikipedia")
+    shares = wikipedia.counts / wikipedia.num_sequences
+    lengths = np.random.default_rng(seed).choice(len(shares), rows, p=shares)
+    best = plan(LengthHistogram.from_lengths(lengths, wikipedia.max_length), method="optimal")
+    packs = [lengths[pack].tolist() for pack in assign(best, lengths)]
+    fig, axes = new_figure(1, 2, sharey=True)
+    for ax, groups, title in zip(
+        axes, ([[n] for n in lengths.tolist()], packs), ("padded", "packed"), strict=True
+    ):
+        empty = 1 - lengths.sum() / (len(groups) * wikipedia.max_length)
+        ax.barh(range(len(groups)), wikipedia.max_length, height=0.8, color=PADDING)
+        for row, group in enumerate(groups):
+            starts = np.cumsum([0, *group[:-1]])
+            ax.barh(
+                [row] * len(group),
+                group,
+                left=starts,
+                height=0.8,
+                color=series("packed")["color"],
+                edgecolor="white",
+            )
+        ax.set(
+            title=f"{title}: {len(groups)} rows, {percent(empty, 0)} empty",
+            xlabel="slots",
+            xlim=(0, 512),
+            yticks=[],
+        )
+        ax.spines["left"].set_visible(False)
+    axes[0].invert_yaxis()
+    return fig, (
+        f"The same {rows} sequences twice: padded to {wikipedia.max_length} slots they take {rows} rows that are "
+        f"half empty; packed they take {len(packs)} rows that are nearly full."
+    )
+
+
+if __name__ == "__main__":
+    with atomic_path(Path(sys.argv[1])) as beside:
+        beside.write_text(svg(*draw_cover()), encoding="utf-8")
