@@ -72,16 +72,14 @@ class _Search:
         self.lengths = np.flatnonzero(self.counts)
         self.started = time.perf_counter()
         self.seconds = math.inf if time_limit is None else time_limit
-        # Two sets of prices are always sound: by the token, which is the area bound, and the same for every sequence.
+        # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
         self.lower_bound, self.duals = -(-histogram.num_tokens // self.top), None
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
-        if depth and -(-histogram.num_sequences // depth) > self.lower_bound:
-            self.prices = np.full(len(self.lengths), PRICE_OF_A_PACK // depth)
-            self.lower_bound, self.duals = (
-                -(-histogram.num_sequences // depth),
-                self.by_length(self.prices, 0),
-            )
-        starts = [lpfhp(histogram, depth), spfhp(histogram, depth, empty_packs=self.lower_bound)]
+        starts = [lpfhp(histogram, depth)]
+        if depth:
+            same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // depth)
+            self.prove(-(-histogram.num_sequences // depth), same_price)
+            starts.append(spfhp(histogram, depth, empty_packs=self.lower_bound))
         self.best = min(starts, key=_packs)
         self.num_packs = _packs(self.best)
         self.start = [tuple(Counter(lengths).items()) for strategies in starts for lengths, _ in strategies]
@@ -91,7 +89,7 @@ class _Search:
             return
         self.master = MasterProblem(self.counts)
         self.master.add(self.start)
-        if not self.generate(self.counts, 0):
+        if not self.generate():
             return
         for attempt in range(_DIVES):
             self.dive(attempt)
@@ -113,37 +111,33 @@ class _Search:
         table[self.lengths] = prices
         return table
 
-    def generate(self, counts: np.ndarray, fixed: int) -> bool:
-        """Add strategies until `fixed` packs and the linear program for `counts` meet the lower bound, or none helps.
+    def prove(self, bound: int, prices: np.ndarray) -> None:
+        """Keep the bound that `prices` prove, if it is the best so far."""
+        if bound > self.lower_bound:
+            self.lower_bound, self.prices, self.duals = bound, prices, self.by_length(prices, 0)
+
+    def generate(self) -> bool:
+        """Add strategies until the linear program meets the lower bound, or none helps.
 
         The prices of a solution jump from round to round. Looking for packs between them and the prices of the best
         bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer.
-        Returns False if the time was up before the linear program was solved.
+        Returns False if the time was up first.
         """
-        center, needed = self.prices, 0
-        while self.master.solve(counts, self.time_left()):
-            if fixed + math.ceil(self.master.objective - _TOLERANCE) <= max(self.lower_bound, needed):
+        while self.master.solve(self.counts, self.time_left()):
+            if math.ceil(self.master.objective - _TOLERANCE) <= self.lower_bound:
                 return True
-            prices = self.master.prices
+            prices, center = self.master.prices, self.prices
             worth_of = self.by_length(prices, NOT_FOR_SALE).tolist()
             for tenths in (8, 5, 2, 0):
                 mixed = (center * tenths + prices * (10 - tenths)) // 10
                 knapsack = solve_knapsack(self.by_length(mixed, NOT_FOR_SALE), self.depth)
-                bound = fixed - (-worth(counts[self.lengths], mixed) // knapsack.best)
-                if bound > needed:
-                    needed, center = bound, mixed
-                    if not fixed and needed > self.lower_bound:
-                        self.lower_bound, self.prices, self.duals = needed, center, self.by_length(center, 0)
+                self.prove(-(-worth(self.counts[self.lengths], mixed) // knapsack.best), mixed)
                 packs = map(knapsack.pack_with, self.lengths.tolist())
-                if self.master.add(
-                    p for p in packs if sum(worth_of[l] * k for l, k in p) > PRICE_OF_A_PACK + _SLACK
-                ):
+                if self.master.add(p for p in packs if _value(p, worth_of) > PRICE_OF_A_PACK + _SLACK):
                     break
             else:
                 return True
-            self.report("rounding" if fixed else "pricing")
-            if needed > self.lower_bound:
-                return True  # no strategy would help these counts enough
+            self.report("pricing")
         return False
 
     def dive(self, attempt: int) -> None:
@@ -160,9 +154,8 @@ class _Search:
             rounded = np.floor(usage + _TOLERANCE).astype(np.int64)
             if not rounded.any():
                 up = max(1, np.count_nonzero(usage > 0.5) // 5)
-                blurred = usage + (usage > _TOLERANCE) * noise.uniform(
-                    0, _NOISE if attempt else 0, len(usage)
-                )
+                blur = noise.uniform(0, _NOISE if attempt else 0, len(usage))
+                blurred = usage + blur * (usage > _TOLERANCE)
                 rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
             strategies = list(self.master.strategies)
             now = [(_flat(strategies[s]), int(rounded[s])) for s in np.flatnonzero(rounded)]
@@ -180,6 +173,10 @@ class _Search:
             self.best = filled + rest
             self.num_packs = _packs(self.best)
             self.report("rounding")
+
+
+def _value(slots: Slots, worth_of: list[int]) -> int:
+    return sum(worth_of[length] * copies for length, copies in slots)
 
 
 def _flat(slots: Slots) -> tuple[int, ...]:

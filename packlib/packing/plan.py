@@ -1,6 +1,7 @@
 """The packing plan: which lengths go together, how often, and how far that is from the best possible."""
 
 import html
+import itertools
 import json
 import os
 from collections.abc import Iterable
@@ -86,7 +87,7 @@ class PackingPlan:
     def strategies(self) -> list[tuple[int, ...]]:
         """The lengths that share a pack, longest first, for each strategy."""
         items, offsets = self.items.tolist(), self.offsets.tolist()
-        return [tuple(items[a:b]) for a, b in zip(offsets, offsets[1:], strict=False)]
+        return [tuple(items[a:b]) for a, b in itertools.pairwise(offsets)]
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -230,7 +231,22 @@ class PackingPlan:
     def __repr__(self) -> str:
         limit = self.max_sequences_per_pack
         return (
-            f"PackingPlan({self.method} of {self.histogram.name}, depth limit {'none' if limit is None else limit}: "
+            f"PackingPlan({self.method} of {self.histogram.name}, depth limit {limit or 'none'}: "
             f"{self.num_packs:,} packs, efficiency {self.efficiency:.3%}, packing factor {self.packing_factor:.3f}, "
-            f"deepest {self.depth}, {len(self.repeats)} strategies, at most {self.gap} packs above the best)"
+            f"deepest {self.depth}, {len(self.repeats)} strategies, at most {self.gap:,} packs above the best)"
         )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for s in np.argsort(-self.repeats, kind="stable")[:8].tolist():
+            x, bars = 0.0, ""
+            for length in self.strategies[s]:
+                width = 320 * length / self.histogram.max_length
+                bars += f'<rect x="{x:.1f}" width="{max(width - 1, 0.5):.1f}" height="10" fill="#0072B2"/>'
+                x += width
+            what = " + ".join(map(str, self.strategies[s][:8])) + (" + …" if self.sizes[s] > 8 else "")
+            picture = f'<svg role="img" aria-label="{what}" width="320" height="10">{bars}</svg>'
+            rows.append(f"<tr><td>{self.repeats[s]:,} ×</td><td>{picture}</td><td>{what}</td></tr>")
+        more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
+        text = html.escape(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
+        return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"

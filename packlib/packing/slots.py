@@ -42,7 +42,7 @@ def fill_slots(strategies: list[Strategy], counts: np.ndarray) -> tuple[list[Str
                 put_back((*taken, length), slots[1:], now)
             if packs > now:
                 if shorter is None:
-                    shorter = next((l for l in range(length - 1, 0, -1) if left[l]), 0)
+                    shorter = next((other for other in range(length - 1, 0, -1) if left[other]), 0)
                 slots = tuple(sorted(slots[1:] + ((shorter,) if shorter else ()), reverse=True))
                 put_back(taken, slots, packs - now)
     return filled, np.array(left)
