@@ -19,6 +19,7 @@ def log_normal(
 
     `mean_log` is the logarithm's mean, `sigma_log` its standard deviation.
     """
+    _number(mean_log=mean_log)
     _positive(sigma_log=sigma_log)
     with np.errstate(divide="ignore"):
         edges = np.log(np.maximum(_edges(max_length), 0))
@@ -46,6 +47,7 @@ def two_humped(
 
     The first hump holds `share` of the sequences; `centers` and `widths` (standard deviations) are in tokens.
     """
+    _number(first_center=centers[0], second_center=centers[1])
     _positive(first_width=widths[0], second_width=widths[1])
     if not 0 <= share <= 1:
         raise ValueError(f"share must be from 0 to 1, not {share}.")
@@ -68,7 +70,8 @@ def protein_like(
     _positive(mean=mean, shape=shape)
     whole_number("max_length", max_length, 1, MAX_LENGTH)
     lengths = np.arange(1, max(max_length, math.ceil(60 * mean)) + 1)  # the tail beyond 60 means is nothing
-    density = np.exp((shape - 1) * np.log(lengths / mean) - shape * lengths / mean)
+    log_density = (shape - 1) * np.log(lengths) - shape * lengths / mean
+    density = np.exp(log_density - log_density.max())
     density[max_length - 1] = density[max_length - 1 :].sum()
     return _family("protein-like", density[:max_length], num_sequences, mean=mean, shape=shape)
 
@@ -90,7 +93,7 @@ def image_patch_like(
     low, high = (whole_number("side", side, patch, 16_384) for side in sides)
     if low > high or not 1 <= widest <= 100:
         raise ValueError(f"sides must ascend and widest be from 1 to 100, not {sides} and {widest}.")
-    max_length = (high // patch) ** 2 if max_length is None else max_length
+    max_length = high**2 // patch**2 if max_length is None else max_length
     whole_number("max_length", max_length, 1, MAX_LENGTH)
     stretch = np.sqrt(widest) ** np.linspace(-1, 1, 201)  # of the width; the height shrinks by as much
     side = np.arange(low, high + 1)[:, None] / patch
@@ -118,6 +121,12 @@ def _edges(max_length: int) -> np.ndarray:
 
 def _normal_cdf(values: np.ndarray) -> np.ndarray:
     return np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in values.tolist()])
+
+
+def _number(**values: float) -> None:
+    for name, value in values.items():
+        if not abs(value) <= 1e6:
+            raise ValueError(f"{name} must be a number from minus a million to a million, not {value}.")
 
 
 def _positive(**values: float) -> None:

@@ -1,0 +1,202 @@
+"""`load` and `available`: the data sets by name, the published rows, and the synthetic families."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from packlib.lengths import LengthHistogram, available, load, protein_like, two_humped, wordnet
+from packlib.lengths.families import FAMILIES, image_patch_like, log_normal, uniform
+from packlib.packing.greedy import lpfhp, spfhp
+
+
+def test_every_name_loads_and_says_what_it_is():
+    names = available()
+    assert list(names)[:5] == ["wordnet", "wordnet-pairs", "docstrings", "wikipedia", "squad"]
+    assert set(list(names)[5:]) == set(FAMILIES)
+    for name, about in names.items():
+        histogram = load(name)
+        assert histogram.name == name and histogram.source
+        assert histogram.kind in about and "\n" not in about
+        assert histogram == load(name), "loading is deterministic"
+
+
+@pytest.mark.parametrize(
+    ("name", "sequences", "top", "kind", "truncated"),
+    [
+        ("wordnet", 117_659, 128, "measured", 5),
+        ("wordnet-pairs", 32_929, 128, "measured", 15),
+        ("docstrings", 50_049, 512, "measured", 5_780),
+        ("wikipedia", 16_279_552, 512, "reconstruction", 0),
+        ("squad", 88_641, 384, "reconstruction", 0),
+        ("log-normal", 1_000_000, 2048, "synthetic", 0),
+        ("image-patch-like", 1_000_000, 576, "synthetic", 0),
+    ],
+)
+def test_sizes(name, sequences, top, kind, truncated):
+    histogram = load(name)
+    assert (histogram.num_sequences, histogram.max_length) == (sequences, top)
+    assert (histogram.kind, histogram.truncated) == (kind, truncated)
+
+
+@pytest.mark.parametrize(
+    ("name", "published_tokens", "percent_high", "last_bin", "first"),
+    [("wikipedia", 4_164_796_173, 0.06, 3_815_044, 5), ("squad", 15_249_479, 0.19, 1_054, 36)],
+)
+def test_reconstructions_hold_the_published_figures(name, published_tokens, percent_high, last_bin, first):
+    histogram = load(name)
+    assert 100 * (histogram.num_tokens / published_tokens - 1) == pytest.approx(percent_high, abs=0.005)
+    assert histogram.counts[-1] == last_bin and not histogram.counts[:first].any()
+    assert "2107.02027" in histogram.source and "reconstruction" in repr(histogram)
+
+
+@pytest.mark.parametrize(
+    ("name", "published_points", "log_axis"),
+    [("wikipedia", {100: 45_495, 511: 9_245}, 1), ("squad", {150: 738}, 0)],
+)
+def test_reconstructions_go_straight_from_point_to_point(name, published_points, log_axis):
+    """At a point the body differs from it by the scale alone; half-way it is the geometric mean."""
+    counts = load(name).counts
+    points = np.loadtxt(
+        wordnet.data_path("lengths", f"{name}-points.csv"), delimiter=",", skiprows=1, dtype=int
+    )
+    scale = counts[points[:-1, 0]] / points[:-1, 1]
+    large = points[:-1, 1] > 500
+    assert np.ptp(scale[large]) < 0.01 and 0.9 < scale[large].mean() < 1.1
+    assert all(points[points[:, 0] == length, 1] == count for length, count in published_points.items())
+    for (low, first), (high, second) in pairwise(points[:-1]):
+        middle = math.isqrt(low * high) if log_axis else (low + high) // 2
+        share = math.log(middle / low) / math.log(high / low) if log_axis else (middle - low) / (high - low)
+        line = first ** (1 - share) * second**share * scale[large].mean()
+        assert abs(counts[middle] - line) < 1.5 + 0.01 * line
+
+
+PUBLISHED_EFFICIENCY = [
+    ("wikipedia", spfhp, 2, 80.525), ("wikipedia", spfhp, 3, 89.441), ("wikipedia", spfhp, 4, 93.941),
+    ("wikipedia", spfhp, 8, 98.902), ("wikipedia", spfhp, 12, 99.604), ("wikipedia", spfhp, None, 99.604),
+    ("wikipedia", lpfhp, 2, 80.546), ("wikipedia", lpfhp, 3, 89.485), ("wikipedia", lpfhp, 4, 93.962),
+    ("wikipedia", lpfhp, 8, 99.108), ("wikipedia", lpfhp, 12, 99.813), ("wikipedia", lpfhp, 16, 99.931),
+    ("wikipedia", lpfhp, None, 99.949), ("squad", spfhp, 2, 87.60), ("squad", spfhp, 3, 97.547),
+    ("squad", spfhp, None, 97.547), ("squad", lpfhp, 3, 97.739), ("squad", lpfhp, None, 97.739),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "method", "depth", "published"), PUBLISHED_EFFICIENCY)
+def test_packing_a_reconstruction_lands_at_the_published_efficiency(name, method, depth, published):
+    histogram = load(name)
+    packs = sum(count for _, count in method(histogram, depth))
+    efficiency = 100 * histogram.num_tokens / (packs * histogram.max_length)
+    assert efficiency == pytest.approx(published, abs=0.25)
+
+
+@pytest.mark.parametrize("name", ["wordnet", "wikipedia"])
+def test_data_sets_take_another_maximum_length(name):
+    whole = load(name, max_length=1024)
+    assert whole.max_length == 1024 and whole.truncated == 0
+    assert whole.num_sequences == load(name).num_sequences
+    short = load(name, max_length=16)
+    assert short.max_length == 16 and short.truncated == whole.counts[17:].sum()
+    assert load(name, max_length=16, overlong="drop").num_sequences == whole.counts[:17].sum()
+    with pytest.raises(ValueError, match="over the maximum length 16"):
+        load(name, max_length=16, overlong="error")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_hold_their_sizes_and_scale(name):
+    small = FAMILIES[name](num_sequences=1_000, max_length=300)
+    assert small.num_sequences == 1_000 and small.max_length == 300 and small.kind == "synthetic"
+    large = FAMILIES[name](num_sequences=10_000_000, max_length=300)
+    assert np.abs(large.counts - small.counts * 10_000.0).max() <= 10_000, "the same shape at every size"
+    assert load(name, max_length=300).counts.sum() == 1_000_000
+    assert FAMILIES[name](num_sequences=1, max_length=1).num_tokens == 1
+    with pytest.raises(ValueError, match="overlong='drop' does not apply"):
+        load(name, overlong="drop")
+    for wrong in ({"num_sequences": 0}, {"max_length": 0}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            FAMILIES[name](**wrong)
+
+
+def test_log_normal_follows_its_distribution():
+    from scipy.stats import lognorm
+
+    for mean_log, sigma_log, top in ((5.0, 1.0, 2048), (6.0, 1.2, 8192)):
+        histogram = log_normal(10_000_000, top, mean_log, sigma_log)
+        exact = lognorm(sigma_log, scale=math.exp(mean_log)).cdf(np.arange(top) + 0.5)
+        assert np.abs(np.cumsum(histogram.counts)[:-1] / 10_000_000 - exact)[1:].max() < 1e-4
+        assert histogram.counts[-1] == pytest.approx(10_000_000 * (1 - exact[-1]), abs=1)
+
+
+def test_protein_like_follows_the_gamma_distribution():
+    from scipy.stats import gamma
+
+    histogram = protein_like(1_000_000, 1024, mean=472, shape=2)
+    assert protein_like(shape=1e5).counts.argmax() == pytest.approx(472, abs=1)
+    exact = gamma(2, scale=236).cdf(np.arange(1024) + 0.5)
+    assert np.abs(np.cumsum(histogram.counts)[:-1] / 1_000_000 - exact).max() < 1e-3
+    assert protein_like(max_length=20_000).mean_length == pytest.approx(472, abs=0.5)
+
+
+def test_uniform_and_two_humped_are_what_they_say():
+    assert set(uniform(500, 60, shortest=11).counts[11:]) == {10}
+    humped = two_humped(1_000_000, 512, centers=(64, 384), widths=(10, 20), share=0.3)
+    assert humped.counts[:200].sum() == pytest.approx(300_000, abs=200)
+    assert humped.counts[:200].argmax() == 64 and 200 + humped.counts[200:].argmax() == 384
+    assert two_humped(share=1.0).counts[300:].sum() == 0
+
+
+def test_image_patches_are_counted_one_by_one():
+    histogram = image_patch_like(201 * 3, patch=4, sides=(9, 11), widest=2.0)
+    lengths = []
+    for side in (9, 10, 11):
+        for i in range(201):
+            stretch = 2 ** ((i - 100) / 200)
+            lengths.append(max(1, math.floor(side * stretch / 4) * math.floor(side / stretch / 4)))
+    assert histogram == LengthHistogram.from_lengths(lengths, 7)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: log_normal(sigma_log=0), "sigma_log must be over 0"),
+        (lambda: log_normal(sigma_log=float("nan")), "sigma_log must be over 0"),
+        (lambda: log_normal(mean_log=float("nan")), "mean_log must be a number"),
+        (lambda: log_normal(mean_log=1e9), "mean_log must be a number"),
+        (lambda: uniform(max_length=5, shortest=6), "shortest must be from 1 to 5, not 6"),
+        (lambda: two_humped(share=1.5), "share must be from 0 to 1, not 1.5"),
+        (lambda: two_humped(widths=(0, 1)), "first_width must be over 0"),
+        (lambda: two_humped(centers=(1e9, -1e9)), "first_center must be a number"),
+        (lambda: protein_like(mean=-1), "mean must be over 0"),
+        (lambda: protein_like(mean=1e12), "mean must be over 0 and at most a million"),
+        (lambda: image_patch_like(sides=(64, 32)), "sides must ascend"),
+        (lambda: image_patch_like(sides=(8, 32)), "side must be from 16"),
+        (lambda: image_patch_like(widest=0.5), "widest be from 1 to 100"),
+    ],
+)
+def test_bad_parameters_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_unknown_names_name_the_near_ones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="'wikipdia': did you mean 'wikipedia'"):
+        load("wikipdia")
+    with pytest.raises(ValueError, match="'zzz': choose from wordnet, wordnet-pairs, docstrings"):
+        load("zzz")
+    with pytest.raises(ValueError, match="column is for files; squad is"):
+        load("squad", column="length")
+    with pytest.raises(ValueError, match="max_length must be"):
+        load("wordnet", max_length=0)
+    with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
+        load("squad", max_length=5, overlong="trunc")
+    with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
+        load("wordnet", overlong="trunc")
+
+
+def test_a_missing_data_folder_is_told_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(wordnet, "__file__", str(tmp_path / "packlib" / "lengths" / "wordnet.py"))
+    with pytest.raises(
+        FileNotFoundError, match=r"is missing: packlib reads its data sets from the data/ folder"
+    ):
+        wordnet.data_path("lengths")
