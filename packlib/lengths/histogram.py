@@ -125,10 +125,10 @@ class LengthHistogram:
         top = whole_number("max_length", max_length, 1, MAX_LENGTH)
         counts, over = self.counts[: top + 1].copy(), int(self.counts[top + 1 :].sum())
         if over and overlong == "error":
+            longest = np.flatnonzero(self.counts)[-1]
             raise ValueError(
-                f"{over} sequences of {self.name} are over the maximum length {top}, "
-                f"the longest has {np.flatnonzero(self.counts)[-1]} tokens: "
-                'pass overlong="truncate" or "drop", or a larger max_length.'
+                f"{over} sequences of {self.name}, the longest of {longest} tokens, are over the maximum length "
+                f'{top}: pass overlong="truncate" or "drop", or a larger max_length.'
             )
         if overlong == "truncate":
             counts[-1] += over

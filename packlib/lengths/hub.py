@@ -79,15 +79,17 @@ def _token_counts(
     known = (rows.info.splits or {}).get(str(rows.split))  # what the hub says of a data set that streams
     total = len(rows) if hasattr(rows, "__len__") else getattr(known, "num_examples", None)
     with tqdm(total=total, unit=" rows", desc="counting tokens", disable=not progress) as bar:
+        done = 0
         for batch in rows.iter(batch_size):
             for column in columns:
                 one_of("column", column, batch)
             texts = [batch[column] for column in columns]
             for i, text in enumerate(itertools.chain.from_iterable(zip(*texts, strict=True))):
                 if not isinstance(text, str):
-                    raise TypeError(f"Row {bar.n + i // len(columns)} holds {text!r} instead of text.")
+                    raise TypeError(f"Row {done + i // len(columns)} holds {text!r} instead of text.")
             encoded = tokenizer(
                 *texts, return_attention_mask=False, return_token_type_ids=False, verbose=False
             )
             yield [len(ids) for ids in encoded["input_ids"]]
             bar.update(len(texts[0]))
+            done += len(texts[0])

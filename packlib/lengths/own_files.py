@@ -4,7 +4,7 @@ import csv
 import difflib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -56,10 +56,21 @@ def read_lengths(path: str | os.PathLike, column: str | None = None) -> LengthSt
     path = existing_file(path)
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return LengthStream(_parquet_chunks(path, column), f"row {{}} of {path}", 0)
-    if suffix == ".npy":
-        return LengthStream([_npy_array(path)], f"position {{}} of {path}", 0)
-    return _text_stream(path, column)
+        stream = LengthStream(_parquet_chunks(path, column), f"row {{}} of {path}", 0)
+    elif suffix == ".npy":
+        stream = LengthStream([_npy_array(path)], f"position {{}} of {path}", 0)
+    else:
+        stream = _text_stream(path, column)
+    return replace(stream, chunks=_not_empty(stream.chunks, path))
+
+
+def _not_empty(chunks: Iterable[np.ndarray], path: Path) -> Iterator[np.ndarray]:
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        yield chunk
+    if size == 0:
+        raise ValueError(f"{path} holds no length.")
 
 
 def holds_counts(path: str | os.PathLike) -> bool:
@@ -140,16 +151,22 @@ def _is_number(text: str) -> bool:
 def _text_stream(path: Path, column: str | None) -> LengthStream:
     """One length a line, or the named column of a CSV."""
     first, fields = _first_line(path)
-    has_header = not any(map(_is_number, fields))
     if column is not None:
-        one_of(f"column in {path}", column, fields)
+        one_of(f"column of {path}", column, fields)
     elif len(fields) > 1:
         raise ValueError(f"{path} has several columns: pass column= with one of {', '.join(fields)}.")
-    at = fields.index(column) if column is not None else 0
-    start = first + has_header
-    lines = (line for number, line in _lines(path) if number >= start)
-    cells = lines if len(fields) == 1 else (row[at] if at < len(row) else "" for row in csv.reader(lines))
+    start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
+    cells = (line for number, line in _lines(path) if number >= start)
+    if len(fields) > 1:
+        cells = (_cell(row, fields.index(column), len(fields)) for row in csv.reader(cells))
     return LengthStream(_integers(cells, path, start), f"line {{}} of {path}", start)
+
+
+def _cell(row: list[str], at: int, size: int) -> str:
+    """The field of a CSV row; "" stands for a blank line, so a field that is missing says so."""
+    if len(row) < 2 and not "".join(row).strip():
+        return ""
+    return (row[at].strip() or "(empty)") if len(row) == size else f"({len(row)} fields instead of {size})"
 
 
 def _integers(cells: Iterator[str], path: Path, line: int) -> Iterator[np.ndarray]:
@@ -177,9 +194,12 @@ def _is_length(text: str) -> bool:
 def _npy_array(path: Path) -> np.ndarray:
     """A view of the file, so that only the chunk that is counted is in memory."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path} is no whole .npy file of lengths: {error}") from None
+    if array.ndim != 1:
+        raise ValueError(f"{path} must hold one dimension, not the shape {array.shape}.")
+    return array
 
 
 def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
@@ -192,7 +212,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
             names = file.schema_arrow.names
             if column is None and len(names) > 1:
                 raise ValueError(f"{path} has several columns: pass column= with one of {', '.join(names)}.")
-            column = one_of(f"column in {path}", column, names) if column is not None else names[0]
+            column = one_of(f"column of {path}", column, names) if column is not None else names[0]
             kind = file.schema_arrow.field(column).type
             is_list = (
                 pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)

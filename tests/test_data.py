@@ -1,0 +1,151 @@
+"""The committed data: checksums, size, WordNet's texts, the tokenizer, and the stored lengths."""
+
+import csv
+import hashlib
+import runpy
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from packlib.lengths import LengthHistogram, data_path, load, tokenizer_path, wordnet_texts
+
+DATA = data_path()
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from transformers import BertTokenizerFast
+
+    return BertTokenizerFast.from_pretrained(tokenizer_path())
+
+
+def committed_files():
+    listed = subprocess.run(["git", "ls-files"], cwd=DATA, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return set(listed.stdout.split())
+
+
+def test_checksums():
+    sums = dict(reversed(line.split()) for line in (DATA / "SHA256SUMS").read_text().splitlines())
+    for name, expected in sums.items():
+        assert hashlib.sha256((DATA / name).read_bytes()).hexdigest() == expected, name
+    files = {name for name in committed_files() if Path(name).suffix not in (".py", ".md")} - {"SHA256SUMS"}
+    assert set(sums) == files, "every data file has a checksum"
+
+
+def test_data_is_under_eight_megabytes():
+    assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) < 8_000_000
+
+
+def test_the_readme_names_every_file_and_the_license_is_there():
+    readme = (DATA / "README.md").read_text()
+    for name in committed_files() - {"README.md"}:
+        assert name in readme or f"{Path(name).parent}/" in readme, name
+    notice = (DATA / "wordnet" / "LICENSE").read_text()
+    assert "WordNet 3.0 Copyright 2006 by Princeton University" in notice
+    assert "Permission to use, copy, modify and distribute" in notice
+
+
+def test_wordnet_texts():
+    texts = wordnet_texts()
+    assert len(texts) == 117_659 and texts is wordnet_texts()
+    assert dict(zip(*np.unique(texts.pos, return_counts=True), strict=True)) == {
+        "noun": 82_115, "verb": 13_767, "adj": 18_156, "adv": 3_621,
+    }  # fmt: skip
+    assert len(np.unique(texts.lexname)) == 45
+    assert all(lexname.startswith(pos) for pos, lexname in zip(texts.pos, texts.lexname, strict=True))
+    assert all(texts.definition) and all(text == text.strip() for text in texts.definition)
+    has_examples = texts.examples != ""
+    assert has_examples.sum() == 32_929 and np.array_equal(has_examples, texts.pair_tokens > 0)
+    assert all(text[0] == '"' for text in texts.examples[has_examples])
+    assert (texts.definition[0], texts.examples[5]) == (
+        "that which is perceived or known or inferred to have its own distinct existence (living or nonliving)",
+        '"how big is that part compared to the whole?"; "the team is a unit"',
+    )
+    with pytest.raises(ValueError, match="read-only"):
+        texts.definition[0] = ""
+    assert repr(texts) == "WordNetTexts(117,659 glosses, 32,929 with usage examples)"
+
+
+def test_the_tokenizer_is_what_the_model_needs(tokenizer):
+    assert len(tokenizer) == tokenizer.vocab_size == 4000
+    assert tokenizer.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert sorted(tokenizer.all_special_ids) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+    pair = tokenizer("An ENTITY", '"exists"')
+    assert pair["input_ids"] == tokenizer("an entity", '"exists"')["input_ids"], "lower case"
+    first, last = pair["input_ids"][0], pair["input_ids"][-1]
+    assert (first, last) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+    assert pair["token_type_ids"][0] == 0 and pair["token_type_ids"][-1] == 1
+    assert (
+        tokenizer.decode(pair["input_ids"], skip_special_tokens=True).replace(" ", "") == 'anentity"exists"'
+    )
+
+
+@pytest.mark.parametrize("every", [37, pytest.param(1, marks=pytest.mark.slow)])
+def test_stored_lengths_are_what_the_tokenizer_gives(tokenizer, every):
+    texts = wordnet_texts()
+    rows = slice(None, None, every)
+    ids = tokenizer(texts.definition[rows].tolist())["input_ids"]
+    assert [len(i) for i in ids] == texts.definition_tokens[rows].tolist()
+    assert not any(tokenizer.unk_token_id in i for i in ids)
+    pairs = np.flatnonzero(texts.pair_tokens)[rows]
+    ids = tokenizer(texts.definition[pairs].tolist(), texts.examples[pairs].tolist())["input_ids"]
+    assert [len(i) for i in ids] == texts.pair_tokens[pairs].tolist()
+
+
+def test_histograms_count_the_stored_lengths():
+    texts = wordnet_texts()
+    pairs = texts.pair_tokens[texts.pair_tokens > 0]
+    for name, lengths in (("wordnet", texts.definition_tokens), ("wordnet-pairs", pairs)):
+        assert load(name, max_length=255) == LengthHistogram.from_lengths(lengths, 255)
+        assert load(name) == LengthHistogram.from_lengths(lengths, 128, "truncate")
+    assert texts.definition_tokens.mean() - 2 == pytest.approx(15.0, abs=0.05)
+    assert pairs.mean() - 3 == pytest.approx(27.7, abs=0.05)
+
+
+def test_glosses_are_split_where_the_examples_begin():
+    split = runpy.run_path(str(DATA / "build_wordnet.py"))["split_gloss"]
+    for gloss, definition, examples in (
+        ("an entity", "an entity", ""),
+        ('to burn; "it burns"; "burn it"- Poe', "to burn", '"it burns"; "burn it"- Poe'),
+        ('a list; as in e.g. "a roundup";', "a list; as in", '"a roundup"'),
+        ('close in; darkness enclosed him"', "close in", '"darkness enclosed him"'),
+        (
+            'a local branch where postal services are available"',
+            "a local branch where postal services are available",
+            "",
+        ),
+        ('in two ways; or more ; "so"', "in two ways; or more", '"so"'),
+        ('the words used (e.g., "he said")', "the words used", '"he said")'),
+    ):
+        assert split(gloss) == (definition, examples)
+
+
+def test_docstrings_are_cleaned_and_told_once(tmp_path, monkeypatch):
+    package = tmp_path / "toypackage"
+    (package / "tests").mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        '"""Top.\n\n    More.\n    """\ndef f():\n    """F."""\n    class A:\n        "A."\n'
+    )
+    (package / "b.py").write_text("x = 1\nasync def g():\n    'G.'\ndef h(): pass\n")
+    (package / "tests" / "test_b.py").write_text('"""Not this."""')
+    monkeypatch.syspath_prepend(tmp_path)
+    docstrings = runpy.run_path(str(DATA / "build_docstrings.py"))["docstrings"]
+    assert list(docstrings("toypackage")) == ["Top.\n\nMore.", "F.", "A.", "G."]
+
+
+def test_stored_csv_files_are_in_order():
+    for path in sorted((DATA / "lengths").glob("*.csv")):
+        header, *rows = csv.reader(path.read_text().splitlines())
+        assert header == ["length", "count"]
+        lengths = [int(length) for length, _ in rows]
+        assert lengths == sorted(set(lengths)), path.name

@@ -1,0 +1,227 @@
+"""A user's own files: every kind, every way to be broken."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packlib.lengths import LengthHistogram, load, own_files
+
+LENGTHS = st.lists(st.integers(1, 5000), min_size=1, max_size=60)
+KINDS = [
+    "lengths.txt",
+    "header.csv",
+    "column.csv",
+    "counts.csv",
+    "lengths.npy",
+    "one.parquet",
+    "two.pq",
+    "list.parquet",
+]
+
+
+def write(folder, kind, lengths):
+    """Write lengths as a file of one kind; returns the arguments for `load`."""
+    path = folder / kind
+    if kind == "lengths.txt":
+        path.write_text("\n".join(map(str, lengths)))
+    elif kind == "header.csv":
+        path.write_text("# mine\n\nlength\n" + "".join(f" {length}\r\n" for length in lengths) + "\n\n")
+    elif kind == "column.csv":
+        path.write_text('title,length\n"a, b",' + '\n"c",'.join(map(str, lengths)) + "\n")
+        return {"name_or_path": path, "column": "length"}
+    elif kind == "counts.csv":
+        LengthHistogram.from_lengths(lengths).to_csv(path)
+    elif kind == "lengths.npy":
+        np.save(path, np.array(lengths, np.uint16))
+    elif kind == "one.parquet":
+        pq.write_table(pa.table({"n": lengths}), path, row_group_size=7)
+    elif kind == "two.pq":
+        pq.write_table(pa.table({"id": ["x"] * len(lengths), "n": pa.array(lengths, pa.int16())}), path)
+        return {"name_or_path": str(path), "column": "n"}
+    elif kind == "list.parquet":
+        pq.write_table(pa.table({"input_ids": [[0] * length for length in lengths]}), path, row_group_size=7)
+    return {"name_or_path": path}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(lengths=LENGTHS)
+def test_every_kind_of_file_gives_its_lengths(tmp_path_factory, kind, lengths):
+    arguments = write(tmp_path_factory.mktemp("own"), kind, lengths)
+    histogram = load(**arguments)
+    assert histogram == LengthHistogram.from_lengths(lengths)
+    assert (histogram.name, histogram.source, histogram.kind) == (kind.split(".")[0], kind, "measured")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_file_takes_a_maximum_length(tmp_path, kind):
+    arguments = write(tmp_path, kind, [3, 9, 12])
+    assert load(**arguments, max_length=20).max_length == 20
+    cut = load(**arguments, max_length=9, overlong="truncate")
+    assert cut.expand().tolist() == [3, 9, 9] and cut.truncated == 1
+    rest = load(**arguments, max_length=9, overlong="drop")
+    assert rest.expand().tolist() == [3, 9] and rest.dropped == 1
+    with pytest.raises(ValueError, match="over the maximum length 9: pass overlong="):
+        load(**arguments, max_length=9)
+
+
+@pytest.mark.parametrize("kind", ["lengths.txt", "lengths.npy", "one.parquet", "column.csv"])
+def test_files_longer_than_a_chunk(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(own_files, "_ROWS", 64)
+    lengths = np.random.default_rng(0).integers(1, 999, 1000).tolist()
+    assert load(**write(tmp_path, kind, lengths)) == LengthHistogram.from_lengths(lengths)
+    lengths[700] = 0
+    place = {
+        "lengths.txt": "line 701",
+        "lengths.npy": "position 700",
+        "one.parquet": "row 700",
+        "column.csv": "line 702",
+    }
+    with pytest.raises(ValueError, match=rf"Length 0 at {place[kind]} of .*{kind} is not allowed"):
+        load(**write(tmp_path, kind, lengths))
+
+
+def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
+    """No chunk holds more than the rows that are read at a time."""
+    monkeypatch.setattr(own_files, "_ROWS", 10)
+    for kind in ("lengths.txt", "one.parquet"):
+        stream = own_files.read_lengths(**{"path": write(tmp_path, kind, [5] * 95)["name_or_path"]})
+        sizes = [len(chunk) for chunk in stream.chunks]
+        assert max(sizes) <= 10 and sum(sizes) == 95
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "broken.csv is empty"),
+        ("\n \n", "broken.csv holds no length"),
+        ("# nothing\n", "broken.csv holds no length"),
+        ("length\n", "broken.csv holds no length"),
+        ("length,count\n", "broken.csv holds no length"),
+        ("3\n4\nfive\n6\n", "broken.csv, line 3: expected a whole number, not 'five'"),
+        ("length\n3\n4.5\n", "broken.csv, line 3: expected a whole number, not '4.5'"),
+        ("3\nnan\n", "broken.csv, line 2: expected a whole number, not 'nan'"),
+        ("3\n\n4\n", "broken.csv, line 2: expected a whole number, not a blank"),
+        ("3\n0\n", "Length 0 at line 2 of .*broken.csv is not allowed"),
+        ("length\n3\n-1\n", "Length -1 at line 3 of .*broken.csv is not allowed"),
+        (f"3\n{2**64}\n", f"broken.csv, line 2: expected a whole number, not '{2**64}'"),
+        ("3\n999999999999\n", "Length 999999999999 at line 2 of .*broken.csv is over"),
+        ("length,count\n3,4\n5\n", "broken.csv, line 3: expected \"length,count\", not '5'"),
+        ("3,4\n5,6,7\n", "broken.csv, line 2: expected \"length,count\", not '5,6,7'"),
+        ("3,4\n5,\n", "broken.csv, line 2: expected \"length,count\", not '5,'"),
+        ("3,4\n5,x\n", "broken.csv, line 2: expected \"length,count\", not '5,x'"),
+        ("3,4\n5,1.5\n", "broken.csv, line 2: expected"),
+        ("3,4\n3,5\n", "broken.csv, line 2: a length is from 1 to .* and comes once"),
+        ("3,4\n0,5\n", "broken.csv, line 2: a length is from 1 to"),
+        ("3,4\n4,-5\n", "broken.csv, line 2: .*a count is from 0 to"),
+        (f"3,{2**63}\n", "broken.csv, line 1: .*a count is from 0 to"),
+        ("3,0\n", "holds no sequence"),
+        ("id,length,words\n1,2,3\n", "several columns: pass column= with one of id, length, words"),
+        ("1,2,3\n4,5,6\n", "several columns"),
+        (f"2,{2**62}\n3,{2**61}\n", "tokens; at most"),
+    ],
+)
+def test_broken_text_files_name_the_line(tmp_path, text, message):
+    path = tmp_path / "broken.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,length\n1,2\n3,x\n", "broken.csv, line 3: expected a whole number, not 'x'"),
+        ("id,length\n1,2\n3\n", "broken.csv, line 3: expected a whole number, not '.1 fields instead of 2.'"),
+        ("id,length\n1,2\n3,\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
+        ("id,length\n1,2\n3,4,5\n", "broken.csv, line 3: expected a whole number, not '.3 fields"),
+        ("id,length\n1,2\n\n4,5\n", "broken.csv, line 3: expected a whole number, not a blank"),
+        ("length,7\n3,2\nx,2\n", "broken.csv, line 3: expected a whole number, not 'x'"),
+        ("id,size\n1,2\n", "There is no column of .*broken.csv 'length'"),
+        ("1,2\n", "There is no column of .*broken.csv 'length'"),
+    ],
+)
+def test_broken_columns_name_the_line(tmp_path, text, message):
+    path = tmp_path / "broken.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load(path, column="length")
+
+
+def test_from_csv_takes_any_order_comments_and_a_byte_order_mark(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("# a comment\nLength, Count\n9,2\n\n 3 , 1 \n4,0\n", encoding="utf-8-sig")
+    histogram = LengthHistogram.from_csv(path, max_length=12, name="other", kind="synthetic")
+    assert histogram.expand().tolist() == [3, 9, 9]
+    assert (histogram.max_length, histogram.name, histogram.kind) == (12, "other", "synthetic")
+    assert load(path) == LengthHistogram.from_csv(path)
+
+
+def test_files_that_are_not_what_they_seem(tmp_path):
+    (tmp_path / "noise.txt").write_bytes(bytes(range(128, 256)) * 50)
+    with pytest.raises(ValueError, match=r"noise\.txt is no text file of lengths"):
+        load(tmp_path / "noise.txt")
+    with pytest.raises(IsADirectoryError, match="is a folder; a file of lengths is needed"):
+        load(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*noise.tx: did you mean noise.txt\?"):
+        load(tmp_path / "noise.tx")
+    with pytest.raises(FileNotFoundError, match=r"There is no file absent/lengths\.csv\."):
+        load("absent/lengths.csv")
+
+
+@pytest.mark.parametrize("kind", ["lengths.npy", "one.parquet"])
+@pytest.mark.parametrize("keep", [0, 4, 60, 0.5, -1])
+def test_truncated_binary_files(tmp_path, kind, keep):
+    path = write(tmp_path, kind, list(range(1, 400)))["name_or_path"]
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(keep * len(whole)) if 0 < keep < 1 else keep])
+    with pytest.raises(ValueError, match=f"{kind} is (empty|no whole)") as raised:
+        load(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_arrays_that_hold_no_lengths(tmp_path):
+    for array, error, message in (
+        (np.ones((2, 2), int), ValueError, "one dimension"),
+        (np.array([1.0, 2.5]), TypeError, "Length 2.5 at position 1 of .* is not a whole number"),
+        (np.array([], int), ValueError, "a.npy holds no length"),
+        (np.array(5), ValueError, "one dimension"),
+        (np.array([{}], object), ValueError, "no whole .npy file"),
+    ):
+        np.save(tmp_path / "a.npy", array, allow_pickle=True)
+        with pytest.raises(error, match=message):
+            load(tmp_path / "a.npy")
+
+
+def test_parquet_files_that_hold_no_lengths(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"], "score": [0.5], "gap": pa.array([None], pa.int32())}), path)
+    for column, error, message in (
+        (None, ValueError, "several columns: pass column= with one of text, score, gap"),
+        ("txt", ValueError, "'txt': did you mean 'text'"),
+        ("text", TypeError, "The column text of .* holds string"),
+        ("score", TypeError, "The column score of .* holds double"),
+        ("gap", ValueError, "The column gap of .* has no value in row 0"),
+    ):
+        with pytest.raises(error, match=message):
+            load(path, column=column)
+    pq.write_table(pa.table({"n": pa.array([], pa.int32())}), path)
+    with pytest.raises(ValueError, match=r"a.parquet holds no length"):
+        load(path)
+    pq.write_table(pa.table({"n": [1, 2, 3, None]}), path, row_group_size=2)
+    with pytest.raises(ValueError, match="has no value in row 3"):
+        load(path)
+    pq.write_table(pa.table({"n": [[1, 2], [], [3]]}), path)
+    with pytest.raises(ValueError, match="Length 0 at row 1"):
+        load(path)
+
+
+def test_a_name_wins_over_a_file_and_a_bare_file_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "squad").write_text("1\n")
+    (tmp_path / "mine").write_text("1\n2\n")
+    assert load("squad").num_sequences == 88_641
+    assert load("./squad").num_sequences == 1
+    assert load("mine").num_sequences == 2
