@@ -89,6 +89,15 @@ def test_adding_is_counting_both(first, second):
     assert (a + b).name == "a + b" and (a + a).name == "a"
 
 
+def test_what_was_lost_before_stays_counted():
+    histogram = LengthHistogram.from_lengths([1, 2, 3, 4])
+    for once in (histogram.with_max_length(3, "drop"), histogram.with_max_length(3, "truncate")):
+        for how in ("drop", "truncate"):
+            twice = once.with_max_length(2, how)
+            assert twice.dropped + twice.truncated == 1 + once.counts[3]
+            assert twice.dropped >= once.dropped and twice.truncated >= once.truncated
+
+
 def test_adding_keeps_the_least_certain_kind_and_sees_overflow():
     kinds = ("measured", "reconstruction", "synthetic")
     for one in kinds:

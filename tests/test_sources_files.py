@@ -83,6 +83,16 @@ def test_files_longer_than_a_chunk(tmp_path, kind, monkeypatch):
         load(**write(tmp_path, kind, lengths))
 
 
+def test_what_is_no_length_is_named_in_a_later_chunk(tmp_path, monkeypatch):
+    monkeypatch.setattr(own_files, "_ROWS", 2)
+    pq.write_table(pa.table({"n": [1, 2, 3, None]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="has no value in row 3"):
+        load(tmp_path / "a.parquet")
+    (tmp_path / "a.txt").write_text("1\n2\n3\n4\nx\n")
+    with pytest.raises(ValueError, match="line 5: expected a whole number, not 'x'"):
+        load(tmp_path / "a.txt")
+
+
 def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
     """No chunk holds more than the rows that are read at a time."""
     monkeypatch.setattr(own_files, "_ROWS", 10)
@@ -209,9 +219,6 @@ def test_parquet_files_that_hold_no_lengths(tmp_path):
             load(path, column=column)
     pq.write_table(pa.table({"n": pa.array([], pa.int32())}), path)
     with pytest.raises(ValueError, match=r"a.parquet holds no length"):
-        load(path)
-    pq.write_table(pa.table({"n": [1, 2, 3, None]}), path, row_group_size=2)
-    with pytest.raises(ValueError, match="has no value in row 3"):
         load(path)
     pq.write_table(pa.table({"n": [[1, 2], [], [3]]}), path)
     with pytest.raises(ValueError, match="Length 0 at row 1"):
