@@ -190,8 +190,9 @@ def test_unknown_names_name_the_near_ones(tmp_path, monkeypatch):
         load("wordnet", max_length=0)
     with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
         load("squad", max_length=5, overlong="trunc")
-    with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
-        load("wordnet", overlong="trunc")
+    for name in ("wordnet", "squad", "uniform"):
+        with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
+            load(name, overlong="trunc")
 
 
 def test_a_missing_data_folder_is_told_in_one_sentence(tmp_path, monkeypatch):

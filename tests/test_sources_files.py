@@ -127,9 +127,11 @@ def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         ("3,4\n0,5\n", "broken.csv, line 2: a length is from 1 to"),
         ("3,4\n4,-5\n", "broken.csv, line 2: .*a count is from 0 to"),
         (f"3,{2**63}\n", "broken.csv, line 1: .*a count is from 0 to"),
+        ("9" * 200_000, "is no CSV: field larger"),
         ("3,0\n", "holds no sequence"),
-        ("id,length,words\n1,2,3\n", "several columns: pass column= with one of id, length, words"),
-        ("1,2,3\n4,5,6\n", "several columns"),
+        ("id,length,words\n1,2,3\n", "has 3 columns: pass column= with one of id, length, words"),
+        ("1,2,3\n4,5,6\n", "has 3 columns"),
+        ("[" + "1, " * 99 + "2]", "has 100 columns: .* 1, 1, …"),
         (f"2,{2**62}\n3,{2**61}\n", "tokens; at most"),
     ],
 )
@@ -209,7 +211,7 @@ def test_parquet_files_that_hold_no_lengths(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a"], "score": [0.5], "gap": pa.array([None], pa.int32())}), path)
     for column, error, message in (
-        (None, ValueError, "several columns: pass column= with one of text, score, gap"),
+        (None, ValueError, "has 3 columns: pass column= with one of text, score, gap"),
         ("txt", ValueError, "'txt': did you mean 'text'"),
         ("text", TypeError, "The column text of .* holds string"),
         ("score", TypeError, "The column score of .* holds double"),

@@ -125,7 +125,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _fields(line: str) -> list[str]:
-    return [field.strip() for field in next(csv.reader([line]))]
+    try:
+        return [field.strip() for field in next(csv.reader([line]))]
+    except csv.Error as error:
+        raise ValueError(f"The line {line[:80]!r} is no CSV: {error}.") from None
 
 
 def _first_line(path: Path) -> tuple[int, list[str]]:
@@ -154,12 +157,17 @@ def _text_stream(path: Path, column: str | None) -> LengthStream:
     if column is not None:
         one_of(f"column of {path}", column, fields)
     elif len(fields) > 1:
-        raise ValueError(f"{path} has several columns: pass column= with one of {', '.join(fields)}.")
+        raise _many_columns(path, fields)
     start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
     cells = (line for number, line in _lines(path) if number >= start)
     if len(fields) > 1:
         cells = (_cell(row, fields.index(column), len(fields)) for row in csv.reader(cells))
     return LengthStream(_integers(cells, path, start), f"line {{}} of {path}", start)
+
+
+def _many_columns(path: Path, names: list[str]) -> ValueError:
+    shown = [name[:30] for name in names[:10]] + ["…"] * (len(names) > 10)
+    return ValueError(f"{path} has {len(names)} columns: pass column= with one of {', '.join(shown)}.")
 
 
 def _cell(row: list[str], at: int, size: int) -> str:
@@ -211,7 +219,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
             if column is None and len(names) > 1:
-                raise ValueError(f"{path} has several columns: pass column= with one of {', '.join(names)}.")
+                raise _many_columns(path, names)
             column = one_of(f"column of {path}", column, names) if column is not None else names[0]
             kind = file.schema_arrow.field(column).type
             is_list = (

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from packlib.checks import one_of
 from packlib.lengths import reconstruction
+from packlib.lengths.counting import OVERLONG
 from packlib.lengths.families import FAMILIES
 from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.own_files import holds_counts, read_lengths
@@ -48,6 +49,8 @@ def load(
         FileNotFoundError: if there is no such file.
     """
     name = str(name_or_path)
+    if overlong is not None:
+        one_of("way to treat overlong sequences", overlong, OVERLONG)
     if name in available():
         if column is not None:
             raise ValueError(f"column is for files; {name} is a data set of its own.")
