@@ -11,7 +11,6 @@ import numpy as np
 from packlib.checks import one_of, whole_number
 from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_integers, count_lengths
-from packlib.lengths.counting import as_lengths as as_lengths  # for the packing room
 from packlib.lengths.own_files import read_counts
 
 KINDS = ("measured", "reconstruction", "synthetic")

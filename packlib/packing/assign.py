@@ -9,7 +9,8 @@ import numpy as np
 
 from packlib.checks import whole_number
 from packlib.files import atomic_path
-from packlib.lengths.histogram import as_lengths
+from packlib.lengths.counting import as_lengths
+from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.plan import PackingPlan
 
 _ARRAYS = ("sample_ids", "offsets", "lengths_used")
@@ -84,20 +85,23 @@ class Packs:
             raise ValueError(f"{path} is no whole file of packs: {error}.") from None
 
 
-def order_by_length(lengths: np.ndarray, max_length: int) -> np.ndarray:
-    """The sample ids in ascending order of length, equal lengths in their order: a stable counting sort.
+def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """A stable counting sort: equal lengths keep their order.
 
-    SciPy's conversion of a sparse matrix with one entry a row, from rows to columns, is a counting sort in C++.
+    SciPy's conversion of a sparse matrix with one entry a row, from rows to columns, is just that, in C++.
+
+    Returns:
+        The sample ids in ascending order of length, and where each length starts among them, shape
+        (max_length + 2,).
     """
     from scipy.sparse import csr_array
 
     n = len(lengths)
     index = np.int32 if max(n, max_length) < 2**31 - 1 else np.int64
-    rows = csr_array(
-        (np.broadcast_to(np.int8(0), n), lengths.astype(index, copy=False), np.arange(n + 1, dtype=index)),
-        shape=(n, max_length + 1),
-    )
-    return rows.tocsc().indices
+    entries, row_ends = np.broadcast_to(np.int8(0), n), np.arange(n + 1, dtype=index)
+    rows = csr_array((entries, lengths.astype(index, copy=False), row_ends), shape=(n, max_length + 1))
+    columns = rows.tocsc()
+    return columns.indices, columns.indptr
 
 
 def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
@@ -120,11 +124,11 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
         lengths = np.minimum(
             lengths, top + bool(histogram.dropped)
         )  # what is dropped sorts behind all others
-    counts = np.bincount(lengths.astype(np.int32), minlength=top + 1) if int(lengths.max()) <= top + 1 else []
-    _refuse_other_lengths(plan, lengths, counts)
-
-    order = order_by_length(lengths, len(counts) - 1)
-    starts = np.concatenate([[0], np.cumsum(counts)]).tolist()
+    if int(lengths.max()) > top + 1:
+        raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
+    order, starts = order_by_length(lengths, top + 1)
+    starts = starts.tolist()
+    _refuse_other_lengths(histogram, np.diff(starts))
     if seed is not None:
         seed = whole_number("seed", seed, 0)
         for length in np.flatnonzero(histogram.counts).tolist():
@@ -145,20 +149,13 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
     return Packs(sample_ids, np.concatenate([[0], ends]), np.repeat(totals, plan.repeats), top)
 
 
-def _refuse_other_lengths(plan: PackingPlan, lengths: np.ndarray, counts: np.ndarray) -> None:
-    expected = plan.histogram.counts
-    if len(counts) == 0:
+def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:
+    planned = np.append(histogram.counts, histogram.dropped)
+    wrong = np.flatnonzero(given != planned)
+    if wrong.size:
+        length = int(wrong[0])
+        over = "over " if length > histogram.max_length else ""
         raise ValueError(
-            f"Length {lengths.max()} is over the maximum length {len(expected) - 1} of the plan."
-        )
-    if (
-        not np.array_equal(counts[: len(expected)], expected)
-        or counts[len(expected) :].sum() != plan.histogram.dropped
-    ):
-        wrong = np.flatnonzero(counts[: len(expected)] != expected)
-        length = int(wrong[0]) if wrong.size else len(expected)
-        planned = int(expected[length]) if wrong.size else plan.histogram.dropped
-        raise ValueError(
-            f"The plan was made for other lengths: it has {planned} sequences of length {length}, "
-            f"and {int(counts[length])} are given."
+            f"The plan was made for other lengths: it has {planned[length]} sequences of length "
+            f"{over}{length - bool(over)}, and {given[length]} are given."
         )

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from packlib.checks import whole_number
-from packlib.lengths.histogram import LengthHistogram, as_lengths
+from packlib.lengths.counting import as_lengths
+from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import Strategy, from_long_to_short, lpfhp
 
 

@@ -63,13 +63,17 @@ def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
     return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
 
 
-def spfhp(histogram: LengthHistogram, depth: int | None = None, empty_packs: int = 0) -> list[Strategy]:
+def spfhp(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy]:
     """Shortest-pack-first: each length goes into the packs with the most space.
 
     The spaces are scanned from the largest down, once for each length, so a pack that took a copy can be met again
-    further down. What finds no space opens packs of one sequence. With `empty_packs` from the start the sequences
-    spread evenly over them, which suits a tight depth limit.
+    further down. What finds no space opens packs of one sequence.
     """
+    return spread_evenly(histogram, depth, 0)
+
+
+def spread_evenly(histogram: LengthHistogram, depth: int | None, empty_packs: int) -> list[Strategy]:
+    """SPFHP with so many empty packs from the start: they fill evenly, which suits a tight depth limit."""
     top, packs = histogram.max_length, OpenPacks(depth or float("inf"))
     if empty_packs:
         packs.put(top, (), empty_packs)

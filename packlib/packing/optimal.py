@@ -18,7 +18,7 @@ import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, worth
-from packlib.packing.greedy import Strategy, lpfhp, spfhp
+from packlib.packing.greedy import Strategy, lpfhp, spread_evenly
 from packlib.packing.knapsack import NOT_FOR_SALE, Slots, solve_knapsack
 from packlib.packing.master import MasterProblem
 from packlib.packing.slots import fill_slots
@@ -56,7 +56,7 @@ def optimal(
     Returns:
         The strategies, and the duals of the best bound (None if the area proves as much).
     """
-    if time_limit is not None and not time_limit >= 0:
+    if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit >= 0):
         raise ValueError(f"time_limit must be a number of seconds from 0 up, or None, not {time_limit!r}.")
     search = _Search(histogram, depth, time_limit, progress)
     search.run()
@@ -79,7 +79,7 @@ class _Search:
         if depth:
             same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // depth)
             self.prove(-(-histogram.num_sequences // depth), same_price)
-            starts.append(spfhp(histogram, depth, empty_packs=self.lower_bound))
+            starts.append(spread_evenly(histogram, depth, self.lower_bound))
         self.best = min(starts, key=_packs)
         self.num_packs = _packs(self.best)
         self.start = [tuple(Counter(lengths).items()) for strategies in starts for lengths, _ in strategies]

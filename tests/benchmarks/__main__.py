@@ -1,0 +1,27 @@
+"""Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
+
+    python -m tests.benchmarks            # all
+    python -m tests.benchmarks packing    # or: model
+"""
+
+import sys
+
+from packlib.checks import one_of
+
+
+def packing() -> None:
+    from tests.benchmarks.bench_packing import main
+
+    main()
+
+
+def model() -> None:
+    from tests.benchmarks.bench_model import main
+
+    main([])
+
+
+SECTIONS = {"packing": packing, "model": model}
+
+for name in [one_of("benchmark", name, SECTIONS) for name in sys.argv[1:]] or SECTIONS:
+    SECTIONS[name]()
