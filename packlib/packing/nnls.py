@@ -88,7 +88,7 @@ def nnls_problem(
 
 
 def ennlshp(
-    histogram: LengthHistogram, depth: int = 3, penalty: float = 1e3, rounding: str = "down"
+    histogram: LengthHistogram, depth: int = 3, penalty: float = 1e4, rounding: str = "down"
 ) -> list[Strategy]:
     """Extended NNLSHP: every sequence is covered, and padding has a price.
 

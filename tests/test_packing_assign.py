@@ -1,0 +1,160 @@
+"""Packs: each sample once, the lengths of the plan, and files that are whole or not there."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_cases import DEPTHS, histograms
+
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import METHODS, Packs, StreamPacker, assign, plan
+
+FAST = [method for method in METHODS if "nnls" not in method]
+
+
+def check(packs, made, lengths):
+    assert sorted(packs.sample_ids.tolist()) == list(range(len(lengths)))
+    found = Counter(tuple(sorted((lengths[i] for i in pack), reverse=True)) for pack in packs)
+    assert found == dict(zip(made.strategies, made.repeats.tolist(), strict=True))
+    assert [sum(lengths[i] for i in pack) for pack in packs] == packs.lengths_used.tolist()
+    assert len(packs) == made.num_packs
+
+
+@given(
+    histograms(), st.sampled_from(FAST), st.sampled_from(DEPTHS), st.none() | st.integers(0, 99), st.data()
+)
+def test_each_sample_lands_in_one_pack_of_its_plan(histogram, method, depth, seed, data):
+    lengths = data.draw(st.permutations(histogram.expand().tolist()))
+    made = plan(histogram, method, depth)
+    packs = assign(made, lengths, seed)
+    check(packs, made, lengths)
+    assert np.array_equal(assign(made, np.array(lengths, np.uint16), seed).sample_ids, packs.sample_ids)
+
+
+def test_the_seed_permutes_samples_of_equal_length():
+    lengths = np.array([3] * 40 + [5] * 40)
+    made = plan(LengthHistogram.from_lengths(lengths, 8), "lpfhp")
+    plain, zero, one = (assign(made, lengths, seed) for seed in (None, 0, 1))
+    assert plain[0].tolist() == [40, 0] and plain[39].tolist() == [79, 39]  # without a seed, in their order
+    assert not np.array_equal(zero.sample_ids, plain.sample_ids)
+    assert not np.array_equal(zero.sample_ids, one.sample_ids)
+    assert np.array_equal(zero.sample_ids, assign(made, lengths, 0).sample_ids)
+    with pytest.raises(ValueError, match="seed must be at least 0"):
+        assign(made, lengths, -1)
+
+
+def test_overlong_samples_as_the_histogram_treated_them():
+    lengths = [9, 4, 4, 12, 3]
+    cut = LengthHistogram.from_lengths(lengths, 8, overlong="truncate")
+    packs = assign(plan(cut), lengths)
+    assert sorted(packs.sample_ids.tolist()) == [0, 1, 2, 3, 4] and packs.lengths_used.sum() == 27
+    shorter = LengthHistogram.from_lengths(lengths, 8, overlong="drop")
+    packs = assign(plan(shorter), lengths)
+    assert sorted(packs.sample_ids.tolist()) == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "says"),
+    [
+        ([3, 5, 5], "it has 2 sequences of length 3, and 1 are given"),
+        ([3, 3, 5, 5], "it has 1 sequences of length 5, and 2 are given"),
+        ([3, 3, 5, 9], "it has 0 sequences of length over 8, and 1 are given"),
+        ([3, 3, 5, 99], "Length 99 is over the maximum length 8"),
+        ([3, 3, 0], "Length 0 at position 2"),
+        ([], "no lengths"),
+    ],
+)
+def test_other_lengths_than_the_plan_was_made_for(lengths, says):
+    made = plan(LengthHistogram.from_lengths([3, 3, 5], 8))
+    with pytest.raises(ValueError, match=says):
+        assign(made, lengths)
+
+
+def wordnet_packs():
+    histogram = load("wordnet")
+    return assign(plan(histogram, "lpfhp"), np.random.default_rng(0).permutation(histogram.expand()), seed=1)
+
+
+def test_save_and_load_as_mapped_arrays(tmp_path):
+    packs = wordnet_packs()
+    packs.save(tmp_path / "wordnet.packs")
+    mapped = Packs.load(tmp_path / "wordnet.packs")
+    assert isinstance(mapped.sample_ids, np.memmap) and mapped.max_length == 128
+    assert len(mapped) == len(packs) and repr(mapped) == repr(packs)
+    for name in ("sample_ids", "offsets", "lengths_used"):
+        assert np.array_equal(getattr(mapped, name), getattr(packs, name))
+    assert np.array_equal(mapped[-1], packs[len(packs) - 1])
+    with pytest.raises(IndexError, match="there is no pack"):
+        mapped[len(packs)]
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, 40_000, -1])
+def test_a_truncated_file_is_refused(tmp_path, keep):
+    path = tmp_path / "some.packs"
+    wordnet_packs().save(path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"some\.packs is no whole file of packs"):
+        Packs.load(path)
+    with pytest.raises(FileNotFoundError):
+        Packs.load(tmp_path / "missing.packs")
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "some.packs"
+    wordnet_packs().save(path)
+    before, save, calls = path.read_bytes(), np.save, []
+
+    def full(file, array):
+        calls.append(save(file, array))
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        wordnet_packs().save(path)
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_packs_check_themselves():
+    packs = wordnet_packs()
+    with pytest.raises(ValueError, match="do not cut"):
+        replace(packs, offsets=packs.offsets[:-1])
+    with pytest.raises(ValueError, match="at most 100 tokens"):
+        replace(packs, max_length=100)
+
+
+@given(histograms(), st.integers(1, 6), st.sampled_from(DEPTHS), st.data())
+def test_a_stream_is_packed_whole_with_few_open_packs(histogram, window, depth, data):
+    lengths = data.draw(st.permutations(histogram.expand().tolist()))
+    packer = StreamPacker(histogram.max_length, window, depth)
+    packs, handed_over = [], 0
+    for i, length in enumerate(lengths):
+        closed = packer.add(length)
+        packs += closed
+        handed_over += sum(map(len, closed))
+        assert i + 1 - handed_over <= window * histogram.max_length  # what is open fits in the window
+    packs += packer.flush()
+    assert sorted(i for pack in packs for i in pack) == list(range(len(lengths)))
+    assert all(sum(lengths[i] for i in pack) <= histogram.max_length for pack in packs)
+    assert depth is None or max(map(len, packs)) <= depth
+    if window == 1 and depth is None:
+        assert len(packs) == plan(histogram, "next_fit", order=lengths).num_packs
+
+
+def test_a_stream_with_every_pack_open_is_best_fit():
+    lengths = [5, 4, 3, 4, 1, 6, 2]
+    assert list(StreamPacker(8, 7).pack(lengths)) == [(0, 2), (1, 3), (4, 5), (6,)]
+
+
+def test_a_wrong_length_in_a_stream_changes_nothing():
+    packer = StreamPacker(8)
+    packer.add(5)
+    for bad, error in ((9, ValueError), (0, ValueError), (2.5, TypeError), (float("nan"), TypeError)):
+        with pytest.raises(error, match="length of sequence 1 must be"):
+            packer.add(bad)
+    assert packer.add(3) == [(0, 1)] and packer.flush() == []
+    with pytest.raises(ValueError, match="window must be at least 1"):
+        StreamPacker(8, 0)
