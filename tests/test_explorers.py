@@ -7,7 +7,7 @@ import ipywidgets as widgets
 import pytest
 
 from packlib.workbook import chapters
-from packlib.workbook.explorers import Explorer, choice, slider, stops
+from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure
 
 
@@ -30,8 +30,7 @@ def positions(control):
         return [control.min, control.max]
     if isinstance(control, widgets.Checkbox):
         return [False, True]
-    values = [value for _, value in control._options_full]
-    return values if isinstance(control, widgets.Dropdown) else [values[0], values[-1]]
+    return [value for _, value in control._options_full]
 
 
 @pytest.mark.parametrize("kind", list(explorers()))
@@ -75,7 +74,7 @@ class Line(Explorer):
         return {
             "length": slider("Length", 1, 9, value=2),
             "unit": choice("Unit", [("meters", "m"), ("feet", "ft")], "m"),
-            "scale": stops("Scale", [1, 10, 100], 1),
+            "scale": choice("Scale", [1, 10, 100], 1),
         }
 
     def react(self, name):

@@ -26,7 +26,8 @@ from matplotlib.figure import Figure
 from packlib.workbook.figures import img
 
 _LABEL = {"description_width": "11em"}
-_ROW = {"width": "34em", "max_width": "98%"}
+_ROW = {"width": "36em", "max_width": "98%"}
+_WIDE = {"width": "48em", "max_width": "98%"}  # room for the name of the choice
 
 
 def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
@@ -36,20 +37,18 @@ def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widget
     )
 
 
-def choice(label: str, options: Iterable[Any], value: Any) -> widgets.Dropdown:
-    """A drop-down list of values, or of `(text, value)` pairs."""
-    return widgets.Dropdown(options=list(options), value=value, description=label, style=_LABEL, layout=_ROW)
+def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider:
+    """A slider over a few values or `(text, value)` pairs, such as names, or 1, 2, 4, 8.
 
-
-def stops(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider:
-    """A slider over a few values that are not evenly spaced, such as 1, 2, 4, 8 or `(text, value)` pairs."""
+    Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them.
+    """
     return widgets.SelectionSlider(
         options=list(options),
         value=value,
         description=label,
         continuous_update=False,
         style=_LABEL,
-        layout=_ROW,
+        layout=_WIDE,
     )
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load, padding_waste
 from packlib.workbook.exercises import Exercise, Exercises
-from packlib.workbook.explorers import Explorer, choice, stops
+from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, PADDING, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 
@@ -145,7 +145,7 @@ class WasteExplorer(Explorer):
         names = [(shown_name(histogram), name) for name, histogram in self.histograms.items()]
         return {
             "dataset": choice("Lengths", names, self.dataset),
-            "batch_size": stops("Batch size", [2**k for k in range(1, 11)], 32),
+            "batch_size": choice("Batch size", [2**k for k in range(1, 11)], 32),
             "habit": choice("Habit", [(label, name) for name, label in HABITS.items()], "random"),
         }
 
