@@ -74,15 +74,17 @@ def test_a_notebook_is_found_by_name_number_or_path(small, text):
         (["1", "-p", "quick", "0"], "quick must be True or False, not '0'."),
         (["1", "-p", "dataset", "wikipedai"], "There is no dataset 'wikipedai': did you mean 'wikipedia'"),
         (["1", "-p", "dataset", "mine.csv"], "there is no file 'mine.csv'."),
+        (["1", "-p", "dataset", "broken.csv"], "line 2 of"),
         (["1", "--out", "taken"], "is a file; name a folder."),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments, says):
     (idle / "taken").touch()
+    (idle / "broken.csv").write_text("5\n-1\n")
     assert cli.main(["run", *arguments]) == 2
     said = capsys.readouterr().err
     assert said.startswith("packlib: ") and says in said and said.count("\n") == 1
-    assert [path.name for path in idle.iterdir()] == ["taken"]
+    assert [path.name for path in sorted(idle.iterdir())] == ["broken.csv", "taken"]
 
 
 def test_a_wrong_command_exits_with_two(small):

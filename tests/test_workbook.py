@@ -2,14 +2,15 @@
 
 import io
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 from PIL import Image
 
-from packlib.packing import plan as planning
 from packlib.workbook import exercises, figures
+from packlib.workbook.cover import draw_cover
 from packlib.workbook.execution import WIDGET_VIEW, run_in_place, settle
 from packlib.workbook.parameters import (
     Choice,
@@ -101,8 +102,8 @@ def test_every_series_has_its_own_look():
 
 
 def test_show_source_names_the_file_and_no_line(displayed):
-    figures.show_source(planning.PackingPlan.verify)
-    assert displayed[0]["text/plain"].startswith("packlib/packing/plan.py\n    def verify(self)")
+    figures.show_source(figures.percent)
+    assert displayed[0]["text/plain"].startswith("packlib/workbook/figures.py\ndef percent(share")
 
 
 # Exercises
@@ -314,3 +315,7 @@ def test_running_twice_gives_the_same_bytes(tmp_path):
     run_in_place(path)
     assert path.read_bytes() == before
     assert nbformat.read(path, 4).cells[1].outputs[1].data["text/plain"] == "2"
+
+
+def test_the_cover_is_what_its_command_draws():
+    assert Path(__file__).parents[1].joinpath("README.svg").read_text() == figures.svg(*draw_cover())

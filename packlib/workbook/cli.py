@@ -10,8 +10,9 @@ from pathlib import Path
 
 import packlib
 from packlib.checks import one_of
+from packlib.lengths import available, load
 from packlib.workbook.figures import FIGURES_FOLDER
-from packlib.workbook.parameters import check_values, parameters_of
+from packlib.workbook.parameters import Dataset, check_values, parameters_of
 
 NOTEBOOKS = Path(packlib.__file__).resolve().parents[1] / "notebooks"
 
@@ -44,12 +45,15 @@ def read_parameters(notebook: str, pairs: Sequence[Sequence[str]]) -> dict:
     """Turn `-p name value` pairs into checked values.
 
     Raises:
-        ParameterError: one sentence that names what is wrong.
+        ParameterError, ValueError: one sentence that names what is wrong, in a file of lengths too.
     """
     kinds = parameters_of(notebook)
-    return check_values(
-        notebook, {name: kinds[name].parse(text) if name in kinds else text for name, text in pairs}
-    )
+    values = {name: kinds[name].parse(text) if name in kinds else text for name, text in pairs}
+    values = check_values(notebook, values)
+    for name, value in values.items():
+        if isinstance(kinds[name], Dataset):
+            load(value)  # a broken line is found now and not after half of the notebook
+    return values
 
 
 def run(notebook: str, values: dict, out: Path, progress: bool = True) -> list[Path]:
@@ -105,8 +109,6 @@ def list_notebooks() -> None:
             "".join(f"    {line}\n" for line in settings.splitlines() if ":" in line and line[0] != "#"),
             end="",
         )
-    from packlib.lengths import available
-
     print(f"data sets: {', '.join(available())}")
 
 
