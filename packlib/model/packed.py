@@ -154,7 +154,10 @@ class PackedBert(Packed, BertForPreTraining):
         if masked.device.type == "cpu" and count > slots:
             raise ValueError(f"The batch has {count} masked tokens; there are MLM slots for {slots}.")
         torch._assert_async(count <= slots)  # on a GPU too no token is dropped silently, and nothing waits
-        return torch.nonzero_static(masked.flatten(), size=slots, fill_value=-1).flatten()
+        first = (
+            (~masked).flatten().int().argsort(stable=True)[:slots]
+        )  # the masked ones come first, in their order
+        return torch.where(torch.arange(len(first), device=first.device) < count, first, -1)
 
 
 class Causal(Packed):

@@ -1,0 +1,265 @@
+"""Padded against packed on this CPU: speed, bytes, collation, inference from a stream.
+
+    python -m tests.benchmarks.bench_model [speed unpadding bytes collation stream]
+
+measures (all of them if none is named) and writes `data/benchmarks/*.csv`. Each function returns rows. Everything
+runs on one core and its time is the processor's, so that others on the machine hardly matter; what is compared
+takes turns.
+"""
+
+import csv
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+import transformers
+from torch.nn.functional import cross_entropy
+from transformers import BertConfig
+
+from packlib.batches import (
+    IGNORED,
+    MlmMasking,
+    PackedBatch,
+    PackingCollator,
+    pack_lengths,
+    pack_loader,
+    wordnet_store,
+    wordnet_tokenizer,
+)
+from packlib.files import atomic_path
+from packlib.lengths.wordnet import wordnet_texts
+from packlib.model import PackedBert, predict
+
+SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)
+PACKS = 16  # rows of a batch
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "benchmarks"
+
+
+def bert_mini(mlm_slots: int | None = None) -> PackedBert:
+    """4 layers, 256 wide: the smallest shape whose linear layers, as in the large ones, are most of the work."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=4000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024,
+        max_position_embeddings=128,
+    )  # fmt: skip
+    return PackedBert(config, mlm_slots=mlm_slots).train()
+
+
+def batches(depth: int | None, count: int, method: str = "lpfhp") -> list[PackedBatch]:
+    """`count` batches of WordNet's glosses and sentence pairs at 128, at most `depth` sequences a pack."""
+    store = wordnet_store(progress=False)
+    packs = pack_lengths(store.lengths, 128, method, depth)
+    collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_predictions=SLOTS)
+    loader = iter(pack_loader(store, packs, collator, PACKS))
+    return [next(loader) for _ in range(count)]
+
+
+def padded_loss(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
+    """The usual loss of padded rows: transformers' own model and mask, NSP on position 0, the same MLM slots."""
+    model.config._attn_implementation = "sdpa"
+    out = model.bert(batch.input_ids, batch.segment_ids > 0, batch.token_type_ids)
+    at = model._predicted(batch.mlm_labels != IGNORED)
+    labels = batch.mlm_labels.flatten()[at.clamp(min=0)].where(at >= 0, IGNORED)
+    logits = model.cls.predictions(out.last_hidden_state.flatten(0, 1)[at.clamp(min=0)])
+    nsp = model.cls.seq_relationship(out.pooler_output)
+    return cross_entropy(logits.float(), labels) + cross_entropy(nsp.float(), batch.sequence_labels)
+
+
+def packed_loss(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
+    return model(**batch).loss
+
+
+def train_step(model: PackedBert, loss: Callable, optimizer: torch.optim.Optimizer) -> Callable:
+    def step(batch: PackedBatch) -> None:
+        optimizer.zero_grad()
+        loss(model, batch).backward()
+        optimizer.step()
+
+    return step
+
+
+def in_turns(work: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each `work[name]()`: all take turns `rounds` times, after one round to warm up."""
+    random = Random(0)
+    seconds = {name: [] for name in work}
+    for number in range(rounds + 1):
+        for name in sorted(work, key=lambda _: random.random()):
+            start = time.process_time()
+            work[name]()
+            if number:
+                seconds[name].append(time.process_time() - start)
+    return seconds
+
+
+def speed(rounds: int = 11) -> list[dict]:
+    """Training steps on WordNet at 128: packing factor, realized speed-up in useful tokens a second, overhead.
+
+    With the MLM head on a fixed number of slots, as in the papers, a padded row costs what a packed one costs, and the
+    speed-up is the factor. With the head on masked tokens only, the padded run does not waste it: its work for a
+    useful token is the same in both, and only the rest becomes faster by the factor.
+    """
+    depths = (1, 2, 3, 4, 8, None)
+    data = {"padded": batches(1, 1), **{depth: batches(depth, 1) for depth in depths}}
+    store = wordnet_store(progress=False)
+    factors = {depth: len(store) / len(pack_lengths(store.lengths, 128, "lpfhp", depth)) for depth in depths}
+    rows = []
+    for head, slots in (("fixed slots", SLOTS), ("masked tokens only", None)):
+        model = bert_mini(slots)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
+        steps = {
+            name: train_step(model, padded_loss if name == "padded" else packed_loss, optimizer)
+            for name in data
+        }
+        work = {name: lambda s=steps[name], b=data[name][0]: s(b) for name in data}
+        seconds = in_turns(work, rounds)
+        for name in data:
+            # a step costs the same whichever packs it holds; what it gets done is the factor of the whole data set
+            ratio = statistics.median(seconds["padded"]) / statistics.median(seconds[name])
+            factor = factors.get(name, 1.0)
+            useful = len(store.input_ids) / (len(store) / factor) * PACKS
+            rows.append({
+                "MLM head": head, "run": "padded" if name == "padded" else "packed",
+                "depth": {None: "unlimited", "padded": 1}.get(name, name), "packing factor": round(factor, 3),
+                "seconds a step": round(statistics.median(seconds[name]), 4),
+                "useful tokens a second": round(useful / statistics.median(seconds[name])),
+                "realized speed-up": round(factor * ratio, 3), "realized / factor": round(ratio, 3),
+                "overhead %": round(100 * (1 - ratio), 1),
+            })  # fmt: skip
+    return rows
+
+
+def unpadding(rounds: int = 9) -> list[dict]:
+    """Padded, padding removed around token-wise blocks, and packed: the same sequences, forward and backward."""
+    from tests.benchmarks.bench_model_unpad import lines_of_code, unpadded_loss
+
+    model = bert_mini()
+    packed, padded = batches(None, 1)[0], batches(1, 1)[0]
+    runs = {
+        "padded": (padded_loss, padded),
+        "padding removed": (unpadded_loss, padded),
+        "packed": (packed_loss, packed),
+    }
+    losses = [loss(model.eval(), padded).item() for loss in (padded_loss, unpadded_loss)]
+    if abs(losses[0] - losses[1]) > 1e-4:
+        raise AssertionError(f"Removing the padding changes the loss from {losses[0]} to {losses[1]}.")
+    model.train()
+    work = {name: lambda f=f, b=b: f(model, b).backward() for name, (f, b) in runs.items()}
+    seconds = {name: statistics.median(times) for name, times in in_turns(work, rounds).items()}
+    per_token = {name: seconds[name] / runs[name][1].useful_tokens for name in runs}
+    lines = lines_of_code()
+    return [
+        {
+            "run": name, "microseconds a useful token": round(1e6 * per_token[name], 2),
+            "speed-up": round(per_token["padded"] / per_token[name], 3), "lines of code": lines[name],
+        }
+        for name in runs
+    ]  # fmt: skip
+
+
+def bytes_sent() -> list[dict]:
+    """What goes to the device for each useful token."""
+    rows = []
+    for name, batch in (("padded", batches(1, 1)[0]), ("packed", batches(None, 1)[0])):
+        sent = sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor))
+        mask = batch.num_packs * batch.max_length**2 * 4
+        rows.append({
+            "run": name, "useful tokens": batch.useful_tokens, "bytes": sent,
+            "bytes a useful token": round(sent / batch.useful_tokens, 1),
+            "bytes a useful token, float32 mask sent too": round((sent + mask) / batch.useful_tokens, 1),
+        })  # fmt: skip
+    return rows
+
+
+def collation(rounds: int = 5) -> list[dict]:
+    """Packs a second that one process collates and masks, and that the small model trains on."""
+    store = wordnet_store(progress=False)
+    packs = pack_lengths(store.lengths, 128)
+    collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()))
+    loader = pack_loader(store, packs, collator, PACKS)
+    rates = []
+    for _ in range(rounds):
+        start, done = time.process_time(), 0
+        for batch, _ in zip(loader, range(100), strict=False):
+            done += batch.num_packs
+        rates.append(done / (time.process_time() - start))
+    model, batch = bert_mini(), next(iter(loader))
+    step = train_step(model, packed_loss, torch.optim.AdamW(model.parameters(), 1e-4, fused=True))
+    used = PACKS / statistics.median(in_turns({"step": lambda: step(batch)}, rounds)["step"])
+    made = statistics.median(rates)
+    return [{"packs a second, collated": round(made), "packs a second, trained on": round(used, 1),
+             "times": round(made / used, 1)}]  # fmt: skip
+
+
+def stream(count: int = 4096, arrivals: float = 100.0) -> list[dict]:
+    """Answers a second against the window, and how long a text waits for its answer if 100 arrive a second."""
+    texts, tokenizer, model = wordnet_texts(), wordnet_tokenizer(), bert_mini()
+    order = np.random.default_rng(0).permutation(len(texts))[:count]
+    pairs = [(str(texts.definition[i]), str(texts.examples[i])) for i in order if texts.pair_tokens[i] <= 128]
+    rows = []
+    for window in (1, 4, 16, 64, 256, 1024):
+        some = pairs[: max(min(64 * window, len(pairs)) // window * window, window)]
+        list(predict(model, some[:window], tokenizer, window=window))
+        start = time.process_time()
+        answers = sum(1 for _ in predict(model, some, tokenizer, window=window))
+        rate = answers / (time.process_time() - start)
+        fill = (window - 1) / 2 / arrivals  # the mean time until the last of the window has come
+        wait = fill + window / rate if rate > arrivals else float("inf")
+        rows.append(
+            {"window": window, "texts a second": round(rate, 1), "mean wait, seconds": round(wait, 3)}
+        )
+    return rows
+
+
+def device_name() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor()}, one core"
+
+
+def record(name: str, rows: list[dict], command: str, device: str) -> Path:
+    """Write rows as CSV, under comment lines that say on what, with what and by which command they came."""
+    with atomic_path(FOLDER / f"{name}.csv") as path, open(path, "w", newline="", encoding="utf-8") as file:
+        versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+        file.write(f"# {command}\n# {device}; Python {platform.python_version()}, {versions}\n")
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return FOLDER / f"{name}.csv"
+
+
+def show(rows: list[dict]) -> None:
+    cells = [list(rows[0]), *[[str(value) for value in row.values()] for row in rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+BENCHMARKS = {
+    "speed": speed,
+    "unpadding": unpadding,
+    "bytes": bytes_sent,
+    "collation": collation,
+    "stream": stream,
+}
+
+
+def main(names: list[str]) -> None:
+    torch.set_num_threads(1)
+    for name in names or BENCHMARKS:
+        rows = BENCHMARKS[name]()
+        show(rows)
+        print(
+            record(f"model_{name}", rows, f"python -m tests.benchmarks.bench_model {name}", device_name()),
+            "\n",
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

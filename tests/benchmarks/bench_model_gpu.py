@@ -1,0 +1,131 @@
+"""BERT-base and BERT-large in bfloat16 on Wikipedia's lengths at 512: padded against packed, on one GPU.
+
+    make bench-gpu        (or: python -m tests.benchmarks.bench_model_gpu)
+
+Needs torch and transformers only, and this checkout. Tokens are random: their number and places set the time.
+"""
+
+import statistics
+import sys
+
+import numpy as np
+import torch
+from transformers import BertConfig
+
+from packlib.batches import MlmMasking, PackDataset, PackedBatch, PackingCollator, TokenStore, pack_lengths
+from packlib.lengths import load
+from packlib.model import PackedBert
+from tests.benchmarks.bench_model import packed_loss, padded_loss, record, show
+
+LENGTH, VOCABULARY, SLOTS = 512, 30_522, 80
+SHAPES = {
+    "base": {
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+    },
+    "large": {
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    },
+}
+
+
+def sequences(count: int, seed: int = 0) -> TokenStore:
+    """`count` sequences of random tokens, their lengths drawn from Wikipedia's histogram."""
+    rng, counts = np.random.default_rng(seed), load("wikipedia").counts
+    lengths = rng.choice(len(counts), count, p=counts / counts.sum())
+    tokens, offsets = rng.integers(5, VOCABULARY, lengths.sum()), np.concatenate([[0], np.cumsum(lengths)])
+    return TokenStore(tokens, np.zeros(len(tokens), np.uint8), offsets, rng.integers(0, 2, count))
+
+
+def batches(store: TokenStore, depth: int | None, rows: int, count: int) -> tuple[list[PackedBatch], float]:
+    """`count` batches of `rows` packs, and the packing factor of the whole."""
+    packs = pack_lengths(store.lengths, LENGTH, "lpfhp", depth)
+    masking = MlmMasking(0, 4, VOCABULARY, (0, 1, 2, 3, 4))
+    data, collator = PackDataset(store, packs), PackingCollator(LENGTH, masking, max_predictions=SLOTS)
+    order = np.random.default_rng(1).permutation(len(packs))[: rows * count].reshape(count, rows)
+    made = [collator([data[int(i)] for i in some]).to("cuda") for some in order]
+    return made, len(store) / len(packs)
+
+
+def milliseconds(call, made: list[PackedBatch], rounds: int = 5) -> float:
+    """The median time of `call(batch)`, by the GPU's own clock."""
+    times = []
+    for number in range(rounds + 2):
+        for batch in made:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            call(batch)
+            end.record()
+            end.synchronize()
+            if number >= 2:  # compiled and warm
+                times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def measure(shape: str, rows: int, count: int = 3) -> list[dict]:
+    """Time, memory and realized speed-up of padded and packed runs at one model size."""
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=LENGTH,
+        attention_probs_dropout_prob=0.0,
+        **SHAPES[shape],
+    )
+    torch.manual_seed(0)
+    model = PackedBert(config, mlm_slots=SLOTS).to("cuda", torch.bfloat16).train()
+    store, found = sequences(20_000), []
+    padded, packed = batches(store, 1, rows, count), batches(store, None, rows, count)
+    for run, backend in (("padded", "sdpa"), ("packed", "sdpa"), ("packed", "flex"), ("packed", "varlen")):
+        model.backend = backend
+        made, factor = padded if run == "padded" else packed
+        loss = padded_loss if run == "padded" else packed_loss
+
+        def forward(batch, loss=loss):
+            with torch.no_grad():
+                loss(model, batch)
+
+        def both(batch, loss=loss):
+            model.zero_grad()
+            loss(model, batch).backward()
+
+        torch.cuda.reset_peak_memory_stats()
+        row = {
+            "model": shape,
+            "run": run,
+            "backend": backend,
+            "packs": rows,
+            "packing factor": round(factor, 3),
+        }
+        try:
+            times = {"forward": milliseconds(forward, made), "forward and backward": milliseconds(both, made)}
+        except (ValueError, torch.OutOfMemoryError) as error:  # what cannot run here says why
+            print(f"{shape}, {backend}: left out: {error}")
+            continue
+        reference = found[0] if found else None
+        for name, time in times.items():
+            ratio = reference[f"{name}, ms"] / time if reference else 1.0
+            row |= {f"{name}, ms": round(time, 2), f"{name}, realized": round(factor * ratio, 3),
+                    f"{name}, realized / factor": round(ratio, 3)}  # fmt: skip
+        useful = len(store.input_ids) / len(store) * factor * rows
+        row["useful tokens a second"] = round(1e3 * useful / times["forward and backward"])
+        row["peak memory, GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+        found.append(row)
+    return found
+
+
+def main() -> int:
+    if not torch.cuda.is_available():
+        print("bench-gpu: this machine has no GPU that torch can use, so nothing was measured.")
+        return 0
+    rows = [row for shape, packs in (("base", 32), ("large", 16)) for row in measure(shape, packs)]
+    show(rows)
+    print(record("model_gpu", rows, "make bench-gpu", torch.cuda.get_device_name()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
