@@ -115,6 +115,14 @@ def test_a_control_can_move_the_limits_of_another():
     assert line.alt == "The line is 500 ft long."
 
 
+def test_the_chosen_name_stands_beside_its_slider():
+    line = Line()
+    row = next(row for row in line.box.children if line.widgets["unit"] in getattr(row, "children", ()))
+    seen = [row.children[1].value]
+    line.widgets["unit"].value = "ft"
+    assert [*seen, row.children[1].value] == ["meters", "feet"]
+
+
 def test_a_control_needs_a_label():
     class Nameless(Line):
         def controls(self):

@@ -27,7 +27,6 @@ from packlib.workbook.figures import img
 
 _LABEL = {"description_width": "11em"}
 _ROW = {"width": "36em", "max_width": "98%"}
-_WIDE = {"width": "48em", "max_width": "98%"}  # room for the name of the choice
 
 
 def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
@@ -48,8 +47,13 @@ def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionS
         description=label,
         continuous_update=False,
         style=_LABEL,
-        layout=_WIDE,
+        layout=_ROW,
+        readout=False,  # it cuts long names off; the explorer writes the name beside
     )
+
+
+def _text(option: Any) -> str:
+    return option[0] if isinstance(option, tuple) else str(option)
 
 
 class Explorer:
@@ -90,7 +94,7 @@ class Explorer:
             if not control.description:
                 raise ValueError(f"The control {name!r} needs a description: readers must know what it does.")
             control.observe(lambda change, name=name: self._changed(name), "value")
-            rows.append(self._with_play(control) if name == self.play else control)
+            rows.append(self._row(name, control))
         self._redraw()
         heading = widgets.HTML(f"<b>{html.escape(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self._picture])
@@ -100,7 +104,14 @@ class Explorer:
         """The HTML that is shown: the image, or a sentence if drawing failed."""
         return self._picture.value
 
-    def _with_play(self, control: widgets.IntSlider) -> widgets.Widget:
+    def _row(self, name: str, control: widgets.Widget) -> widgets.Widget:
+        """The control, with the name of its choice beside it or its play button below it."""
+        if isinstance(control, widgets.SelectionSlider):
+            chosen = widgets.Label()
+            widgets.dlink((control, "index"), (chosen, "value"), lambda at: _text(control.options[at]))
+            return widgets.HBox([control, chosen])
+        if name != self.play:
+            return control
         button = widgets.Play(
             value=control.value,
             min=control.min,

@@ -41,10 +41,10 @@ def shown_name(histogram: LengthHistogram) -> str:
 def bert_examples(
     documents: Iterable[int], max_length: int, shortened: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Lengths of the training examples that BERT's way of preprocessing cuts from documents (simplified).
+    """Lengths of the examples that BERT's preprocessing cuts from documents (simplified).
 
-    An example takes `max_length` tokens, or what is left of its document. A share `shortened` of them takes a
-    random number of tokens instead, so that the model sees short inputs too.
+    An example takes `max_length` tokens, or what is left of its document. A share `shortened` of the
+    examples takes a random number of tokens instead, so that the model sees short inputs too.
 
     Args:
         documents: tokens of each document.
@@ -92,11 +92,13 @@ def draw_ridges(ax: Axes, histograms: Sequence[LengthHistogram], bins: int = 64)
             fill=True,
             color=series("packed")["color"],
         )
-        ax.text(-0.02, 0.2 - row, f"{histogram.name}, {histogram.max_length}", ha="right")
+        ax.text(-0.02, 0.25 - row, histogram.name, ha="right")
+        mark = "" if histogram.kind == "measured" else f", {histogram.kind}"
+        ax.text(-0.02, -row, f"{histogram.max_length} tokens{mark}", ha="right", fontsize=10)
         ax.text(1.02, 0.2 - row, percent(histogram.padding_fraction))
         mean = histogram.mean_length / histogram.max_length
         ax.plot([mean, mean], [-row, 0.6 - row], color=INK, linestyle="-", linewidth=2)
-    ax.text(1.02, 1.1, "padding")
+    ax.text(1.02, 0.6, "padding", fontsize=11)
     ax.set(xlim=(0, 1), yticks=[], xlabel="length, as a share of the maximum; the bar marks the mean")
     ax.spines["left"].set_visible(False)
 
