@@ -234,7 +234,7 @@ class LeakExplorer(Explorer):
 
 
 def positions(segment_ids):
-    """[1, 1, 2, 2, 2, 0] to [0, 1, 0, 1, 2, 0]: the place of each token in its own sequence, 0 for padding."""
+    """The place of each token in its own sequence: [1, 1, 2, 2, 2, 0] to [0, 1, 0, 1, 2, 0]."""
     return [0 if not s else segment_ids[:i].count(s) for i, s in enumerate(segment_ids)]
 
 
