@@ -178,3 +178,24 @@ def test_bfloat16_autocast_keeps_sequences_apart():
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
             hidden = [model(**{**batch, "input_ids": ids}).hidden[first] for ids in (batch.input_ids, other)]
         assert torch.equal(*hidden) and hidden[0].isfinite().all()
+
+
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="FlexAttention's backward pass and varlen need a GPU"
+)
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+@pytest.mark.parametrize(
+    "backend, dtype, tolerance",
+    [("flex", torch.float32, 1e-3), ("flex", torch.bfloat16, 0.1), ("varlen", torch.bfloat16, 0.1)],
+)
+def test_gpu_backends_equal_sdpa_in_float32_with_gradients(kind, backend, dtype, tolerance):
+    batch = make_batch(masked=kind == "bert").to("cuda")
+    runs = []
+    for way, precision in (("sdpa", torch.float32), (backend, dtype)):
+        model = make_model(kind, precision, backend=way).to("cuda")
+        loss = model(**batch).loss
+        loss.backward()
+        gradients = torch.cat([p.grad.float().flatten() for p in model.parameters() if p.grad is not None])
+        runs.append((loss.float(), gradients))
+    assert abs(runs[0][0] - runs[1][0]) < tolerance
+    assert (runs[0][1] - runs[1][1]).norm() < tolerance * runs[0][1].norm()

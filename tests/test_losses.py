@@ -10,7 +10,8 @@ from model_cases import make_batch, make_model
 from torch.nn.functional import cross_entropy
 
 from packlib.batches import IGNORED, PackedBatch
-from packlib.model import Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss, tokens_per_sequence
+from packlib.model import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
+from packlib.model.losses import hits
 
 MEANS = ("token", "sequence", "pack")
 packs_of_lengths = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4)
@@ -77,13 +78,13 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
             assert got.count == count
             assert abs(float(got.total) - total) < 1e-10
             assert abs(float(got.mean) - (total / count if count else 0)) < 1e-10
-    sums, counts = tokens_per_sequence(output, batch)
+    sums, counts = per_sequence(output, batch)
     assert counts.tolist() == [len(values) for _, values in token_groups]
     assert torch.allclose(
         sums, torch.tensor([sum(v) for _, v in token_groups], dtype=torch.float64), atol=1e-10
     )
-    hits, _ = tokens_per_sequence(output, batch, hits=True)
-    assert hits.tolist() == [sum(v) for _, v in hit_groups]
+    right, _ = per_sequence(output, batch, hits)
+    assert right.tolist() == [sum(v) for _, v in hit_groups]
 
 
 def test_only_the_token_mean_is_the_mean_over_packs_and_sequences():

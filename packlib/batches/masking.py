@@ -1,7 +1,7 @@
 """Masked-language-model labels that depend on nothing but the seed, the epoch and the sample."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -102,4 +102,4 @@ class MlmMasking:
         swap = (fate >= 0.8 * 2**53) & (fate < 0.9 * 2**53)
         draw = splitmix64(state[owner[swap]], 3 * within[swap] + np.uint64(3)) >> np.uint64(32)
         ids[at[swap]] = self._ordinary_ids[(draw * np.uint64(self._ordinary_ids.size)) >> np.uint64(32)]
-        return sequences.with_tokens(ids), labels
+        return replace(sequences, input_ids=ids), labels

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from packlib.checks import one_of
 from packlib.files import atomic_path
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "labels")
-_DIGEST_BYTES = 32
+_BLOCK = 4096  # texts that are tokenized at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,15 @@ class TokenStore:
         cls, samples: Iterable[Mapping], sample_ids: Sequence[int] | None = None
     ) -> "TokenStore":
         """Join mappings with `input_ids` and, where there are some, `token_type_ids` and `label`."""
-        samples = list(samples)
+        samples, none = list(samples), np.empty(0, np.uint8)
         tokens = [np.asarray(sample["input_ids"]) for sample in samples]
-        types = [np.asarray(sample.get("token_type_ids", np.zeros(len(t), np.uint8)), np.uint8)
-                 for sample, t in zip(samples, tokens, strict=True)]  # fmt: skip
+        types = [
+            np.asarray(sample.get("token_type_ids", np.zeros(len(sample["input_ids"]))), np.uint8)
+            for sample in samples
+        ]
         return cls(
-            np.concatenate([*tokens, np.empty(0, np.uint8)]),
-            np.concatenate([*types, np.empty(0, np.uint8)]),
+            np.concatenate([*tokens, none]),
+            np.concatenate([*types, none]),
             offsets=np.cumsum([0, *map(len, tokens)]),
             labels=np.array([sample.get("label", IGNORED) for sample in samples], np.int64),
             sample_ids=None if sample_ids is None else np.asarray(sample_ids),
@@ -76,8 +78,8 @@ class TokenStore:
         """One store of all sequences of `stores`, in their order."""
         if len(stores) == 1:
             return stores[0]
-        joined = {name: np.concatenate([getattr(store, name) for store in stores])
-                  for name in (*_ARRAYS, "sample_ids") if name != "offsets"}  # fmt: skip
+        names = ("input_ids", "token_type_ids", "labels", "sample_ids")
+        joined = {name: np.concatenate([getattr(store, name) for store in stores]) for name in names}
         lengths = np.concatenate([store.lengths for store in stores])
         return cls(**joined, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
@@ -117,10 +119,6 @@ class TokenStore:
             labels=self.labels[indices],
             sample_ids=self.sample_ids[indices],
         )
-
-    def with_tokens(self, input_ids: np.ndarray) -> "TokenStore":
-        """The same sequences with other tokens in the same places."""
-        return replace(self, input_ids=input_ids)
 
     def __repr__(self) -> str:
         longest = int(self.lengths.max()) if len(self) else 0
@@ -194,10 +192,10 @@ def tokenize(
     for name, column in (("pairs", pairs), ("labels", labels)):
         if column is not None and len(column) != len(texts):
             raise ValueError(f"There are {len(column)} {name} for {len(texts)} texts.")
-    options = (
-        {"truncation": True, "max_length": max_length} if overlong == "truncate" else {"truncation": False}
-    )
-    starts, block = range(0, len(texts), 4096), slice
+    options = {"truncation": overlong == "truncate", "max_length": max_length}
+    if overlong == "error":
+        options |= {"max_length": None, "verbose": False}  # longer ones are named below
+    starts = range(0, len(texts), _BLOCK)
     if progress:
         from tqdm.auto import tqdm
 
@@ -205,22 +203,17 @@ def tokenize(
     small = np.uint16 if len(tokenizer) <= 1 << 16 else np.int32
     ids, types, lengths = [], [], []
     for start in starts:
-        span = block(start, start + 4096)
-        rows = list(texts[span]) if pairs is None else [
-            (a, b) if b else a for a, b in zip(texts[span], pairs[span], strict=True)
-        ]  # fmt: skip
-        out = tokenizer(
-            rows, return_attention_mask=False, return_token_type_ids=True, verbose=False, **options
-        )
+        rows = list(texts[start : start + _BLOCK])
+        if pairs is not None:
+            rows = [(a, b) if b else a for a, b in zip(rows, pairs[start : start + _BLOCK], strict=True)]
+        out = tokenizer(rows, return_attention_mask=False, return_token_type_ids=True, **options)
         lengths += map(len, out["input_ids"])
         ids.append(np.array([token for row in out["input_ids"] for token in row], small))
         types.append(np.array([kind for row in out["token_type_ids"] for kind in row], np.uint8))
-        if max_length is not None and max(lengths[start:]) > max_length:
-            at = next(i for i in range(start, len(lengths)) if lengths[i] > max_length)
-            raise ValueError(
-                f"Text {at} has {lengths[at]} tokens; the maximum is {max_length} "
-                '(or pass overlong="truncate").'
-            )
+        at = start + int(np.argmax(lengths[start:]))
+        if max_length is not None and lengths[at] > max_length:
+            way_out = 'pass overlong="truncate", or a larger max_length'
+            raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
     labels = np.full(len(texts), IGNORED) if labels is None else labels
     return TokenStore(
         np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), np.asarray(labels, np.int64)

@@ -62,7 +62,7 @@ def wordnet_store(seed: int = 0, max_length: int = 128, progress: bool = True) -
     except FileNotFoundError:
         pass
     except ValueError:
-        path.unlink()  # damaged: made again
+        path.unlink(missing_ok=True)  # damaged: made again
     pairs, labels = sentence_pairs(seed)
     store = tokenize(
         wordnet_tokenizer(), wordnet_texts().definition, pairs, labels, max_length, "truncate", progress

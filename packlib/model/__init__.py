@@ -1,7 +1,7 @@
 """The packed model: attention within sequences, packed BERT, a causal twin, losses per sequence."""
 
 from packlib.model.attention import BACKENDS, attention_arguments, choose_backend
-from packlib.model.losses import Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss, tokens_per_sequence
+from packlib.model.losses import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 from packlib.model.packed import Causal, PackedBert, PackedCausal, PackedOutput
 from packlib.model.predict import predict
 
@@ -16,8 +16,8 @@ __all__ = [
     "choose_backend",
     "nsp_accuracy",
     "nsp_loss",
+    "per_sequence",
     "predict",
     "token_accuracy",
     "token_loss",
-    "tokens_per_sequence",
 ]

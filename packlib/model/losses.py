@@ -45,51 +45,47 @@ def segment_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
     return values.new_zeros(num_groups + 1).index_add(0, groups, values)[:num_groups]
 
 
-def reduce_by(values: Tensor, counted: Tensor, groups: Tensor | None, num_groups: int) -> Sums:
-    """Sum the means of all groups that have a counted value; without `groups` each value is its own group.
-
-    Args:
-        values: shape (M,), zero where not counted.
-        counted: bool, shape (M,).
-    """
-    if groups is None:
-        return Sums(values.sum(), counted.sum())
-    counts = segment_sums(counted.to(values.dtype), groups, num_groups)
-    return Sums((segment_sums(values, groups, num_groups) / counts.clamp(min=1)).sum(), (counts > 0).sum())
-
-
 def sequence_of(positions: Tensor, batch: PackedBatch) -> Tensor:
     """Which sequence of the batch, from 0, holds each of the `positions` among the B·T slots; shape (M,)."""
     return torch.searchsorted(batch["sequence_starts"], positions, right=True) - 1
 
 
-def _groups(positions: Tensor, counted: Tensor, batch: PackedBatch, mean: str) -> tuple[Tensor | None, int]:
+def reduce_by(values: Tensor, positions: Tensor, counted: Tensor, batch: PackedBatch, mean: str) -> Sums:
+    """Average `values` within each token, sequence or pack, and sum those averages.
+
+    Args:
+        values: shape (M,), zero where not counted.
+        positions: shape (M,), where among the B·T slots each value belongs.
+        counted: bool, shape (M,).
+        mean: what has equal weight: "token", "sequence" or "pack".
+
+    Returns:
+        The sum over all tokens, sequences or packs with a counted value, and how many there are.
+    """
+    if one_of("mean", mean, MEANS) == "token":
+        return Sums(values.sum(), counted.sum())
     packs, slots = batch["segment_ids"].shape
-    if mean == "token":
-        return None, 0
-    if mean == "sequence":
-        groups, number = sequence_of(positions, batch), batch["sequence_starts"].shape[0]
-    else:
-        groups, number = positions // slots, packs
-    return torch.where(counted, groups, number), number
+    number = packs if mean == "pack" else batch["sequence_starts"].shape[0]
+    groups = positions // slots if mean == "pack" else sequence_of(positions, batch)
+    groups = torch.where(counted, groups, number)
+    counts = segment_sums(counted.to(values.dtype), groups, number)
+    return Sums((segment_sums(values, groups, number) / counts.clamp(min=1)).sum(), (counts > 0).sum())
 
 
-def _token_values(output, hits: bool) -> tuple[Tensor, Tensor]:
-    """What each predicted token contributes: its cross entropy, or 1 if it was predicted right."""
-    counted = output.token_labels != IGNORED
-    if hits:
-        return ((output.token_logits.argmax(-1) == output.token_labels) & counted).to(torch.float64), counted
-    return _cross_entropy(output.token_logits, output.token_labels), counted
-
-
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
     """Shape (M, classes) and (M,) to (M,): 0 where the label is -100. Half precision is raised to float32."""
-    _same_length(logits, labels)
+    _check_shapes(logits, labels)
     logits = logits if logits.dtype == torch.float64 else logits.float()
     return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
 
 
-def _same_length(logits: Tensor, labels: Tensor) -> None:
+def hits(logits: Tensor, labels: Tensor) -> Tensor:
+    """1 where the largest logit is the label's, else 0; float64, shape (M,)."""
+    _check_shapes(logits, labels)
+    return (logits.argmax(-1) == labels).double()
+
+
+def _check_shapes(logits: Tensor, labels: Tensor) -> None:
     if logits.dim() != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(
             f"Logits of the shape {tuple(logits.shape)} need labels of the shape ({logits.shape[0]},), "
@@ -104,41 +100,42 @@ def token_loss(output, batch: PackedBatch, mean: str = "token") -> Sums:
         output: what the model returned for `batch`.
         mean: what has equal weight: each "token" (unchanged by packing), each "sequence", or each "pack".
     """
-    one_of("mean", mean, MEANS)
-    values, counted = _token_values(output, hits=False)
-    return reduce_by(values, counted, *_groups(output.token_positions, counted, batch, mean))
+    return _over_tokens(cross_entropies, output, batch, mean)
 
 
 def token_accuracy(output, batch: PackedBatch, mean: str = "token") -> Sums:
     """The share of predicted tokens that are right, averaged as `token_loss` is."""
-    one_of("mean", mean, MEANS)
-    values, counted = _token_values(output, hits=True)
-    return reduce_by(values, counted, *_groups(output.token_positions, counted, batch, mean))
-
-
-def tokens_per_sequence(output, batch: PackedBatch, hits: bool = False) -> tuple[Tensor, Tensor]:
-    """Each sequence's summed token loss (or right predictions) and predicted tokens; two of shape (S,)."""
-    values, counted = _token_values(output, hits)
-    groups, number = _groups(output.token_positions, counted, batch, "sequence")
-    return segment_sums(values, groups, number), segment_sums(counted.long(), groups, number)
+    return _over_tokens(hits, output, batch, mean)
 
 
 def nsp_loss(output, batch: PackedBatch, mean: str = "sequence") -> Sums:
-    """Next-sentence loss; a sequence is one value, so "token" and "sequence" are the same."""
-    values = _cross_entropy(output.nsp_logits, batch["sequence_labels"])
-    return _reduce_sequences(values, batch, mean)
+    """Next-sentence loss. A sequence is one value, so "token" and "sequence" are the same."""
+    return _over_sequences(cross_entropies, output, batch, mean)
 
 
 def nsp_accuracy(output, batch: PackedBatch, mean: str = "sequence") -> Sums:
     """The share of sentence pairs that are judged right, averaged as `nsp_loss` is."""
-    _same_length(output.nsp_logits, batch["sequence_labels"])
-    return _reduce_sequences(
-        (output.nsp_logits.argmax(-1) == batch["sequence_labels"]).to(torch.float64), batch, mean
-    )
+    return _over_sequences(hits, output, batch, mean)
 
 
-def _reduce_sequences(values: Tensor, batch: PackedBatch, mean: str) -> Sums:
-    one_of("mean", mean, MEANS)
-    counted = batch["sequence_labels"] != IGNORED
-    by = "pack" if mean == "pack" else "token"
-    return reduce_by(values, counted, *_groups(batch["sequence_starts"], counted, batch, by))
+def _over_tokens(measure, output, batch: PackedBatch, mean: str) -> Sums:
+    values = measure(output.token_logits, output.token_labels)
+    return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, mean)
+
+
+def _over_sequences(measure, output, batch: PackedBatch, mean: str) -> Sums:
+    labels = batch["sequence_labels"]
+    values = measure(output.nsp_logits, labels)
+    return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, mean)
+
+
+def per_sequence(output, batch: PackedBatch, measure=cross_entropies) -> tuple[Tensor, Tensor]:
+    """Each sequence's summed token loss (or with `hits`, right predictions), and its predicted tokens.
+
+    Returns:
+        Two tensors of shape (S,): divide them for the mean of each sequence.
+    """
+    values, counted = measure(output.token_logits, output.token_labels), output.token_labels != IGNORED
+    number = batch["sequence_starts"].shape[0]
+    groups = torch.where(counted, sequence_of(output.token_positions, batch), number)
+    return segment_sums(values, groups, number), segment_sums(counted.long(), groups, number)
