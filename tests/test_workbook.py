@@ -240,6 +240,7 @@ def test_good_parameters_come_back_as_attributes(chapter):
         ("rate", 2, "rate must be at least 0 and at most 1, not 2."),
         ("rate", "fast", "rate must be a number at least 0 and at most 1, not 'fast'."),
         ("rate", float("nan"), "rate must be at least 0"),
+        ("rate", True, "rate must be a number at least 0 and at most 1, not True."),
         ("habit", "tow", "There is no habit 'tow': did you mean 'two'?"),
         ("seed", -1, "seed must be from 0 to 4294967295, not -1."),
         ("quick", 1, "quick must be True or False, not 1."),
