@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
-    python -m tests.benchmarks            # all
-    python -m tests.benchmarks packing    # or: model
+python -m tests.benchmarks            # all
+python -m tests.benchmarks packing    # or: model
 """
 
 import sys

@@ -1,0 +1,61 @@
+"""Times as ratios within one run, since these machines are noisy; rows shown, and recorded as CSV."""
+
+import csv
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+from packlib.files import atomic_path
+from packlib.lengths import data_path
+
+FOLDER = data_path("benchmarks")
+
+
+def in_turn(work: dict[Hashable, Callable], runs: int) -> dict[Hashable, float]:
+    """Median seconds of each `work[name]()`; all run in turn, so that noise falls on all alike."""
+    seconds = {name: [] for name in work}
+    for _ in range(runs):
+        for name, run in work.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor()}, {os.cpu_count()} cores"
+
+
+def versions(packages: tuple[str, ...]) -> str:
+    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
+
+
+def record(
+    name: str,
+    rows: list[dict],
+    command: str,
+    device: str = "",
+    packages: tuple[str, ...] = ("numpy", "scipy", "highspy"),
+) -> Path:
+    """Write rows as CSV, under comment lines that say on what, with what and by which command they came."""
+    with atomic_path(FOLDER / f"{name}.csv") as path, open(path, "w", newline="", encoding="utf-8") as file:
+        file.write(
+            f"# {command}\n# {device or processor()}; Python {platform.python_version()}, {versions(packages)}\n"
+        )
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return FOLDER / f"{name}.csv"
+
+
+def show(rows: list[dict]) -> None:
+    cells = [list(rows[0]), *[[str(value) for value in row.values()] for row in rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)), flush=True)
