@@ -62,6 +62,29 @@ def test_the_trainer_takes_packs_as_they_are(tmp_path):
     assert abs(said - sum(loss * packs for loss, packs in weighted) / len(data)) < 1e-3
 
 
+@pytest.mark.slow
+def test_static_shapes_compile_to_one_graph():
+    graphs = []
+
+    def counting(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    torch.compiler.reset()
+    model = make_model("bert", mlm_slots=24).eval()
+    compiled = torch.compile(model, backend=counting, fullgraph=True, dynamic=False)
+    with torch.no_grad():
+        for depth in (8, 3, None):
+            batch = make_batch(depth, max_sequences=12, max_predictions=24)
+            expected = model(**batch)
+            output = compiled(**batch)
+            assert (output.token_logits - expected.token_logits).abs().max() < 1e-10
+            assert abs(output.loss - expected.loss) < 1e-10
+    assert len(graphs) == 1
+    with torch.no_grad(), pytest.raises(RuntimeError):  # too many masked tokens: loud when compiled, too
+        compiled(**{**batch, "mlm_labels": torch.ones_like(batch.input_ids)})
+
+
 @pytest.mark.parametrize("kind", ["bert", "causal"])
 def test_recomputation_gives_the_same_gradients(kind):
     model, batch = make_model(kind), make_batch(masked=kind == "bert", packs=3)

@@ -66,7 +66,7 @@ class PackedBatch(Mapping):
         for name in ("input_ids", "segment_ids"):
             if name not in values:
                 raise TypeError(f"A PackedBatch needs {name}.")
-        if values["segment_ids"].device.type == "cpu":
+        if values["segment_ids"].device.type == "cpu" or len(values) < len(self):
             values = _completed(values)
         for name in self:
             object.__setattr__(self, name, values[name])
@@ -186,7 +186,7 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
     if not torch.equal(given[:count], starts) or (given[count:] != segments.numel()).any():
         raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
     if "position_ids" not in out:
-        slots = torch.arange(segments.shape[1]).expand_as(segments)
+        slots = torch.arange(segments.shape[1], device=segments.device).expand_as(segments)
         out["position_ids"] = (slots - torch.where(begins, slots, 0).cummax(1).values) * useful
     out.setdefault("token_type_ids", torch.zeros_like(segments))
     out.setdefault("mlm_labels", torch.full_like(segments, IGNORED))
