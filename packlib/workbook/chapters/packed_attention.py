@@ -16,7 +16,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import BertConfig, GPT2Config
 
 from packlib.batches import PackedBatch, TokenStore, collate, pack_lengths
-from packlib.model import PackedBert, PackedCausal, tokens_per_sequence
+from packlib.model import PackedBert, PackedCausal, per_sequence
 from packlib.model.attention import additive_mask, allowed_pairs, block_mask, cumulative_lengths
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
@@ -62,7 +62,7 @@ def influence(model: PackedBert, batch: PackedBatch, mask: bool = True, restart:
     """How much each sequence's loss (rows) moves with each sequence's embeddings (columns); shape (S, S)."""
     fields = spoiled(batch, mask, restart)
     embeddings = model.get_input_embeddings()(fields.pop("input_ids")).detach().requires_grad_()
-    losses, _ = tokens_per_sequence(model(**fields, inputs_embeds=embeddings), batch)
+    losses, _ = per_sequence(model(**fields, inputs_embeds=embeddings), batch)
     rows = []
     for loss in losses:
         (gradient,) = torch.autograd.grad(loss, embeddings, retain_graph=True)
