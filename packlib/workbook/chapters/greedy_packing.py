@@ -115,7 +115,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table with numbers to the right, in Markdown for readers and tests alike."""
     from IPython.display import display
 
-    lines = [columns, ["---:"] * len(columns), *rows]
+    unbroken = [[cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in row] for row in rows]
+    lines = [columns, ["---:"] * len(columns), *unbroken]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     display({"text/markdown": text, "text/plain": text}, raw=True)
 
@@ -131,12 +132,12 @@ def beside_published(name: str) -> tuple[list[str], list[list[str]], dict[str, l
         rows.append([limit])
         for rule, known in zip(RULES, packs, strict=True):
             ours = plan(histogram, rule, depth)
-            cells = ["–", f"{ours.num_packs:,} = {percent(ours.efficiency, 3)}", "–"]
+            cells = ["–", f"{ours.num_packs:,} · {percent(ours.efficiency, 3)}", "–"]
             if known:
                 efficiency = PUBLISHED_TOKENS[name] / (known * histogram.max_length)
                 points[rule].append((limit, 100 * (ours.efficiency - efficiency)))
                 cells[0], cells[2] = (
-                    f"{known:,} = {percent(efficiency, 3)}",
+                    f"{known:,} · {percent(efficiency, 3)}",
                     f"{round(points[rule][-1][1], 2) + 0.0:+.2f}",
                 )
             rows[-1] += cells
