@@ -12,13 +12,14 @@ PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
 NOTEBOOKS = $(sort $(wildcard notebooks/*.ipynb notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test bench notebooks clean browser
+.PHONY: help setup lab test bench bench-gpu notebooks clean browser
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make lab        open the workbook in JupyterLab (PORT=8888, LAB_ARGS=…)"
 	@echo "make test       lint, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
 	@echo "make bench      measure packlib against its peers"
+	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"
 	@echo "make setup      install into .venv, nothing else"
 	@echo "make clean      remove .venv and caches; your results in out/ stay"
@@ -69,6 +70,13 @@ browser:
 
 bench: .venv/.bench
 	@$(PY) -m tests.benchmarks
+
+# A machine with a GPU often has its own torch that fits its drivers: without a .venv that one is used.
+GPU_PY = $(if $(wildcard .venv/.ready),$(PY),$(PYTHON))
+bench-gpu:
+	@$(GPU_PY) -c 'import torch, transformers' 2>/dev/null || { \
+	  echo "make: $(GPU_PY) has no torch and transformers: name one that has with make bench-gpu PYTHON=…" >&2; exit 1; }
+	@$(GPU_PY) -m tests.benchmarks.bench_model_gpu
 
 notebooks: .venv/.ready
 	@$(PY) -m packlib.workbook.execution $(NOTEBOOKS)

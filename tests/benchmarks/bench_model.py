@@ -7,19 +7,14 @@ runs on one core and its time is the processor's, so that others on the machine 
 takes turns.
 """
 
-import csv
-import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import torch
-import transformers
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig
 
@@ -33,13 +28,13 @@ from packlib.batches import (
     wordnet_store,
     wordnet_tokenizer,
 )
-from packlib.files import atomic_path
 from packlib.lengths.wordnet import wordnet_texts
 from packlib.model import PackedBert, predict
+from tests.benchmarks.table import processor, record, show
 
 SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)
 PACKS = 16  # rows of a batch
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "benchmarks"
+PACKAGES = ("torch", "transformers")
 
 
 def bert_mini(mlm_slots: int | None = None) -> PackedBert:
@@ -217,30 +212,6 @@ def stream(count: int = 4096, arrivals: float = 100.0) -> list[dict]:
     return rows
 
 
-def device_name() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.processor()}, one core"
-
-
-def record(name: str, rows: list[dict], command: str, device: str) -> Path:
-    """Write rows as CSV, under comment lines that say on what, with what and by which command they came."""
-    with atomic_path(FOLDER / f"{name}.csv") as path, open(path, "w", newline="", encoding="utf-8") as file:
-        versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-        file.write(f"# {command}\n# {device}; Python {platform.python_version()}, {versions}\n")
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return FOLDER / f"{name}.csv"
-
-
-def show(rows: list[dict]) -> None:
-    cells = [list(rows[0]), *[[str(value) for value in row.values()] for row in rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-
-
 BENCHMARKS = {
     "speed": speed,
     "unpadding": unpadding,
@@ -255,10 +226,8 @@ def main(names: list[str]) -> None:
     for name in names or BENCHMARKS:
         rows = BENCHMARKS[name]()
         show(rows)
-        print(
-            record(f"model_{name}", rows, f"python -m tests.benchmarks.bench_model {name}", device_name()),
-            "\n",
-        )
+        command = f"python -m tests.benchmarks.bench_model {name}"
+        print(record(f"model_{name}", rows, command, f"{processor()}, one used", PACKAGES), "\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from transformers import BertConfig
 from packlib.batches import MlmMasking, PackDataset, PackedBatch, PackingCollator, TokenStore, pack_lengths
 from packlib.lengths import load
 from packlib.model import PackedBert
-from tests.benchmarks.bench_model import packed_loss, padded_loss, record, show
+from tests.benchmarks.bench_model import PACKAGES, packed_loss, padded_loss
+from tests.benchmarks.table import record, show
 
 LENGTH, VOCABULARY, SLOTS = 512, 30_522, 80
 SHAPES = {
@@ -123,7 +124,7 @@ def main() -> int:
         return 0
     rows = [row for shape, packs in (("base", 32), ("large", 16)) for row in measure(shape, packs)]
     show(rows)
-    print(record("model_gpu", rows, "make bench-gpu", torch.cuda.get_device_name()))
+    print(record("model_gpu", rows, "make bench-gpu", torch.cuda.get_device_name(), PACKAGES))
     return 0
 
 
