@@ -82,6 +82,7 @@ class Line(Explorer):
             self.widgets["length"].max = 9 if self.widgets["unit"].value == "m" else 5
 
     def draw(self, length, unit, scale):
+        self.drawn = [*getattr(self, "drawn", []), (length, unit)]
         if length == 7:
             raise ValueError("Seven is <out>.")
         fig, ax = new_figure()
@@ -111,6 +112,7 @@ def test_a_control_can_move_the_limits_of_another():
     line.widgets["length"].value = 9
     line.widgets["unit"].value = "ft"
     assert line.alt == "The line is 5 ft long." and line.player.max == 5
+    assert line.drawn == [(2, "m"), (9, "m"), (5, "ft")], "one picture a move, although two controls moved"
     line.widgets["scale"].value = 100
     assert line.alt == "The line is 500 ft long."
 
