@@ -10,6 +10,7 @@ from packing_cases import DEPTHS, best_fit, first_fit, histograms
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
+from packlib.workbook.chapters.greedy_packing import one_by_one
 
 HYPERBOLA = LengthHistogram(np.concatenate([[0], 10**6 // np.arange(1, 513)]), "10^6 / l")
 
@@ -103,3 +104,11 @@ def test_a_wrong_call_gets_one_sentence():
     with pytest.raises(TypeError, match="takes a LengthHistogram, not list"):
         plan([1, 2, 3])
     assert list(METHODS)[-1] == "optimal"
+
+
+@given(histograms(largest=16, most=16), st.sampled_from(["spfhp", "lpfhp"]), st.sampled_from(DEPTHS))
+def test_the_chapter_draws_what_the_library_plans(histogram, method, depth):
+    """`one_by_one` places single sequences, for the pictures of notebook 02."""
+    *_, packs = one_by_one(histogram.expand().tolist(), histogram.max_length, method, depth)
+    drawn = Counter(tuple(sorted(pack, reverse=True)) for pack in packs)
+    assert drawn == packs_of(plan(histogram, method, depth))
