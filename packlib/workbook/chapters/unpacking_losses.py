@@ -129,6 +129,20 @@ def draw_first_tokens(ax: Axes, batch: PackedBatch) -> None:
     ax.set_yticks([])
 
 
+def draw_micro_batches(ax: Axes, parts: list[tuple[int, float]]) -> None:
+    """Mean loss of micro-batches, given as (sequences, mean), and both ways to join them."""
+    for place, (count, mean) in enumerate(parts):
+        ax.plot(place, mean, marker="o", color=LOOKS["sequence"]["color"], markersize=3 * count**0.5)
+        ax.annotate(f"{count} sequences", (place, mean), (18, -4), textcoords="offset points")
+    counts, means = np.array(parts).T
+    joined = {"mean of means": means.mean(), "sums / counts": counts @ means / counts.sum()}
+    for (text, value), line in zip(joined.items(), (":", "-"), strict=True):
+        ax.axhline(value, color=INK, linestyle=line, linewidth=1.5)
+        above = value == max(joined.values())
+        ax.text(len(parts) + 0.2, value, f"{text} {value:.3f}", va="bottom" if above else "top", ha="right")
+    ax.set(xlim=(-0.3, len(parts) + 0.2), xlabel="micro-batch", ylabel="mean loss", xticks=range(len(parts)))
+
+
 class MeansExplorer(Explorer):
     """One long sequence in its own pack, some short ones in another: lengths and losses against the means."""
 
