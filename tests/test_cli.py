@@ -1,7 +1,9 @@
 """`packlib run`: refuses before it runs, leaves everything or nothing, and says what went wrong."""
 
 import importlib
+import json
 import os
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from packlib.training import Recipe, adjust
 from packlib.workbook import cli
 from packlib.workbook.execution import write
 from packlib.workbook.figures import FIGURES_FOLDER
@@ -154,6 +157,56 @@ def test_an_interrupted_run_leaves_nothing(small, monkeypatch, capsys):
     assert cli.main(["run", "1"]) == 130
     assert "nothing was written" in capsys.readouterr().err
     assert not [path for path in small.rglob("*") if path.is_file()]
+
+
+RECIPE = {
+    "micro_batch": 15, "accumulation": 10, "replicas": 10, "learning_rate": 0.006, "betas": [0.81, 0.81],
+    "optimizer": "lamb", "total_steps": 7000, "warmup_steps": 2000, "max_length": 512,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "rate", "--rule", "square root"]])
+def test_advise_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
+    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
+    assert cli.main(["advise", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0
+    said = capsys.readouterr().out
+    before = Recipe.from_dict(RECIPE)
+    after, reasons, _ = adjust(before, 1.99, *how[1::2])
+    assert said.index(repr(before)) < said.index(repr(after)) < min(said.index(reason) for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "says"),
+    [
+        ({}, ["--factor", "0.5"], "packing_factor must be at least 1, not 0.5."),
+        ({}, ["--factor", "2", "--how", "beta"], "There is no way to adjust 'beta': did you mean 'betas'?"),
+        ({"betas": [0.9, 2]}, ["--factor", "2"], "beta2 must be at least 0 and below 1, not 2."),
+        (
+            {"micro_batch": "15"},
+            ["--factor", "2"],
+            "micro_batch must be a whole number at least 1, not '15'.",
+        ),
+        ({"batch": 3}, ["--factor", "2"], "There is no field of a recipe 'batch'"),
+        (None, ["--factor", "2"], "There is no recipe file"),
+    ],
+)
+def test_advise_refuses_in_one_sentence(tmp_path, capsys, change, arguments, says):
+    if change is not None:
+        (tmp_path / "recipe.json").write_text(json.dumps({**RECIPE, **change}))
+    assert cli.main(["advise", str(tmp_path / "recipe.json"), *arguments]) == 2
+    said = capsys.readouterr()
+    assert (
+        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
+    )
+
+
+def test_advise_needs_no_torch(tmp_path):
+    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
+    code = (
+        "import sys; from packlib.workbook.cli import main; "
+        f"main(['advise', {str(tmp_path / 'recipe.json')!r}, '--factor', '2']); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_the_console_script_is_this_main():

@@ -1,4 +1,7 @@
-"""`packlib run NOTEBOOK -p name value … --out DIR`: a notebook again, with your parameters and your data."""
+"""`packlib run NOTEBOOK -p name value … --out DIR`: a notebook again, with your parameters and your data.
+
+`packlib advise RECIPE.json --factor 1.99` says what to change in a training recipe after packing.
+"""
 
 import argparse
 import os
@@ -112,6 +115,17 @@ def list_notebooks() -> None:
     print(f"data sets: {', '.join(available())}")
 
 
+def advise(path: Path, factor: float, how: str, rule: str) -> None:
+    """Print a recipe before and after packing, and the reasons for what changes."""
+    from packlib.training.advice import adjust
+    from packlib.training.recipe import Recipe
+
+    before = Recipe.from_json(path)
+    after, reasons, _ = adjust(before, factor, how, rule)
+    print(f"Before packing. {before}", f"After packing. {after}", "Why:", sep="\n")
+    print(*(f"  {reason}" for reason in reasons), sep="\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, 1 if a cell failed, 2 if the command was wrong, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="packlib", description="The packing workbook from the shell.")
@@ -127,10 +141,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     runner.add_argument("--no-progress", action="store_true", help="no progress bar")
     commands.add_parser("list", help="the notebooks, their parameters and the data sets")
+    adviser = commands.add_parser("advise", help="what to change in a training recipe after packing")
+    adviser.add_argument("recipe", type=Path, metavar="RECIPE.json", help="the recipe of the padded run")
+    adviser.add_argument("--factor", type=float, required=True, help="the packing factor, such as 1.99")
+    adviser.add_argument("--how", default="accumulation", help="accumulation (default), betas or rate")
+    adviser.add_argument("--rule", default="linear", help="for the rate: linear (default) or square root")
     options = parser.parse_args(arguments)
     try:
         if options.command == "list":
             list_notebooks()
+            return 0
+        if options.command == "advise":
+            advise(options.recipe, options.factor, options.how, options.rule)
             return 0
         notebook = find_notebook(options.notebook)
         values = read_parameters(notebook, options.pairs)

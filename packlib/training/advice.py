@@ -1,0 +1,135 @@
+"""What to change in a recipe when its rows become packs, and why."""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from packlib.checks import one_of
+from packlib.training.recipe import Recipe, check_factor
+
+HOWS = ("accumulation", "betas", "rate")
+RATE_RULES = {"linear": 1.0, "square root": 0.5}  # the exponent of the packing factor
+
+
+class Advice(NamedTuple):
+    """What `adjust` answers.
+
+    Attributes:
+        recipe: the recipe for packed rows.
+        reasons: why, in sentences, with what cannot be kept.
+        error: how far it is off what it keeps, relative: the sequences an update ("accumulation"), or the
+            weight of the newest gradient ("betas"); None where nothing is kept ("rate").
+    """
+
+    recipe: Recipe
+    reasons: tuple[str, ...]
+    error: float | None
+
+
+def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation", rule: str = "linear") -> Advice:
+    """What to change in a recipe of padded rows when each row becomes a pack of `packing_factor` sequences.
+
+    Source: Krell et al. 2021 (arXiv 2107.02027), on hyper-parameters: accumulation, and the betas of LAMB.
+
+    Args:
+        packing_factor: sequences in an average pack, at least 1.
+        how: "accumulation": divide it, so that an update sees as many sequences as before. "betas": leave the
+            batch alone and raise both betas to the power of the factor, so that the optimizer forgets as much
+            per sequence as before. "rate": leave the batch alone and scale the learning rate.
+        rule: for "rate": "linear" (Goyal et al. 2017) or "square root" (Krizhevsky 2014).
+
+    Raises:
+        TypeError, ValueError: if the factor is out of range, or the recipe is packed already.
+    """
+    one_of("way to adjust", how, HOWS)
+    one_of("rate rule", rule, RATE_RULES)
+    check_factor(packing_factor, recipe.max_length)
+    if recipe.packing_factor != 1:
+        raise ValueError(
+            f"The recipe is packed already, with factor {recipe.packing_factor:g}; adjust the one it came from."
+        )
+    packed = replace(recipe, packing_factor=float(packing_factor))
+    if how == "accumulation":
+        after, reasons, error = _divide_accumulation(recipe, packed)
+    elif how == "betas":
+        after, reasons, error = _raise_betas(recipe, packed)
+    else:
+        after, reasons, error = *_scale_rate(packed, rule), None
+    last = (
+        f"Warm-up and total stay {recipe.warmup_sequences:,} and {recipe.total_sequences:,} sequences: "
+        f"{recipe.warmup_steps:,} and {recipe.total_steps:,} updates before, "
+        f"{after.warmup_steps:,} and {after.total_steps:,} now."
+    )
+    return Advice(after, (*reasons, last), error)
+
+
+def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
+    wanted = before.sequences_per_update
+
+    def closest(micro_batch: int) -> Recipe:
+        exact = wanted / (micro_batch * packed.replicas * packed.packing_factor)
+        both = {max(1, math.floor(exact)), math.ceil(exact)}
+        options = [replace(packed, micro_batch=micro_batch, accumulation=count) for count in sorted(both)]
+        return min(options, key=lambda r: abs(r.sequences_per_update - wanted))
+
+    def off(r: Recipe) -> float:
+        return r.sequences_per_update / wanted - 1
+
+    def counts(r: Recipe) -> str:
+        return (
+            f"{r.sequences_per_update:,.1f} sequences an update, {off(r):+.1%} against {wanted:,.0f} before"
+        )
+
+    after = closest(before.micro_batch)
+    if before.accumulation == 1:
+        first = "Accumulation is 1 and cannot be divided"
+    else:
+        first = f"Accumulation {before.accumulation:,} ÷ {packed.packing_factor:g} is {after.accumulation:,}"
+    if abs(off(after)) < 1e-9:
+        return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
+    reasons = [f"{first}{'' if before.accumulation == 1 else ', rounded'}: {counts(after)}."]
+    smaller = min(map(closest, range(before.micro_batch, 0, -1)), key=lambda r: abs(off(r)))
+    if abs(off(smaller)) < abs(off(after)):
+        reasons.append(
+            f"Micro batch {smaller.micro_batch:,} with accumulation {smaller.accumulation:,} comes closer: "
+            f"{counts(smaller)}."
+        )
+    if off(after) > 0.05:
+        reasons.append('Or keep the batch and adjust the betas: how="betas".')
+    return after, [*reasons, _STAY], off(after)
+
+
+_STAY = "Learning rate, betas and weight decay stay: they belong to the number of sequences behind an update."
+
+
+def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
+    k = packed.packing_factor
+    after = replace(packed, betas=tuple(beta**k for beta in before.betas))
+    # an update's share of the moment is 1 − β^k; in k single updates the newest gradient alone had 1 − β
+    errors = [k * (1 - beta) / (1 - beta**k) - 1 for beta in before.betas]
+    names = zip(("beta1", "beta2"), before.betas, after.betas, strict=True)
+    return (
+        after,
+        [
+            f"An update now sees {after.sequences_per_update:,.1f} sequences instead of "
+            f"{before.sequences_per_update:,.0f}, so it has to forget as much as {k:g} updates did: "
+            + ", ".join(f"{name} {old:.6g} becomes {new:.6g}" for name, old, new in names)
+            + f" (to the power of {k:g}).",
+            f"That is exact for equal gradients only; before, the newest of {k:g} gradients had "
+            f"{errors[0]:.1%} more weight than their mean in the first moment, {errors[1]:.1%} in the second.",
+            "The learning rate stays; with fewer updates of the same rate the weights move less per sequence, "
+            "and weight decay pulls less.",
+        ],
+        max(errors),
+    )
+
+
+def _scale_rate(packed: Recipe, rule: str) -> tuple[Recipe, list[str]]:
+    scale = packed.packing_factor ** RATE_RULES[rule]
+    after = replace(packed, learning_rate=packed.learning_rate * scale)
+    return after, [
+        f"An update now sees {packed.packing_factor:g} times the sequences; the {rule} rule multiplies the "
+        f"learning rate by {scale:.4g}: {packed.learning_rate:.6g} becomes {after.learning_rate:.6g}.",
+        "No rule keeps the learning curve exactly; with BERT and LAMB the published run with a scaled rate was "
+        "worse than the one that kept the sequences an update, so compare a short run.",
+    ]

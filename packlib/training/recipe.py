@@ -1,0 +1,193 @@
+"""What a training run is made of, counted so that it means the same before and after packing."""
+
+import html
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from packlib.checks import one_of, whole_number
+from packlib.files import atomic_path
+
+OPTIMIZERS = ("adamw", "lamb")
+DECAYS = ("linear", "polynomial", "cosine")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One phase of a training run. BERT's two phases are two recipes: each length has its own packing factor.
+
+    Warm-up and total are counted in sequences, so that they mean the same before and after packing.
+
+    Attributes:
+        micro_batch: rows (padded sequences, or packs) in one forward pass of one replica.
+        learning_rate: the highest one, at the end of the warm-up.
+        total_sequences, warmup_sequences: sequences to train on, and how many of them warm the rate up.
+        accumulation: micro-batches of a replica behind one update.
+        replicas: copies of the model that share an update.
+        packing_factor: sequences in an average row; 1 where each row is one padded sequence.
+        max_length: slots of a row, in tokens; None if it does not matter here.
+        optimizer: "adamw" or "lamb".
+        betas: the decay of the first and second moment in one update.
+        weight_decay: decoupled from the gradient, as in AdamW.
+        decay, power: how the rate falls after the warm-up: "linear", "polynomial" of this power, or "cosine".
+
+    Raises:
+        TypeError, ValueError: naming the value that is wrong and what is allowed.
+    """
+
+    micro_batch: int
+    learning_rate: float
+    total_sequences: int
+    warmup_sequences: int = 0
+    accumulation: int = 1
+    replicas: int = 1
+    packing_factor: float = 1.0
+    max_length: int | None = None
+    optimizer: str = "adamw"
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.01
+    decay: str = "linear"
+    power: float = 1.0
+
+    def __post_init__(self):
+        for name in ("micro_batch", "accumulation", "replicas", "total_sequences"):
+            whole_number(name, getattr(self, name), 1)
+        whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
+        if self.max_length is not None:
+            whole_number("max_length", self.max_length, 1)
+        _number("learning_rate", self.learning_rate, above=0)
+        _number("weight_decay", self.weight_decay, at_least=0)
+        _number("power", self.power, above=0)
+        check_factor(self.packing_factor, self.max_length)
+        one_of("optimizer", self.optimizer, OPTIMIZERS)
+        one_of("decay", self.decay, DECAYS)
+        if self.power != 1 and self.decay != "polynomial":
+            raise ValueError(f"power {self.power} needs decay 'polynomial', not {self.decay!r}.")
+        if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
+            raise TypeError(f"betas must be two numbers, not {self.betas!r}.")
+        for name, beta in zip(("beta1", "beta2"), self.betas, strict=True):
+            _number(name, beta, at_least=0, below=1)
+        object.__setattr__(self, "betas", tuple(self.betas))
+
+    @classmethod
+    def from_steps(cls, total_steps: int, warmup_steps: int = 0, **settings) -> "Recipe":
+        """A recipe whose source counts warm-up and total in updates; `settings` are the other attributes."""
+        whole_number("total_steps", total_steps, 1)
+        whole_number("warmup_steps", warmup_steps, 0, total_steps)
+        one = cls.from_dict({**settings, "total_sequences": 1, "warmup_sequences": 0})
+        total, warmup = (round(steps * one.sequences_per_update) for steps in (total_steps, warmup_steps))
+        return replace(one, total_sequences=total, warmup_sequences=warmup)
+
+    @classmethod
+    def from_dict(cls, values: Mapping) -> "Recipe":
+        """A recipe from its attributes by name; `total_steps` and `warmup_steps` are understood too."""
+        names = [field.name for field in fields(cls)]
+        steps = ("total_steps", "warmup_steps")
+        for name in values:
+            one_of("field of a recipe", name, (*names, *steps))
+        if any(name in values for name in steps):
+            for name in ("total_sequences", "warmup_sequences"):
+                if name in values:
+                    raise ValueError(
+                        f"Give a recipe its totals in steps or in sequences: {name} is too much."
+                    )
+            if "total_steps" not in values:
+                raise ValueError("A recipe with warmup_steps needs total_steps.")
+            return cls.from_steps(**values)
+        for name in ("micro_batch", "learning_rate", "total_sequences"):
+            if name not in values:
+                or_steps = " (or total_steps)" if name == "total_sequences" else ""
+                raise ValueError(f"A recipe needs {name}{or_steps}.")
+        return cls(**values)
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike) -> "Recipe":
+        """Read a recipe: one JSON object of its attributes.
+
+        Raises:
+            FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"There is no recipe file {str(path)!r}.")
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is not JSON: {error}.") from None
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} must hold one JSON object with the fields of a recipe.")
+        try:
+            return cls.from_dict(values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def to_json(self, path: str | os.PathLike) -> None:
+        """Write the recipe as JSON; the file is whole or not there."""
+        with atomic_path(path) as beside:
+            beside.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @property
+    def global_batch(self) -> int:
+        """Rows behind one update: micro batch × accumulation × replicas."""
+        return self.micro_batch * self.accumulation * self.replicas
+
+    @property
+    def sequences_per_update(self) -> float:
+        """Sequences behind one update, on average."""
+        return self.global_batch * self.packing_factor
+
+    @property
+    def total_steps(self) -> int:
+        """Updates of the run, on average."""
+        return math.ceil(self.total_sequences / self.sequences_per_update)
+
+    @property
+    def warmup_steps(self) -> int:
+        """Updates of the warm-up, on average."""
+        return math.ceil(self.warmup_sequences / self.sequences_per_update)
+
+    @property
+    def half_lives(self) -> tuple[float, float]:
+        """How far the two moments remember: sequences after which a gradient's weight has halved."""
+        return tuple(
+            self.sequences_per_update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas
+        )
+
+    def _rows(self) -> dict[str, str]:
+        batch = f"{self.micro_batch:,} × {self.accumulation:,} × {self.replicas:,}"
+        top = "" if self.max_length is None else f" of {self.max_length} tokens"
+        return {
+            "rows an update": f"{self.global_batch:,}{top} (micro batch × accumulation × replicas: {batch})",
+            "sequences an update": f"{self.sequences_per_update:,.1f} (packing factor {self.packing_factor:g})",
+            "optimizer": f"{self.optimizer}, betas {self.betas[0]:.6g} and {self.betas[1]:.6g}, "
+            f"weight decay {self.weight_decay:g}",
+            "learning rate": f"{self.learning_rate:.6g}, {self.decay} decay"
+            + (f" of power {self.power:g}" if self.decay == "polynomial" else ""),
+            "warm-up": f"{self.warmup_sequences:,} sequences, {self.warmup_steps:,} updates",
+            "total": f"{self.total_sequences:,} sequences, {self.total_steps:,} updates",
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join(["Recipe:", *(f"  {name}: {value}" for name, value in self._rows().items())])
+
+    def _repr_html_(self) -> str:
+        rows = (f"<tr><th>{name}</th><td>{html.escape(v)}</td></tr>" for name, v in self._rows().items())
+        return f"<table>{''.join(rows)}</table>"
+
+
+def check_factor(value: float, max_length: int | None) -> None:
+    """Refuse a packing factor below 1, or above one sequence a token."""
+    _number("packing_factor", value, at_least=1)
+    if max_length is not None and value > max_length:
+        raise ValueError(f"packing_factor {value:g} is over max_length {max_length}: a sequence has a token.")
+
+
+def _number(name: str, value, above=-math.inf, at_least=-math.inf, below=math.inf) -> None:
+    limits = {"above": above, "at least": at_least, "below": below}
+    allowed = " and ".join(f"{words} {limit}" for words, limit in limits.items() if math.isfinite(limit))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number {allowed}, not {value!r}.")
+    if not (math.isfinite(value) and value > above and value >= at_least and value < below):
+        raise ValueError(f"{name} must be {allowed}, not {value}.")

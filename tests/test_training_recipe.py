@@ -1,0 +1,160 @@
+"""Recipes and what changes in them: the papers' numbers, what is kept exactly, and the error where it is not."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packlib.training import Recipe, adjust
+
+PAPER = Recipe(
+    micro_batch=15, accumulation=10, replicas=10, optimizer="lamb", learning_rate=6e-3, betas=(0.81, 0.81),
+    total_sequences=10_500_000, warmup_sequences=3_000_000, weight_decay=0.01, max_length=512,
+)  # fmt: skip
+
+
+def test_the_papers_accumulation():
+    """Batch 1500, packing factor 2: half the rows, as many sequences, and nothing else changes."""
+    after, reasons, error = adjust(PAPER, 2)
+    assert (PAPER.global_batch, after.global_batch, after.sequences_per_update) == (1500, 750, 1500)
+    assert after == replace(PAPER, accumulation=5, packing_factor=2.0) and error == 0
+    assert (after.total_steps, after.warmup_steps) == (7000, 2000) == (PAPER.total_steps, PAPER.warmup_steps)
+    assert "as before" in reasons[0]
+
+
+def test_the_papers_betas():
+    """Beta 0.81 becomes 0.66; what a gradient weighs after as many sequences stays."""
+    after, reasons, error = adjust(PAPER, 2, "betas")
+    assert after.betas == (pytest.approx(0.6561), pytest.approx(0.6561)) and round(after.betas[0], 2) == 0.66
+    assert after == replace(PAPER, betas=after.betas, packing_factor=2.0)
+    assert after.half_lives == pytest.approx(PAPER.half_lives, rel=1e-12)
+    assert after.half_lives[0] == pytest.approx(1500 * math.log(2) / -math.log(0.81))
+    assert error == pytest.approx(2 * 0.19 / (1 - 0.6561) - 1) and "10.5%" in reasons[1]
+    assert (after.total_steps, after.warmup_steps) == (3500, 1000)
+
+
+@given(st.floats(0, 0.9999), st.integers(2, 9), st.lists(st.floats(-3, 3), min_size=2, max_size=2), st.data())
+def test_a_beta_to_the_power_of_k_is_k_equal_steps(beta, k, values, data):
+    """And for other gradients the newest is off by the error that `adjust` states."""
+    moment, gradient = values
+    single = moment
+    for _ in range(k):
+        single = beta * single + (1 - beta) * gradient
+    after, _, error = adjust(replace(PAPER, betas=(beta, beta)), k, "betas")
+    once = after.betas[0] * moment + (1 - after.betas[0]) * gradient
+    assert single == pytest.approx(once, rel=1e-9, abs=1e-9)
+    newest, in_the_mean = 1 - beta, (1 - after.betas[0]) / k
+    assert newest == pytest.approx((1 + error) * in_the_mean, rel=1e-6)
+
+
+def test_the_rate_rules():
+    assert adjust(PAPER, 4, "rate").recipe.learning_rate == pytest.approx(0.024)
+    after, reasons, error = adjust(PAPER, 4, "rate", "square root")
+    assert after.learning_rate == pytest.approx(0.012) and after.betas == PAPER.betas and error is None
+    assert "0.006 becomes 0.012" in reasons[0]
+
+
+def test_accumulation_one_cannot_be_divided_and_says_so():
+    after, reasons, error = adjust(replace(PAPER, accumulation=1, replicas=100), 1.99)
+    assert after.accumulation == 1 and error == pytest.approx(0.99)
+    assert reasons[0] == (
+        "Accumulation is 1 and cannot be divided: 2,985.0 sequences an update, +99.0% against 1,500 before."
+    )
+    assert "Micro batch 8 with accumulation 1 comes closer: 1,592.0" in reasons[1]
+    assert 'how="betas"' in reasons[2]
+
+
+@given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
+def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumulation, replicas, factor):
+    before = replace(PAPER, micro_batch=micro_batch, accumulation=accumulation, replicas=replicas)
+    after, reasons, error = adjust(before, factor)
+    assert after == replace(before, accumulation=after.accumulation, packing_factor=factor)
+    wanted = micro_batch * accumulation * replicas
+    errors = [micro_batch * a * replicas * factor / wanted - 1 for a in range(1, accumulation + 1)]
+    assert abs(error) == pytest.approx(min(map(abs, errors)), abs=1e-9)
+    assert f"{error:+.1%}" in reasons[0] or ("as before" in reasons[0] and abs(error) < 1e-9)
+
+
+def test_steps_become_sequences():
+    given_in_steps = {"micro_batch": 4, "accumulation": 8, "replicas": 2, "learning_rate": 1e-4}
+    recipe = Recipe.from_dict({**given_in_steps, "total_steps": 100, "warmup_steps": 30})
+    assert (recipe.total_sequences, recipe.warmup_sequences) == (6400, 1920)
+    assert (recipe.total_steps, recipe.warmup_steps) == (100, 30)
+    assert Recipe.from_steps(100, **given_in_steps, packing_factor=2.5).total_sequences == 16_000
+
+
+def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
+    PAPER.to_json(tmp_path / "recipe.json")
+    assert Recipe.from_json(tmp_path / "recipe.json") == PAPER
+    for text in (repr(PAPER), PAPER._repr_html_()):
+        for words in ("1,500 of 512 tokens", "15 × 10 × 10", "lamb", "3,000,000 sequences, 2,000 updates"):
+            assert words in text
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"micro_batch": 0}, ValueError, "micro_batch must be at least 1, not 0."),
+        ({"accumulation": 2.5}, TypeError, "accumulation must be a whole number at least 1, not 2.5."),
+        ({"replicas": True}, TypeError, "replicas must be a whole number at least 1, not True."),
+        ({"total_sequences": 10}, ValueError, "warmup_sequences must be from 0 to 10, not 3000000."),
+        ({"learning_rate": 0.0}, ValueError, "learning_rate must be above 0, not 0.0."),
+        ({"learning_rate": math.inf}, ValueError, "learning_rate must be above 0, not inf."),
+        ({"learning_rate": "1e-3"}, TypeError, "learning_rate must be a number above 0, not '1e-3'."),
+        ({"betas": (0.9, 1.0)}, ValueError, "beta2 must be at least 0 and below 1, not 1.0."),
+        ({"betas": (-0.1, 0.9)}, ValueError, "beta1 must be at least 0 and below 1, not -0.1."),
+        ({"betas": 0.9}, TypeError, "betas must be two numbers, not 0.9."),
+        ({"weight_decay": -1}, ValueError, "weight_decay must be at least 0, not -1."),
+        ({"optimizer": "lamp"}, ValueError, "There is no optimizer 'lamp': did you mean 'lamb'?"),
+        ({"decay": "cosin"}, ValueError, "There is no decay 'cosin': did you mean 'cosine'?"),
+        ({"power": 0.5}, ValueError, "power 0.5 needs decay 'polynomial', not 'linear'."),
+        ({"packing_factor": 0.9}, ValueError, "packing_factor must be at least 1, not 0.9."),
+        ({"max_length": 0}, ValueError, "max_length must be at least 1, not 0."),
+    ],
+)
+def test_a_bad_recipe_gets_one_sentence(change, error, says):
+    with pytest.raises(error) as raised:
+        replace(PAPER, **change)
+    assert str(raised.value) == says
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: adjust(PAPER, 0.5), "packing_factor must be at least 1, not 0.5."),
+        (lambda: adjust(PAPER, math.nan), "packing_factor must be at least 1, not nan."),
+        (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
+        (lambda: adjust(PAPER, 2, "beta"), "There is no way to adjust 'beta': did you mean 'betas'?"),
+        (lambda: adjust(PAPER, 2, "rate", "cubic"), "There is no rate rule 'cubic'"),
+        (
+            lambda: adjust(adjust(PAPER, 2).recipe, 2),
+            "packed already, with factor 2; adjust the one it came from.",
+        ),
+        (lambda: Recipe.from_dict({"micro_batches": 3}), "There is no field of a recipe 'micro_batches'"),
+        (lambda: Recipe.from_dict({"micro_batch": 3}), "A recipe needs learning_rate."),
+        (lambda: Recipe.from_steps(3, 4), "warmup_steps must be from 0 to 3, not 4."),
+        (
+            lambda: Recipe.from_dict({"total_steps": 3, "warmup_sequences": 4}),
+            "totals in steps or in sequences: warmup_sequences is too much.",
+        ),
+        (lambda: Recipe.from_dict({"warmup_steps": 4}), "A recipe with warmup_steps needs total_steps."),
+    ],
+)
+def test_bad_advice_is_refused_in_one_sentence(call, says):
+    with pytest.raises(ValueError) as raised:
+        call()
+    assert says in str(raised.value) and str(raised.value).count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("{", "recipe.json is not JSON"), ("[]", "must hold one JSON object"), (None, "no recipe file")],
+)
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path, text, says):
+    path = tmp_path / "recipe.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises((ValueError, FileNotFoundError), match=says):
+        Recipe.from_json(path)
