@@ -1,0 +1,218 @@
+"""One training loop for padded and packed runs, on one process or many."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from packlib.batches import PackedBatch
+from packlib.checks import whole_number
+from packlib.training.checkpoint import RunFolder, setting_of
+from packlib.training.lamb import make_optimizer
+from packlib.training.objective import Objective, PretrainingObjective
+from packlib.training.recipe import Recipe
+from packlib.training.schedules import SequenceSchedule
+from packlib.training.updates import UpdateStream
+
+
+class NonFiniteLossError(FloatingPointError):
+    """A loss or gradient was not finite. The model has the weights from before the update.
+
+    Attributes:
+        update: the update that was not made, from 1.
+        batch: the first micro-batch with such a loss, or None if it was another rank's or only gradients were.
+    """
+
+    def __init__(self, message: str, update: int, batch: PackedBatch | None):
+        super().__init__(message)
+        self.update, self.batch = update, batch
+
+
+def fit(
+    model: nn.Module,
+    loader,
+    recipe: Recipe,
+    objective: Objective | None = None,
+    *,
+    folder: str | os.PathLike | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    even_updates: bool = False,
+    save_every: int = 100,
+    on_update: Callable[[dict], dict | None] | None = None,
+    progress: bool = True,
+) -> list[dict]:
+    """Train `model` until it has seen `recipe.total_sequences` sequences.
+
+    Each loss is divided by its count over the whole update, all micro-batches of all ranks: not the mean of means,
+    so it does not matter how the sequences are spread. Under torch.distributed each rank calls this with a loader of
+    its own share; a model that is not in `DistributedDataParallel` yet is put there.
+
+    Args:
+        loader: batches of `recipe.micro_batch` packs, passed through again and again (see `pack_loader`); with
+            packs of depth 1 this is the padded run.
+        objective: what to train; by default BERT's, each token with equal weight.
+        folder: where metrics.jsonl and checkpoint.pt go. If a checkpoint is there the run goes on from it, and
+            ends bit for bit as if it had not been interrupted. None writes nothing.
+        optimizer: by default the recipe's; its rate is the highest one.
+        even_updates: end each update at the pack closest to `recipe.sequences_per_update` sequences, and not
+            after `recipe.accumulation` micro-batches (see `UpdateStream`).
+        save_every: updates between two checkpoints; there is one at the end too.
+        on_update: called with the record of each update; what it returns (an evaluation, say) is added to it. Its
+            time does not count.
+        progress: show a bar with the loss and the useful tokens a second.
+
+    Returns:
+        One record an update, those of the interrupted run included: "update", "sequences" and "tokens" so far,
+        "update_sequences", "learning_rate" and "gradient_norm" of this update, "loss", each loss and metric of
+        the objective, "seconds" so far (waiting for data included), "tokens_per_second" of this update.
+
+    Raises:
+        NonFiniteLossError: naming the update, the batch and what was saved.
+        TypeError, ValueError: if recipe, loader and folder do not go together.
+    """
+    whole_number("save_every", save_every, 1)
+    grouped = dist.is_available() and dist.is_initialized()
+    world = dist.get_world_size() if grouped else 1
+    _check(loader, recipe, world, folder)
+    objective = PretrainingObjective() if objective is None else objective
+    bare = model.module if isinstance(model, DistributedDataParallel) else model
+    if world > 1 and model is bare:
+        model = DistributedDataParallel(model)
+    optimizer = make_optimizer(bare, recipe) if optimizer is None else optimizer
+    schedule = SequenceSchedule.for_recipe(optimizer, recipe)
+    stream = UpdateStream(
+        loader, recipe.accumulation, recipe.sequences_per_update / world if even_updates else None
+    )
+    parts = {"model": bare, "optimizer": optimizer, "schedule": schedule}
+    setting = setting_of(recipe, even_updates=even_updates, ranks=world)
+    run = RunFolder(folder, parts, stream, setting)
+    run.resume()
+
+    last = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
+    with _bar(recipe, last["sequences"], progress and run.rank == 0) as bar:
+        while last["sequences"] < recipe.total_sequences:
+            begin, rate = time.perf_counter(), schedule.get_last_lr()[0]
+            bare.train()
+            update = len(run.records) + 1
+            counts, means, norm = _gradients(model, next(stream), objective, world, update, run)
+            optimizer.step()
+            schedule.step(counts["sequences"])
+            took = time.perf_counter() - begin
+            last = {
+                "update": update,
+                "sequences": last["sequences"] + counts["sequences"],
+                "tokens": last["tokens"] + counts["tokens"],
+                "update_sequences": counts["sequences"],
+                "learning_rate": rate,
+                "gradient_norm": norm,
+                **means,
+                "seconds": last["seconds"] + took,
+                "tokens_per_second": counts["tokens"] / took,
+            }
+            last |= (on_update(last) or {}) if on_update else {}
+            run.record(last)
+            if update % save_every == 0:
+                run.save()
+            bar.update(counts["sequences"])
+            bar.set_postfix_str(
+                f"loss {last['loss']:.3f}, {last['tokens'] / last['seconds']:,.0f} useful tokens/s"
+            )
+    run.save()
+    return run.records
+
+
+def _gradients(
+    model: nn.Module,
+    batches: list[PackedBatch],
+    objective: Objective,
+    world: int,
+    update: int,
+    run: RunFolder,
+) -> tuple[dict[str, int], dict[str, float], float]:
+    """Leave the gradients of one update in the model; return its counts, its means and the gradients' norm."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    device = parameters[0].device
+    for parameter in parameters:
+        parameter.grad = None
+    counted = [
+        {"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches
+    ]
+    here = torch.tensor([[count[name] for name in counted[0]] for count in counted], device=device).sum(0)
+    counts = dict(zip(counted[0], _over_ranks(here, world).tolist(), strict=True))
+    losses = [name for name in counts if name not in ("sequences", "tokens")]
+
+    totals, own_losses = 0.0, []
+    for i, batch in enumerate(batches):
+        # the ranks add up their gradients once an update, at its last micro-batch
+        with model.no_sync() if world > 1 and i + 1 < len(batches) else nullcontext():
+            sums = objective(model, batch.to(device, non_blocking=True))
+            loss = sum(sums[name].total / max(counts[name], 1) for name in losses)
+            (loss * world).backward()  # DistributedDataParallel takes the mean over the ranks
+        own_losses.append(loss.detach())
+        totals = totals + torch.stack([torch.stack([s.total.detach().double(), s.count.double()])
+                                       for s in sums.values()])  # fmt: skip
+    norm = float(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
+    sums = dict(zip(sums, _over_ranks(totals, world).tolist(), strict=True))
+    means = {name: total / count for name, (total, count) in sums.items() if count}
+    means = {"loss": sum(means.get(name, 0.0) for name in losses), **means}
+    if not (math.isfinite(means["loss"]) and math.isfinite(norm)):
+        raise _not_finite(means["loss"], norm, batches, own_losses, update, run)
+    for name in losses:
+        if sums[name][1] != counts[name]:
+            raise ValueError(
+                f"The objective counted {counts[name]} for {name} before the forward pass and "
+                f"{sums[name][1]:.0f} after it."
+            )
+    return counts, means, norm
+
+
+def _over_ranks(values: torch.Tensor, world: int) -> torch.Tensor:
+    if world > 1:
+        dist.all_reduce(values)
+    return values
+
+
+def _not_finite(loss, norm, batches, own_losses, update, run) -> NonFiniteLossError:
+    bad = [i for i, own in enumerate(own_losses) if not math.isfinite(own)]
+    what = f"loss of update {update} is {loss}"
+    if math.isfinite(loss):
+        what = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
+    where, batch = "", None
+    if bad:
+        batch = batches[bad[0]]
+        ids = batch.sample_ids[: batch.num_sequences].tolist()
+        some = ", ".join(map(str, ids[:8])) + (", …" if len(ids) > 8 else "")
+        where = f" in micro-batch {bad[0] + 1} of {len(batches)} (samples {some})"
+    elif not math.isfinite(loss):
+        where = " on another rank"
+    return NonFiniteLossError(
+        f"The {what}{where}; the weights are those of update {update - 1}; {run.what_was_saved()}.",
+        update,
+        batch,
+    )
+
+
+def _bar(recipe: Recipe, done: int, show: bool):
+    from tqdm.auto import tqdm
+
+    return tqdm(total=recipe.total_sequences, initial=done, unit=" sequences", desc="train", disable=not show)
+
+
+def _check(loader, recipe: Recipe, world: int, folder) -> None:
+    size = getattr(getattr(loader, "batch_sampler", None), "batch_size", recipe.micro_batch)
+    if size != recipe.micro_batch:
+        raise ValueError(
+            f"The loader makes batches of {size} packs; the recipe's micro batch is {recipe.micro_batch}."
+        )
+    if recipe.replicas != world:
+        raise ValueError(f"The recipe has {recipe.replicas} replicas, but {world} processes train.")
+    if folder is not None and not hasattr(loader, "load_state_dict"):
+        raise TypeError(
+            "To save checkpoints the loader needs state_dict and load_state_dict, as a PackLoader has."
+        )

@@ -1,0 +1,103 @@
+"""From a loader's batches to the micro-batches of each update, with an even number of sequences if wanted."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from packlib.batches import PackedBatch
+
+
+def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
+    """Packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
+    slots = batch.max_length
+    starts = batch.sequence_starts
+    here = (starts >= start * slots) & (starts < min(stop, batch.num_packs) * slots)
+    fields = {}
+    for name, value in batch.items():
+        if isinstance(value, Tensor):
+            fields[name] = value[start:stop] if value.dim() == 2 else value[here]
+    fields["sequence_starts"] = fields["sequence_starts"] - start * slots
+    return PackedBatch(fields)
+
+
+def join_packs(batches: Sequence[PackedBatch]) -> PackedBatch:
+    """One batch of the packs of all `batches`, which have packs of one length and no empty places."""
+    fields = {name: torch.cat([b[name] for b in batches]) for name, value in batches[0].items()
+              if isinstance(value, Tensor)}  # fmt: skip
+    before, starts = 0, []
+    for batch in batches:
+        starts.append(batch.sequence_starts + before)
+        before += batch.input_ids.numel()
+    return PackedBatch({**fields, "sequence_starts": torch.cat(starts)})
+
+
+class UpdateStream:
+    """Endless updates from a loader, each a list of micro-batches; the epochs run into each other.
+
+    An update has `accumulation` micro-batches. Packs hold different numbers of sequences, so such updates do too.
+    With a `target` an update ends, in mid-batch where it must, at the pack that leaves the run closest to `target`
+    sequences an update; the rest of the batch comes first in the next one. Where the target is at least the deepest
+    pack, every update is within that pack of the target, and the error does not add up. Such updates come in
+    micro-batches of the loader's size, the last one shorter, without empty places: static shapes do not go with it.
+
+    Args:
+        loader: batches of packs, again and again; a `PackLoader` if the state is to be saved.
+        accumulation: micro-batches in an update, without a target.
+        target: sequences in an update, on average; at least 1.
+    """
+
+    def __init__(self, loader, accumulation: int, target: float | None = None):
+        if target is not None and target < 1:
+            raise ValueError(f"An update needs a target of at least 1 sequence, not {target}.")
+        self.loader, self.accumulation, self.target = loader, accumulation, target
+        self._batches = None
+        self._ahead = 0.0  # sequences handed out so far, less the target of as many updates
+        self._rest: PackedBatch | None = None
+
+    def __iter__(self) -> "UpdateStream":
+        return self
+
+    def __next__(self) -> list[PackedBatch]:
+        if self.target is None:
+            return [self._next_batch() for _ in range(self.accumulation)]
+        wanted, have, rows, parts = self.target - self._ahead, 0, 0, []
+        while have < wanted or not parts:
+            batch = self._next_batch() if self._rest is None else self._rest
+            self._rest, size = None, batch.num_packs
+            ends = have + batch.segment_ids.amax(1).cumsum(0)
+            middles = torch.cat([ends.new_tensor([have]), ends[:-1]]) + ends  # twice the middle of each pack
+            take = max(int((middles < 2 * wanted).sum()), 0 if parts else 1)
+            if take < size:
+                self._rest = take_packs(batch, take, size)
+            if take:
+                parts.append(take_packs(batch, 0, take))
+                have = int(ends[take - 1])
+                rows = max(rows, size)
+            if take < size:
+                break
+        self._ahead += have - self.target
+        whole = join_packs(parts)
+        return [take_packs(whole, at, at + rows) for at in range(0, whole.num_packs, rows)]
+
+    def _next_batch(self) -> PackedBatch:
+        with torch.random.fork_rng(devices=[]):  # a loader draws seeds: the model's dropout must not see it
+            for _ in range(2):
+                if self._batches is None:
+                    self._batches = iter(self.loader)
+                batch = next(self._batches, None)
+                if batch is not None:
+                    return batch
+                self._batches = None
+        raise ValueError("The loader has no batch.")
+
+    def state_dict(self) -> dict:
+        """Where the stream is: the loader's state, and what is left of its last batch."""
+        rest = None if self._rest is None else dict(self._rest)
+        return {"loader": self.loader.state_dict(), "ahead": self._ahead, "rest": rest}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from `state`."""
+        self.loader.load_state_dict(state["loader"])
+        self._batches, self._ahead = None, state["ahead"]
+        self._rest = None if state["rest"] is None else PackedBatch(state["rest"])

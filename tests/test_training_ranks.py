@@ -1,0 +1,86 @@
+"""Training on two ranks: as on one, although the ranks hold different numbers of sequences and tokens."""
+
+import socket
+
+import pytest
+import torch
+import torch.distributed as dist
+from test_training_loop import (
+    Broken,
+    Interrupted,
+    furthest,
+    loader,
+    recipe,
+    small_model,
+    stable,
+    stop_at,
+    weights,
+)
+
+from packlib.training import NonFiniteLossError, fit
+
+
+def _train(rank, port, folder):
+    """Rank r of 2 takes every second pack; interrupted once, and broken by a NaN on rank 1 only."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    try:
+
+        def run(model, on_update=None, objective=None, folder=None, **settings):
+            data = loader(2, which=slice(rank, 24, 2), shuffle=False)
+            plan = recipe(2, 2, replicas=2, packing_factor=4.0)
+            return fit(
+                model,
+                data,
+                plan,
+                objective,
+                folder=folder,
+                on_update=on_update,
+                save_every=3,
+                progress=False,
+                **settings,
+            )
+
+        results = {}
+        for even in (False, True):
+            model = small_model()
+            records = run(model, even_updates=even)
+            results[even] = (weights(model), stable(records))
+            where = folder / f"even-{even}"
+            with pytest.raises(Interrupted):
+                run(small_model(), stop_at(5), folder=where, even_updates=even)
+            dist.barrier()
+            resumed = small_model()
+            again = run(resumed, folder=where, even_updates=even)
+            results[f"resumed {even}"] = (
+                weights(resumed),
+                [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
+            )
+        with pytest.raises(NonFiniteLossError) as raised:
+            run(small_model(), objective=Broken(4 if rank else -1))
+        results["nan"] = str(raised.value)
+        torch.save(results, folder / f"rank-{rank}.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_two_ranks_train_as_one(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.start_processes(_train, (port, tmp_path), nprocs=2, start_method="spawn")
+    first, second = (torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in (0, 1))
+    alone = small_model()
+    records = stable(fit(alone, loader(4, which=slice(24), shuffle=False), recipe(4, 2), progress=False))
+    assert furthest(first[False][0], weights(alone)) < 1e-10
+    for ours, one in zip(first[False][1], records, strict=True):
+        assert ours == pytest.approx(one, rel=1e-9)
+    for name in (False, True):
+        assert furthest(first[name][0], second[name][0]) == 0 and first[name][1] == second[name][1]
+        resumed = first[f"resumed {name}"]
+        assert furthest(resumed[0], first[name][0]) == 0 and resumed[1] == first[name][1]
+    sizes = {name: [r["update_sequences"] for r in first[name][1]] for name in (False, True)}
+    assert max(sizes[True]) - min(sizes[True]) < max(sizes[False]) - min(sizes[False])
+    assert "loss of update 2 is nan on another rank; the weights are those of update 1" in first["nan"]
+    assert "in micro-batch 2 of 2 (samples " in second["nan"]

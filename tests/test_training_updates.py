@@ -1,0 +1,99 @@
+"""The micro-batches of an update: nothing lost, the epochs in a row, an even number of sequences, and resume."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_cases import MAX_LENGTH, make_batch, masking, store
+
+from packlib.batches import PackingCollator, pack_lengths, pack_loader
+from packlib.training import UpdateStream
+from packlib.training.updates import join_packs, take_packs
+
+
+def loader(batch_size=4, **options):
+    packs = pack_lengths(store().lengths, MAX_LENGTH)
+    return pack_loader(store(), packs, PackingCollator(MAX_LENGTH, masking()), batch_size, seed=3, **options)
+
+
+def same(a, b):
+    return all(torch.equal(torch.as_tensor(a[name]), torch.as_tensor(b[name])) for name in a)
+
+
+def all_same(a, b):
+    return [len(u) for u in a] == [len(u) for u in b] and all(
+        same(x, y) for u, w in zip(a, b, strict=True) for x, y in zip(u, w, strict=True)
+    )
+
+
+def deepest():
+    return int(np.diff(pack_lengths(store().lengths, MAX_LENGTH).offsets).max())
+
+
+@pytest.mark.parametrize("slots", [None, 40])
+def test_packs_are_taken_and_joined_again(slots):
+    batch = make_batch(packs=6, max_sequences=slots)
+    pieces = [take_packs(batch, 0, 2), take_packs(batch, 2, 3), take_packs(batch, 3, 99)]
+    assert [p.num_packs for p in pieces] == [2, 1, 3]
+    assert same(join_packs(pieces), make_batch(packs=6))
+
+
+def test_without_a_target_an_update_is_so_many_batches_in_the_loaders_order():
+    twice = loader()
+    expected = [*twice, *twice]
+    got = [b for update in islice(UpdateStream(loader(), 3), len(expected) // 3) for b in update]
+    assert len(got) > len(twice) and all(map(same, expected, got))
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 9), st.floats(0, 60))
+def test_a_target_is_met_within_the_deepest_pack_and_no_pack_is_lost(batch_size, above):
+    target = deepest() + above
+    updates = list(islice(UpdateStream(loader(batch_size), 1, target), 12))
+    sizes = np.array([sum(b.num_sequences for b in update) for update in updates])
+    assert np.abs(sizes - target).max() <= deepest()
+    drift = np.cumsum(sizes) - target * np.arange(1, 13)
+    assert np.abs(drift).max() <= deepest() / 2 + 1e-9, "the error does not add up"
+    for update in updates:
+        assert all(b.num_packs == update[0].num_packs for b in update[:-1])
+        assert max(b.num_packs for b in update) <= batch_size
+    ids = torch.cat([b.sample_ids for update in updates for b in update])
+    twice = loader(batch_size)
+    plain = torch.cat([b.sample_ids for _ in range(1 + 13 * int(target + 9) // len(store())) for b in twice])
+    assert torch.equal(ids, plain[: len(ids)])
+
+
+def test_even_updates_are_more_even():
+    def spread(target):
+        updates = islice(UpdateStream(loader(), 4, target), 20)
+        return np.std([sum(b.num_sequences for b in update) for update in updates])
+
+    mean = 4 * 4 * len(store()) / len(pack_lengths(store().lengths, MAX_LENGTH))
+    assert spread(mean) < spread(None) / 2
+
+
+@pytest.mark.parametrize("target", [None, 33.3])
+@pytest.mark.parametrize("done", [0, 1, 7, 20])
+def test_a_stream_goes_on_where_it_was(target, done, tmp_path):
+    straight = UpdateStream(loader(), 2, target)
+    list(islice(straight, done))
+    torch.save(straight.state_dict(), tmp_path / "state")
+    resumed = UpdateStream(loader(), 2, target)
+    resumed.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
+    assert all_same(list(islice(straight, 9)), list(islice(resumed, 9)))
+
+
+def test_loading_draws_no_random_number_of_the_model():
+    before = torch.get_rng_state()
+    list(islice(UpdateStream(loader(), 3), 30))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_bad_input_gets_one_sentence():
+    with pytest.raises(ValueError, match=r"^The loader has no batch\.$"):
+        next(UpdateStream([], 1))
+    with pytest.raises(ValueError, match=r"target of at least 1 sequence, not 0\.5"):
+        UpdateStream(loader(), 1, 0.5)
