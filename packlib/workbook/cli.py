@@ -4,6 +4,7 @@
 """
 
 import argparse
+import logging
 import os
 import shutil
 import sys
@@ -73,6 +74,8 @@ def run(notebook: str, values: dict, out: Path, progress: bool = True) -> list[P
 
     from packlib.workbook.execution import KERNEL_OPTIONS, write
 
+    # It does not see parameters typed `int | None` and would call them unknown; their names are checked already.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
     before = os.environ.get(FIGURES_FOLDER)
