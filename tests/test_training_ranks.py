@@ -28,7 +28,7 @@ def _train(rank, port, folder):
 
         def run(model, on_update=None, objective=None, folder=None, **settings):
             data = loader(2, which=slice(rank, 24, 2), shuffle=False)
-            plan = recipe(2, 2, replicas=2, packing_factor=4.0)
+            plan = recipe(2, 2, replicas=2, packing_factor=35 / 12)
             return fit(
                 model,
                 data,

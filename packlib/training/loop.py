@@ -58,7 +58,8 @@ def fit(
             packs of depth 1 this is the padded run.
         objective: what to train; by default BERT's, each token with equal weight.
         folder: where metrics.jsonl and checkpoint.pt go. If a checkpoint is there the run goes on from it, and
-            ends bit for bit as if it had not been interrupted. None writes nothing.
+            ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).
+            None writes nothing.
         optimizer: by default the recipe's; its rate is the highest one.
         even_updates: end each update at the pack closest to `recipe.sequences_per_update` sequences, and not
             after `recipe.accumulation` micro-batches (see `UpdateStream`).
@@ -79,7 +80,7 @@ def fit(
     whole_number("save_every", save_every, 1)
     grouped = dist.is_available() and dist.is_initialized()
     world = dist.get_world_size() if grouped else 1
-    _check(loader, recipe, world, folder)
+    _check(loader, recipe, world, folder, even_updates)
     objective = PretrainingObjective() if objective is None else objective
     bare = model.module if isinstance(model, DistributedDataParallel) else model
     if world > 1 and model is bare:
@@ -204,7 +205,7 @@ def _bar(recipe: Recipe, done: int, show: bool):
     return tqdm(total=recipe.total_sequences, initial=done, unit=" sequences", desc="train", disable=not show)
 
 
-def _check(loader, recipe: Recipe, world: int, folder) -> None:
+def _check(loader, recipe: Recipe, world: int, folder, even_updates: bool) -> None:
     size = getattr(getattr(loader, "batch_sampler", None), "batch_size", recipe.micro_batch)
     if size != recipe.micro_batch:
         raise ValueError(
@@ -212,6 +213,14 @@ def _check(loader, recipe: Recipe, world: int, folder) -> None:
         )
     if recipe.replicas != world:
         raise ValueError(f"The recipe has {recipe.replicas} replicas, but {world} processes train.")
+    packs = getattr(getattr(loader, "dataset", None), "packs", None)
+    if even_updates and packs is not None:
+        factor = len(packs.sample_ids) / len(packs)
+        if not 0.9 < factor / recipe.packing_factor < 1.1:
+            raise ValueError(
+                f"For even updates the recipe needs the packing factor of its packs: it says "
+                f"{recipe.packing_factor:g}, and the loader's packs hold {factor:.3f} sequences on average."
+            )
     if folder is not None and not hasattr(loader, "load_state_dict"):
         raise TypeError(
             "To save checkpoints the loader needs state_dict and load_state_dict, as a PackLoader has."
