@@ -173,7 +173,7 @@ class GapExplorer(Explorer):
         used = np.argsort(-mine.repeats, kind="stable")[:8].tolist()
         shares = [percent(mine.repeats[s] / mine.num_packs) for s in used]
         draw_packs(right, [mine.strategies[s] for s in used], top, shares)
-        right.set_title(f"most used packs: {METHODS[method]}")
+        right.set_title(f"most used: {METHODS[method]}, {spoken(depth or None)}")
         said = (
             "the best possible"
             if gap == 0
