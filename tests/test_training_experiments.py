@@ -1,10 +1,21 @@
 """The recorded experiments: every arm makes a valid recipe, and the ablations do what their names say."""
 
+import numpy as np
 import pytest
 import torch
 from experiments.arms import EXPERIMENTS, PADDED, WithoutMask, WithoutReset, l2_in_the_loss
+from experiments.heads import (
+    END,
+    START,
+    LexnameObjective,
+    SpanLabels,
+    SpanObjective,
+    TaskModel,
+    longest_shared_runs,
+)
 from model_cases import make_batch, make_model
 
+from packlib.batches import PackedBatch, TokenStore, pad
 from packlib.training import PretrainingObjective, adjust
 
 ARMS = [(e, name) for e, arms in EXPERIMENTS.items() for name in arms]
@@ -40,3 +51,65 @@ def test_l2_in_the_loss_is_not_adamw():
     optimizer = l2_in_the_loss(make_model("bert"), PADDED)
     assert type(optimizer) is torch.optim.Adam
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.01, 0.0]
+
+
+def test_a_span_is_the_longest_run_that_both_sentences_share():
+    cls, sep = 2, 3
+    pairs = [
+        ([10, 11, 12, 13], [9, 11, 12, 13, 10, 11]),
+        ([10, 11], [12]),
+        ([10, 11], None),
+        ([7, 8, 7], [7]),
+    ]
+    samples = []
+    for first, second in pairs:
+        ids = [cls, *first, sep]
+        more = [] if second is None else [*second, sep]
+        samples.append({"input_ids": ids + more, "token_type_ids": [0] * len(ids) + [1] * len(more)})
+    sequences = TokenStore.from_samples(samples)
+    starts, ends = longest_shared_runs(sequences)
+    assert starts.tolist() == [2, -1, -1, 1] and ends.tolist() == [4, -1, -1, 1]
+    kept = sequences.take([0, 3])
+    same, labels = SpanLabels(starts, ends)(kept)
+    assert same is kept and labels[labels > 0].tolist() == [START, END, START | END]
+    assert np.flatnonzero(labels > 0).tolist() == [2, 4, int(kept.offsets[1]) + 1]
+
+
+@pytest.mark.parametrize("name", ["lexname", "span"])
+def test_a_task_costs_the_same_packed_and_padded_and_is_what_a_plain_loop_says(name):
+    rng = np.random.default_rng(0)
+    batch = make_batch(masked=False)
+    count = batch.num_sequences
+    if name == "span":
+        labels, spans = torch.full_like(batch.input_ids, -100).flatten(), []
+        for begin, length in zip(batch.sequence_starts.tolist(), batch.lengths.tolist(), strict=True):
+            a, b = sorted(rng.integers(0, length, 2).tolist())
+            spans.append((a, b))
+            labels[begin + a] = START
+            labels[begin + b] = START | END if a == b else END
+        batch = PackedBatch({**batch, "mlm_labels": labels.view_as(batch.input_ids)})
+        objective = SpanObjective()
+    else:
+        labels = torch.from_numpy(rng.integers(0, 45, count))
+        batch, objective = PackedBatch({**batch, "sequence_labels": labels}), LexnameObjective()
+    model = TaskModel(make_model("bert"), 2 if name == "span" else 45, objective.reads).eval()
+    packed, padded = objective(model, batch), objective(model, pad(batch))
+    for key in packed:
+        assert packed[key].total.item() == pytest.approx(padded[key].total.item(), abs=1e-10)
+    assert objective.counts(batch) == {"task_loss": int(packed["task_loss"].count)} == {"task_loss": count}
+
+    packed["task_loss"].total.backward()
+    assert all(p.grad is not None for name, p in model.bert.bert.embeddings.named_parameters())
+
+    loss, right, rows = 0.0, 0, pad(batch)
+    logits = model(**rows)
+    for i in range(count):
+        if name == "span":
+            scores = logits[i, : int(rows.lengths[i])]
+            loss -= sum(float(scores[:, e].log_softmax(0)[spans[i][e]].detach()) for e in (0, 1)) / 2
+            right += tuple(scores.argmax(0).tolist()) == spans[i]
+        else:
+            loss -= float(logits[i].log_softmax(0)[labels[i]].detach())
+            right += int(logits[i].argmax()) == int(labels[i])
+    assert float(packed["task_loss"].total.detach()) == pytest.approx(loss)
+    assert int(packed["accuracy"].total) == right

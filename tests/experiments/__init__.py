@@ -1,1 +1,1 @@
-"""Training experiments on real text, recorded in data/runs/: `python -m tests.experiments NAME`."""
+"""Training experiments on real text, recorded in data/runs/: see `pretraining` and `finetuning`."""

@@ -1,7 +1,7 @@
 """Train the arms of an experiment and record their curves in data/runs/NAME.csv.
 
-    python -m tests.experiments curves                      # three seeds; stop it and start it again as you like
-    python -m tests.experiments ablations --seeds 0 --sequences 20000 --out out/try.csv
+    python -m tests.experiments.pretraining curves    # three seeds; stop it and start it again as you like
+    python -m tests.experiments.pretraining ablations --seeds 0 --sequences 20000 --out out/try.csv
 
 A run keeps its checkpoint in out/experiments/ and goes on from there. Each row is one evaluation on 2,000 held-out
 sequences of WordNet: masked-token and next-sentence loss and accuracy.
@@ -108,7 +108,9 @@ def rows(name: str, seed: int, records: list[dict]) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.experiments", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.experiments.pretraining", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("experiment", help=", ".join(EXPERIMENTS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--sequences", type=int, default=PADDED.total_sequences, help="to train on")
@@ -142,4 +144,5 @@ def main() -> None:
                     )
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Fine-tune packed and padded, five seeds, from a checkpoint and from random weights; record data/runs/TASK.csv.
+
+    python -m tests.experiments.finetuning lexname --start out/experiments/curves/200000/…/checkpoint.pt
+    python -m tests.experiments.finetuning span --seeds 0 --sequences 4000 --out out/try.csv
+
+"lexname" predicts the lexicographer file (45 classes) of a gloss, and stands for GLUE and CLUE. "span" marks the
+longest run of words of the definition that stands in its usage example, and stands for SQuAD: one softmax over the
+tokens of each sequence for the start, one for the end. It can be stopped and started again.
+"""
+
+import argparse
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from packlib.batches import PackingCollator, TokenStore, pack_lengths, pack_loader, wordnet_store
+from packlib.checks import one_of
+from packlib.files import atomic_path
+from packlib.lengths.wordnet import wordnet_texts
+from packlib.training import Recipe, adjust, evaluate, fit
+from tests.experiments.heads import (
+    LexnameObjective,
+    SpanLabels,
+    SpanObjective,
+    TaskModel,
+    longest_shared_runs,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+TASKS = ("lexname", "span")
+PADDED = Recipe(
+    micro_batch=4, accumulation=16, learning_rate=1e-3, betas=(0.9, 0.98), total_sequences=100_000,
+    warmup_sequences=10_000, max_length=128,
+)  # fmt: skip
+COLUMNS = ("rows", "start", "seed", "updates", "sequences", "seconds", "loss", "accuracy", "packing_factor")
+
+
+def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
+    """The sequences with their labels, the objective, what labels tokens, and the outputs of the head."""
+    store = wordnet_store()
+    if name == "lexname":
+        _, classes = np.unique(wordnet_texts().lexname, return_inverse=True)
+        return replace(store, labels=classes), LexnameObjective(), None, int(classes.max()) + 1
+    starts, ends = longest_shared_runs(store)
+    store = store.take(np.flatnonzero(starts >= 0))
+    return store, SpanObjective(), SpanLabels(starts, ends), 2
+
+
+def run(
+    name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, device: str, work: Path
+) -> dict:
+    """Fine-tune once, or go on; returns a row of the table."""
+    from tests.experiments.pretraining import new_model
+
+    store, objective, labels, outputs = task(name)
+    order = np.random.default_rng(0).permutation(len(store))
+    parts = store.take(np.sort(order[2000:])), store.take(np.sort(order[:2000]))
+    collator = PackingCollator(padded.max_length, labels)
+    packs = [
+        pack_lengths(part.lengths, padded.max_length, "lpfhp", None if packed else 1, seed) for part in parts
+    ]
+    data = pack_loader(parts[0], packs[0], collator, padded.micro_batch, seed=seed)
+    factor = len(parts[0]) / len(packs[0])
+    bert = new_model(seed, device)
+    if start is not None:
+        bert.load_state_dict(torch.load(start, map_location=device, weights_only=True)["model"])
+    torch.manual_seed(seed)
+    model = TaskModel(bert, outputs, objective.reads).to(device)
+    recipe = adjust(padded, factor).recipe if packed else padded
+    folder = work / f"{'packed' if packed else 'padded'}-{'random' if start is None else 'checkpoint'}-{seed}"
+    records = fit(model, data, recipe, objective, folder=folder)
+    test = evaluate(model, pack_loader(parts[1], packs[1], collator, 32, shuffle=False), objective)
+    return {
+        "rows": "packed" if packed else "padded", "start": "random" if start is None else "checkpoint",
+        "seed": seed, "updates": len(records), "sequences": records[-1]["sequences"],
+        "seconds": f"{records[-1]['seconds']:.1f}", "loss": f"{test['task_loss']:.4f}",
+        "accuracy": f"{test['accuracy']:.4f}", "packing_factor": f"{factor:.4f}",
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.experiments.finetuning", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("task", help=", ".join(TASKS))
+    parser.add_argument(
+        "--start", type=Path, help="checkpoint.pt of a pre-training run; default: random weights"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--sequences", type=int, default=PADDED.total_sequences, help="to train on")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, help="default: data/runs/TASK.csv")
+    options = parser.parse_args()
+    name = one_of("task", options.task, TASKS)
+    padded = replace(PADDED, total_sequences=options.sequences, warmup_sequences=options.sequences // 10)
+    work, found = ROOT / "out" / "experiments" / name / str(options.sequences), []
+    for start in dict.fromkeys([None, options.start]):
+        for seed in options.seeds:
+            for packed in (False, True):
+                found.append(run(name, packed, start, seed, padded, options.device, work))
+                print(found[-1], flush=True)
+                with atomic_path(options.out or ROOT / "data" / "runs" / f"{name}.csv") as beside:
+                    with open(beside, "w", newline="", encoding="utf-8") as file:
+                        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+                        table.writeheader()
+                        table.writerows(found)
+
+
+if __name__ == "__main__":
+    main()
