@@ -65,7 +65,7 @@ def test_the_readme_shows_commands_that_exist():
 def make(folder, *arguments, **environment):
     done = subprocess.run(
         ["make", "--no-print-directory", *arguments],
-        cwd=folder, env={**os.environ, "MAKEFLAGS": "", **environment},
+        cwd=folder, env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0", **environment},  # as if typed
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert "Traceback" not in done.stderr

@@ -131,7 +131,7 @@ def _refuse_overlong(length: int, place: str, max_length: int | None) -> None:
 
 def apportion(weights: np.ndarray, total: int) -> np.ndarray:
     """Whole counts in proportion to `weights` that add up to `total`: largest remainders are rounded up."""
-    shares = weights * (total / weights.sum())
+    shares = weights / weights.sum() * total
     counts = np.floor(shares).astype(np.int64)
     missing = total - int(counts.sum())
     counts[np.argsort(counts - shares, kind="stable")[:missing]] += 1
