@@ -1,17 +1,15 @@
 """Tokenize once: every sequence's tokens in flat arrays, memory-mapped from one file."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from packlib.batches.batch import IGNORED
 from packlib.checks import one_of
-from packlib.files import atomic_path
+from packlib.files import map_arrays, save_arrays
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "labels")
 _BLOCK = 4096  # texts that are tokenized at once
@@ -125,14 +123,8 @@ class TokenStore:
         return f"TokenStore({len(self):,} sequences, {len(self.input_ids):,} tokens, longest {longest})"
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write one file: the arrays in NumPy's format, then their SHA-256. It is whole or not there."""
-        with atomic_path(path) as beside:
-            with open(beside, "wb") as file:
-                for name in _ARRAYS:
-                    np.save(file, np.asarray(getattr(self, name)))
-            digest = hashlib.sha256(beside.read_bytes()).digest()
-            with open(beside, "ab") as file:
-                file.write(digest)
+        """Write the store to one file, which is whole or not there."""
+        save_arrays(path, *(getattr(self, name) for name in _ARRAYS))
 
     @classmethod
     def load(cls, path: str | os.PathLike, verify: bool = True) -> "TokenStore":
@@ -144,24 +136,8 @@ class TokenStore:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it is no whole token store.
         """
-        path, arrays = Path(path), {}
         try:
-            with open(path, "rb") as file:
-                for name in _ARRAYS:
-                    np.lib.format.read_magic(file)
-                    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-                    arrays[name] = np.memmap(path, dtype, "r", file.tell(), shape)
-                    file.seek(arrays[name].nbytes, os.SEEK_CUR)
-                body = file.tell()
-                digest = file.read()
-                if verify:
-                    file.seek(0)
-                    seen = hashlib.sha256()
-                    while block := file.read(min(1 << 20, body - file.tell())):
-                        seen.update(block)
-                    if seen.digest() != digest:
-                        raise ValueError("the checksum differs")
-            return cls(**arrays)
+            return cls(**dict(zip(_ARRAYS, map_arrays(path, len(_ARRAYS), verify), strict=True)))
         except (ValueError, EOFError) as error:
             raise ValueError(f"{path} is no whole token store: {error}.") from None
 

@@ -3,17 +3,14 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from packlib.checks import whole_number
-from packlib.files import atomic_path
+from packlib.files import map_arrays, save_arrays
 from packlib.lengths.counting import as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.plan import PackingPlan
-
-_ARRAYS = ("sample_ids", "offsets", "lengths_used")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,29 +55,22 @@ class Packs:
         return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {used:.3%} full)"
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write one file, the arrays one after the other in NumPy's format; it is whole or not there."""
-        with atomic_path(path) as beside, open(beside, "wb") as file:
-            for name in _ARRAYS:
-                np.save(file, getattr(self, name))
-            np.save(file, np.int64(self.max_length))
+        """Write the packs to one file, which is whole or not there."""
+        save_arrays(path, self.sample_ids, self.offsets, self.lengths_used, np.array([self.max_length]))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "Packs":
-        """Map the arrays of a file that `save` wrote: they are read from disk where they are used.
+    def load(cls, path: str | os.PathLike, verify: bool = True) -> "Packs":
+        """Map a file that `save` wrote: the arrays are read from disk where they are used.
+
+        Args:
+            verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
 
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.
         """
-        path = Path(path)
-        arrays = {}
         try:
-            with open(path, "rb") as file:
-                for name in _ARRAYS:
-                    np.lib.format.read_magic(file)
-                    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-                    arrays[name] = np.memmap(path, dtype, "r", file.tell(), shape)
-                    file.seek(arrays[name].nbytes, os.SEEK_CUR)
-                return cls(**arrays, max_length=int(np.load(file)))
+            *arrays, top = map_arrays(path, 4, verify)
+            return cls(*arrays, max_length=int(top[0]))
         except (ValueError, EOFError) as error:
             raise ValueError(f"{path} is no whole file of packs: {error}.") from None
 
