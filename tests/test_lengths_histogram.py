@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -237,6 +238,7 @@ def test_what_is_shown_says_what_it_is():
 def test_apportion_is_whole_adds_up_and_stays_within_one(weights, total):
     weights = np.array(weights)
     counts = apportion(weights, total)
-    exact = weights * (total / weights.sum())
+    whole = sum(map(Fraction, weights))
+    exact = [Fraction(weight) * total / whole for weight in weights]
     assert counts.sum() == total and counts.min() >= 0
-    assert np.abs(counts - exact).max() <= 1 + 1e-3
+    assert max(abs(int(n) - share) for n, share in zip(counts, exact, strict=True)) <= 1 + 1e-3

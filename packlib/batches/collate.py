@@ -116,7 +116,8 @@ class PackingCollator:
         masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone.
         pad_id: the token that fills what is left.
         max_sequences: for static shapes only: per-sequence arrays have this many slots for each pack of the
-            batch. Eight suits WordNet packed at depth 8.
+            batch. For WordNet at 128 take 8 and an optimal plan of depth 8, which needs no more packs than one
+            without a limit.
         max_predictions: for static shapes only: refuse a batch with more masked tokens a pack on average than
             this (the `mlm_slots` of the model).
     """
