@@ -137,6 +137,19 @@ def test_time_limit_returns_the_best_so_far():
             plan(wikipedia, "optimal", 5, time_limit=bad)
 
 
+def test_strategies_found_before_the_time_is_up_are_used(monkeypatch):
+    solve, calls = MasterProblem.solve, []
+
+    def five_times(self, counts, seconds):
+        calls.append(seconds)
+        return solve(self, counts, seconds) and len(calls) < 5
+
+    monkeypatch.setattr(MasterProblem, "solve", five_times)
+    wikipedia = load("wikipedia")
+    assert plan(wikipedia, "optimal", 3).num_packs < 0.98 * plan(wikipedia, "lpfhp", 3).num_packs
+    assert len(calls) == 5
+
+
 def test_progress_is_told():
     told = []
     made = plan(load("squad"), "optimal", 3, progress=told.append)

@@ -89,9 +89,11 @@ class _Search:
             return
         self.master = MasterProblem(self.counts)
         self.master.add(self.start)
-        if not self.generate():
-            return
-        for attempt in range(_DIVES):
+        solved = self.generate()
+        # Also if the time is up, the strategies found so far are worth having.
+        now, left = self.take(np.floor(np.maximum(self.master.usage, 0) + _TOLERANCE), self.counts)
+        self.keep(Counter(dict(now)), left, _packs(now))
+        for attempt in range(_DIVES if solved else 0):
             self.dive(attempt)
 
     def done(self) -> bool:
@@ -151,18 +153,22 @@ class _Search:
             if fixed + math.ceil(self.master.objective - _TOLERANCE) >= self.num_packs:
                 return
             usage = self.master.usage
-            rounded = np.floor(usage + _TOLERANCE).astype(np.int64)
+            rounded = np.floor(usage + _TOLERANCE)
             if not rounded.any():
                 up = max(1, np.count_nonzero(usage > 0.5) // 5)
                 blur = noise.uniform(0, _NOISE if attempt else 0, len(usage))
                 blurred = usage + blur * (usage > _TOLERANCE)
                 rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
-            strategies = list(self.master.strategies)
-            now = [(_flat(strategies[s]), int(rounded[s])) for s in np.flatnonzero(rounded)]
+            now, left = self.take(rounded, left)
             chosen += Counter(dict(now))
             fixed += _packs(now)
-            left = fill_slots(now, left)[1]
             self.keep(chosen, left, fixed)
+
+    def take(self, repeats: np.ndarray, left: np.ndarray) -> tuple[list[Strategy], np.ndarray]:
+        """Use the strategies of the master problem so often; return them, and the counts that find no slot."""
+        strategies = list(self.master.strategies)
+        taken = [(_flat(strategies[s]), int(repeats[s])) for s in np.flatnonzero(repeats)]
+        return taken, fill_slots(taken, left)[1]
 
     def keep(self, chosen: dict[tuple[int, ...], int], left: np.ndarray, fixed: int) -> None:
         """Pack what is left greedily; keep the whole if it is the best so far."""
