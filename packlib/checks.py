@@ -31,6 +31,18 @@ def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf
     return number
 
 
+def number(
+    name: str, value: Any, above: float = -math.inf, at_least: float = -math.inf, below: float = math.inf
+) -> None:
+    """Raise unless `value` is a finite number within the limits: TypeError if it is none, ValueError if out of them."""
+    limits = {"above": above, "at least": at_least, "below": below}
+    allowed = " and ".join(f"{words} {limit}" for words, limit in limits.items() if math.isfinite(limit))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number {allowed}, not {value!r}.")
+    if not (math.isfinite(value) and value > above and value >= at_least and value < below):
+        raise ValueError(f"{name} must be {allowed}, not {value}.")
+
+
 def depth_limit(value: Any) -> int | None:
     """Check a `max_sequences_per_pack`: a whole number from 1 up, or None for no limit."""
     return None if value is None else whole_number("max_sequences_per_pack", value, 1)

@@ -77,6 +77,8 @@ def test_weights_and_cutoff():
             plan(histogram, "nnlshp", 3, **options)
     with pytest.raises(ValueError, match="penalty"):
         plan(histogram, "ennlshp", 3, penalty=-1)
+    with pytest.raises(TypeError, match="weight must be a number above 0, not 'low'"):
+        plan(histogram, "nnlshp", 3, weight="low")
 
 
 @pytest.mark.slow

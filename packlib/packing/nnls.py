@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import number, one_of, whole_number
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import Strategy, lpfhp
 from packlib.packing.slots import fill_slots
@@ -81,8 +81,7 @@ def nnls_problem(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The matrix WA and the right-hand side W counts of NNLSHP."""
     whole_number("cutoff", cutoff, 0)
-    if not 0 < weight < float("inf"):
-        raise ValueError(f"weight must be over 0 and finite, not {weight!r}.")
+    number("weight", weight, above=0)
     weights = np.where(np.arange(1, histogram.max_length + 1) <= cutoff, weight, 1.0)
     return weights[:, None] * strategy_matrix(histogram.max_length, depth), weights * histogram.counts[1:]
 
@@ -99,8 +98,7 @@ def ennlshp(
     Args:
         penalty: K, large: what it costs to leave sequences uncovered.
     """
-    if not 0 < penalty < float("inf"):
-        raise ValueError(f"penalty must be over 0 and finite, not {penalty!r}.")
+    number("penalty", penalty, above=0)
     top = histogram.max_length
     shift = np.diag(np.ones(top - 1), 1) - np.eye(top)
     matrix = strategy_matrix(top, depth)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import number, one_of, whole_number
 from packlib.files import atomic_path
 
 OPTIMIZERS = ("adamw", "lamb")
@@ -58,9 +58,9 @@ class Recipe:
         whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
         if self.max_length is not None:
             whole_number("max_length", self.max_length, 1)
-        _number("learning_rate", self.learning_rate, above=0)
-        _number("weight_decay", self.weight_decay, at_least=0)
-        _number("power", self.power, above=0)
+        number("learning_rate", self.learning_rate, above=0)
+        number("weight_decay", self.weight_decay, at_least=0)
+        number("power", self.power, above=0)
         check_factor(self.packing_factor, self.max_length)
         one_of("optimizer", self.optimizer, OPTIMIZERS)
         one_of("decay", self.decay, DECAYS)
@@ -69,7 +69,7 @@ class Recipe:
         if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
             raise TypeError(f"betas must be two numbers, not {self.betas!r}.")
         for name, beta in zip(("beta1", "beta2"), self.betas, strict=True):
-            _number(name, beta, at_least=0, below=1)
+            number(name, beta, at_least=0, below=1)
         object.__setattr__(self, "betas", tuple(self.betas))
 
     @classmethod
@@ -179,15 +179,6 @@ class Recipe:
 
 def check_factor(value: float, max_length: int | None) -> None:
     """Refuse a packing factor below 1, or above one sequence a token."""
-    _number("packing_factor", value, at_least=1)
+    number("packing_factor", value, at_least=1)
     if max_length is not None and value > max_length:
         raise ValueError(f"packing_factor {value:g} is over max_length {max_length}: a sequence has a token.")
-
-
-def _number(name: str, value, above=-math.inf, at_least=-math.inf, below=math.inf) -> None:
-    limits = {"above": above, "at least": at_least, "below": below}
-    allowed = " and ".join(f"{words} {limit}" for words, limit in limits.items() if math.isfinite(limit))
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number {allowed}, not {value!r}.")
-    if not (math.isfinite(value) and value > above and value >= at_least and value < below):
-        raise ValueError(f"{name} must be {allowed}, not {value}.")
