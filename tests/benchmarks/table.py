@@ -42,16 +42,21 @@ def record(
     command: str,
     device: str = "",
     packages: tuple[str, ...] = ("numpy", "scipy", "highspy"),
+    path: Path | None = None,
 ) -> Path:
-    """Write rows as CSV, under comment lines that say on what, with what and by which command they came."""
-    with atomic_path(FOLDER / f"{name}.csv") as path, open(path, "w", newline="", encoding="utf-8") as file:
+    """Write rows as CSV, under comment lines that say on what, with what and by which command they came.
+
+    Without a `path` it is data/benchmarks/NAME.csv.
+    """
+    path = path or FOLDER / f"{name}.csv"
+    with atomic_path(path) as beside, open(beside, "w", newline="", encoding="utf-8") as file:
         file.write(
             f"# {command}\n# {device or processor()}; Python {platform.python_version()}, {versions(packages)}\n"
         )
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    return FOLDER / f"{name}.csv"
+    return path
 
 
 def show(rows: list[dict]) -> None:

@@ -9,8 +9,8 @@ from torch import nn
 from packlib.training import PretrainingObjective, Recipe, adjust, parameter_groups
 
 PADDED = Recipe(
-    micro_batch=8, accumulation=32, learning_rate=0.01, betas=(0.81, 0.98), optimizer="lamb", weight_decay=0.01,
-    total_sequences=200_000, warmup_sequences=20_000, max_length=128,
+    micro_batch=16, accumulation=4, learning_rate=0.02, betas=(0.81, 0.98), optimizer="lamb", weight_decay=0.01,
+    total_sequences=80_000, warmup_sequences=8_000, max_length=64,
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ class Arm:
     Attributes:
         recipe: from the padded recipe and the packing factor to the arm's recipe.
         packed: packs without a depth limit; else one sequence a row.
-        start: the arm of the same seed, padded, that it begins from; None for random weights.
+        start: the arm of "curves", of the same seed and padded, that it begins from; None for random weights.
     """
 
     recipe: Callable[[Recipe, float], Recipe]
@@ -75,8 +75,12 @@ def nothing(padded: Recipe, factor: float) -> Recipe:
     return replace(padded, packing_factor=factor)
 
 
+def doubled_batch(padded: Recipe, factor: float) -> Recipe:
+    return replace(nothing(padded, factor), accumulation=2 * padded.accumulation)
+
+
 def adamw(padded: Recipe, factor: float) -> Recipe:
-    return replace(divided(padded, factor), optimizer="adamw", learning_rate=1e-3, betas=(0.9, 0.98))
+    return replace(divided(padded, factor), optimizer="adamw", learning_rate=2e-3, betas=(0.9, 0.98))
 
 
 def strong_decay(padded: Recipe, factor: float) -> Recipe:
@@ -106,12 +110,13 @@ EXPERIMENTS: dict[str, dict[str, Arm]] = {
         "packed, betas adjusted": Arm(raised_betas),
         "packed, rate doubled": Arm(doubled_rate),
         "packed, nothing adjusted": Arm(nothing),
+        "packed, batch doubled": Arm(doubled_batch),
     },
     "continued": {
-        "padded first": Arm(same, packed=False),
-        "padded": Arm(same, packed=False, start="padded first"),
-        "packed, accumulation divided": Arm(divided, start="padded first"),
-        "packed, betas adjusted": Arm(raised_betas, start="padded first"),
+        "padded": Arm(same, packed=False, start="padded"),
+        "packed, accumulation divided": Arm(divided, start="padded"),
+        "packed, betas adjusted": Arm(raised_betas, start="padded"),
+        "packed, nothing adjusted": Arm(nothing, start="padded"),
     },
     "weight-decay": {
         "AdamW": Arm(strong_decay),

@@ -1,6 +1,6 @@
 """Fine-tune packed and padded, five seeds, from a checkpoint and from random weights; record data/runs/TASK.csv.
 
-    python -m tests.experiments.finetuning lexname --start out/experiments/curves/200000/…/checkpoint.pt
+    python -m tests.experiments.finetuning lexname --start out/experiments/curves/80000/…/checkpoint.pt
     python -m tests.experiments.finetuning span --seeds 0 --sequences 4000 --out out/try.csv
 
 "lexname" predicts the lexicographer file (45 classes) of a gloss, and stands for GLUE and CLUE. "span" marks the
@@ -9,7 +9,6 @@ tokens of each sequence for the start, one for the end. It can be stopped and st
 """
 
 import argparse
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +17,9 @@ import torch
 
 from packlib.batches import PackingCollator, TokenStore, pack_lengths, pack_loader, wordnet_store
 from packlib.checks import one_of
-from packlib.files import atomic_path
 from packlib.lengths.wordnet import wordnet_texts
 from packlib.training import Recipe, adjust, evaluate, fit
+from tests.benchmarks import table
 from tests.experiments.heads import (
     LexnameObjective,
     SpanLabels,
@@ -28,19 +27,31 @@ from tests.experiments.heads import (
     TaskModel,
     longest_shared_runs,
 )
+from tests.experiments.pretraining import lap_timer, new_model
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = ("lexname", "span")
 PADDED = Recipe(
-    micro_batch=4, accumulation=16, learning_rate=1e-3, betas=(0.9, 0.98), total_sequences=100_000,
-    warmup_sequences=10_000, max_length=128,
+    micro_batch=8, accumulation=6, learning_rate=1e-3, betas=(0.9, 0.98), total_sequences=20_000,
+    warmup_sequences=2_000, max_length=64,
 )  # fmt: skip
-COLUMNS = ("rows", "start", "seed", "updates", "sequences", "seconds", "loss", "accuracy", "packing_factor")
+COLUMNS = (
+    "rows",
+    "start",
+    "seed",
+    "updates",
+    "sequences",
+    "seconds",
+    "cpu_seconds",
+    "loss",
+    "accuracy",
+    "packing_factor",
+)
 
 
 def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
     """The sequences with their labels, the objective, what labels tokens, and the outputs of the head."""
-    store = wordnet_store()
+    store = wordnet_store(max_length=PADDED.max_length)
     if name == "lexname":
         _, classes = np.unique(wordnet_texts().lexname, return_inverse=True)
         return replace(store, labels=classes), LexnameObjective(), None, int(classes.max()) + 1
@@ -53,8 +64,6 @@ def run(
     name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, device: str, work: Path
 ) -> dict:
     """Fine-tune once, or go on; returns a row of the table."""
-    from tests.experiments.pretraining import new_model
-
     store, objective, labels, outputs = task(name)
     order = np.random.default_rng(0).permutation(len(store))
     parts = store.take(np.sort(order[2000:])), store.take(np.sort(order[:2000]))
@@ -71,12 +80,14 @@ def run(
     model = TaskModel(bert, outputs, objective.reads).to(device)
     recipe = adjust(padded, factor).recipe if packed else padded
     folder = work / f"{'packed' if packed else 'padded'}-{'random' if start is None else 'checkpoint'}-{seed}"
-    records = fit(model, data, recipe, objective, folder=folder)
+    lap = lap_timer()
+    records = fit(model, data, recipe, objective, folder=folder, on_update=lambda _: {"cpu_seconds": lap()})
     test = evaluate(model, pack_loader(parts[1], packs[1], collator, 32, shuffle=False), objective)
     return {
         "rows": "packed" if packed else "padded", "start": "random" if start is None else "checkpoint",
         "seed": seed, "updates": len(records), "sequences": records[-1]["sequences"],
-        "seconds": f"{records[-1]['seconds']:.1f}", "loss": f"{test['task_loss']:.4f}",
+        "seconds": f"{records[-1]['seconds']:.1f}", "cpu_seconds": f"{sum(r['cpu_seconds'] for r in records):.1f}",
+        "loss": f"{test['task_loss']:.4f}",
         "accuracy": f"{test['accuracy']:.4f}", "packing_factor": f"{factor:.4f}",
     }  # fmt: skip
 
@@ -94,6 +105,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, help="default: data/runs/TASK.csv")
     options = parser.parse_args()
+    torch.set_num_threads(1)  # times of one core
     name = one_of("task", options.task, TASKS)
     padded = replace(PADDED, total_sequences=options.sequences, warmup_sequences=options.sequences // 10)
     work, found = ROOT / "out" / "experiments" / name / str(options.sequences), []
@@ -102,11 +114,14 @@ def main() -> None:
             for packed in (False, True):
                 found.append(run(name, packed, start, seed, padded, options.device, work))
                 print(found[-1], flush=True)
-                with atomic_path(options.out or ROOT / "data" / "runs" / f"{name}.csv") as beside:
-                    with open(beside, "w", newline="", encoding="utf-8") as file:
-                        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                        table.writeheader()
-                        table.writerows(found)
+                table.record(
+                    name,
+                    found,
+                    f"python -m tests.experiments.finetuning {name} --seeds {' '.join(map(str, options.seeds))} "
+                    f"--sequences {options.sequences}" + (" --start CHECKPOINT" if options.start else ""),
+                    packages=("torch", "transformers"),
+                    path=options.out or ROOT / "data" / "runs" / f"{name}.csv",
+                )
 
 
 if __name__ == "__main__":

@@ -3,13 +3,17 @@
     python -m tests.experiments.pretraining curves    # three seeds; stop it and start it again as you like
     python -m tests.experiments.pretraining ablations --seeds 0 --sequences 20000 --out out/try.csv
 
-A run keeps its checkpoint in out/experiments/ and goes on from there. Each row is one evaluation on 2,000 held-out
-sequences of WordNet: masked-token and next-sentence loss and accuracy.
+The text is WordNet's 32,929 definitions with an example, each a sentence pair, in rows of 64 tokens: about two pairs
+fit in a pack, as in the papers. A run keeps its checkpoint in out/experiments/ and goes on from there; "continued"
+starts from the padded run of "curves". Each row is one evaluation on 2,000 held-out pairs: masked-token and
+next-sentence loss and accuracy. Times are those of training, on one core: `seconds` by the clock, `cpu_seconds` of
+the processor.
 """
 
 import argparse
-import csv
 import hashlib
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,22 +32,23 @@ from packlib.batches import (
     wordnet_tokenizer,
 )  # fmt: skip
 from packlib.checks import one_of
-from packlib.files import atomic_path
 from packlib.model import PackedBert
 from packlib.training import Recipe, evaluate, fit
+from tests.benchmarks import table
 from tests.experiments.arms import EXPERIMENTS, PADDED, Arm
 
 ROOT = Path(__file__).resolve().parents[2]
-HELD_OUT, EVALUATIONS = 2000, 40
+HELD_OUT, EVALUATIONS = 2000, 20
 COLUMNS = (
-    "arm", "seed", "update", "sequences", "tokens", "seconds", "update_sequences", "loss",
+    "arm", "seed", "update", "sequences", "tokens", "seconds", "cpu_seconds", "spread", "loss",
     "mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy",
 )  # fmt: skip
 
 
 def split(seed: int = 0) -> tuple[TokenStore, TokenStore]:
-    """WordNet without, and with only, the held-out sequences."""
-    store = wordnet_store()
+    """WordNet's sentence pairs without, and with only, the held-out ones."""
+    store = wordnet_store(max_length=PADDED.max_length)
+    store = store.take(np.flatnonzero(store.labels >= 0))
     order = np.random.default_rng(seed).permutation(len(store))
     return store.take(np.sort(order[HELD_OUT:])), store.take(np.sort(order[:HELD_OUT]))
 
@@ -58,13 +63,25 @@ def loader(
 
 
 def new_model(seed: int, device: str) -> PackedBert:
-    """Two layers, width 128: small enough for a CPU."""
+    """Two layers, width 128: small enough for a CPU. Without dropout, since it sees each text a few times at most."""
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=4000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512,
-        max_position_embeddings=128,
+        max_position_embeddings=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     return PackedBert(config).to(device)
+
+
+def lap_timer() -> Callable[[], float]:
+    """A clock of the processor: each call answers the seconds since the last one, or since this."""
+    last = time.process_time()
+
+    def lap() -> float:
+        nonlocal last
+        before, last = last, time.process_time()
+        return last - before
+
+    return lap
 
 
 def run(
@@ -81,13 +98,18 @@ def run(
         )
     test, _ = loader(held_out, True, 32, seed=0, shuffle=False)
     every = -(-recipe.total_sequences // EVALUATIONS)
+    lap = lap_timer()
 
     def look(record: dict) -> dict:
+        found = {"cpu_seconds": lap()}  # of this update; `rows` adds them up
         before = record["sequences"] - record["update_sequences"]
-        if record["sequences"] // every == before // every and record["sequences"] < recipe.total_sequences:
-            return {}
-        test.load_state_dict({**test.state_dict(), "epoch": 0, "batches_done": 0})  # the same masks each time
-        return {f"held_out_{name}": value for name, value in evaluate(model, test).items()}
+        if record["sequences"] // every != before // every or record["sequences"] >= recipe.total_sequences:
+            test.load_state_dict(
+                {**test.state_dict(), "epoch": 0, "batches_done": 0}
+            )  # the same masks each time
+            found |= {f"held_out_{name}": value for name, value in evaluate(model, test).items()}
+            lap()
+        return found
 
     return fit(
         model, data, recipe, arm.objective, folder=folder, even_updates=arm.even_updates, on_update=look,
@@ -96,14 +118,15 @@ def run(
 
 
 def rows(name: str, seed: int, records: list[dict]) -> list[dict]:
-    found = []
-    for record in records:
-        if "held_out_mlm_loss" in record:
-            both = {
-                **record,
-                **{k.removeprefix("held_out_"): v for k, v in record.items() if "held_out_" in k},
-            }
-            found.append({"arm": name, "seed": seed, **{k: both[k] for k in COLUMNS[2:]}})
+    """The evaluations, as rows of the table; `spread`: the deviation of the sequences an update so far."""
+    found, cpu = [], np.cumsum([record["cpu_seconds"] for record in records])
+    sizes = [record["update_sequences"] for record in records]
+    for record, used in zip(records, cpu, strict=True):
+        held_out = {k.removeprefix("held_out_"): v for k, v in record.items() if k.startswith("held_out_")}
+        if held_out:
+            row = {**record, **held_out, "arm": name, "seed": seed, "cpu_seconds": float(used)}
+            row["spread"] = float(np.std(sizes[: record["update"]]))
+            found.append({k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS})
     return found
 
 
@@ -118,30 +141,30 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="default: data/runs/EXPERIMENT.csv")
     options = parser.parse_args()
     arms = EXPERIMENTS[one_of("experiment", options.experiment, EXPERIMENTS)]
+    torch.set_num_threads(1)  # the same sums in the same order wherever it runs, and times of one core
     warm = options.sequences * PADDED.warmup_sequences // PADDED.total_sequences
     padded = replace(PADDED, total_sequences=options.sequences, warmup_sequences=warm)
     stores, found = split(), []
-    work = ROOT / "out" / "experiments" / options.experiment / str(options.sequences)
 
-    def place(name: str, seed: int) -> Path:
-        return work / f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{seed}"
+    def place(experiment: str, name: str, seed: int, sequences: int = options.sequences) -> Path:
+        key = hashlib.sha256(name.encode()).hexdigest()[:8]
+        return ROOT / "out" / "experiments" / experiment / str(sequences) / f"{key}-{seed}"
 
     for seed in options.seeds:
         for name, arm in arms.items():
             print(f"{options.experiment}: {name}, seed {seed}", flush=True)
-            start = None if arm.start is None else place(arm.start, seed)
-            records = run(arm, padded, seed, place(name, seed), start, stores, options.device)
-            found += rows(name, seed, records)
-            last = found[-1]
-            print(f"  {last['seconds']:.0f} s, held-out MLM loss {last['mlm_loss']:.3f}, "
-                  f"accuracy {last['mlm_accuracy']:.1%}, NSP accuracy {last['nsp_accuracy']:.1%}")  # fmt: skip
-            with atomic_path(options.out or ROOT / "data" / "runs" / f"{options.experiment}.csv") as beside:
-                with open(beside, "w", newline="", encoding="utf-8") as file:
-                    table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                    table.writeheader()
-                    table.writerows(
-                        {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in found
-                    )
+            start = arm.start and place("curves", arm.start, seed, PADDED.total_sequences)
+            folder = place(options.experiment, name, seed)
+            found += rows(name, seed, run(arm, padded, seed, folder, start, stores, options.device))
+            print("  " + ", ".join(f"{k} {found[-1][k]}" for k in COLUMNS[3:]), flush=True)
+            table.record(
+                options.experiment,
+                found,
+                f"python -m tests.experiments.pretraining {options.experiment} --seeds "
+                f"{' '.join(map(str, options.seeds))} --sequences {options.sequences}",
+                packages=("torch", "transformers"),
+                path=options.out or ROOT / "data" / "runs" / f"{options.experiment}.csv",
+            )
 
 
 if __name__ == "__main__":
