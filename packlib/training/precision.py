@@ -1,0 +1,160 @@
+"""Low precision: what 16 bits lose, loss scaling, stochastic rounding, and 16-bit weights that still learn."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from packlib.checks import one_of, whole_number
+from packlib.training.objective import Objective, PretrainingObjective
+from packlib.training.timeline import bubble_formula
+
+HALVES = (torch.bfloat16, torch.float16)
+ROUNDINGS = ("stochastic", "nearest", "master")
+
+
+class Autocast:
+    """An objective whose forward pass runs under torch.autocast: `fit(model, …, Autocast())`.
+
+    The weights, their gradients and the losses stay FP32. With float16 small gradients underflow, and `fit` has no
+    loss scaling: take bfloat16, which has float32's exponents.
+    """
+
+    def __init__(self, objective: Objective | None = None, dtype: torch.dtype = torch.bfloat16):
+        self.objective = PretrainingObjective() if objective is None else objective
+        self.dtype = _half(dtype)
+        self.counts = self.objective.counts
+
+    def __call__(self, model, batch):
+        with torch.autocast(batch.input_ids.device.type, self.dtype):
+            return self.objective(model, batch)
+
+
+class Lost(NamedTuple):
+    """Shares of the values other than 0 that become 0, and that become infinite."""
+
+    underflow: float
+    overflow: float
+
+
+def lost_values(values: Tensor, scale: float = 1.0, dtype: torch.dtype = torch.float16) -> Lost:
+    """What is lost when `scale * values` is cast to `dtype`; the values are finite, FP32 or FP64."""
+    values = values[values != 0]
+    cast = (values.double() * scale).to(dtype)  # the product in FP64: the cast alone loses
+    share = 1 / max(len(values), 1)
+    return Lost(int((cast == 0).sum()) * share, int(cast.isinf().sum()) * share)
+
+
+def largest_loss_scale(gradients: Tensor, dtype: torch.dtype = torch.float16) -> float:
+    """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
+    room = torch.finfo(dtype).max / gradients.abs().max().double()
+    return float(2.0 ** room.log2().floor())
+
+
+def bubble_and_underflow(
+    gradients: Tensor, stages: int, accumulations: Sequence[int], scale: float = 1.0
+) -> list[dict]:
+    """The two prices of accumulation, for one picture: a short one leaves the pipeline idle, a long one underflows.
+
+    Each of m micro-batches adds its gradient divided by m. In FP16 that share becomes 0 where it is under half of
+    the smallest number, 2^−24.
+
+    Args:
+        gradients: of the mean loss of one micro-batch, flat.
+        scale: loss scaling.
+
+    Returns:
+        A row for each accumulation m: "accumulation", "bubble" and "underflow", both shares from 0 to 1.
+    """
+    return [
+        {
+            "accumulation": whole_number("accumulation", m, 1),
+            "bubble": bubble_formula(stages, m),
+            "underflow": lost_values(gradients, scale / m).underflow,
+        }
+        for m in accumulations
+    ]
+
+
+@torch.no_grad()
+def stochastic_round(tensor: Tensor, dtype: torch.dtype, generator: torch.Generator | None = None) -> Tensor:
+    """Round to `dtype`, up with the probability that makes the mean right.
+
+    With a value x between the neighbors a < b of `dtype` the answer is b with probability (x − a) / (b − a), to
+    within 2^−53, else a. What `dtype` holds stays as it is, and so do NaN and infinity. The neighbor of the largest
+    finite number is infinity.
+    Source: Gupta et al. 2015, "Deep learning with limited numerical precision" (arXiv 1502.02551).
+
+    Args:
+        tensor: FP32 or FP64, any shape.
+        dtype: torch.bfloat16 or torch.float16.
+    """
+    info, x = torch.finfo(_half(dtype)), tensor.double()
+    # the distance of the neighbors: one bit of the binade of x, and below the normal numbers that of the smallest one
+    power = torch.ldexp(torch.ones_like(x), torch.frexp(x).exponent - 1)
+    spacing = power.clamp(min=info.smallest_normal) * info.eps
+    steps = x / spacing  # exact: the spacing is a power of 2
+    below = steps.floor()
+    up = torch.rand(x.shape, dtype=x.dtype, device=x.device, generator=generator) < steps - below
+    return torch.where(x.isfinite(), (below + up) * spacing, x).to(dtype)
+
+
+def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int = 0) -> Optimizer:
+    """Let `optimizer` train 16-bit weights with FP32 moments: its step runs in FP32, then the weights are rounded.
+
+    - "stochastic": at random, so that small updates count on average; 2 bytes a weight.
+    - "nearest": updates under half a spacing are lost, and training stalls; 2 bytes a weight.
+    - "master": to nearest, from FP32 weights that are kept beside them; 6 bytes a weight.
+
+    The random numbers depend on the seed and the update only: replicas stay equal, and a run that goes on from
+    `state_dict()` is the one that was not interrupted. Everything of the model that is FP32 stays as it was.
+
+    Args:
+        optimizer: any of torch's or packlib's, over parameters in bfloat16 or float16, before its first step.
+
+    Returns:
+        The same optimizer, with hooks.
+    """
+    one_of("rounding", rounding, ROUNDINGS)
+    kept: list[
+        tuple[Tensor, Tensor, Tensor | None]
+    ] = []  # each parameter with its 16-bit weight and gradient
+
+    def widen(*_) -> None:
+        for group in optimizer.param_groups:
+            for p in (p for p in group["params"] if p.dtype in HALVES):
+                kept.append((p, p.data, p.grad))
+                gradient, p.grad = p.grad, None
+                p.data = optimizer.state.get(p, {}).get("master", p.data.float())
+                p.grad = None if gradient is None else gradient.float()
+
+    def narrow(*_, rounded: bool = True) -> None:
+        first, generators = optimizer.param_groups[0], {}
+        for p, half, gradient in kept:
+            if rounded and p.grad is not None:
+                if rounding == "master":
+                    optimizer.state[p]["master"] = p.data
+                if p.device not in generators:
+                    generators[p.device] = torch.Generator(p.device)
+                    generators[p.device].manual_seed(seed + first.get("roundings", 0))
+                exact = rounding != "stochastic"
+                half.copy_(p.data if exact else stochastic_round(p.data, half.dtype, generators[p.device]))
+            p.grad, p.data = None, half
+            p.grad = gradient
+        kept.clear()
+        first["roundings"] = first.get("roundings", 0) + rounded
+
+    optimizer.register_step_pre_hook(widen)
+    optimizer.register_step_post_hook(narrow)
+    # loading casts the state to the type of the weights, which must not cut the moments to 16 bits
+    optimizer.register_load_state_dict_pre_hook(widen)
+    optimizer.register_load_state_dict_post_hook(lambda *_: narrow(rounded=False))
+    return optimizer
+
+
+def _half(dtype: torch.dtype) -> torch.dtype:
+    if dtype not in HALVES:
+        raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, not {dtype}.")
+    return dtype
