@@ -1,0 +1,72 @@
+"""Recomputation: a layer forgets its activations, and computes them again when its backward pass needs them."""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from packlib.checks import whole_number
+
+
+def transformer_layers(model: nn.Module) -> list[nn.Module]:
+    """The layers of a transformers model, in order."""
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no layers that transformers knows as such.")
+    return layers
+
+
+def recompute(model: nn.Module, layers: int | None = None) -> None:
+    """In training, keep only the input of the first `layers` layers, and compute the rest of them twice.
+
+    Layers that were set before and are not among these keep their activations again. It is torch.utils.checkpoint
+    behind transformers' own switch, which knows all layers or none.
+    Source: Chen et al. 2016, "Training deep nets with sublinear memory cost" (arXiv 1604.06174).
+
+    Args:
+        layers: from 0 to all of them; None for all.
+    """
+    every = transformer_layers(model)
+    count = len(every) if layers is None else whole_number("layers", layers, 0, len(every))
+    for i, layer in enumerate(every):
+        layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+        layer.gradient_checkpointing = i < count
+
+
+class SavedActivations:
+    """Count what autograd keeps between forward and backward: exact, the same each time, on any device.
+
+    >>> layer = torch.nn.Linear(8, 4)
+    >>> with SavedActivations(layer) as saved:
+    ...     loss = layer(torch.ones(2, 8)).square().sum()
+    >>> saved.bytes  # the input, 2 × 8, and what is squared, 2 × 4; the weights are not counted
+    96
+    """
+
+    def __init__(self, model: nn.Module):
+        self._weights = {_place(tensor) for tensor in [*model.parameters(), *model.buffers()]}
+
+    def __enter__(self) -> "SavedActivations":
+        self._seen: dict[int, int] = {}
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._count, lambda tensor: tensor)
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._hooks.__exit__(*error)
+
+    def _count(self, tensor: Tensor) -> Tensor:
+        if _place(tensor) not in self._weights:
+            self._seen[_place(tensor)] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    @property
+    def bytes(self) -> int:
+        """Each piece of memory once, however many tensors look at it."""
+        return sum(self._seen.values())
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
