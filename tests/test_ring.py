@@ -1,0 +1,57 @@
+"""Ring all-reduce: the sum, for any length; bytes counted against 2 (p − 1) / p · n; the steps to draw."""
+
+import numpy as np
+import pytest
+import torch
+
+from packlib.distributed import run_ranks
+from packlib.training import ring_all_reduce, ring_states, ring_steps
+
+SIZES = (1, 2, 11, 12, 1200)
+
+
+def run_ring(rank):
+    out = {}
+    for size in SIZES:
+        values = torch.arange(size) * 1000 + 7**rank
+        out[size] = (ring_all_reduce(values), values)
+    grid = torch.full((4, 6), float(rank), dtype=torch.float64)
+    out["grid"] = (ring_all_reduce(grid), grid)
+    try:
+        ring_all_reduce(grid.t())
+    except ValueError as error:
+        out["error"] = str(error)
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [1, 2, 4])
+def test_it_adds_up_and_sends_what_the_formula_says(p):
+    ranks = run_ranks(run_ring, p)
+    for size in SIZES:
+        whole = p * torch.arange(size) * 1000 + sum(7**rank for rank in range(p))
+        assert all(torch.equal(rank[size][1], whole) for rank in ranks)
+        assert sum(rank[size][0] for rank in ranks) == 2 * (p - 1) * size * 8  # all ranks together, always
+    assert {rank[1200][0] for rank in ranks} == {2 * (p - 1) * 1200 * 8 // p}  # each rank, where p divides
+    assert all((rank["grid"][1] == sum(range(p))).all() for rank in ranks)
+    assert ranks[0]["error"] == "A ring all-reduce works in place and needs a contiguous tensor."
+
+
+@pytest.mark.parametrize("p", range(1, 9))
+def test_the_steps(p):
+    """In every step each rank sends one chunk and receives one; halfway, each rank has one chunk whole."""
+    steps, states = ring_steps(p), ring_states(p)
+    assert len(steps) == 2 * (p - 1) == len(states) - 1
+    for transfers in steps:
+        for part in ("sender", "receiver", "chunk"):
+            assert sorted(getattr(t, part) for t in transfers) == list(range(p))
+        assert all(t.receiver == (t.sender + 1) % p for t in transfers)
+    assert (states[0] == 1).all() and (states[-1] == p).all()
+    halfway = states[p - 1] == p
+    assert (halfway.sum(0) == 1).all() and (halfway.sum(1) == 1).all()
+    assert all(isinstance(state, np.ndarray) and state.shape == (p, p) for state in states)
+
+
+def test_no_ring_of_nobody():
+    with pytest.raises(ValueError, match="world_size must be at least 1, not 0"):
+        ring_steps(0)
