@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -51,3 +52,21 @@ def agree_on_errors(group: dist.ProcessGroup | None = None) -> Iterator[None]:
         sentence = [str(RankError.of(rank, world_size, failure)) if rank == first else None]
         dist.broadcast_object_list(sentence, group_src=int(first), group=group)
         raise RankError(sentence[0], int(first)) from failure
+
+
+def check_same(group: dist.ProcessGroup | None = None, **values: Any) -> None:
+    """Refuse values that must be the same on all ranks of `group`, and are not.
+
+    Raises:
+        RankError: the same on every rank, about the first rank whose values differ from those of rank 0.
+    """
+    everyone = [None] * dist.get_world_size(group)
+    dist.all_gather_object(everyone, values, group=group)
+    for rank, theirs in enumerate(everyone):
+        for name, value in theirs.items():
+            if value != everyone[0][name]:
+                raise RankError(
+                    f"{name} must be the same on all ranks, but is {value!r} on rank {rank} and "
+                    f"{everyone[0][name]!r} on rank 0.",
+                    rank,
+                )

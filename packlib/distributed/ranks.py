@@ -1,10 +1,10 @@
 """Run a function on several ranks: from a notebook as processes of this machine, or as one rank under torchrun."""
 
-import faulthandler
+import atexit
 import multiprocessing
 import os
 import pickle
-import re
+import shutil
 import signal
 import socket
 import sys
@@ -15,18 +15,19 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
 
 from packlib.checks import number, whole_number
 from packlib.distributed.agreement import RankError
+from packlib.distributed.watch import GRACE, await_reports, show_stack_when_asked
 
 LAUNCHER = {"RANK", "WORLD_SIZE", "MASTER_ADDR"}  # the variables that torchrun, and others like it, set
-GRACE = 1.0  # seconds; a rank that dies takes its peers along, and may be noticed after them
 
 
 def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: float = 60.0) -> list:
@@ -37,8 +38,8 @@ def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: f
     tensors on GPUs where there is a GPU for each rank. What they print is shown at the end, rank by rank.
 
     Under torchrun (and whatever else sets RANK, WORLD_SIZE and MASTER_ADDR), or in a process that is in a group
-    already, nothing is started: this rank joins the group and calls `function` itself, every rank returns the
-    results of all, and torchrun shows what they print.
+    already, nothing is started: this rank joins the group and calls `function` itself, and returns the results of
+    all. torchrun shows what the ranks print, and ends them all when one fails.
 
     Args:
         function: defined in a file that can be imported, for a rank cannot see what a notebook defines.
@@ -70,9 +71,7 @@ def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: f
                 ranks.append((process, reader))
                 process.start()
                 writer.close()
-            results = _collect(ranks, time.monotonic() + timeout)
-            if len(results) < world_size:
-                raise _hanging(Path(folder), ranks, set(range(world_size)) - set(results), timeout)
+            results = await_reports(ranks, Path(folder), timeout)
             for process, _ in ranks:
                 process.join(GRACE)
             return [pickle.loads(results[rank]) for rank in range(world_size)]
@@ -96,25 +95,22 @@ def _pickled(function: Callable, args: tuple) -> bytes:
 
 
 def _run_this_rank(function: Callable, world_size: int | None, args: tuple, timeout: float) -> list:
-    joins = not dist.is_initialized()
-    if joins:
+    if not dist.is_initialized():
         _join(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)), timeout)
+        # not sooner: a second group would find the addresses of the first in torchrun's store
+        atexit.register(dist.destroy_process_group)
+    rank, started = dist.get_rank(), dist.get_world_size()
+    if world_size not in (None, started):
+        raise ValueError(
+            f"world_size is {world_size}, but {started} ranks were started; None takes them all."
+        )
     try:
-        rank, started = dist.get_rank(), dist.get_world_size()
-        if world_size not in (None, started):
-            raise ValueError(
-                f"world_size is {world_size}, but {started} ranks were started; None takes them all."
-            )
-        try:
-            result = function(rank, *args)
-        except Exception as error:
-            raise RankError.of(rank, started, error) from error
-        results = [None] * started
-        dist.all_gather_object(results, result)
-        return results
-    finally:
-        if joins:
-            dist.destroy_process_group()
+        result = record(function)(rank, *args)  # torchrun reports the rank whose error is recorded first
+    except Exception as error:
+        raise RankError.of(rank, started, error) from error
+    results = [None] * started
+    dist.all_gather_object(results, result)
+    return results
 
 
 def _join(local_rank: int, local_size: int, timeout: float, **rendezvous: Any) -> None:
@@ -131,13 +127,12 @@ def _rank_main(
 ) -> None:
     """What a started rank does: join the group, call the function, and report."""
     os.setsid()  # a group of processes of its own, which ends with it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     for name, handle in (("stdout", 1), ("stderr", 2)):  # what C++ prints too
         file = open(Path(folder, f"{name}-{rank}"), "w", buffering=1, encoding="utf-8")
         os.dup2(file.fileno(), handle)
         setattr(sys, name, file)
-    stack = open(Path(folder, f"stack-{rank}"), "w", encoding="utf-8")
-    faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
+    show_stack_when_asked(Path(folder), rank)
     try:
         for _, name in socket.if_nameindex():
             if name.startswith("lo"):  # the loopback, for the host's own name may lead nowhere
@@ -163,74 +158,10 @@ def _rank_main(
         dist.destroy_process_group()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(folder: str) -> None:
     multiprocessing.parent_process().join()
+    shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
-
-
-def _collect(ranks: list, deadline: float) -> dict[int, bytes]:
-    """Results by rank, as many as are there at the deadline; raise the error that came first, if there is one."""
-    results, failures, pending = {}, {}, dict(enumerate(ranks))
-    while pending and time.monotonic() < deadline:
-        watched = [what for process, reader in pending.values() for what in (process.sentinel, reader)]
-        wait(watched, max(deadline - time.monotonic(), 0))
-        for rank, (process, reader) in list(pending.items()):
-            ended = process.exitcode is not None  # asked before the report, which is sent before the end
-            if not reader.poll() and not ended:
-                continue
-            del pending[rank]
-            try:
-                result, failure = reader.recv() if reader.poll() else (None, None)
-            except (EOFError, OSError):
-                result = failure = None
-            if result is not None:
-                results[rank] = result
-                continue
-            if failure is None:
-                process.join()
-                failure = (0.0, _death(rank, len(ranks), process.exitcode), rank, None)
-            if not failures:
-                deadline = min(deadline, time.monotonic() + GRACE)
-            failures[rank] = failure
-    if failures:
-        # A death comes before all that was raised: peers of a dead rank raise, but no rank dies of a peer's error.
-        first = min(failures.values(), key=lambda failure: failure[0])
-        _, sentence, blamed, _ = first
-        error = RankError(sentence, blamed)
-        if trace := failures.get(blamed, first)[3]:
-            error.add_note(trace)
-        raise error
-    return results
-
-
-def _death(rank: int, world_size: int, exit_code: int) -> str:
-    how = (
-        f"was ended by {signal.Signals(-exit_code).name}"
-        if exit_code < 0
-        else f"left with exit code {exit_code}"
-    )
-    return f"Rank {rank} of {world_size} {how} before it returned."
-
-
-def _hanging(folder: Path, ranks: list, missing: set[int], timeout: float) -> RankError:
-    """Ask the ranks that did not return where they stand; one that does not wait for others is to blame."""
-    for rank in missing:
-        with suppress(ProcessLookupError):
-            os.kill(ranks[rank][0].pid, signal.SIGUSR1)  # `faulthandler` writes the stack, whatever runs
-    time.sleep(0.2)
-    library, places, waiting = os.path.dirname(torch.__file__), {}, set()
-    for rank in sorted(missing):
-        stack = folder / f"stack-{rank}"
-        frames = re.findall(r'File "(.*)", line (\d+) in (.*)', stack.read_text() if stack.exists() else "")
-        own = [frame for frame in frames if not frame[0].startswith(library)]
-        places[rank] = "in {2}, line {1} of {0}".format(*own[0]) if own else "at its start"
-        if any(file.startswith(f"{library}/distributed") for file, _, _ in frames):
-            waiting.add(rank)
-    rank = min(missing - waiting, default=min(missing))
-    does = "waits for other ranks" if rank in waiting else "is"
-    return RankError(
-        f"Rank {rank} of {len(ranks)} did not return within {timeout:g} s: it {does} {places[rank]}.", rank
-    )
 
 
 def _end(ranks: list) -> None:
