@@ -10,9 +10,10 @@ PY := .venv/bin/python
 LOG := .venv/install.log
 PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint constraints.txt
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
-NOTEBOOKS = $(sort $(wildcard notebooks/*.ipynb notebooks/solutions/*.ipynb))
+CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
+NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test bench bench-gpu notebooks clean browser
+.PHONY: help setup lab test bench bench-gpu notebooks figures clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +22,7 @@ help:
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"
+	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make setup      install into .venv, nothing else"
 	@echo "make clean      remove .venv and caches; your results in out/ stay"
 
@@ -82,6 +84,9 @@ bench-gpu:
 
 notebooks: .venv/.ready
 	@$(PY) -m packlib.workbook.execution $(NOTEBOOKS)
+
+figures: .venv/.ready
+	@$(PY) -m packlib.workbook.gallery figures $(CHAPTERS)
 
 clean:
 	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .hypothesis

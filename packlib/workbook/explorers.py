@@ -17,13 +17,15 @@ In JupyterLab the picture follows the controls. Where widgets do not run, the fi
 """
 
 import html
+import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packlib.workbook.figures import img
+from packlib.workbook.figures import FIGURES_FOLDER, img, save
 
 _LABEL = {"description_width": "11em"}
 _ROW = {"width": "36em", "max_width": "98%"}
@@ -139,6 +141,7 @@ class Explorer:
         try:
             fig, alt = self.draw(**values)
             self._picture.value = img(fig, alt)
+            self._figure = fig
         except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
             self._say(error)
         else:
@@ -149,6 +152,9 @@ class Explorer:
         self._picture.value = f'<p role="alert">{html.escape(self.alt)}</p>'
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        if (folder := os.environ.get(FIGURES_FOLDER)) and self.error is None:
+            name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
+            save(self._figure, self.alt, folder, name, self.title)
         live = self.box._repr_mimebundle_()
         note = "Run this cell in JupyterLab to move the controls: "
         note += ", ".join(control.description for control in self.widgets.values())

@@ -107,7 +107,7 @@ def _fix_layout(fig: Figure) -> None:
         fig.set_layout_engine("none")
 
 
-def png(fig: Figure, dpi: int = 150) -> bytes:
+def png(fig: Figure, dpi: float = 150) -> bytes:
     """The figure as a PNG of at most 256 colors, a third of the size that matplotlib writes."""
     _fix_layout(fig)
     raw = io.BytesIO()
@@ -118,14 +118,24 @@ def png(fig: Figure, dpi: int = 150) -> bytes:
     return small.getvalue()
 
 
-def svg(fig: Figure, alt: str) -> str:
-    """The figure as SVG text that carries `alt`, the same bytes every time."""
+def claim(fig: Figure) -> str:
+    """What the figure's title says, or those of its axes, on one line; "" if it has none."""
+    of_axes = [ax.get_title(where) for ax in fig.axes for where in ("left", "center")]
+    titles = [fig.get_suptitle()] if fig.get_suptitle() else of_axes
+    return " · ".join(" ".join(title.split()) for title in titles if title)
+
+
+def svg(fig: Figure, alt: str, title: str = "") -> str:
+    """The figure as SVG text with `alt` as its `<desc>`, the same bytes every time.
+
+    Its `<title>` is the `title`, or the claim of the figure, or `alt`.
+    """
     _fix_layout(fig)
     raw = io.StringIO()
     fig.savefig(raw, format="svg", metadata={"Date": None})
-    return re.sub(
-        r"<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" ', raw.getvalue(), count=1
-    )  # the first <svg is the picture itself
+    words = f"<title>{html.escape(title or claim(fig) or alt)}</title>\n <desc>{html.escape(alt)}</desc>"
+    head = r"<svg ([^>]*)>"  # the first is the picture itself
+    return re.sub(head, lambda found: f'<svg role="img" {found[1]}>\n {words}', raw.getvalue(), count=1)
 
 
 def img(fig: Figure, alt: str) -> str:
@@ -134,12 +144,12 @@ def img(fig: Figure, alt: str) -> str:
     return f'<img alt="{html.escape(alt)}" width="800" style="max-width:100%" src="{source}">'
 
 
-def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str) -> None:
-    """Write `name.svg` and `name.png` (1600 × 900 for the usual size) into `folder`."""
+def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "") -> None:
+    """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`."""
     with atomic_path(Path(folder) / f"{name}.svg") as beside:
-        beside.write_text(svg(fig, alt), encoding="utf-8")
+        beside.write_text(svg(fig, alt, title), encoding="utf-8")
     with atomic_path(Path(folder) / f"{name}.png") as beside:
-        beside.write_bytes(png(fig, dpi=200))
+        beside.write_bytes(png(fig, dpi=1920 / fig.get_figwidth()))
 
 
 def show(fig: Figure, *, alt: str, name: str) -> None:

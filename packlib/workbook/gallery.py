@@ -1,0 +1,140 @@
+"""Every figure of every notebook as a file: `make figures`, `python -m packlib.workbook.gallery figures NOTEBOOK …`
+
+A figure is `<notebook>-<place>-<content>.svg` and `.png`, so that it says where it is from wherever it goes.
+"""
+
+import asyncio
+import html
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+import packlib
+from packlib.files import atomic_path
+from packlib.workbook.execution import KERNEL_OPTIONS
+from packlib.workbook.figures import FIGURES_FOLDER
+
+_IMAGE_ALT = re.compile(r'<img alt="([^"]*)"')
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure in a file: its claim and its alt text stand inside."""
+
+    svg: Path
+    title: str
+    alt: str
+
+
+def read_picture(svg: Path) -> Picture:
+    """A picture that `figures.save` wrote."""
+    words = re.search(r"<title>(.*?)</title>\s*<desc>(.*?)</desc>", svg.read_text(encoding="utf-8"), re.S)
+    return Picture(svg, *map(html.unescape, words.groups()))
+
+
+def pictures_of(notebook: str, folder: Path) -> list[Picture]:
+    """The pictures of a notebook in `folder`, in the order in which the notebook shows them."""
+    return [read_picture(path) for path in sorted(folder.glob(f"{notebook}-*.svg"))]
+
+
+def shown_alts(notebook: NotebookNode) -> list[str]:
+    """The alt texts of all images in a notebook's outputs, in order."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    pages = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", ())]
+    return [html.unescape(alt) for page in pages for alt in _IMAGE_ALT.findall(page)]
+
+
+def is_fresh(path: Path, folder: Path) -> bool:
+    """Whether the pictures of the notebook at `path` are newer than it and than the library."""
+    made = [picture.svg.stat().st_mtime for picture in pictures_of(path.stem, folder)]
+    sources = [path, *Path(packlib.__file__).parent.rglob("*.py")]
+    return bool(made) and min(made) > max(source.stat().st_mtime for source in sources)
+
+
+async def export(path: Path, folder: Path) -> None:
+    """Run a notebook and leave its pictures in `folder`, in place of those of an earlier run.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: if a cell raises; the earlier pictures stay.
+    """
+    from nbclient import NotebookClient
+
+    folder.mkdir(parents=True, exist_ok=True)
+    notebook = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{path.stem}.") as work:
+        client = NotebookClient(
+            notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}, **KERNEL_OPTIONS
+        )
+        await client.async_execute(env={**os.environ, FIGURES_FOLDER: work, "OMP_NUM_THREADS": "1"})
+        by_alt = {picture.alt: picture.svg for picture in map(read_picture, Path(work).glob("*.svg"))}
+        ordered = [by_alt[alt] for alt in shown_alts(notebook)]
+        for old in folder.glob(f"{path.stem}-*"):
+            old.unlink()
+        for place, made in enumerate(ordered, start=1):
+            for file in (made, made.with_suffix(".png")):
+                shutil.move(file, folder / f"{path.stem}-{place:02}-{file.name}")
+
+
+async def export_all(paths: Sequence[Path], folder: Path, at_once: int | None = None) -> None:
+    """Export each notebook whose pictures are not fresh, `at_once` of them at the same time (default: the cores)."""
+    places = asyncio.Semaphore(at_once or os.cpu_count() or 1)
+
+    async def one(path: Path) -> None:
+        async with places:
+            if not is_fresh(path, folder):
+                await export(path, folder)
+            print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
+
+    await asyncio.gather(*map(one, paths))
+
+
+def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
+    """A page with all pictures: HTML that links to the files beside it."""
+    parts = []
+    for path in paths:
+        title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
+        parts.append(f"<h2>{html.escape(path.stem[:2])} {html.escape(title)}</h2>\n<div>")
+        for picture in pictures_of(path.stem, folder):
+            svg, png = picture.svg.name, picture.svg.with_suffix(".png").name
+            parts.append(
+                f'<figure><a href="{svg}"><img loading="lazy" width="640" height="360" src="{png}" '
+                f'alt="{html.escape(picture.alt)}"></a><figcaption>{html.escape(picture.title)}<br>'
+                f'<a href="{svg}">SVG</a> <a href="{png}">PNG</a> {picture.svg.stem}</figcaption></figure>'
+            )
+        parts.append("</div>")
+    return _PAGE.format("\n".join(parts))
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Figures of the packing workbook</title>
+<style>
+body {{ font: 16px/1.4 sans-serif; margin: 2rem; color: #222 }}
+div {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(22rem, 1fr)); gap: 1.5rem }}
+figure {{ margin: 0 }} img {{ width: 100%; height: auto; border: 1px solid #ccc }}
+figcaption {{ overflow-wrap: anywhere }}
+</style></head><body>
+<h1>Figures of the packing workbook</h1>
+{}
+</body></html>
+"""
+
+
+def main(folder: Path, paths: Sequence[Path]) -> None:
+    """Export what is not fresh, and write the contact sheet."""
+    folder = folder.resolve()  # kernels run in the folders of their notebooks
+    asyncio.run(export_all(paths, folder))
+    with atomic_path(folder / "index.html") as beside:
+        beside.write_text(contact_sheet(paths, folder), encoding="utf-8")
+    print(folder / "index.html")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(argument) for argument in sys.argv[2:]])

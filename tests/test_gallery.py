@@ -1,0 +1,74 @@
+"""Figures as files: named after notebook and content, in order, with their words inside."""
+
+import asyncio
+import os
+import re
+
+import nbformat
+import pytest
+from PIL import Image
+
+from packlib.workbook import gallery
+from packlib.workbook.execution import write
+
+SHOW = """\
+from packlib.workbook.figures import new_figure, show
+for name in ("zebra", "apple"):
+    fig, ax = new_figure()
+    ax.set_title(f"The {name} & its stripes")
+    show(fig, alt=f"Nothing but the frame of <{name}>.", name=name)
+"""
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    """A notebook 90_small that shows two figures and says where it ran."""
+    path = tmp_path / "notebooks" / "90_small.ipynb"
+    cells = [nbformat.v4.new_markdown_cell("# Small steps"), nbformat.v4.new_code_cell(SHOW)]
+    path.parent.mkdir()
+    write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def stamps(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_figures_come_out_once_with_name_place_and_words(notebook, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    (folder / "90_small-09-gone.svg").write_text("<title>old</title> <desc>old</desc>")
+    os.utime(folder / "90_small-09-gone.svg", (0, 0))
+    monkeypatch.chdir(tmp_path)
+    gallery.main(folder.relative_to(tmp_path), [notebook])
+    names = ["90_small-01-zebra", "90_small-02-apple"]
+    assert sorted(stamps(folder)) == sorted(
+        [f"{n}.{e}" for n in names for e in ("png", "svg")] + ["index.html"]
+    )
+    first, second = gallery.pictures_of("90_small", folder)
+    assert (first.title, first.alt) == ("The zebra & its stripes", "Nothing but the frame of <zebra>.")
+    assert second.svg.name == "90_small-02-apple.svg"
+    assert Image.open(folder / "90_small-01-zebra.png").size == (1920, 1080)
+    page = (folder / "index.html").read_text()
+    assert "<h2>90 Small steps</h2>" in page and 'alt="Nothing but the frame of &lt;zebra&gt;."' in page
+    links = re.findall(r'(?:href|src)="([^"]+)"', page)
+    assert len(links) == 8 and all((folder / link).is_file() for link in links)
+    assert "90_small: 2 figures" in capsys.readouterr().out
+
+    before = stamps(folder)
+    gallery.main(folder, [notebook])
+    after = stamps(folder)
+    assert {k: v for k, v in before.items() if k[0] == "9"} == {k: v for k, v in after.items() if k[0] == "9"}
+
+
+def test_a_notebook_that_fails_leaves_the_earlier_figures(notebook, tmp_path):
+    folder = tmp_path / "figures"
+    asyncio.run(gallery.export(notebook, folder))
+    before = stamps(folder)
+    broken = nbformat.read(notebook, as_version=4)
+    broken.cells[1].source += "1 / 0"
+    write(broken, notebook)
+    assert not gallery.is_fresh(notebook, folder)
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        asyncio.run(gallery.export(notebook, folder))
+    assert stamps(folder) == before
