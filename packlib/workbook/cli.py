@@ -70,9 +70,9 @@ def run(notebook: str, values: dict, out: Path, progress: bool = True) -> list[P
     """
     import nbformat
     import papermill
-    from nbconvert import HTMLExporter
 
     from packlib.workbook.execution import KERNEL_OPTIONS, write
+    from packlib.workbook.pages import PageExporter
 
     # It does not see parameters typed `int | None` and would call them unknown; their names are checked already.
     logging.getLogger("papermill").setLevel(logging.ERROR)
@@ -87,7 +87,7 @@ def run(notebook: str, values: dict, out: Path, progress: bool = True) -> list[P
             request_save_on_cell_execute=False, **KERNEL_OPTIONS,
         )  # fmt: skip
         write(nbformat.read(target, as_version=4), target)
-        report, _ = HTMLExporter().from_filename(str(target))
+        report, _ = PageExporter().from_filename(str(target))
         target.with_suffix(".html").write_text(report, encoding="utf-8")
         made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
         for path in made:

@@ -1,0 +1,35 @@
+"""Pages open offline: no address of another machine is loaded, and formulas are drawn without a script."""
+
+import re
+
+import nbformat
+
+from packlib.workbook.pages import PageExporter, markdown_to_html
+
+FORMULA = r"\min_{x \ge 0} \lVert Ax - b \rVert"
+
+
+def test_formulas_become_mathml():
+    text = markdown_to_html(f"Costs 5 packs, $x < 3$ of them.\n\n$${FORMULA}$$\n\nAnd `$not$` this.")
+    inline, block = re.findall(r"<math .*?</math>", text)
+    assert 'display="inline"' in inline and "<mi>x</mi><mo>&#x0003C;</mo><mn>3</mn>" in inline
+    assert 'display="block"' in block and "<mo>min</mo>" in block
+    assert "<code>$not$</code>" in text and text.count("$") == 2
+
+
+def test_headings_carry_a_link_only_where_asked():
+    assert markdown_to_html("## A batch").strip() == "<h2>A batch</h2>"
+    assert 'href="#A-batch"' in markdown_to_html("## A batch", anchors=True)
+
+
+def test_a_page_fetches_nothing():
+    cells = [
+        nbformat.v4.new_markdown_cell(f"# Title\n\n$${FORMULA}$$"),
+        nbformat.v4.new_code_cell(
+            "1", outputs=[nbformat.v4.new_output("display_data", {"text/markdown": "$a$", "text/plain": "a"})]
+        ),
+    ]
+    page, _ = PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=cells))
+    assert page.count("<math ") == 2 and "mathjax" not in page.lower()
+    assert "<script" not in page and not re.search(r'(?:src|href)="(?:https?:)?//', page)
+    assert "url(http" not in page and "@import" not in page
