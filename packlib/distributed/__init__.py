@@ -1,4 +1,4 @@
-"""Many ranks: starting them from a notebook or with torchrun, agreeing on errors, packing across them.
+"""Many ranks: starting them from a notebook or with torchrun, agreeing on errors, sorting and packing across them.
 
 What needs torch is loaded where it is first used.
 """
@@ -6,10 +6,24 @@ What needs torch is loaded where it is first used.
 from importlib import import_module
 
 _HOME = {
+    "DistributedCurriculumSampler": "sampler",
+    "PackShare": "packing",
     "RankError": "agreement",
+    "SortedRows": "sorting",
     "agree_on_errors": "agreement",
+    "check_same": "agreement",
+    "deal": "packing",
     "group_device": "agreement",
+    "interleave": "ordered",
+    "load_imbalance": "sorting",
+    "ordered_bits": "sampler",
+    "pack_distributed": "packing",
+    "packing_traffic": "packing",
+    "read_ordered": "ordered",
     "run_ranks": "ranks",
+    "sample_sort": "sorting",
+    "sort_rows": "sorting",
+    "write_ordered": "ordered",
 }
 __all__ = sorted(_HOME)
 

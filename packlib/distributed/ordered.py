@@ -1,0 +1,89 @@
+"""What to do with rows in the order of ranks: deal them out in turn, or write them to one file together."""
+
+import hashlib
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import torch.distributed as dist
+
+from packlib.distributed.collectives import Collectives
+from packlib.distributed.sorting import check_rows
+from packlib.files import atomic_path, map_arrays
+
+
+def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.ndarray:
+    """Deal the rows of all ranks out in turn: row i of the whole goes to rank i modulo the number of ranks.
+
+    Rows in sorted order come so that the ranks' first rows are about equal, then their second rows, and so on; each
+    rank keeps the order. Every rank of the group calls it.
+
+    Args:
+        rows: whole numbers, shape (rows of this rank, columns); the whole is the ranks' rows, rank after rank.
+
+    Raises:
+        RankError: as in `sample_sort`.
+    """
+    ranks = Collectives(group)
+    rows, sizes = check_rows(ranks, rows)
+    start = sizes[: ranks.rank].sum()
+    piles = [rows[(rank - start) % ranks.size :: ranks.size] for rank in range(ranks.size)]
+    return ranks.exchange(np.concatenate(piles), [len(pile) for pile in piles])
+
+
+def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.ProcessGroup | None = None) -> None:
+    """Write the rows of all ranks to one file, rank after rank; all write at the same time.
+
+    The file does not depend on how many ranks wrote it: it is what `packlib.files.save_arrays` writes of the whole. It
+    is there once it is complete; if a rank fails or dies before, none is left. (If all die at once, what they wrote
+    stays beside `path`, in a hidden file that ends in .part.) Every rank of the group calls it, and sees the same
+    folder.
+
+    Args:
+        path: rank 0's counts.
+        rows: whole numbers, shape (rows of this rank, columns), such as the rows of `sample_sort`.
+
+    Raises:
+        RankError: as in `sample_sort`, or if a rank cannot write, say because the disk is full (alone, its OSError).
+    """
+    ranks = Collectives(group)
+    rows, sizes = check_rows(ranks, rows)
+    header = {"descr": "<i8", "fortran_order": False, "shape": (int(sizes.sum()), rows.shape[1])}
+    with ExitStack() as cleanup:
+        started = None
+        with ranks.agree_on_errors():
+            if ranks.rank == 0:
+                beside = cleanup.enter_context(atomic_path(path))
+                with open(beside, "wb") as file:
+                    np.lib.format.write_array_header_1_0(file, header)
+                    started = str(beside), file.tell()
+        beside, start = ranks.broadcast(started)
+        try:
+            with ranks.agree_on_errors(), open(beside, "r+b") as file:
+                # Not through a map: on a full disk the system would end the process, where `write` raises.
+                file.seek(start + int(sizes[: ranks.rank].sum()) * rows.shape[1] * rows.itemsize)
+                file.write(np.ascontiguousarray(rows, "<i8"))
+            with ranks.agree_on_errors():
+                if ranks.rank == 0:
+                    with open(beside, "r+b") as file:
+                        file.write(hashlib.file_digest(file, "sha256").digest())
+                cleanup.close()  # rank 0 gives the file its name
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)  # rank 0 does so too, unless it has died
+            raise
+
+
+def read_ordered(path: str | os.PathLike, verify: bool = True) -> np.ndarray:
+    """Map a file that `write_ordered` wrote: int64, shape (rows, columns), read from disk where it is used.
+
+    Args:
+        verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
+
+    Raises:
+        FileNotFoundError, ValueError: if there is no such file, or it is no whole file of rows.
+    """
+    try:
+        return map_arrays(path, 1, verify)[0]
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is no whole file of rows: {error}.") from None

@@ -1,0 +1,296 @@
+"""Sorting across real gloo ranks, against NumPy's lexsort: exact, stable, even, and with one error for all."""
+
+import os
+import resource
+import signal
+
+import numpy as np
+import pytest
+import torch.distributed as dist
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from packlib.distributed import (
+    RankError,
+    interleave,
+    load_imbalance,
+    ordered,
+    read_ordered,
+    run_ranks,
+    sample_sort,
+    sort_rows,
+    write_ordered,
+)
+from packlib.files import save_arrays
+
+LOW, HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+VALUES = st.sampled_from([LOW, LOW + 1, HIGH]) | st.integers(LOW, HIGH)
+
+
+def lexsorted(rows, by):
+    return rows[np.lexsort(rows[:, :by].T[::-1])]
+
+
+def table(rows, columns):
+    return np.array(rows, np.int64).reshape(-1, columns)
+
+
+@st.composite
+def tables(draw, parts):
+    """Rows for each of so many ranks, of 1 to 3 columns, and how many columns to compare."""
+    columns = draw(st.integers(1, 3))
+    kinds = st.sampled_from([st.integers(0, 1), st.integers(-9, 9), VALUES])
+    row = st.tuples(*[draw(kinds) for _ in range(columns)])
+    return [table(draw(st.lists(row, max_size=7)), columns) for _ in range(parts)], draw(
+        st.integers(1, columns)
+    )
+
+
+@given(tables(1))
+def test_a_local_sort_is_numpys_lexsort(case):
+    (rows,), by = case
+    np.testing.assert_array_equal(sort_rows(rows, by), lexsorted(rows, by))
+
+
+@pytest.mark.parametrize("columns, spread", [(1, 0), (2, 9), (3, 40), (2, 64), (3, 64)])
+def test_a_local_sort_of_many_rows_takes_digits_of_any_width(columns, spread):
+    rng = np.random.default_rng(spread)
+    rows = rng.integers(LOW, HIGH, (5000, columns), endpoint=True) >> (64 - spread if spread else 63)
+    rows[::3] = rows[0]
+    for by in range(1, columns + 1):
+        np.testing.assert_array_equal(sort_rows(rows, by), lexsorted(rows, by))
+
+
+def check_sort(parts, by):
+    """Sort `parts` across the ranks; every rank checks the whole, so that all of them fail together."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    origin = np.concatenate([np.full(len(part), r) for r, part in enumerate(parts)])
+    tagged = np.column_stack([np.concatenate(parts), origin])
+    mine = sample_sort(tagged[origin == rank], by=by)
+    everyone = [None] * size
+    dist.all_gather_object(everyone, mine)
+    np.testing.assert_array_equal(np.concatenate([one.rows for one in everyone]), lexsorted(tagged, by))
+    sizes = [len(one.rows) for one in everyone]
+    assert max(sizes) - min(sizes) <= 1
+    for r, one in enumerate(everyone):
+        assert one.start == sum(sizes[:r])
+        assert one.load_before.tolist() == [len(part) for part in parts]
+        assert one.load_after.tolist() == sizes
+        assert one.rows_sent == sum((other.rows[:, -1] == r).sum() for other in everyone if other is not one)
+        assert one.bytes_sent >= one.rows_sent * tagged[:1].nbytes
+    dealt = [None] * size
+    dist.all_gather_object(dealt, interleave(mine.rows))
+    for r, share in enumerate(dealt):
+        np.testing.assert_array_equal(share, lexsorted(tagged, by)[r::size])
+
+
+def sort_drawn_tables(rank):
+    """Every rank draws the same examples, for the draws are not random."""
+
+    @settings(
+        derandomize=True, deadline=None, max_examples=30, suppress_health_check=HealthCheck, database=None
+    )
+    @given(tables(dist.get_world_size()))
+    def every_example_is_sorted(case):
+        check_sort(*case)
+
+    every_example_is_sorted()
+
+
+def skewed(name, ranks, n=2_000):
+    rng = np.random.default_rng(0)
+    lengths, ids = rng.integers(1, 513, n), rng.permutation(n)
+    if name == "spike":
+        lengths[rng.random(n) < 0.234] = 512
+    elif name == "all equal":
+        lengths[:] = 7
+    elif name == "sorted":
+        lengths.sort()
+    elif name == "reversed":
+        lengths = -np.sort(lengths)
+    rows = np.stack([lengths, ids], axis=1)
+    if name == "one rank has all":
+        return [rows if r == 1 else rows[:0] for r in range(ranks)]
+    if name == "one row":
+        return [rows[: r == 1] for r in range(ranks)]
+    if name == "nothing":
+        return [rows[:0]] * ranks
+    return np.split(rows, np.sort(rng.choice(n, ranks - 1)))
+
+
+SKEWED = ("random", "spike", "all equal", "sorted", "reversed", "one rank has all", "one row", "nothing")
+
+
+def sort_skewed_tables(rank):
+    for name in SKEWED:
+        for by in (1, 2):
+            check_sort(skewed(name, dist.get_world_size()), by)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_ranks_sort_as_numpy_does_and_evenly(ranks):
+    run_ranks(sort_drawn_tables, ranks)
+    run_ranks(sort_skewed_tables, ranks)
+
+
+def test_alone_a_process_needs_no_group():
+    rows = table([[2, 1], [1, 5], [2, 0]], 2)
+    alone = sample_sort(rows, by=1)
+    assert alone.rows.tolist() == [[1, 5], [2, 1], [2, 0]] and alone.start == alone.bytes_sent == 0
+    assert interleave(rows).tolist() == rows.tolist()
+    assert repr(alone) == "SortedRows(3 of 3 rows, from 0; 0 rows and 0 bytes sent)"
+
+
+def test_what_is_sent_is_counted_to_the_byte():
+    # Rank 0 has 0…3, rank 1 has 4…7, and they swap all. Each of 2 ranks sends 4 rows of 8 bytes, 8 bytes a word.
+    for sent in run_ranks(sort_swapped, 2):
+        rows_sent, bytes_sent, words = sent
+        assert rows_sent == 4 and bytes_sent == 4 * 8 + words * 8
+
+
+def sort_swapped(rank):
+    result = sample_sort(np.arange(4)[:, None] + 4 * (1 - rank))
+    # The one cut needs: the number of rows; least and greatest value; 3 rounds to find 4 in 0…7; the ties; the rows
+    # before them; how many rows come.
+    return result.rows_sent, result.bytes_sent, 1 + 2 + 3 + 1 + 1 + 1
+
+
+def failures(rank, calls):
+    """What each call says on this rank: the sentence of its error."""
+    said = []
+    for function, *everyones_arguments in calls:
+        with pytest.raises((RankError, ValueError)) as raised:
+            function(*[arguments[rank] for arguments in everyones_arguments])
+        said.append(str(raised.value))
+    return said
+
+
+def test_bad_rows_on_one_rank_are_one_sentence_on_all(tmp_path):
+    good = np.zeros((3, 2), np.int64)
+    calls = [
+        (sample_sort, (good, good.astype(float))),
+        (sample_sort, (good, good.astype(np.uint64))),
+        (interleave, (good, good[0])),
+        (sample_sort, (good, good[:, :1])),
+        (write_ordered, [tmp_path / "rows"] * 2, (good, good[:, :0])),
+        (sample_sort, (good, good), (None, None), (1, 2)),
+        (sample_sort, (good, good), (None, None), (3, 3)),
+    ]
+    sentences = [
+        "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not float64.",
+        "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not uint64.",
+        "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not (2,).",
+        "columns must be the same on all ranks, but is 1 on rank 1 and 2 on rank 0.",
+        "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not (3, 0).",
+        "by must be the same on all ranks, but is 2 on rank 1 and 1 on rank 0.",
+        "by must be from 1 to 2, not 3.",
+    ]
+    assert run_ranks(failures, 2, calls) == [sentences] * 2
+    assert os.listdir(tmp_path) == []
+
+
+def die_in_exchange(rank):
+    exchanges, exchange = iter((False, True)), dist.all_to_all_single
+
+    def fatal(*args, **options):
+        if rank == 1 and next(exchanges):
+            os.kill(os.getpid(), signal.SIGKILL)
+        exchange(*args, **options)
+
+    dist.all_to_all_single = fatal
+    sample_sort(np.arange(1000)[::-1, None])
+
+
+def test_a_rank_that_dies_in_the_exchange_ends_the_sort():
+    with pytest.raises(RankError, match="Rank 1 of 3 was ended by SIGKILL"):
+        run_ranks(die_in_exchange, 3)
+
+
+def sort_to_file(rank, path):
+    rows = np.split(np.random.default_rng(0).integers(0, 9, (1000, 2)), 4)
+    mine = np.concatenate(rows[rank :: dist.get_world_size()])
+    write_ordered(path, sample_sort(mine).rows)
+
+
+def test_any_number_of_ranks_writes_the_same_file(tmp_path):
+    rows = lexsorted(np.random.default_rng(0).integers(0, 9, (1000, 2)), 2)
+    save_arrays(tmp_path / "whole", rows)
+    for ranks in (1, 2, 3):
+        run_ranks(sort_to_file, ranks, tmp_path / "sorted")
+        np.testing.assert_array_equal(read_ordered(tmp_path / "sorted"), rows)
+        assert (tmp_path / "sorted").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["sorted", "whole"]
+    write_ordered(tmp_path / "sorted", rows[:0])
+    assert read_ordered(tmp_path / "sorted").shape == (0, 2)
+
+
+def test_a_file_that_is_not_whole_is_refused(tmp_path):
+    path, rows = tmp_path / "rows", np.arange(200).reshape(-1, 2)
+    write_ordered(path, rows)
+    whole = path.read_bytes()
+    for bytes_left in (0, 50, 500, len(whole) - 40, len(whole) - 1):
+        path.write_bytes(whole[:bytes_left])
+        with pytest.raises(ValueError, match="rows is no whole file of rows"):
+            read_ordered(path)
+    path.write_bytes(whole[:300] + bytes([whole[300] ^ 1]) + whole[301:])
+    with pytest.raises(ValueError, match="the checksum differs"):
+        read_ordered(path)
+    assert read_ordered(path, verify=False).shape == rows.shape
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read_ordered(tmp_path / "nowhere")
+
+
+def fill_the_disk(rank, path):
+    if rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    with pytest.raises(RankError) as raised:
+        write_ordered(path, np.zeros((1000, 2), np.int64))
+    return str(raised.value)
+
+
+def die_while_writing(rank, path, victim):
+    opened = iter(range(9))
+
+    def fatal(*args):
+        if rank == victim and next(opened) == (
+            rank == 0
+        ):  # rank 0 opens the file twice, first for its header
+            os.kill(os.getpid(), signal.SIGKILL)
+        return open(*args)
+
+    ordered.open = fatal
+    write_ordered(path, np.zeros((1000, 2), np.int64))
+
+
+def test_a_failed_write_leaves_no_file(tmp_path):
+    first, *others = run_ranks(fill_the_disk, 3, tmp_path / "rows")
+    assert first.startswith("Rank 1 of 3 raised OSError: [Errno 27]") and others == [first] * 2
+    assert os.listdir(tmp_path) == []
+    for victim in (0, 1):
+        with pytest.raises(RankError, match=f"Rank {victim} of 3 was ended by SIGKILL"):
+            run_ranks(die_while_writing, 3, tmp_path / "rows", victim)
+        assert os.listdir(tmp_path) == []
+
+
+def rename_onto_a_folder(rank, path):
+    with pytest.raises(RankError) as raised:
+        write_ordered(path, np.zeros((9, 2), np.int64))
+    return str(raised.value)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "rows"
+    write_ordered(path, np.ones((5, 2), np.int64))
+    run_ranks(fill_the_disk, 2, path)
+    assert os.listdir(tmp_path) == ["rows"] and (read_ordered(path) == 1).all()
+    (tmp_path / "folder").mkdir()
+    said = run_ranks(rename_onto_a_folder, 2, tmp_path / "folder")
+    assert said[0] == said[1] and said[0].startswith("Rank 0 of 2 raised IsADirectoryError")
+    assert sorted(os.listdir(tmp_path)) == ["folder", "rows"]
+
+
+def test_the_imbalance_is_the_slowest_over_the_mean():
+    assert load_imbalance([5, 5, 5]) == 1
+    assert load_imbalance([4, 0]) == 2
+    assert load_imbalance([[1, 3], [3, 1]]) == 1.5  # even in the sum, but every step waits
