@@ -1,0 +1,178 @@
+"""From easy to hard on many ranks: each gets its part of a curriculum, even or simple."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+from torch.utils.data import Sampler
+
+from packlib.checks import one_of, whole_number
+from packlib.distributed.collectives import Collectives
+from packlib.distributed.ordered import interleave
+from packlib.distributed.sorting import sample_sort, sort_rows
+
+CURRICULA = ("global", "local")
+
+
+class DistributedCurriculumSampler(Sampler[int]):
+    """The ids of this rank's samples, in ascending order of difficulty.
+
+    A curriculum is two steps, and their order is the difference:
+
+    - "global": sort all samples, then deal them out in turn. At each step all ranks have about the same difficulty, and
+      together they go through one order that does not depend on how many they are.
+    - "local": deal the samples out in turn, then each rank sorts its own. Simple, but ranks with harder samples keep
+      the others waiting, and what is learned when depends on the number of ranks.
+
+    Samples of equal difficulty come in an order that the seed and the epoch give. Making a sampler, `set_epoch` and
+    `load_state_dict` are collective: every rank of the group calls them. Without a process group there is one rank.
+
+    Args:
+        dataset: a map-style data set, the same on every rank; each rank reads a share of it to score it.
+        difficulty: a function from a sample to its score, or the scores of all samples; whole numbers, or floats
+            without NaN. If one is a float, all count as float64. By default the length: `dataset.lengths` if there is
+            such, else the number of a sample's `input_ids`.
+        curriculum: "global" or "local".
+        drop_last: where the samples do not go round, leave out the hardest; otherwise a rank that is short repeats its
+            last.
+
+    Attributes:
+        order: this rank's samples in the current epoch; int64, shape (len(sampler),).
+
+    Raises:
+        RankError: the same on every rank, if an argument is wrong on one (alone, its TypeError or ValueError).
+    """
+
+    def __init__(
+        self,
+        dataset: Sequence,
+        difficulty: Callable[[Any], float] | Sequence[float] | None = None,
+        curriculum: str = "global",
+        *,
+        seed: int = 0,
+        drop_last: bool = False,
+        group: dist.ProcessGroup | None = None,
+    ):
+        self._ranks = Collectives(group)
+        rank, size = self._ranks.rank, self._ranks.size
+        with self._ranks.agree_on_errors():
+            self.curriculum = one_of("curriculum", curriculum, CURRICULA)
+            self.seed, self.drop_last = whole_number("seed", seed, 0), drop_last
+            self.num_samples = whole_number(f"the number of samples for {size} ranks", len(dataset), size)
+        self._ranks.check_same(**self._setting())
+        share = range(self.num_samples * rank // size, self.num_samples * (rank + 1) // size)
+        with self._ranks.agree_on_errors():
+            scores = _as_scores(_score(dataset, difficulty, share), share)
+        if self._ranks.sum(np.array([scores.dtype.kind == "f"], np.int64)).any():
+            scores = ordered_bits(scores.astype(np.float64))
+        self._share, self._keys = share, scores
+        self.epoch = -1
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin another epoch; does nothing within the current one."""
+        with self._ranks.agree_on_errors():
+            epoch = whole_number("epoch", epoch, 0)
+        self._ranks.check_same(epoch=epoch)
+        if epoch == self.epoch:
+            return
+        draws = np.random.PCG64([self.seed, epoch]).advance(self._share.start)  # as if one rank drew for all
+        ties = (draws.random_raw(len(self._share)) >> 32).astype(np.int64)
+        rows = np.stack([self._keys, ties, np.arange(self._share.start, self._share.stop)], axis=1)
+        if self.curriculum == "global":
+            rows = interleave(sample_sort(rows, self._ranks.group).rows, self._ranks.group)
+        else:
+            rows = sort_rows(interleave(rows, self._ranks.group))
+        missing = len(self) - len(rows)
+        self.order = np.pad(rows[: len(self), 2], (0, max(missing, 0)), "edge")
+        self.epoch, self._start, self._done = epoch, 0, 0
+
+    def __len__(self) -> int:
+        size = self._ranks.size
+        return self.num_samples // size if self.drop_last else -(-self.num_samples // size)
+
+    def __iter__(self) -> Iterator[int]:
+        self._done, self._start = self._start, 0
+        for sample in self.order[self._done :]:
+            self._done += 1
+            yield int(sample)
+
+    def _setting(self) -> dict:
+        return {name: getattr(self, name) for name in ("num_samples", "seed", "curriculum", "drop_last")}
+
+    def state_dict(self, done: int | None = None) -> dict:
+        """Where the current epoch stands, for all ranks.
+
+        Args:
+            done: how many of its samples each rank has trained on; by default those that this sampler handed out,
+                which are more if a `DataLoader`'s workers fetch ahead.
+        """
+        done = self._done if done is None else whole_number("done", done, 0, len(self))
+        size = self._ranks.size
+        samples_done = self.num_samples if done == len(self) else done * size
+        return {"epoch": self.epoch, "samples_done": samples_done, "world_size": size, **self._setting()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from `state` at the next pass; a global curriculum may go on with another number of ranks.
+
+        Raises:
+            RankError: if the state is of another curriculum, or its samples cannot be shared out among these ranks
+                (alone, a ValueError).
+        """
+        size = self._ranks.size
+        setting = self._setting() | ({"world_size": size} if self.curriculum == "local" else {})
+        with self._ranks.agree_on_errors():
+            for name, value in setting.items():
+                if state.get(name) != value:
+                    raise ValueError(
+                        f"The state is of a sampler with {name} {state.get(name)}; this one has {value}."
+                    )
+            done = whole_number("samples_done", state["samples_done"], 0, self.num_samples)
+            if done < self.num_samples and done % size:
+                raise ValueError(
+                    f"{size} ranks cannot go on after {done} samples, which is no multiple of {size}."
+                )
+        self.set_epoch(state["epoch"])
+        self._start = self._done = len(self) if done == self.num_samples else done // size
+
+
+def ordered_bits(scores: np.ndarray) -> np.ndarray:
+    """Map float64 to int64 so that the order stays, exactly: the bits, turned over under the sign where it is set."""
+    bits = (scores + 0.0).view(np.int64)  # + 0.0 makes -0.0 equal to 0.0
+    return bits ^ (bits >> 63 & np.iinfo(np.int64).max)
+
+
+def _score(dataset: Sequence, difficulty: Any, share: range) -> Sequence:
+    if difficulty is None:
+        difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
+    if callable(difficulty):
+        return [difficulty(dataset[i]) for i in share]
+    if len(difficulty) != len(dataset):
+        raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
+    return difficulty[share.start : share.stop]
+
+
+def _as_scores(scores: Sequence, share: range) -> np.ndarray:
+    """Check the scores of the samples in `share`, and return them as int64 or as floats."""
+
+    def fits(dtype: np.dtype) -> bool:
+        return dtype.kind == "f" or np.can_cast(dtype, np.int64)
+
+    scores = scores.tolist() if isinstance(scores, np.ndarray) and scores.dtype.kind == "O" else scores
+    try:
+        array = np.asarray(scores)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0, object)
+    if array.shape != (len(share),) or not fits(array.dtype):
+        at, bad = next((i, s) for i, s in enumerate(scores) if np.ndim(s) or not fits(np.asarray(s).dtype))
+        raise TypeError(
+            f"The difficulty of sample {share[at]} must be a whole number of 64 bits or a float, not {bad!r}."
+        )
+    if array.dtype.kind != "f":
+        return array.astype(np.int64)
+    if np.isnan(array).any():
+        raise ValueError(
+            f"The difficulty of sample {share[int(np.isnan(array).argmax())]} is NaN, which has no place in an order."
+        )
+    return array

@@ -1,0 +1,228 @@
+"""The curriculum across real gloo ranks, against the same curriculum written out in one process."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch.distributed as dist
+from hypothesis import example, given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from packlib.batches import TokenStore
+from packlib.distributed import DistributedCurriculumSampler, RankError, ordered_bits, run_ranks
+
+RNG = np.random.default_rng(0)
+N = 50  # no multiple of 3 or 4
+LENGTHS = RNG.integers(1, 12, N)  # with many ties
+TEXTS = [{"input_ids": [7] * length} for length in LENGTHS.tolist()]
+SCORES = RNG.normal(size=N) * 10.0 ** RNG.integers(-300, 300, N)
+SCORES[::3] = RNG.choice([0.0, -0.0], len(SCORES[::3]))  # which are equal
+
+
+def expected(scores, ranks, curriculum, seed, epoch):
+    """What each rank gets, before samples are repeated or left out."""
+    ties = np.random.PCG64([seed, epoch]).random_raw(N) >> 32
+    order = np.lexsort((ties, scores))
+    if curriculum == "global":
+        return [order[rank::ranks].tolist() for rank in range(ranks)]
+    return [order[order % ranks == rank].tolist() for rank in range(ranks)]
+
+
+def samplers(rank, jobs):
+    """The samples of each job's epochs on this rank, by sampler(…)."""
+    found = []
+    for arguments, options, epochs in jobs:
+        sampler = DistributedCurriculumSampler(*arguments, **options)
+        for epoch in epochs:
+            sampler.set_epoch(epoch)
+            samples = list(sampler)
+            assert samples == list(sampler) == sampler.order.tolist() and len(samples) == len(sampler)
+            found.append(samples)
+    return found
+
+
+def score(sample):
+    return len(sample["input_ids"]) / 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_the_curriculum_is_the_one_of_a_single_process(ranks):
+    store = TokenStore.from_samples(TEXTS)
+    jobs, expectations = [], []
+    for curriculum in ("global", "local"):
+        for arguments, scores in (
+            ((store,), LENGTHS),
+            ((TEXTS,), LENGTHS),
+            ((TEXTS, score), LENGTHS),
+            ((range(N), SCORES), SCORES),
+            ((range(N), (-LENGTHS).tolist()), -LENGTHS),
+            ((range(N), LENGTHS > 5), LENGTHS > 5),
+        ):
+            for drop_last in (False, True):
+                seed = len(jobs)
+                jobs.append((arguments, dict(curriculum=curriculum, seed=seed, drop_last=drop_last), (0, 3)))
+                for epoch in (0, 3):
+                    shares = expected(scores, ranks, curriculum, seed, epoch)
+                    even = N // ranks if drop_last else math.ceil(N / ranks)
+                    expectations.append([(share + share[-1:])[:even] for share in shares])
+    found = run_ranks(samplers, ranks, jobs)
+    assert list(zip(*found, strict=True)) == [tuple(shares) for shares in expectations]
+
+
+def test_only_samples_of_equal_difficulty_change_places():
+    sampler = DistributedCurriculumSampler(TEXTS, seed=5)
+    orders = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        orders.append(list(sampler))
+        assert (np.diff(LENGTHS[orders[-1]]) >= 0).all()
+    assert orders[0] != orders[1] != orders[2]
+    assert orders[0] != list(DistributedCurriculumSampler(TEXTS, seed=6))
+    assert orders[0] == list(DistributedCurriculumSampler(TEXTS, seed=5))
+
+
+def mixed(sample):
+    """Whole numbers on the first rank of two, floats on the second."""
+    return sample if sample < N // 2 else sample - 24.5
+
+
+def test_ranks_with_whole_numbers_and_floats_agree_to_take_floats():
+    found = run_ranks(samplers, 2, [((range(N), mixed), {}, (0,))])
+    order = np.argsort([mixed(sample) for sample in range(N)])
+    assert [shares[0] for shares in found] == [order[::2].tolist(), order[1::2].tolist()]
+
+
+@example(0.0, -0.0)
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_bits_order_as_floats_do(a, b):
+    first, second = ordered_bits(np.array([a, b])).tolist()
+    assert (first < second) == (a < b) and (first == second) == (a == b)
+
+
+def broken_off(rank, curriculum, state, steps):
+    """Go on from `state`, take `steps` batches of 2 in an epoch, and say what came and the state."""
+    sampler = DistributedCurriculumSampler(TEXTS, curriculum=curriculum, seed=1)
+    if state:
+        sampler.load_state_dict(state)
+        sampler.set_epoch(state["epoch"])  # as a training loop does at the start of each epoch
+    else:
+        sampler.set_epoch(2)
+    samples = []
+    for _, batch in zip(range(steps), DataLoader(range(N), 2, sampler=sampler), strict=False):
+        samples += batch.tolist()
+    return samples, sampler.state_dict(), len(list(sampler))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("curriculum", ["global", "local"])
+def test_a_resumed_run_goes_on_where_it_was_broken_off(curriculum):
+    (whole, end, full), *_ = run_ranks(broken_off, 2, curriculum, None, 99)
+    (before, state, _), *_ = run_ranks(broken_off, 2, curriculum, None, 6)
+    (after, last, again), *_ = run_ranks(broken_off, 2, curriculum, state, 99)
+    assert before + after == whole and last == end
+    assert again == full == len(whole)  # the pass after that is a whole one
+    assert run_ranks(broken_off, 2, curriculum, end, 9)[0][0] == []  # the epoch was over
+
+
+@pytest.mark.slow
+def test_a_global_curriculum_goes_on_with_other_ranks():
+    steps = [run_ranks(broken_off, 2, "global", None, 6)]
+    steps.append(run_ranks(broken_off, 3, "global", steps[0][0][1], 4))
+    steps.append(run_ranks(broken_off, 4, "global", steps[1][0][1], 99))
+    merged = [
+        sample
+        for step in steps
+        for turn in zip(*[found[0] for found in step], strict=True)
+        for sample in turn
+    ]
+    order = expected(LENGTHS, 1, "global", 1, 2)[0]
+    assert merged[:N] == order and set(merged[N:]) <= set(order[-4:])
+    assert run_ranks(broken_off, 3, "global", steps[2][0][1], 1)[0][0] == []  # over, repeated samples and all
+    with pytest.raises(RankError, match="4 ranks cannot go on after 42 samples, which is no multiple of 4"):
+        run_ranks(broken_off, 4, "global", steps[0][0][1] | {"samples_done": 42}, 1)
+
+
+def test_a_state_counts_what_was_used_and_fits_its_sampler_only():
+    sampler = DistributedCurriculumSampler(TEXTS)
+    given_out = iter(sampler)
+    for _ in range(5):
+        next(given_out)
+    assert sampler.state_dict()["samples_done"] == 5
+    assert sampler.state_dict(done=3)["samples_done"] == 3  # workers fetched two ahead
+    for setting in ("num_samples", "seed", "curriculum", "drop_last"):
+        with pytest.raises(ValueError, match=f"a sampler with {setting} other; this one has"):
+            sampler.load_state_dict(sampler.state_dict() | {setting: "other"})
+    local = DistributedCurriculumSampler(TEXTS, curriculum="local")
+    with pytest.raises(ValueError, match="a sampler with world_size 2; this one has 1"):
+        local.load_state_dict(local.state_dict() | {"world_size": 2})
+    with pytest.raises(ValueError, match="done must be from 0 to 50, not 51"):
+        sampler.state_dict(done=51)
+
+
+def replaced(sample, value):
+    scores = LENGTHS.tolist()
+    scores[sample] = value
+    return scores
+
+
+WRONG = [
+    (dict(difficulty=replaced(30, float("nan"))), "ValueError: The difficulty of sample 30 is NaN"),
+    (dict(difficulty=replaced(31, None)), "TypeError: The difficulty of sample 31 must be .*, not None."),
+    (
+        dict(difficulty=replaced(32, [1, 2])),
+        r"TypeError: The difficulty of sample 32 must be .*, not \[1, 2\].",
+    ),
+    (
+        dict(difficulty=replaced(33, 2**64)),
+        "TypeError: The difficulty of sample 33 must be .*, not 1844674407370955",
+    ),
+    (dict(difficulty=LENGTHS[:-1]), "ValueError: There are 49 scores for 50 samples."),
+    (dict(difficulty=lambda sample: 1 // (sample != 40)), "ZeroDivisionError"),
+    (dict(curriculum="globl"), "ValueError: There is no curriculum 'globl': did you mean 'global'"),
+    (dict(seed=-1), "ValueError: seed must be at least 0, not -1."),
+]
+
+
+def wrong_on_rank_1(rank):
+    said = []
+    for options, _ in WRONG:
+        with pytest.raises(RankError) as raised:
+            DistributedCurriculumSampler(range(N), **({"difficulty": LENGTHS} | (options if rank else {})))
+        said.append(str(raised.value))
+    for options in (dict(seed=rank), dict(dataset=range(N + rank))):
+        with pytest.raises(RankError) as raised:
+            DistributedCurriculumSampler(**{"dataset": range(N), "difficulty": abs} | options)
+        said.append(str(raised.value))
+    with pytest.raises(RankError) as raised:
+        DistributedCurriculumSampler(range(1), abs)
+    return [*said, str(raised.value)]
+
+
+def test_what_is_wrong_on_one_rank_is_one_sentence_on_all():
+    here, there = run_ranks(wrong_on_rank_1, 2)
+    assert here == there
+    *one_sided, seeds, sizes, few = here
+    for sentence, (_, match) in zip(one_sided, WRONG, strict=True):
+        assert re.match(f"Rank 1 of 2 raised {match}", sentence), sentence
+    assert seeds == "seed must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0."
+    assert sizes == "num_samples must be the same on all ranks, but is 51 on rank 1 and 50 on rank 0."
+    assert (
+        few == "Rank 0 of 2 raised ValueError: the number of samples for 2 ranks must be at least 2, not 1."
+    )
+
+
+def other_epochs(rank):
+    sampler = DistributedCurriculumSampler(range(N), LENGTHS)
+    with pytest.raises(
+        RankError, match="epoch must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0"
+    ):
+        sampler.set_epoch(rank)
+    dist.barrier()
+    return list(sampler)
+
+
+def test_ranks_in_different_epochs_are_told():
+    assert run_ranks(other_epochs, 2) == expected(LENGTHS, 2, "global", 0, 0)
