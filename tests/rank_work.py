@@ -1,0 +1,172 @@
+"""What the tests let ranks do. A file of its own, so that ranks load no test tools."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from packlib.distributed import agree_on_errors, check_same, pack_distributed, packing, run_ranks
+
+
+def tell_pid():
+    print("pid", os.getpid())
+
+
+def introduce(rank, word):
+    tell_pid()
+    everyone = torch.tensor([rank])
+    dist.all_reduce(everyone)
+    return rank, dist.get_world_size(), int(everyone), word, torch.get_num_threads()
+
+
+def speak_in_reverse(rank):
+    time.sleep(0.1 * (dist.get_world_size() - rank))
+    print("Python", rank)
+    os.system(f"echo shell {rank}; echo complaint {rank} >&2")
+
+
+def return_much(rank):
+    return np.full(3_000_000, rank), torch.tensor([rank])
+
+
+def fail(rank, how, who):
+    """Rank `who` does what `how` says; the others wait for it."""
+    child = subprocess.Popen(["sleep", "1000"])
+    tell_pid()
+    print("pid", child.pid)
+    dist.barrier()
+    if rank == who:
+        print("last words", end="")
+        HOW[how]()
+    dist.barrier()
+
+
+def _raise():
+    raise KeyError("no such gloss")
+
+
+def _hang():
+    while True:
+        time.sleep(0.1)
+
+
+def _wait_alone():
+    dist.all_reduce(torch.zeros(1))
+
+
+HOW = {
+    "raise": _raise,
+    "hang": _hang,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "_exit": lambda: os._exit(3),
+    "exit": lambda: sys.exit("enough"),
+}
+
+
+def raise_on_one(rank):
+    if rank == 1:
+        _raise()
+    dist.barrier()
+
+
+def leave_early(rank):
+    if rank != 1:
+        dist.barrier()
+
+
+def wait_for_each_other(rank):
+    """Every rank waits for the next to send, and none sends."""
+    dist.recv(torch.zeros(1), (rank + 1) % dist.get_world_size())
+
+
+def return_what_pickle_refuses(rank):
+    return lambda: rank
+
+
+def sleep(rank):
+    tell_pid()
+    time.sleep(1000)
+
+
+def call_again(rank):
+    return run_ranks(introduce, None, "inner")
+
+
+def disagree(rank):
+    """What each rank sees when blocks fail on some ranks, and whether the ranks are in step afterwards."""
+    told = []
+    for bad in ((), (1,), (1, 2), (0,)):
+        try:
+            with agree_on_errors():
+                if rank in bad:
+                    raise TypeError(f"the lengths of {rank} are wrong")
+            told.append((None, None))
+        except RuntimeError as error:
+            told.append((str(error), error.rank))
+    for size, name in ((8, "lpfhp"), (8 + (rank == 2), "lpfhp"), (8, "spfhp" if rank else "lpfhp")):
+        try:
+            check_same(max_length=size, method=name)
+            told.append((None, None))
+        except RuntimeError as error:
+            told.append((str(error), error.rank))
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    return told, int(total)
+
+
+def pack_all(rank, examples):
+    """Pack every example, (lengths of each rank, arguments)."""
+    return [pack_distributed(parts[rank], *arguments) for parts, arguments in examples]
+
+
+def pack_cut(rank, lengths, *arguments):
+    """Pack an even cut of `lengths`, without the array of all staying alive; return the share and the peak memory."""
+    mine = np.array_split(lengths, dist.get_world_size())[rank].copy()
+    pack_distributed(mine[:1], *arguments)  # loads what it needs
+    tracemalloc.start()
+    share = pack_distributed(mine, *arguments)
+    return share, tracemalloc.get_traced_memory()[1]
+
+
+def pack_wrongly(rank, cases):
+    """What this rank is told when rank 1 gets other arguments; each time, a right call afterwards must work."""
+    told = []
+    for arguments in cases:
+        try:
+            pack_distributed(*(arguments if rank == 1 else ([3, 5], 8, "lpfhp")))
+            told.append(None)
+        except RuntimeError as error:
+            told.append((str(error), error.rank))
+        assert pack_distributed([3, 5], 8, "lpfhp").sample_ids.size
+    return told
+
+
+def pack_nothing(rank):
+    pack_distributed([], 8)
+
+
+def plan_otherwise(rank):
+    plan = packing.plan
+    if rank == 1:
+        packing.plan = lambda histogram, *_: plan(histogram, "unpacked")
+    pack_distributed([3, 5], 8, "lpfhp")
+
+
+def die_in_exchange(rank, who):
+    """Rank `who` is killed when its ids are on their way."""
+    exchange = dist.all_to_all_single
+
+    def start_and_die(*args, **kwargs):
+        exchange(*args, **kwargs, async_op=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    tell_pid()
+    if rank == who:
+        dist.all_to_all_single = start_and_die
+    pack_distributed(np.random.default_rng(rank).integers(1, 512, 1_000_000), 512, "lpfhp")
