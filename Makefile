@@ -13,7 +13,7 @@ OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreach
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test bench bench-gpu notebooks figures clean browser
+.PHONY: help setup lab test bench bench-gpu notebooks figures slides clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
+	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
 	@echo "make setup      install into .venv, nothing else"
 	@echo "make clean      remove .venv and caches; your results in out/ stay"
 
@@ -87,6 +88,9 @@ notebooks: .venv/.ready
 
 figures: .venv/.ready
 	@$(PY) -m packlib.workbook.gallery figures $(CHAPTERS)
+
+slides: figures
+	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS)
 
 clean:
 	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ import numpy as np
 
 from packlib.checks import one_of
 
+NO_GUESS = "You made no guess; guessing first makes the answer stick."
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
 
@@ -137,7 +138,7 @@ def reveal(guess: Any, truth: float | str, why: str, unit: str = "") -> None:
 
     said = _number(truth, unit)
     if guess is ... or guess is None:
-        verdict = "You made no guess; guessing first makes the answer stick."
+        verdict = NO_GUESS
     elif isinstance(truth, str):
         verdict = (
             "You guessed it." if str(guess).strip().lower() == truth.lower() else f"You guessed {guess}."
