@@ -78,7 +78,7 @@ def test_texts_share_a_slide_while_there_is_room():
         return code("print(1)", printed("one\n" * 5))
 
     assert told("## A\n\nText.", line()) == [("title", "Steps"), ("text", "A")]
-    assert told("## A\n\nText.", line, line, line, line, line()) == [
+    assert told("## A\n\nText.", *(line() for _ in range(5))) == [
         ("title", "Steps"),
         ("text", "A"),
         ("text", "A"),
