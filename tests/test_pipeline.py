@@ -120,7 +120,7 @@ def test_two_stages_are_one_model():
     """An update of 5 uneven micro-batches, then 3 updates with LAMB; both copies of the shared table stay equal."""
     batches = micro_batches(5)
     assert len({batch.num_sequences for batch in batches}) > 2
-    ranks = run_ranks(run_stages, 2, 3, (1, 2), batches, "sequence")
+    ranks = run_ranks(run_stages, 2, 3, (1, 2), batches, "sequence", timeout=300)
     compare(ranks, 3, batches, "sequence")
     told = ranks[0]["sentences"]
     assert told[0] == "2 stages need at least 2 layers, one each; the model has 1."
@@ -136,7 +136,7 @@ def test_two_stages_are_one_model():
 @pytest.mark.slow
 def test_four_stages_are_one_model():
     batches = micro_batches(5)
-    compare(run_ranks(run_stages, 4, 4, None, batches), 4, batches, "token")
+    compare(run_ranks(run_stages, 4, 4, None, batches, timeout=300), 4, batches, "token")
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.sampled_from(SCHEDULES), st.integers(1, 4), st.integers(1, 4))

@@ -27,7 +27,7 @@ def run_ring(rank):
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2, 4])
 def test_it_adds_up_and_sends_what_the_formula_says(p):
-    ranks = run_ranks(run_ring, p)
+    ranks = run_ranks(run_ring, p, timeout=300)
     for size in SIZES:
         whole = p * torch.arange(size) * 1000 + sum(7**rank for rank in range(p))
         assert all(torch.equal(rank[size][1], whole) for rank in ranks)

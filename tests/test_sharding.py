@@ -77,7 +77,7 @@ def test_sharded_ranks_end_where_one_process_does():
     """Ten updates from 3 and 16 sequences on two ranks, to 1e-10 in fp64; and what each rank holds."""
     batches = [make_batch(depth=2, packs=2), make_batch(packs=2)]
     assert batches[0].num_sequences < batches[1].num_sequences
-    ranks = run_ranks(train_sharded, 2, batches)
+    ranks = run_ranks(train_sharded, 2, batches, timeout=300)
     for kind in KINDS:
         alone = model_of()
         optimizer = make_optimizer(alone, recipe(2, 1, optimizer=kind))
