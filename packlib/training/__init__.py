@@ -9,6 +9,8 @@ _HOME = {
     "Advice": "advice",
     "Autocast": "precision",
     "Bar": "timeline",
+    "Buckets": "buckets",
+    "CompileCounter": "compile_counter",
     "Lamb": "lamb",
     "NonFiniteLossError": "loop",
     "Phase": "calculator",
@@ -18,6 +20,7 @@ _HOME = {
     "SavedActivations": "recomputation",
     "SequenceSchedule": "schedules",
     "Setup": "calculator",
+    "ShapeGraphs": "compiling",
     "UpdateStream": "updates",
     "adjust": "advice",
     "against_published": "pod",
@@ -25,6 +28,8 @@ _HOME = {
     "bubble_and_underflow": "precision",
     "bubble_formula": "timeline",
     "calculate": "calculator",
+    "choose_buckets": "buckets",
+    "compile_for_shapes": "compiling",
     "evaluate": "objective",
     "fit": "loop",
     "gantt": "timeline",
@@ -35,6 +40,7 @@ _HOME = {
     "make_optimizer": "lamb",
     "memory_of": "sharding",
     "offload_state": "sharding",
+    "onset_schedule": "compiling",
     "parameter_groups": "lamb",
     "rate_at": "schedules",
     "recompute": "recomputation",
@@ -47,6 +53,7 @@ _HOME = {
     "split_layers": "pipeline",
     "stochastic_round": "precision",
     "value_of": "calculator",
+    "waste_curve": "buckets",
 }
 __all__ = sorted(_HOME)
 

@@ -1,0 +1,158 @@
+"""Count what torch.compile does: its graphs, its recompiles, and why each of them happened."""
+
+import html
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+from torch._dynamo import convert_frame, utils
+
+_REASONS = "get_and_maybe_log_recompilation_reasons"  # torch asks this function why guards failed
+
+
+@dataclass(frozen=True)
+class Compile:
+    """One try of torch.compile to make a graph of a function.
+
+    Attributes:
+        graph: torch's name for it: "0/3" is the fourth graph of the first function.
+        function: the function's name; what follows a break in a graph is a function of its own.
+        operations: in the graph; 0 if none came of it.
+        seconds: spent on it, the backward graph included.
+        failed_guards: what each earlier graph had been made for and did not find, in torch's words; none for
+            the first graph of a function.
+        eager: why the function runs without a graph, in torch's words; "" if it has one.
+    """
+
+    graph: str
+    function: str
+    operations: int
+    seconds: float
+    failed_guards: tuple[str, ...]
+    eager: str
+
+
+class CompileCounter:
+    """Counts the graphs that torch.compile makes within a block, whatever the backend.
+
+    Graphs of an earlier time are not made again: begin with `torch.compiler.reset()` to count from nothing.
+    `backend="eager"` traces graphs and runs them as they are: the same counts, without the time of a real compiler.
+
+    >>> torch.compiler.reset()
+    >>> double = torch.compile(lambda x: 2 * x, backend="eager", dynamic=False)
+    >>> with CompileCounter() as compiles:
+    ...     for length in (10, 20, 10):
+    ...         _ = double(torch.zeros(length))
+    >>> compiles.graphs, compiles.recompiles
+    (2, 1)
+
+    Attributes:
+        compiles: a list of `Compile`, in their order; can be read within the block too.
+    """
+
+    def __enter__(self) -> "CompileCounter":
+        self._reasons, self._stack = [], ExitStack()
+        # torch keeps records of its last 64 compiles, with the first reason of each: keep all, and all reasons
+        limit = utils._compilation_metrics.maxlen
+        utils.set_compilation_metrics_limit(1 << 20)
+        self._stack.callback(utils.set_compilation_metrics_limit, limit)
+        self._before, self._records = len(utils.get_compilation_metrics()), None
+        tell = getattr(convert_frame, _REASONS)
+
+        def listen(entries, frame, *args, **options):
+            reasons = tell(entries, frame, *args, **options)
+            self._reasons.append((frame.f_code.co_name, tuple(reasons)))
+            return reasons
+
+        self._stack.enter_context(patch.object(convert_frame, _REASONS, listen))
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._records = utils.get_compilation_metrics()[self._before :]
+        self._stack.close()
+
+    @property
+    def compiles(self) -> list[Compile]:
+        records = self._records
+        if records is None:
+            records = utils.get_compilation_metrics()[self._before :]
+        found, reasons = [], iter(self._reasons)
+        for record in records:
+            name, seconds = str(record.compile_id), (record.duration_us or 0) / 1e6
+            if record.co_name is None and record.fail_type is None:  # what came later: the backward graph
+                at = max((i for i, compile in enumerate(found) if compile.graph == name), default=None)
+                if at is not None:
+                    found[at] = replace(found[at], seconds=found[at].seconds + seconds)
+                continue
+            function, failed = record.co_name, ()
+            if record.recompile_reason is not None:
+                function, failed = next(reasons)
+            eager = record.fail_reason or ("" if record.graph_op_count else "no operation to compile")
+            operations = record.graph_op_count or 0
+            found.append(Compile(name, function or "?", operations, seconds, failed, _first_sentence(eager)))
+        return found
+
+    @property
+    def graphs(self) -> int:
+        """How many graphs were made."""
+        return sum(not compile.eager for compile in self.compiles)
+
+    @property
+    def recompiles(self) -> int:
+        """How many of them were made because the guards of all earlier ones failed."""
+        return sum(bool(compile.failed_guards) and not compile.eager for compile in self.compiles)
+
+    @property
+    def seconds(self) -> float:
+        """Spent on compiling, forward and backward."""
+        return sum(compile.seconds for compile in self.compiles)
+
+    @property
+    def fell_back(self) -> list[Compile]:
+        """The functions that reached the recompile limit: what has no graph yet runs eagerly from there on."""
+        return [compile for compile in self.compiles if "recompile limit" in compile.eager]
+
+    def _summary(self) -> list[str]:
+        counts = ((self.graphs, "graph"), (self.recompiles, "recompile"))
+        words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+        lines = [f"{words}, {self.seconds:.1f} s of compiling"]
+        for compile in self.fell_back:
+            limit = int(compile.graph.split("/")[1])
+            lines.append(
+                f"{compile.function} reached the recompile limit after {limit} graphs: "
+                "what they do not fit runs eagerly from here on"
+            )
+        return lines
+
+    def _table(self) -> list[tuple[str, ...]]:
+        rows = [("graph", "function", "operations", "seconds", "failed guards", "reason")]
+        for compile in self.compiles:
+            reason = compile.eager or "first graph of this function"
+            if compile.failed_guards:
+                reason = "; ".join(re.sub(r"^\d+/\d+: ", "", guard) for guard in compile.failed_guards)
+                reason = f"eager: {reason}" if compile.eager else reason
+            rows.append((
+                compile.graph, compile.function, str(compile.operations), f"{compile.seconds:.2f}",
+                str(len(compile.failed_guards)), reason,
+            ))  # fmt: skip
+        return rows
+
+    def __repr__(self) -> str:
+        rows = self._table()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join(["CompileCounter: " + "; ".join(self._summary()), *(lines if rows[1:] else [])])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._table()
+        cells = "".join(f"<th>{name}</th>" for name in head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        )
+        summary = "".join(f"<div>{html.escape(line)}.</div>" for line in self._summary())
+        return f"<div>{summary}<table><tr>{cells}</tr>{body}</table></div>"
+
+
+def _first_sentence(reason: str) -> str:
+    return reason.split("\n")[0]
