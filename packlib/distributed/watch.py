@@ -83,12 +83,15 @@ def _hanging(ranks: list[tuple], missing: set[int], folder: Path, timeout: float
     """Ask the ranks that are missing where they stand; one that does not wait for others is to blame."""
     for rank in missing:
         with suppress(ProcessLookupError):
-            os.kill(ranks[rank][0].pid, signal.SIGUSR1)  # `faulthandler` writes the stack, whatever runs
-    time.sleep(0.2)
-    places, waiting = {}, set()
+            os.kill(ranks[rank][0].pid, signal.SIGUSR1)
+    places, waiting, until = {}, set(), time.monotonic() + 2 * GRACE
     for rank in sorted(missing):
-        stack = folder / f"stack-{rank}"
-        frames = re.findall(r'File "(.*)", line (\d+) in (.*)', stack.read_text() if stack.exists() else "")
+        stack = ""
+        while not stack.endswith("in <module>\n") and time.monotonic() < until:
+            time.sleep(0.02)
+            with suppress(FileNotFoundError):  # it has not come so far
+                stack = (folder / f"stack-{rank}").read_text(encoding="utf-8")
+        frames = re.findall(r'File "(.*)", line (\d+) in (.*)', stack)
         own = [frame for frame in frames if not frame[0].startswith(LIBRARY)]
         places[rank] = "in {2}, line {1} of {0}".format(*own[0]) if own else "at its start"
         if any(file.startswith(f"{LIBRARY}/distributed") for file, _, _ in frames):
