@@ -1,0 +1,85 @@
+"""Where each batch begins when ordered samples are cut greedily by a budget of tokens; all in linear time."""
+
+from itertools import pairwise
+
+import numpy as np
+
+_CHUNK = 1 << 18  # lengths that are Python integers at a time
+
+
+def cut(rows: np.ndarray, budget: int, most: int, slots: bool, in_order: bool) -> np.ndarray:
+    """The first row of each group; every group takes as many rows as the budget allows.
+
+    Args:
+        rows: shape (R, k): the lengths of k samples a row, 0 for none. A group of rows makes k batches, one a
+            column.
+        budget: of each batch; no length is above it.
+        most: rows of a group at most.
+        slots: the budget limits rows × longest of the group; else the sum of lengths of each column.
+        in_order: the lengths rise, or fall, through the rows.
+    """
+    if in_order:  # the column of the longest is one and the same
+        return _runs(rows.max(1), budget, most, slots)
+    if not slots and (rows.shape[1] > 1 or 8 * int(rows.sum(dtype=np.int64)) < budget * len(rows)):
+        return _jumps(rows, budget, most)
+    return _scan(rows.max(1), budget, most, slots)
+
+
+def _jumps(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
+    """From one batch to the next by binary search in the cumulative sums: fast where batches are large."""
+    totals = [np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in rows.T]
+    starts, start = [], 0
+    while start < len(rows):
+        starts.append(start)
+        ends = [int(total.searchsorted(total[start] + budget, "right")) - 1 for total in totals]
+        start = min(start + most, *ends)
+    return np.array(starts)
+
+
+def _scan(lengths: np.ndarray, budget: int, most: int, slots: bool) -> np.ndarray:
+    """One by one: fast where batches are small, and the only way where the longest is not known before."""
+    starts, start, used = [0], 0, 0  # used: the sum of lengths so far, or the longest
+    for chunk in range(0, len(lengths), _CHUNK):
+        for end, length in enumerate(lengths[chunk : chunk + _CHUNK].tolist(), chunk + 1):
+            if not slots:
+                used += length
+            elif length > used:
+                used = length
+            if (used * (end - start) if slots else used) > budget or end - start > most:
+                start, used = end - 1, length
+                starts.append(start)
+    return np.array(starts)
+
+
+def _runs(lengths: np.ndarray, budget: int, most: int, slots: bool) -> np.ndarray:
+    """Equal lengths, side by side where the data is sorted, all at once: a step for each length."""
+    edges = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
+    starts, start, used = [np.zeros(1, np.int64)], 0, 0  # used: the sum of lengths since start
+    for first, end in pairwise(edges):
+        length, rows = int(lengths[first]), first - start
+        if slots:
+            more = budget // max(length, int(lengths[start])) - rows
+        else:
+            more = (budget - used) // length
+        begin = first + max(min(more, most - rows), 0)  # of the next batch, if it begins in this run
+        if begin < end:
+            new = np.arange(begin, end, min(budget // length, most))
+            starts.append(new)
+            start, used = int(new[-1]), 0
+        used += (end - max(start, first)) * length
+    return np.concatenate(starts)
+
+
+def halve_fullest(offsets: np.ndarray, multiple: int) -> np.ndarray:
+    """Cut the batches with the most samples in two until their number is a multiple of `multiple`."""
+    batches, samples = len(offsets) - 1, int(offsets[-1])
+    if -(-batches // multiple) * multiple > samples:
+        raise ValueError(
+            f"{samples} samples in {batches} batches cannot fill a multiple of {multiple} batches."
+        )
+    while missing := -(len(offsets) - 1) % multiple:
+        sizes = np.diff(offsets)
+        fullest = np.argsort(-sizes, kind="stable")[:missing]
+        fullest = fullest[sizes[fullest] > 1]
+        offsets = np.sort(np.append(offsets, offsets[fullest] + sizes[fullest] // 2))
+    return offsets

@@ -1,0 +1,246 @@
+"""Batches of about equally many tokens: few long samples or many short ones, cut in linear time.
+
+Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a batch holds about 25,000 tokens.
+"""
+
+import html
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from packlib.batches.cutting import cut, halve_fullest
+from packlib.checks import one_of, whole_number
+from packlib.lengths.counting import as_lengths
+from packlib.packing.assign import order_by_length
+
+ORDERS = ("dataset", "ascending", "descending", "random")
+COUNTS = ("tokens", "slots")
+
+
+@dataclass(frozen=True, eq=False)
+class TokenBatches:
+    """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `rows[i]` × `widths[i]`.
+
+    Attributes:
+        sample_ids: integers, shape (number of samples,); positions in the `lengths` that were cut.
+        offsets: int64, shape (number of batches + 1,).
+        rows, widths: int64, shape (number of batches,): the shape of each batch, in sequences and tokens. A
+            batch may have a row more than samples, a blank one, where shapes must be equal.
+        tokens, longest: int64, shape (number of batches,): the sum and the maximum of its lengths.
+        same_shape_every: that many batches in turn have one shape, or None.
+    """
+
+    sample_ids: np.ndarray
+    offsets: np.ndarray
+    rows: np.ndarray
+    widths: np.ndarray
+    tokens: np.ndarray
+    longest: np.ndarray
+    same_shape_every: int | None = None
+
+    def __post_init__(self):
+        sizes = self.sizes
+        if len(sizes) < 1 or self.offsets[0] or self.offsets[-1] != len(self.sample_ids) or sizes.min() < 1:
+            raise ValueError(f"The offsets do not cut {len(self.sample_ids)} samples into batches.")
+        if (self.rows < sizes).any() or (self.widths < self.longest).any():
+            raise ValueError("A batch must have a row for each of its samples, as wide as the longest.")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There are {len(self)} batches, so there is no batch {index}.")
+        index %= len(self)
+        return self.sample_ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Samples in each batch; int64, shape (number of batches,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def slots(self) -> int:
+        """All slots that are computed: rows × width of every batch."""
+        return int(self.rows @ self.widths)
+
+    @property
+    def padding_fraction(self) -> float:
+        """Share of the slots that hold no token."""
+        return 1 - int(self.tokens.sum()) / self.slots
+
+    @property
+    def shape_cost(self) -> float:
+        """Share of the slots that are there only because batches must have equal shapes."""
+        return 1 - int(self.sizes @ self.longest) / self.slots
+
+    def __repr__(self) -> str:
+        count, samples = len(self), len(self.sample_ids)
+        shapes = ""
+        if self.same_shape_every is not None:
+            shapes = f", {self.shape_cost:.2%} for one shape in every {self.same_shape_every} batches"
+        return (
+            f"TokenBatches({count:,} batches, {samples:,} samples, {samples / count:.1f} a batch of "
+            f"{self.tokens.mean():,.0f} tokens, {self.padding_fraction:.2%} padding{shapes})"
+        )
+
+    def _repr_html_(self) -> str:
+        shown, unit = min(len(self), 16), 640 / int((self.rows * self.widths)[:16].max())
+        bars = ""
+        for i in range(shown):
+            for size, color in ((self.rows[i] * self.widths[i], "#DDDDDD"), (self.tokens[i], "#0072B2")):
+                bars += f'<rect y="{12 * i}" width="{size * unit:.1f}" height="10" fill="{color}"/>'
+        text = html.escape(repr(self))
+        label = f"The first {shown} batches, one a row, tokens in blue, padding in gray: {text}"
+        svg = f'<svg role="img" aria-label="{label}" width="640" height="{12 * shown}">{bars}</svg>'
+        return f"<div>{svg}<div>{text}</div></div>"
+
+
+def batch_by_tokens(
+    lengths: Iterable[int],
+    max_tokens: int,
+    min_batch: int = 1,
+    max_batch: int | None = None,
+    order: str = "dataset",
+    same_shape_every: int | None = None,
+    *,
+    count: str = "tokens",
+    difficulty: Iterable[float] | None = None,
+    multiple_of: int = 1,
+    seed: int | Sequence[int] | None = None,
+) -> TokenBatches:
+    """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
+
+    Every sample lands in exactly one batch. Takes linear time but where a `difficulty` must be sorted that is not
+    of whole numbers in a range about as large as the data.
+
+    Args:
+        lengths: tokens of each sample.
+        max_tokens: the budget of a batch.
+        min_batch, max_batch: the fewest and the most rows of a batch. Only the last batch of all, and those that
+            `multiple_of` splits, may have fewer.
+        order: "dataset", "random", or "ascending" or "descending" by difficulty.
+        same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape.
+            The samples are dealt to the k in turn. Where k does not divide their number, some batches get a blank
+            row each.
+        count: what the budget limits: "tokens", the sum of lengths, or "slots", rows × longest.
+        difficulty: any score of each sample, integer or float (see `difficulties`); by default its length.
+        multiple_of: make the number of batches a multiple of this, for ranks × accumulation: the fullest batches
+            are halved.
+        seed: of the random order; and where samples are equally difficult, of their order, which by default is the
+            data set's.
+
+    Raises:
+        TypeError, ValueError: for bad arguments; if a sample is too long, it is named.
+    """
+    one_of("order", order, ORDERS)
+    one_of("way to count", count, COUNTS)
+    whole_number("min_batch", min_batch, 1)
+    whole_number("max_tokens", max_tokens, 1)
+    most = None if max_batch is None else whole_number("max_batch", max_batch, min_batch)
+    every = 1 if same_shape_every is None else whole_number("same_shape_every", same_shape_every, 1)
+    whole_number("multiple_of", multiple_of, 1)
+    lengths = as_lengths(lengths)
+    _refuse_overlong(lengths, max_tokens, min_batch)
+    if every > 1 and every % multiple_of:
+        raise ValueError(f"multiple_of must divide same_shape_every {every}; {multiple_of} does not.")
+    if difficulty is not None and order not in ("ascending", "descending"):
+        raise ValueError(f'A difficulty is for order "ascending" or "descending", not {order!r}.')
+    samples = _ordered(lengths, order, difficulty, seed)
+
+    def starts(rows: np.ndarray) -> np.ndarray:
+        in_order = difficulty is None and order in ("ascending", "descending")
+        return cut(rows, max_tokens, len(rows) if most is None else most, count == "slots", in_order)
+
+    if every > 1:
+        return _in_groups(samples, lengths, every, starts)
+    ordered = lengths if samples is None else lengths[samples]
+    offsets = halve_fullest(np.append(starts(ordered[:, None]), len(ordered)), multiple_of)
+    return _batches(np.arange(len(lengths)) if samples is None else samples, ordered, offsets)
+
+
+def _refuse_overlong(lengths: np.ndarray, max_tokens: int, min_batch: int) -> None:
+    limit = max_tokens // min_batch
+    if int(lengths.max()) > limit:
+        over = np.flatnonzero(lengths > limit)
+        some = ", ".join(f"sample {i} with {lengths[i]}" for i in over[:5].tolist())
+        rows = f" in batches of {min_batch} or more" if min_batch > 1 else ""
+        raise ValueError(
+            f"max_tokens {max_tokens}{rows} allows {limit} tokens a sample; {len(over)} have more: "
+            f"{some}{', …' if len(over) > 5 else ''}. Raise max_tokens, or cut or leave out these samples."
+        )
+
+
+def _ordered(
+    lengths: np.ndarray, order: str, difficulty: Iterable[float] | None, seed: int | Sequence[int] | None
+) -> np.ndarray | None:
+    """The positions of the samples in the wanted order; None leaves them as they are."""
+    if order == "dataset":
+        return None
+    shuffled = None
+    if seed is not None or order == "random":
+        shuffled = np.random.default_rng(0 if seed is None else seed).permutation(len(lengths))
+    if order == "random":
+        return shuffled
+    scores = lengths if difficulty is None else np.asarray(difficulty)
+    if scores.shape != lengths.shape or scores.dtype.kind not in "iuf" or np.isnan(scores).any():
+        raise ValueError(f"difficulty must be one number for each of the {len(lengths)} samples.")
+    low, high, floats = scores.min(), scores.max(), scores.dtype.kind == "f"
+    if floats or int(high) - int(low) > 4 * len(scores) + 1024:
+        if order == "descending":  # an integer's negative can overflow, its complement cannot
+            scores = -scores if floats else ~scores
+        ids = np.argsort(scores if shuffled is None else scores[shuffled], kind="stable")
+    else:
+        ends = (scores, low) if order == "ascending" else (high, scores)
+        keys = np.subtract(*ends, dtype=np.int64, casting="unsafe")
+        ids, _ = order_by_length(keys if shuffled is None else keys[shuffled], int(high) - int(low))
+    return ids if shuffled is None else shuffled[ids]
+
+
+def _batches(samples: np.ndarray, ordered: np.ndarray, offsets: np.ndarray) -> TokenBatches:
+    """Cut `samples`, whose lengths are `ordered`, at `offsets`; each batch is as wide as its longest."""
+    longest = np.maximum.reduceat(ordered, offsets[:-1]).astype(np.int64)
+    tokens = np.add.reduceat(ordered, offsets[:-1], dtype=np.int64)
+    return TokenBatches(samples, offsets, np.diff(offsets), longest, tokens, longest)
+
+
+def _in_groups(
+    samples: np.ndarray | None, lengths: np.ndarray, every: int, starts: Callable[[np.ndarray], np.ndarray]
+) -> TokenBatches:
+    """Deal the samples in rows of `every`, cut groups of rows, and make each column of a group a batch."""
+    slots = np.arange(len(lengths)) if samples is None else samples
+    blank = -len(slots) % every
+
+    def rows_of(ids: np.ndarray) -> np.ndarray:
+        return np.append(lengths[ids], np.zeros(-len(ids) % every, lengths.dtype)).reshape(-1, every)
+
+    begins = starts(rows_of(slots))
+    if blank:  # they go to the first group with two rows, where no batch is all blank; the rest is cut again
+        ends = np.append(begins[1:], -(-len(slots) // every))
+        if (ends - begins).max() < 2:
+            raise ValueError(f"{len(slots)} samples cannot fill a multiple of {every} batches of one row.")
+        group = int(np.argmax(ends - begins > 1))
+        at = int(ends[group]) * every - blank
+        head, tail = slots[:at], slots[at:]
+        begins = begins[: group + 1]
+        if len(tail):
+            begins = np.append(begins, ends[group] + starts(rows_of(tail)))
+        slots = np.concatenate([head, np.full(blank, -1, slots.dtype), tail])
+
+    number = len(slots) // every
+    sizes = np.diff(np.append(begins, number))
+    first, size = np.repeat(begins, sizes)[:, None], np.repeat(sizes, sizes)[:, None]
+    target = first * every + np.arange(every) * size + (np.arange(number)[:, None] - first)
+    dealt = np.empty_like(slots)  # from (group, row, column) to (group, column, row)
+    dealt[target] = slots.reshape(-1, every)
+
+    rows = np.repeat(sizes, every)
+    held = np.add.reduceat(dealt >= 0, np.cumsum(rows) - rows, dtype=np.int64)
+    dealt = dealt[dealt >= 0]
+    own = _batches(dealt, lengths[dealt], np.concatenate([[0], np.cumsum(held)]))
+    widths = np.repeat(own.longest.reshape(-1, every).max(1), every)
+    return replace(own, rows=rows, widths=widths, same_shape_every=every)

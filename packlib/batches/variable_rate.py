@@ -1,0 +1,125 @@
+"""A learning rate that follows the batch size, where batches by tokens hold different numbers of samples.
+
+Source: Goyal et al. 2017, "Accurate, large minibatch SGD" (arXiv 1706.02677), section 2.1, for the linear rule;
+Krizhevsky 2014, "One weird trick for parallelizing convolutional neural networks" (arXiv 1404.5997), section 5, for
+the square root, which keeps the variance of an update and is the usual choice for Adam.
+"""
+
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from packlib.checks import number, one_of, whole_number
+
+RULES = {
+    "linear": lambda ratio: ratio,
+    "sqrt": lambda ratio: ratio**0.5,
+    "none": lambda ratio: 1.0,
+}
+
+
+def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: str = "linear") -> float:
+    """The rate for an update of `batch_size` samples, if `rate` is right for `reference` samples.
+
+    Args:
+        batch_size, reference: samples of a whole update: of all its micro-batches, on all ranks.
+        rule: "linear": rate · b / B; "sqrt": rate · sqrt(b / B); "none": rate.
+
+    >>> [scale_learning_rate(1e-3, batch, reference=2) for batch in (10, 4)]
+    [0.005, 0.002]
+    """
+    one_of("scaling rule", rule, RULES)
+    number("rate", rate, at_least=0)
+    return rate * RULES[rule](
+        whole_number("batch_size", batch_size, 1) / whole_number("reference", reference, 1)
+    )
+
+
+class VariableBatchLR:
+    """Scales the rates of an optimizer for one update at a time; between updates they are the unscaled ones.
+
+        schedule = VariableBatchLR(scheduler, reference=256)
+        for update in updates:
+            schedule.scale(update.size)     # the rates of this update
+            loss.backward(); optimizer.step()
+            schedule.step()                 # the unscaled rates are back, and the scheduler goes on from them
+
+    The unscaled rates are put back, never divided back, so that nothing drifts. Any torch scheduler can be wrapped;
+    `step` hands its arguments on (a metric for `ReduceLROnPlateau`). Schedulers can also work beside it on the same
+    optimizer, if they step after `step` and before `scale`. What torch does not allow: a `VariableBatchLR` within
+    `SequentialLR` (wrap that instead), and `ReduceLROnPlateau` within `SequentialLR` or `ChainedScheduler`.
+
+    Args:
+        wrapped: a scheduler, or an optimizer without one.
+        reference: samples of an update for which the rates are right as they are.
+        rule: as in `scale_learning_rate`.
+    """
+
+    def __init__(self, wrapped: Any, reference: int, rule: str = "linear"):
+        self.scheduler = None if isinstance(wrapped, Optimizer) else wrapped
+        self.optimizer = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
+        if not isinstance(self.optimizer, Optimizer):
+            raise TypeError(
+                f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}."
+            )
+        self.reference = whole_number("reference", reference, 1)
+        self.rule = one_of("scaling rule", rule, RULES)
+        self._unscaled: list[float] | None = None  # while the rates are scaled, what they are without
+        self._scaled: list[float] | None = None
+
+    def scale(self, batch_size: int) -> None:
+        """Set the rates for the coming update, of `batch_size` samples over all ranks and micro-batches."""
+        self._restore()
+        unscaled = self.get_last_lr()
+        scaled = [scale_learning_rate(rate, batch_size, self.reference, self.rule) for rate in unscaled]
+        self._write(scaled)
+        self._unscaled, self._scaled = unscaled, self.get_last_lr()
+
+    def step(self, *args: Any, **kwargs: Any) -> None:
+        """After the update: the unscaled rates again, and then a step of the wrapped scheduler."""
+        self._restore()
+        if self.scheduler is not None:
+            self.scheduler.step(*args, **kwargs)
+
+    def get_last_lr(self) -> list[float]:
+        """The rates as they are now, one for each parameter group."""
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def _restore(self) -> None:
+        if self._unscaled is None:
+            return
+        now = self.get_last_lr()
+        if now != self._scaled:
+            raise RuntimeError(
+                f"Something changed the rates from {self._scaled} to {now} between scale and step: let other "
+                "schedulers step after this one, or wrap them."
+            )
+        self._write(self._unscaled)
+        self._unscaled = self._scaled = None
+
+    def _write(self, rates: list[float]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            if isinstance(group["lr"], torch.Tensor):  # of a compiled or captured optimizer
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def state_dict(self) -> dict:
+        """The unscaled and the scaled rates, the rule, and the state of the wrapped scheduler."""
+        inner = None if self.scheduler is None else self.scheduler.state_dict()
+        names = ("reference", "rule", "_unscaled", "_scaled")
+        return {"scheduler": inner, **{name.lstrip("_"): getattr(self, name) for name in names}}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from `state`; load the optimizer's state of the same moment too.
+
+        Raises:
+            ValueError: if the state has another reference or rule.
+        """
+        for name in ("reference", "rule"):
+            if state[name] != getattr(self, name):
+                raise ValueError(f"The state has {name} {state[name]}; this one has {getattr(self, name)}.")
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self._unscaled, self._scaled = state["unscaled"], state["scaled"]

@@ -1,0 +1,297 @@
+"""The length warm-up: its formula, its edges, and that reshaping loses and mixes nothing; the blank pass."""
+
+from copy import deepcopy
+from math import ceil
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from model_cases import gpt_config, make_batch, make_model
+from torch import nn
+
+from packlib.batches import IGNORED, PackedBatch, SequenceLengthWarmup, pad, shorten, warm_memory
+from packlib.model import PackedCausal
+
+
+def composers_length(done, total, duration=0.3, low=8, high=1024, step=8):
+    """The public rule: whole updates between two lengths, rounded down."""
+    every = int(total * duration) // ((high - low) // step)
+    return min(high, low + step * (done // every))
+
+
+class TestPublicFaults:
+    """What PUBLISHED.md says of the public warm-up, as cases that it fails and this passes."""
+
+    def test_under_424_batches(self):
+        with pytest.raises(ZeroDivisionError):
+            composers_length(0, 423)
+        composers_length(0, 424)
+        for total in (1, 2, 3, 10, 127, 423):
+            warmup = SequenceLengthWarmup(0.3, 8, 1024, 8)
+            lengths = [warmup.length(done, total) for done in range(total)]
+            assert lengths == sorted(lengths) and (total < 2 or lengths[0] == 8) and lengths[-1] == 1024
+
+    def test_batch_254_instead_of_300_of_1000(self):
+        assert [composers_length(done, 1000) for done in (253, 254)] == [1016, 1024]
+        warmup = SequenceLengthWarmup(0.3, 8, 1024, 8)
+        assert [warmup.length(done, 1000) for done in (0, 254, 299, 300)] == [8, 864, 1016, 1024]
+
+    def test_reshaping_keeps_the_tail_and_mixes_no_rows(self):
+        """The published example: 2 rows become 14 of length 8."""
+        ids = torch.arange(112).view(2, 56)
+        out = shorten({"input_ids": ids}, 8, truncate=False)["input_ids"]
+        assert out.shape == (14, 8) and torch.equal(out, ids.view(14, 8))
+        tail = torch.arange(1, 21).view(2, 10)
+        out = shorten({"input_ids": tail, "labels": tail}, 8, truncate=False)
+        assert out["input_ids"].tolist()[1:3] == [[9, 10, 0, 0, 0, 0, 0, 0], list(range(11, 19))]
+        assert out["labels"].tolist()[1] == [9, 10] + [IGNORED] * 6
+
+
+@given(st.floats(0, 1), st.integers(1, 50), st.integers(0, 200), st.integers(1, 40), st.integers(1, 500))
+def test_the_warm_up_keeps_its_promises(duration, low, more, step, total):
+    warmup = SequenceLengthWarmup(duration, low, low + more, step)
+    lengths = [warmup.length(done, total) for done in range(total + 1)]
+    over = round(duration * total)
+    assert lengths == sorted(lengths)
+    assert lengths[over:] == [low + more] * (total + 1 - over)  # at its end, whatever was before
+    if over:
+        assert lengths[0] == low
+        if more:
+            assert max(lengths[:over]) < low + more  # and not earlier
+    assert all(length in (low, low + more) or length % step == 0 for length in lengths)
+    assert set(lengths) <= set(warmup.lengths)
+
+
+def test_every_length_has_an_equal_share():
+    warmup = SequenceLengthWarmup(0.5, 8, 40, 8)
+    assert warmup.lengths == [8, 16, 24, 32, 40]
+    assert [warmup.length(done, 16) for done in range(16)] == [8, 8, 16, 16, 24, 24, 32, 32] + [40] * 8
+    assert SequenceLengthWarmup(0.5, 5, 21, 8).lengths == [5, 8, 16, 21]
+    assert SequenceLengthWarmup(0, 8, 40, 8).length(0, 10) == 40
+    assert SequenceLengthWarmup(1, 8, 8, 8).length(0, 10) == 8
+    assert SequenceLengthWarmup(1.0, 8, 16, 8).length(9, 10) == 8  # it is over after the last update
+
+
+def ragged(lengths, width):
+    """A padded batch: distinct tokens, so that none can hide."""
+    ids, mask, label = (torch.zeros(len(lengths), width, dtype=torch.int64) for _ in range(3))
+    for row, length in enumerate(lengths):
+        ids[row, :length] = torch.arange(1, length + 1) + 100 * (row + 1)
+        mask[row, :length] = 1
+        label[row] = torch.where(mask[row] > 0, ids[row] + 5, IGNORED)
+    positions = torch.arange(width).expand(len(lengths), width).clone()
+    return {"input_ids": ids, "attention_mask": mask, "labels": label, "position_ids": positions,
+            "kind": torch.arange(len(lengths)), "name": "a batch"}  # fmt: skip
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 35))
+def test_reshaping_keeps_every_token_in_its_row_and_order(lengths, length):
+    batch = ragged(lengths, 30)
+    out = shorten(batch, length, truncate=False, pad_id=7)
+    assert out["name"] == "a batch"
+    if length >= 30:
+        assert out is batch
+        return
+    assert len(out["input_ids"]) == sum(ceil(n / length) for n in lengths)
+    assert {value.shape for name, value in out.items() if name not in ("kind", "name")} == {
+        (len(out["input_ids"]), length)
+    }
+    for row, n in enumerate(lengths):
+        of_row = out["kind"] == row
+        assert of_row.sum() == ceil(n / length)
+        real = out["attention_mask"][of_row] > 0
+        for name, expected in (("input_ids", batch["input_ids"][row, :n]), ("labels", batch["labels"][row, :n]),
+                               ("position_ids", torch.arange(n))):  # fmt: skip
+            assert out[name][of_row][real].tolist() == expected.tolist()
+    padding = out["attention_mask"] == 0
+    assert (out["labels"][padding] == IGNORED).all()
+    assert set(out["input_ids"][padding].tolist()) <= {
+        0,
+        7,
+    }  # what was padding, and what fills the last piece
+    assert (7 in out["input_ids"]) == (30 % length > 0 and max(lengths) > 30 - 30 % length)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 35), st.booleans())
+def test_truncating_drops_the_rest_and_may_keep_the_end(lengths, length, keep_end):
+    batch = ragged(lengths, 30)
+    before = deepcopy(batch)
+    out = shorten(batch, length, keep_end=keep_end)
+    width = min(length, 30)
+    for row, n in enumerate(lengths):
+        for name in ("input_ids", "labels", "attention_mask"):
+            expected = batch[name][row, :width].clone()
+            if keep_end and n > width:
+                expected[-1] = batch[name][row, n - 1]
+            assert out[name][row].tolist() == expected.tolist()
+        assert out["position_ids"][row].tolist() == list(range(width))
+    assert out["kind"].tolist() == list(range(len(lengths)))
+    assert all(torch.equal(batch[k], before[k]) for k in batch if k != "name")  # the given batch stays
+
+
+def test_without_a_mask_the_end_is_the_last_slot():
+    ids = torch.arange(20).view(2, 10)
+    out = shorten({"input_ids": ids}, 4, keep_end=True)
+    assert out["input_ids"].tolist() == [[0, 1, 2, 9], [10, 11, 12, 19]]
+
+
+def test_padding_on_the_left_and_more_dimensions():
+    mask = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1]])
+    vectors = torch.arange(16.0).view(1, 8, 2)
+    out = shorten({"attention_mask": mask, "vectors": vectors}, 3, truncate=False)
+    assert out["attention_mask"].tolist() == [[0, 0, 1], [1, 1, 0]]
+    assert out["vectors"].tolist() == [[[6, 7], [8, 9], [10, 11]], [[12, 13], [14, 15], [0, 0]]]
+
+
+@pytest.mark.parametrize("length", [5, 16, 40])
+def test_a_padded_packed_batch_stays_one(length):
+    batch = pad(make_batch(masked=True))
+    rows = batch.lengths.tolist()
+    cut = shorten(batch, length)
+    assert isinstance(cut, PackedBatch) and cut.max_length == length and cut.num_packs == batch.num_packs
+    assert cut.lengths.tolist() == [min(n, length) for n in rows]
+    assert torch.equal(cut.input_ids, batch.input_ids[:, :length])
+    assert torch.equal(cut.mlm_labels, batch.mlm_labels[:, :length])
+    assert torch.equal(cut.sequence_labels, batch.sequence_labels)
+
+    pieces = shorten(batch, length, truncate=False)
+    assert pieces.useful_tokens == batch.useful_tokens
+    for name in ("input_ids", "mlm_labels", "token_type_ids"):
+        assert torch.equal(pieces[name][pieces.segment_ids > 0], batch[name][batch.segment_ids > 0])
+    expected = [
+        i for i, n in zip(batch.sample_ids.tolist(), rows, strict=True) for _ in range(ceil(n / length))
+    ]
+    assert pieces.sample_ids.tolist() == expected
+    assert pieces.position_ids.max() < length  # each piece is a sequence
+    with torch.no_grad():
+        make_model("bert")(**pieces), make_model("gpt")(**cut)  # a model takes both
+    assert shorten(batch, batch.max_length) is batch
+
+
+def test_a_blank_row_goes_when_reshaped_and_stays_when_truncated():
+    segments = torch.tensor([[1, 1, 1], [0, 0, 0], [1, 0, 0]])
+    batch = PackedBatch(input_ids=segments * 9, segment_ids=segments, sample_ids=torch.tensor([4, 6]))
+    assert shorten(batch, 2, truncate=False).sample_ids.tolist() == [4, 4, 6]
+    assert shorten(batch, 2).segment_ids.tolist() == [[1, 1], [0, 0], [1, 0]]
+    assert shorten(batch, 2).sample_ids.tolist() == [4, 6]
+
+
+def test_the_warm_up_applies_what_is_due():
+    batch = ragged([12, 3], 12)
+    warmup = SequenceLengthWarmup(0.5, 2, 12, 2, truncate=False)
+    for done, length in ((0, 2), (3, 6), (5, 10), (6, 12), (11, 12)):
+        assert warmup(batch, done, 12)["input_ids"].shape[1] == length
+    end = SequenceLengthWarmup(0.5, 2, 12, 2, keep_end=True)(batch, 0, 12)
+    assert end["input_ids"].tolist() == [[101, 112], [201, 203]]
+
+
+def test_bad_input_gets_one_sentence():
+    ids = torch.zeros(2, 10, dtype=torch.int64)
+    make = {"duration": 0.3, "min_length": 8, "max_length": 64, "step": 8}
+    for match, call in {
+        "duration must be at least 0": lambda: SequenceLengthWarmup(**{**make, "duration": -0.1}),
+        "duration must be from 0 to 1, not 1.5": lambda: SequenceLengthWarmup(**{**make, "duration": 1.5}),
+        "min_length must be at least 1": lambda: SequenceLengthWarmup(**{**make, "min_length": 0}),
+        "max_length must be at least 8, not 4": lambda: SequenceLengthWarmup(**{**make, "max_length": 4}),
+        "step must be at least 1": lambda: SequenceLengthWarmup(**{**make, "step": 0}),
+        "keep_end is for truncate=True": lambda: SequenceLengthWarmup(**make, truncate=False, keep_end=True),
+        "total must be at least 1": lambda: SequenceLengthWarmup(**make).length(0, 0),
+        "done must be at least 0": lambda: SequenceLengthWarmup(**make).length(-1, 5),
+        "labels has the shape .2, 9.; input_ids has 2 rows of 10": lambda: shorten(
+            {"input_ids": ids, "labels": ids[:, :9]}, 4),
+        "kind has the shape .3,.; input_ids has 2 rows": lambda: shorten(
+            {"input_ids": ids, "kind": torch.zeros(3)}, 4),
+        "make a mask of T × T after": lambda: shorten({"input_ids": ids, "mask": torch.zeros(2, 10, 10)}, 4),
+        "no tensor of shape": lambda: shorten({"kind": torch.zeros(3)}, 4),
+        "Rows of 10 do not divide by 4, .* give the batch an attention_mask": lambda: shorten(
+            {"input_ids": ids}, 4, truncate=False),
+        "holds several sequences: warm the length up before packing": lambda: shorten(make_batch(), 8),
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=match):
+            call()
+
+
+class Noisy(nn.Module):
+    """All that a blank pass could leave behind: dropout, BatchNorm's statistics, a buffer that is replaced."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm, self.dropout = nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)
+        self.frozen = nn.Parameter(torch.ones(1), requires_grad=False)
+        self.register_buffer("calls", torch.zeros(1), persistent=False)
+        self.register_buffer("nothing", None)
+
+    def forward(self, x):
+        self.calls = self.calls + 1
+        return self.dropout(self.norm(self.linear(x)))
+
+
+@pytest.mark.parametrize("with_gradients", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_blank_pass_leaves_everything_as_it_was(with_gradients, fails):
+    torch.manual_seed(1)
+    model, x = Noisy(), torch.randn(8, 4)
+    optimizer = torch.optim.AdamW(model.parameters())
+    if with_gradients:
+        model(x).square().sum().backward()
+        optimizer.step()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    buffers = dict(model.named_buffers())
+    before = deepcopy((list(gradients), dict(buffers), model.state_dict(), optimizer.state_dict()))
+    random, passes = torch.get_rng_state(), []
+
+    def loss(model, batch):
+        out = model(batch["x"])
+        passes.append(model.calls.item())
+        assert not torch.equal(torch.get_rng_state(), random)  # dropout drew
+        if fails:
+            raise MemoryError("as a GPU would say")
+        return out.square().sum()
+
+    if fails:
+        with pytest.raises(MemoryError):
+            warm_memory(model, {"x": x}, loss)
+    else:
+        warm_memory(model, {"x": x}, loss)
+    assert passes == [1.0 + with_gradients]
+    assert torch.equal(torch.get_rng_state(), random)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        assert parameter.grad is gradient
+    assert all(buffer is buffers[name] for name, buffer in model.named_buffers())
+    after = (gradients, buffers, model.state_dict(), optimizer.state_dict())
+    assert str(after) == str(before)  # torch prints every value of such small tensors
+    for old, new in zip(before[0], gradients, strict=True):
+        assert (old is None) == (new is None) and (old is None or torch.equal(old, new))
+    for name, old in before[2].items():
+        assert torch.equal(old, model.state_dict()[name])
+
+
+def test_training_is_the_same_with_and_without_a_blank_pass():
+    batch = make_batch(masked=False)
+
+    def train(warm):
+        torch.manual_seed(0)
+        model = PackedCausal(gpt_config(resid_pdrop=0.1, embd_pdrop=0.1)).train()
+        optimizer = torch.optim.AdamW(model.parameters())
+        torch.manual_seed(3)
+        if warm:
+            warm_memory(model, batch)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+        return model.state_dict()
+
+    cold, warm = train(False), train(True)
+    assert all(torch.equal(cold[name], warm[name]) for name in cold)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_blank_pass_on_a_gpu_leaves_its_random_numbers():
+    model, x = Noisy().cuda(), torch.randn(8, 4, device="cuda")
+    random = torch.cuda.get_rng_state()
+    warm_memory(model, {"x": x}, lambda model, batch: model(batch["x"]).square().sum())
+    assert torch.equal(torch.cuda.get_rng_state(), random)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert model.norm.num_batches_tracked == 0

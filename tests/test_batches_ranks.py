@@ -1,0 +1,76 @@
+"""Difficulties and token batches on real ranks: each sees what one process sees."""
+
+import socket
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from packlib.batches import TokenBatchSampler, TokenStore, difficulties
+
+
+def store() -> TokenStore:
+    """100 sequences of up to 60 random tokens."""
+    rng = np.random.default_rng(5)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 61, 100))])
+    tokens = rng.integers(0, 1000, offsets[-1])
+    return TokenStore(tokens, np.zeros(len(tokens), np.uint8), offsets, np.zeros(100, np.int64))
+
+
+def test_difficulty_is_length_or_any_score():
+    data = store()
+    assert np.array_equal(difficulties(data), data.lengths)
+    plain = [data[i] for i in range(20)]
+    assert np.array_equal(difficulties(plain), data.lengths[:20])
+    first = difficulties(plain, lambda sample: int(sample["input_ids"][0]))
+    assert first.dtype == np.int64 and first.tolist() == data.input_ids[data.offsets[:20]].tolist()
+    assert difficulties(plain, lambda sample: torch.tensor(0.5)).dtype == np.float64
+    for value in (float("nan"), "long", [1, 2], None):
+        with pytest.raises(ValueError, match="difficulty of sample 0 must be a number, not"):
+            difficulties(plain, lambda sample, value=value: value)
+    with pytest.raises(ZeroDivisionError):
+        difficulties(plain, lambda sample: 1 / 0)
+
+
+def _mean_token(sample):
+    return float(np.mean(sample["input_ids"]))
+
+
+def _rank(rank, port, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=3)
+    try:
+        data, found = store(), {}
+        found["lengths"] = torch.from_numpy(difficulties(data))
+        found["means"] = torch.from_numpy(difficulties(data, _mean_token))
+        with pytest.raises(ValueError) as raised:  # on all ranks, though only the last one meets it
+            difficulties([{"input_ids": [1]}] * 5 + [{}])
+        found["error"] = str(raised.value)
+        with pytest.raises(ValueError) as raised:
+            difficulties(data.take(range(10 + (rank == 1))))
+        found["other length"] = str(raised.value)
+        one = TokenBatchSampler(data.lengths, 256, 2, order="ascending", difficulty=found["means"])
+        found["batches"] = [list(batch) for batch in one]
+        torch.save(found, folder / f"{rank}.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_three_ranks_score_and_sample_as_one(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.start_processes(_rank, (port, tmp_path), nprocs=3, start_method="spawn")
+    means = difficulties(store(), _mean_token)
+    for rank in range(3):
+        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        assert found["lengths"].tolist() == store().lengths.tolist()
+        assert found["means"].tolist() == means.tolist()
+        assert found["error"] == "Rank 2 could not score its samples: KeyError('input_ids')"
+        assert found["other length"] == "Rank 1 has 11 samples, and rank 0 has 10."
+        alone = TokenBatchSampler(
+            store().lengths, 256, 2, ranks=3, rank=rank, order="ascending", difficulty=means
+        )
+        assert found["batches"] == [list(batch) for batch in alone]

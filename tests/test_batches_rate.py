@@ -1,0 +1,189 @@
+"""Learning rates that follow the batch size: by the formula, without drift, around and beside torch's schedulers."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.optim import lr_scheduler
+
+from packlib.batches import VariableBatchLR, batch_by_tokens, scale_learning_rate
+
+RATE = 1e-3
+SCHEDULERS = {
+    "none": lambda o: o,
+    "lambda": lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 / (1 + step)),
+    "exponential": lambda o: lr_scheduler.ExponentialLR(o, 0.9),  # takes the rate as it finds it
+    "cosine": lambda o: lr_scheduler.CosineAnnealingLR(o, 20),  # so does this one
+    "one cycle": lambda o: lr_scheduler.OneCycleLR(o, RATE, 40),
+    "sequential": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.LinearLR(o, 0.1, 1.0, 5), lr_scheduler.ExponentialLR(o, 0.9)], [5]
+    ),
+    "chained": lambda o: lr_scheduler.ChainedScheduler(
+        [lr_scheduler.ConstantLR(o, 0.1, 4), lr_scheduler.ExponentialLR(o, 0.9)]
+    ),
+}
+
+
+def optimizer(rates=(RATE, 2 * RATE), tensor=False):
+    groups = [
+        {"params": [torch.nn.Parameter(torch.zeros(1))], "lr": torch.tensor(rate) if tensor else rate}
+        for rate in rates
+    ]
+    return torch.optim.SGD(groups)
+
+
+def run(schedule, sizes):
+    """The rates of each update, and those in between."""
+    scaled, between = [], []
+    for size in sizes:
+        schedule.scale(size)
+        scaled.append(schedule.get_last_lr())
+        schedule.optimizer.step()
+        schedule.step()
+        between.append(schedule.get_last_lr())
+    return scaled, between
+
+
+def test_the_worked_example():
+    lengths = [3] * 10 + [7, 8, 7, 8]
+    batches = batch_by_tokens(lengths, 30)
+    assert batches.sizes.tolist() == [10, 4] and batches.tokens.tolist() == [30, 30]
+    rates = [scale_learning_rate(1e-3, size, reference=2) for size in batches.sizes]
+    assert rates == [5e-3, 2e-3]
+    schedule = VariableBatchLR(optimizer([1e-3]), reference=2)
+    assert run(schedule, batches.sizes) == ([[5e-3], [2e-3]], [[1e-3], [1e-3]])
+
+
+def test_the_rules():
+    assert scale_learning_rate(0.5, 12, 3) == 2.0
+    assert scale_learning_rate(0.5, 12, 3, "sqrt") == 1.0
+    assert scale_learning_rate(0.5, 12, 3, "none") == 0.5
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("rule", ["linear", "sqrt", "none"])
+def test_the_wrapped_scheduler_never_sees_the_scaling(name, rule):
+    sizes = [7, 1, 30, 4, 4, 11, 2, 9] * 4
+    plain, wrapped = optimizer(), optimizer()
+    theirs, ours = SCHEDULERS[name](plain), VariableBatchLR(SCHEDULERS[name](wrapped), 4, rule)
+    for size in sizes:
+        rates = [group["lr"] for group in plain.param_groups]
+        ours.scale(size)
+        assert ours.get_last_lr() == [scale_learning_rate(rate, size, 4, rule) for rate in rates]
+        plain.step(), wrapped.step(), ours.step()
+        if name != "none":
+            theirs.step()
+        assert ours.get_last_lr() == [group["lr"] for group in plain.param_groups]  # bit for bit: no drift
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=60), st.sampled_from(["linear", "sqrt"]))
+def test_nothing_drifts_whatever_the_sizes(sizes, rule):
+    schedule = VariableBatchLR(optimizer([0.1]), 3, rule)
+    scaled, between = run(schedule, sizes)
+    assert between == [[0.1]] * len(sizes)
+    assert scaled == [[0.1 * (n / 3 if rule == "linear" else (n / 3) ** 0.5)] for n in sizes]
+
+
+def test_scaling_twice_is_scaling_once():
+    schedule = VariableBatchLR(optimizer(), 2)
+    for size in (10, 4, 4):
+        schedule.scale(size)
+    assert schedule.get_last_lr() == [2e-3, 4e-3]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("between", [True, False])
+def test_a_loaded_state_goes_on(name, between):
+    sizes = [3, 8, 1, 12, 5, 5, 2, 40]
+    straight = VariableBatchLR(SCHEDULERS[name](optimizer()), 4)
+    expected = run(straight, sizes)[0]
+
+    broken = VariableBatchLR(SCHEDULERS[name](optimizer()), 4)
+    assert run(broken, sizes[:3])[0] == expected[:3]
+    if not between:
+        broken.scale(sizes[3])  # saved in the middle of an update, with scaled rates
+    state = deepcopy(broken.state_dict())
+    other = optimizer()
+    resumed = VariableBatchLR(SCHEDULERS[name](other), 4)
+    other.load_state_dict(broken.optimizer.state_dict())
+    resumed.load_state_dict(state)
+    assert resumed.get_last_lr() == broken.get_last_lr()
+    assert run(resumed, sizes[3:])[0] == expected[3:]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_reduce_on_plateau_wrapped_and_beside(beside):
+    losses, sizes = [3, 2, 2, 2, 2, 1, 1, 1, 1, 1], [4, 16, 2, 2, 8, 1, 9, 4, 4, 4]
+    plain, ours = optimizer(), optimizer()
+    theirs = lr_scheduler.ReduceLROnPlateau(plain, patience=1, cooldown=1)
+    inner = lr_scheduler.ReduceLROnPlateau(ours, patience=1, cooldown=1)
+    schedule = VariableBatchLR(ours if beside else inner, 4)
+    for loss, size in zip(losses, sizes, strict=True):
+        rates = [group["lr"] for group in plain.param_groups]
+        schedule.scale(size)
+        assert schedule.get_last_lr() == [rate * size / 4 for rate in rates]
+        if beside:
+            schedule.step()
+            inner.step(loss)
+        else:
+            schedule.step(loss)
+        theirs.step(loss)
+    assert plain.param_groups[0]["lr"] < RATE  # the case has something to see
+
+
+def test_a_scheduler_that_steps_in_between_is_noticed():
+    ours = optimizer()
+    inner, schedule = lr_scheduler.ExponentialLR(ours, 0.9), VariableBatchLR(ours, 2)
+    schedule.scale(10)
+    ours.step()
+    inner.step()
+    with pytest.raises(RuntimeError, match="let other schedulers step after this one, or wrap them"):
+        schedule.step()
+
+
+def test_what_torch_does_not_allow_it_refuses_itself():
+    ours = optimizer()
+    with pytest.raises(AttributeError):
+        lr_scheduler.SequentialLR(ours, [VariableBatchLR(ours, 2), lr_scheduler.ConstantLR(ours)], [3])
+    with pytest.raises(ValueError, match="does not support `ReduceLROnPlateau`"):
+        lr_scheduler.ChainedScheduler([lr_scheduler.ReduceLROnPlateau(ours)], ours)
+
+
+def test_a_rate_in_a_tensor_stays_that_tensor():
+    ours = optimizer(tensor=True)
+    tensors = [group["lr"] for group in ours.param_groups]
+    schedule = VariableBatchLR(ours, 2)
+    before = schedule.get_last_lr()
+    schedule.scale(10)
+    assert schedule.get_last_lr() == pytest.approx([5e-3, 1e-2]) and tensors[0] is ours.param_groups[0]["lr"]
+    schedule.step()
+    assert schedule.get_last_lr() == before
+
+
+def test_an_update_moves_the_weights_by_the_scaled_rate():
+    weight = torch.nn.Parameter(torch.zeros(1))
+    schedule = VariableBatchLR(torch.optim.SGD([weight], lr=0.5), 4)
+    for size in (8, 2):
+        schedule.scale(size)
+        weight.grad = torch.ones(1)
+        schedule.optimizer.step()
+        schedule.step()
+    assert weight.item() == -(0.5 * 2 + 0.5 / 2)
+
+
+def test_bad_input_gets_one_sentence():
+    schedule = VariableBatchLR(optimizer(), 2)
+    for error, match, call in (
+        (ValueError, "There is no scaling rule 'quadratic'", lambda: scale_learning_rate(1, 2, 3, "quadratic")),
+        (ValueError, "batch_size must be at least 1, not 0", lambda: schedule.scale(0)),
+        (TypeError, "batch_size must be a whole number", lambda: schedule.scale(2.5)),
+        (ValueError, "reference must be at least 1", lambda: VariableBatchLR(optimizer(), 0)),
+        (TypeError, "wraps a scheduler or an optimizer, not a int", lambda: VariableBatchLR(3, 2)),
+        (ValueError, "The state has rule linear; this one has sqrt", lambda: VariableBatchLR(
+            optimizer(), 2, "sqrt").load_state_dict(schedule.state_dict())),
+        (ValueError, "rate must be at least 0", lambda: scale_learning_rate(-1.0, 2, 3)),
+    ):  # fmt: skip
+        with pytest.raises(error, match=match):
+            call()
