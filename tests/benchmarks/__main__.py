@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all
-python -m tests.benchmarks packing    # or: model
+python -m tests.benchmarks packing    # or: model, distributed, sorting, scaling
 """
 
 import sys
@@ -21,7 +21,31 @@ def model() -> None:
     main([])
 
 
-SECTIONS = {"packing": packing, "model": model}
+def distributed() -> None:
+    from tests.benchmarks.bench_distributed import main
+
+    main()
+
+
+def sorting() -> None:
+    from tests.benchmarks.bench_sorting import main
+
+    main()
+
+
+def scaling() -> None:
+    from tests.benchmarks.bench_scaling import main
+
+    main([])
+
+
+SECTIONS = {
+    "packing": packing,
+    "model": model,
+    "distributed": distributed,
+    "sorting": sorting,
+    "scaling": scaling,
+}
 
 for name in [one_of("benchmark", name, SECTIONS) for name in sys.argv[1:]] or SECTIONS:
     SECTIONS[name]()
