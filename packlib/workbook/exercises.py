@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from packlib.checks import one_of
+from packlib.workbook.memory import note_guess, note_try, said
 
 NO_GUESS = "You made no guess; guessing first makes the answer stick."
 _BLANK = "Replace the dots with your answer, then run the cell again."
@@ -98,7 +99,10 @@ class Exercises(dict[str, Exercise]):
 
     def check(self, name: str, answer: Any) -> None:
         """Print what is to say to the learner's `answer`."""
-        print(self[one_of("exercise", name, self)].judge(answer).message)
+        verdict = self[one_of("exercise", name, self)].judge(answer)
+        print(verdict.message)
+        if verdict.state != "not tried":
+            note_try(name, verdict.state == "right")
 
 
 def same(got: Any, expected: Any) -> bool:
@@ -136,33 +140,32 @@ def reveal(guess: Any, truth: float | str, why: str, unit: str = "") -> None:
 
     from IPython.display import display
 
-    said = _number(truth, unit)
+    answer, right = said(truth, unit), False
     if guess is ... or guess is None:
         verdict = NO_GUESS
     elif isinstance(truth, str):
-        verdict = (
-            "You guessed it." if str(guess).strip().lower() == truth.lower() else f"You guessed {guess}."
-        )
+        guess = _short(guess, str).strip()
+        right = guess.lower() == truth.lower()
+        verdict = "You guessed it." if right else f"You guessed {guess}."
     else:
         try:
-            off = float(guess) - truth
-            close = abs(off) <= 0.05 * abs(truth)
-            side = "above" if off > 0 else "below"
-            amount = _number(abs(off), "points" if unit == "%" else unit)
-            verdict = f"You guessed {_number(float(guess), unit)}: " + (
-                "very close." if close else f"{amount} {side} the answer."
-            )
+            guess = float(guess)
+            off = guess - truth
+            if not math.isfinite(off):
+                raise ValueError("it lies beyond all numbers")
         except (TypeError, ValueError, OverflowError):
-            verdict = f"{_short(guess)} is no number; guess again."
-    text = f"{said}. {verdict} {why}"
-    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(said)}.</b> "
+            verdict, guess = f"{_short(guess)} is no number; guess again.", None
+        else:
+            right = abs(off) <= 0.05 * abs(truth)
+            amount, side = said(abs(off), "points" if unit == "%" else unit), "above" if off > 0 else "below"
+            verdict = f"You guessed {said(guess, unit)}: "
+            verdict += "very close." if right else f"{amount} {side} the answer."
+    text = f"{answer}. {verdict} {why}"
+    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(answer)}.</b> "
     page += f"{html.escape(verdict)} {html.escape(why)}</p></details>"
     display({"text/html": page, "text/plain": text}, raw=True)
-
-
-def _number(value: Any, unit: str) -> str:
-    text = value if isinstance(value, str) else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{text} {unit}".strip()
+    if guess is not ... and guess is not None:
+        note_guess(guess, truth if isinstance(truth, str) else float(truth), unit, right, why)
 
 
 def _short(value: Any, form: Callable[[Any], str] = repr) -> str:
