@@ -97,7 +97,7 @@ def test_a_rank_that_fails_ends_all_with_one_error(how, says, nothing_stays):
     trace = "\n".join(getattr(raised.value, "__notes__", []))
     assert ("rank_work.py" in trace) == (how in ("raise", "exit"))
     out = nothing_stays().out
-    assert out.count("pid") == 6 and out.count("last words") == (how in ("raise", "exit"))
+    assert out.count("pid") == 6 and out.count("last words\n") == (how in ("raise", "exit"))
 
 
 def test_a_rank_that_hangs_is_named_with_its_place(nothing_stays):

@@ -187,4 +187,4 @@ def _shown(folder: Path, world_size: int) -> Iterator[None]:
             for rank in range(world_size):
                 with suppress(FileNotFoundError):
                     text = (folder / f"{name}-{rank}").read_text(encoding="utf-8", errors="replace")
-                    getattr(sys, name).write(text)
+                    getattr(sys, name).write(text if text[-1:] in ("", "\n") else text + "\n")
