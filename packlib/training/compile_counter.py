@@ -51,6 +51,9 @@ class CompileCounter:
         compiles: a list of `Compile`, in their order; can be read within the block too.
     """
 
+    def __init__(self):
+        self._reasons, self._records = [], []
+
     def __enter__(self) -> "CompileCounter":
         self._reasons, self._stack = [], ExitStack()
         # torch keeps records of its last 64 compiles, with the first reason of each: keep all, and all reasons

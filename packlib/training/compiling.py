@@ -1,7 +1,7 @@
 """Static shapes for torch.compile: one graph for each, all made at the start, and nothing compiled later."""
 
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -168,7 +168,7 @@ def compile_for_shapes(
     """
     device = next(model.parameters()).device
     graphs = ShapeGraphs(model, _mode(mode, device), backend)
-    batches = [dict(blank_batch(*shape)) if isinstance(shape, tuple) else dict(shape) for shape in shapes]
+    batches = [dict(shape if isinstance(shape, Mapping) else blank_batch(*shape)) for shape in shapes]
     batches.sort(key=lambda batch: (-shape_of(batch)[0] * shape_of(batch)[1], shape_of(batch)))
     wanted = [shape_of(batch) for batch in batches]
     _check(wanted)
@@ -236,7 +236,7 @@ def onset_schedule(batches: Iterable[Any], world_size: int, shape: Callable[[Any
     places: dict[Shape, list[int]] = {}
     for i, batch in enumerate(batches):
         places.setdefault(shape(batch), []).append(i)
-    onset: Sequence[int] = []
+    onset: list[int] = []
     for size in sorted(places, key=lambda size: (-size[0] * size[1], size)):
         if len(places[size]) < world_size:
             raise ValueError(

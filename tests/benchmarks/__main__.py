@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all
-python -m tests.benchmarks packing    # or: model, distributed, sorting, scaling
+python -m tests.benchmarks packing    # or: model, distributed, sorting, scaling, compiling
 """
 
 import sys
@@ -39,12 +39,19 @@ def scaling() -> None:
     main([])
 
 
+def compiling() -> None:
+    from tests.benchmarks.bench_compiling import main
+
+    main([])
+
+
 SECTIONS = {
     "packing": packing,
     "model": model,
     "distributed": distributed,
     "sorting": sorting,
     "scaling": scaling,
+    "compiling": compiling,
 }
 
 for name in [one_of("benchmark", name, SECTIONS) for name in sys.argv[1:]] or SECTIONS:
