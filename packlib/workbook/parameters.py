@@ -125,7 +125,34 @@ class Dataset:
         return str(path.resolve()) if text not in available() and path.is_file() else text
 
 
-Kind = Whole | Number | Flag | Choice | Dataset
+@dataclass(frozen=True)
+class RecipeFile:
+    """The path of a training recipe in JSON, or None."""
+
+    annotation = "str | None"
+
+    def check(self, name: str, value: Any) -> str | None:
+        from packlib.training.recipe import Recipe
+
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be the path of a recipe in JSON or None, not {value!r}.")
+        if (factor := Recipe.from_json(value).packing_factor) != 1:
+            raise ValueError(
+                f"{name}: {value} is packed already, with factor {factor:g}; give the padded one."
+            )
+        return value
+
+    def parse(self, text: str) -> str | None:
+        """A file becomes an absolute path, as for data sets."""
+        if text.lower() == "none":
+            return None
+        path = Path(text).expanduser()
+        return str(path.resolve()) if path.is_file() else text
+
+
+Kind = Whole | Number | Flag | Choice | Dataset | RecipeFile
 
 EVERY = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
 

@@ -1,0 +1,83 @@
+"""What can go wrong with lengths like these, in sentences with numbers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import PackingPlan
+
+FEW_UPDATES = 100  # in one pass: below, a pack more or less is felt
+DEEP = 16  # sequences in a pack from which static shapes waste much
+SHORT = 8  # tokens; two or three of them are special
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What to mind: a name for scripts, a sentence for people."""
+
+    name: str
+    sentence: str
+
+
+def share_of(part: float, whole: float = 1) -> str:
+    """A share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "25 %"."""
+    value = 100 * part / whole
+    return f"{value:.2f} %" if 0 < abs(value) < 1 or 99 < value < 100 else f"{value:.1f} %"
+
+
+def find_risks(
+    histogram: LengthHistogram,
+    plan: PackingPlan,
+    gap: int,
+    tokens_lost: int,
+    rows: int,
+    recipe_length: int | None = None,
+) -> tuple[Risk, ...]:
+    """The risks of packing these lengths by this plan.
+
+    Args:
+        gap: packs of the plan above the best bound known.
+        tokens_lost: by cutting or leaving out sequences over the maximum length.
+        rows: packs behind one update.
+        recipe_length: the row length that the user's recipe states.
+    """
+    h, top, n = histogram, histogram.max_length, histogram.num_sequences
+    below = np.cumsum(h.counts)
+    most = int(np.searchsorted(below, 0.99 * n))  # the length that 99 % of the sequences do not pass
+    short, long = int(below[min(SHORT, top)]), n - int(below[top // 2])
+    lost = f", which loses {share_of(tokens_lost, tokens_lost + h.num_tokens)} of the tokens" * (
+        tokens_lost > 0
+    )
+    found = {
+        "over-long": h.truncated
+        and f"{h.truncated:,} sequences ({share_of(h.truncated, n)}) are longer than {top:,} tokens. The advice "
+        f"assumes that they are cut to {top:,}{lost}.",
+        "left out": h.dropped
+        and f"{h.dropped:,} sequences ({share_of(h.dropped, n + h.dropped)}) are longer than {top:,} tokens. The "
+        f"advice assumes that they are left out{lost}.",
+        "other maximum": recipe_length not in (None, top)
+        and f"The recipe has rows of {recipe_length} tokens, the advice is for {top}: with other rows the packing "
+        "factor is another.",
+        "few data": plan.num_packs < FEW_UPDATES * rows
+        and f"One pass over the data is {plan.num_packs / rows:,.1f} updates of {rows:,} rows. With so few, a pack "
+        "more or less is felt, and so is the last, smaller batch.",
+        "not proven": gap > 0.001 * plan.num_packs
+        and f"The plan may be up to {share_of(gap, plan.num_packs)} above the fewest packs; more time (quick = False) "
+        "may find a better one.",
+        "long tail": 2 * most <= top
+        and f"99 % of the sequences have {most:,} tokens or fewer, and rows have {top:,}. Packing fills the rows, but "
+        "attention over a long row costs more for each token, unless its kernel skips what lies between sequences.",
+        "short tail": short > 0.05 * n
+        and f"{share_of(short, n)} of the sequences have {min(SHORT, top)} tokens or fewer: what each costs once "
+        "(special tokens, a place in the class head) weighs more than its text.",
+        "deep packs": plan.depth > DEEP
+        and f"A pack holds up to {plan.depth} sequences. With static shapes every row reserves as many places for what "
+        "a sequence has once, such as its class. A lower depth limit costs packs and saves places.",
+        "long halves": long > 0.5 * n
+        and f"{share_of(long, n)} of the sequences are longer than half a row, and no two of them share one. Longer "
+        "rows would pack better.",
+        "not measured": h.kind != "measured"
+        and f"The lengths are a {h.kind}: count your own before you rely on the last digit.",
+    }
+    return tuple(Risk(name, sentence) for name, sentence in found.items() if sentence)

@@ -1,0 +1,66 @@
+"""Tables and lists that read well as HTML in a notebook or a report, and as text in a terminal or a test."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header and rows. Numbers stand right, with thousands set off; None is an empty cell."""
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+    def __repr__(self) -> str:
+        cells = [self.header, *([_text(value) for value in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        return "\n".join(
+            "  ".join(
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(row, widths, self._numeric, strict=True)
+            ).rstrip()
+            for row in cells
+        )
+
+    def _repr_html_(self) -> str:
+        sides = ["right" if right else "left" for right in self._numeric]
+        head, *body = (
+            "".join(
+                f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>'
+                for side, text in zip(sides, row, strict=True)
+            )
+            for tag, row in [("th", self.header), *(("td", map(_text, row)) for row in self.rows)]
+        )
+        rows = "".join(f"<tr>{row}</tr>" for row in body)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    @property
+    def _numeric(self) -> list[bool]:
+        """For each column, whether it holds numbers; the first names the rows."""
+        columns = [[row[at] for row in self.rows] for at in range(1, len(self.header))]
+        return [
+            False,
+            *(all(isinstance(value, int | float | None) for value in column) for column in columns),
+        ]
+
+
+class Points(tuple):
+    """Sentences as a list with points."""
+
+    def __repr__(self) -> str:
+        return "\n".join(f"- {sentence}" for sentence in self)
+
+    def _repr_html_(self) -> str:
+        return f"<ul>{''.join(f'<li>{html.escape(sentence)}</li>' for sentence in self)}</ul>"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return (
+        f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    )
