@@ -1,69 +1,31 @@
-"""`packlib run`: refuses before it runs, leaves everything or nothing, and says what went wrong."""
+"""The command line: refuses before it runs, leaves everything or nothing, and says what went wrong."""
 
 import importlib
 import json
 import os
 import subprocess
 import sys
-import types
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from packlib.lengths import load
+from packlib.packing import PackingPlan, plan
 from packlib.training import Recipe, adjust
-from packlib.workbook import cli
-from packlib.workbook.execution import write
+from packlib.workbook import cli, running
 from packlib.workbook.figures import FIGURES_FOLDER
-from packlib.workbook.parameters import Dataset, Whole
+from packlib.workbook.results import RESULTS_FOLDER, results_of
 
-SOURCE = """\
-dataset: str = "wikipedia"  # lengths
-depth: int = 3  # limit
-seed: int = 0  # random
-quick: bool = True  # small
-"""
-
-
-@pytest.fixture
-def small(tmp_path, monkeypatch):
-    """A workbook of two notebooks that fail at depth 13; the caller's folder is elsewhere."""
-    folder = tmp_path / "notebooks"
-    folder.mkdir()
-    for name in ("01_small_steps", "02_long_way"):
-        cells = [
-            nbformat.v4.new_markdown_cell(f"# The {name[3:]}"),
-            nbformat.v4.new_code_cell(SOURCE, metadata={"tags": ["parameters"]}),
-            nbformat.v4.new_code_cell(
-                "from packlib.workbook.figures import new_figure, show\n"
-                "fig, ax = new_figure()\nax.plot([0, depth]);\n"
-                "show(fig, alt=f'A line up to {depth} for {dataset}, quick {quick}.', name='line')"
-            ),
-            nbformat.v4.new_code_cell("if depth == 13:\n    raise ValueError('Thirteen is not allowed.')"),
-        ]
-        write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
-        module = types.ModuleType(f"packlib.workbook.chapters.{name[3:]}")
-        module.PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(cli, "NOTEBOOKS", folder)
-    caller = tmp_path / "caller"
-    caller.mkdir()
-    monkeypatch.chdir(caller)
-    return caller
-
-
-@pytest.fixture
-def idle(small, monkeypatch):
-    """As `small`, where no notebook may run."""
-    monkeypatch.setattr("papermill.execute_notebook", lambda *_, **__: pytest.fail("must not run"))
-    return small
+pytest_plugins = ("workbook_cases",)
 
 
 @pytest.mark.parametrize(
     "text", ["01_small_steps", "small_steps", "1", "01", "notebooks/01_small_steps.ipynb"]
 )
 def test_a_notebook_is_found_by_name_number_or_path(small, text):
-    assert cli.find_notebook(text) == "01_small_steps"
+    assert running.find_notebook(text) == "01_small_steps"
 
 
 @pytest.mark.parametrize(
@@ -91,14 +53,17 @@ def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments
 
 
 def test_a_wrong_command_exits_with_two(small):
-    for arguments in ([], ["run"], ["run", "1", "-p", "depth"], ["walk"]):
+    for arguments in (
+        [], ["run"], ["run", "1", "-p", "depth"], ["walk"], ["plan"], ["plan", "squad", "--depth", "x"],
+        ["report", "squad", "--overlong", "error"], ["sweep", "1", "--jobs", "many"],
+    ):  # fmt: skip
         with pytest.raises(SystemExit) as stopped:
             cli.main(arguments)
         assert stopped.value.code == 2
 
 
 def test_a_workbook_without_notebooks_says_how_to_get_them(small, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "NOTEBOOKS", small)
+    monkeypatch.setattr(running, "NOTEBOOKS", small)
     assert cli.main(["run", "1"]) == 2
     assert "install packlib from a clone" in capsys.readouterr().err
 
@@ -108,6 +73,76 @@ def test_list_shows_titles_and_parameters(small, capsys):
     said = capsys.readouterr().out
     assert "01_small_steps: The small_steps" in said and "    depth: int = 3  # limit" in said
     assert "wikipedia" in said.splitlines()[-1]
+
+
+def test_list_for_scripts(small, capsys):
+    assert cli.main(["list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert list(listed["notebooks"]) == ["01_small_steps", "02_long_way"]
+    assert listed["notebooks"]["01_small_steps"]["parameters"][1] == "depth: int = 3  # limit"
+    assert "wikipedia" in listed["data sets"]
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_has_examples_that_parse_and_exit_codes(command, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([command, "--help"])
+    assert stopped.value.code == 0
+    said = capsys.readouterr().out
+    examples = [line.split() for line in said.splitlines() if line.startswith("  packlib ")]
+    assert examples and "Exit codes: 0 done; 1 a notebook failed" in said
+    for words in examples:
+        assert cli.parser().parse_args(words[1:]).command == command == words[1]
+
+
+def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
+    path = tmp_path / "plan.json"
+    common = ["plan", "docstrings", "--max-length", "128", "--overlong", "truncate", "--depth", "2"]
+    assert cli.main([*common, "--method", "lpfhp", "--out", str(path)]) == 0
+    histogram = load("docstrings", 128)
+    expected = plan(histogram, "lpfhp", 2)
+    assert capsys.readouterr().out == f"{histogram}\n{expected}\n{path}\n"
+    assert PackingPlan.from_json(path).strategies == expected.strategies
+    assert cli.main([*common, "--json"]) == 0
+    said, best = json.loads(capsys.readouterr().out), plan(histogram, "optimal", 2)
+    assert (said["num_packs"], said["gap"], said["truncated"]) == (
+        best.num_packs,
+        best.gap,
+        histogram.truncated,
+    )
+    assert said["method"] == "optimal" and said["max_sequences_per_pack"] == 2 and said["seconds"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["mine.txt", "--max-length", "4"], "Length 5 at line 1 of"),
+        (["mine.txt", "--max-length", "0"], "max_length must be from 1 to"),
+        (["mine.txt", "--depth", "0"], "max_sequences_per_pack must be at least 1, not 0."),
+        (["mine.txt", "--method", "lpfph"], "There is no packing method 'lpfph': did you mean 'lpfhp'"),
+        (["mine.txt", "--method", "spfhp", "--time-limit", "1"], "spfhp has no option 'time_limit'"),
+        (["mine.txt", "--column", "size"], "There is no column of"),
+        (["mine.csv"], "There is no file mine.csv"),
+        (["wikipedai"], "did you mean 'wikipedia'"),
+    ],
+)
+def test_plan_refuses_in_one_sentence(tmp_path, monkeypatch, capsys, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.txt").write_text("5\n3\n")
+    assert cli.main(["plan", *arguments, "--out", "plan.json"]) == 2
+    said = capsys.readouterr()
+    assert (
+        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
+    )
+    assert not Path("plan.json").exists()
+
+
+def test_plan_starts_without_torch_and_matplotlib(tmp_path):
+    code = (
+        "import sys; from packlib.workbook.cli import main; assert main(['plan', 'squad', '--method', 'lpfhp']) == 0; "
+        "assert not {'torch', 'matplotlib', 'nbformat', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_a_run_leaves_notebook_report_and_figures(small, capsys):
@@ -125,10 +160,16 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
         "--out",
         "results/here",
     ]
-    before = os.environ.get(FIGURES_FOLDER)
+    before = [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)]
     assert cli.main(["run", "2", *arguments]) == 0
     said = capsys.readouterr()
-    names = ["02_long_way.html", "02_long_way.ipynb", "figures/line.png", "figures/line.svg"]
+    names = [
+        "02_long_way.html",
+        "02_long_way.ipynb",
+        "depth.txt",
+        "figures/line.png",
+        "figures/line.svg",
+    ]
     found = [path for path in sorted((small / "results/here").rglob("*")) if path.is_file()]
     assert [str(path.relative_to(small / "results/here")) for path in found] == names
     assert sorted(map(Path, said.out.split())) == found
@@ -139,7 +180,8 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
         nbformat.read(small / "results/here/02_long_way.ipynb", 4).cells[-2].outputs[0].data["text/plain"]
         == words
     )
-    assert os.environ.get(FIGURES_FOLDER) == before
+    assert results_of(small / "results/here/02_long_way.ipynb") == {"twice the depth": 10}
+    assert [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)] == before
     assert sorted(path.name for path in (small / "results").iterdir()) == ["here"]
 
 
@@ -173,6 +215,10 @@ def test_advise_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     before = Recipe.from_dict(RECIPE)
     after, reasons, _ = adjust(before, 1.99, *how[1::2])
     assert said.index(repr(before)) < said.index(repr(after)) < min(said.index(reason) for reason in reasons)
+    assert cli.main(["advise", str(tmp_path / "recipe.json"), "--factor", "1.99", *how, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert Recipe.from_dict(found["before"]) == before and Recipe.from_dict(found["after"]) == after
+    assert found["reasons"] == list(reasons)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +256,6 @@ def test_advise_needs_no_torch(tmp_path):
 
 
 def test_the_console_script_is_this_main():
-    from importlib.metadata import entry_points
-
     (script,) = entry_points(group="console_scripts", name="packlib")
     module, _, function = script.value.partition(":")
     assert getattr(importlib.import_module(module), function) is cli.main

@@ -1,0 +1,118 @@
+"""What a sweep found, side by side: a table, a CSV file and a figure."""
+
+import csv
+import itertools
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from packlib.checks import one_of
+from packlib.files import atomic_path
+from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, save
+from packlib.workbook.sweep import Outcome
+from packlib.workbook.tables import Table
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """A row for each cell: its parameters, whether it ran, its seconds and its results."""
+    names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.results))
+    header = (*outcomes[0].parameters, "state", "seconds", *names)
+    rows = [
+        (
+            *one.parameters.values(),
+            "failed" if one.error else "done",
+            one.seconds,
+            *map(one.results.get, names),
+        )
+        for one in outcomes
+    ]
+    return Table(header, rows)
+
+
+def write_csv(outcomes: Sequence[Outcome], path: Path) -> None:
+    """The table with full digits, and the errors; whole or not at all."""
+    whole = table(outcomes)
+    with atomic_path(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*whole.header, "error"])
+        writer.writerows([*row, one.error] for row, one in zip(whole.rows, outcomes, strict=True))
+
+
+def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Figure, str] | None:
+    """A figure of the first two numeric results (or of those named) over the sweep, and its alt text.
+
+    Across goes the parameter with the most values; the others are lines. None if there is nothing to compare.
+    """
+    values = {
+        name: list(dict.fromkeys(o.parameters[name] for o in outcomes)) for name in outcomes[0].parameters
+    }
+    swept = [name for name, options in values.items() if len(options) > 1]
+    numbers = (
+        list(names)
+        or [
+            name
+            for name, value in next((o.results for o in outcomes if o.results), {}).items()
+            if _is_number(value)
+        ][:2]
+    )
+    if not swept or not numbers:
+        return None
+    across = max(swept, key=lambda name: len(values[name]))
+    others = [name for name in swept if name != across]
+    fig, axes = new_figure(1, len(numbers), squeeze=False)
+    told = []
+    for ax, number in zip(axes[0], numbers, strict=True):
+        ends = {}
+        for i, choice in enumerate(itertools.product(*(values[name] for name in others))):
+            points = {
+                values[across].index(o.parameters[across]): o.results[number]
+                for o in outcomes
+                if tuple(o.parameters[name] for name in others) == choice
+                and _is_number(o.results.get(number))
+            }
+            if not points:
+                continue
+            style = {
+                "color": OKABE_ITO[i % 7],
+                "marker": "osD^vPX"[i % 7],
+                "linestyle": ("-", "--", "-.", ":")[i % 4],
+            }
+            (line,) = ax.plot(list(points), list(points.values()), **style)
+            ends[line] = ", ".join(f"{name} {value}" for name, value in zip(others, choice, strict=True))
+            listed = ", ".join(f"{values[across][at]}: {value:.4g}" for at, value in points.items())
+            told.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
+        ax.set_xticks(range(len(values[across])), values[across])
+        ax.set(title=number, xlabel=across, xlim=(-0.3, len(values[across]) - 0.7))
+        if others and ends:
+            label_ends(ends)
+    return fig, f"{'; '.join(told)}."
+
+
+def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_json: bool) -> int:
+    """Write `summary.csv` and the figure, print the table and what failed; return the exit code.
+
+    Raises:
+        ValueError: if a result that is to be drawn was not recorded.
+    """
+    write_csv(outcomes, out / "summary.csv")
+    print(json.dumps([asdict(one) for one in outcomes], indent=2) if as_json else table(outcomes))
+    failed = [one for one in outcomes if one.error]
+    for one in failed:
+        where = ", ".join(f"{name}={value}" for name, value in one.parameters.items())
+        print(f"packlib: failed with {where}: {one.error}", file=sys.stderr)
+    known = dict.fromkeys(name for one in outcomes for name in one.results)
+    if drawn := compared(outcomes, [one_of("result", name, known) for name in names]):
+        save(*drawn, out, "comparison")
+    if not as_json:
+        print(*(path for path in (out / "summary.csv", out / "comparison.svg") if path.exists()), sep="\n")
+    return int(bool(failed))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,161 @@
+"""`packlib sweep`: a notebook over a grid of parameters, in parallel, resumable."""
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from packlib.files import atomic_path
+from packlib.workbook.results import results_of
+from packlib.workbook.running import notebooks, read_parameters
+
+_DONE = "cell.json"  # written last: a folder that has it is whole
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination: its parameters as typed, and a key of all that its results depend on."""
+
+    notebook: str
+    parameters: dict[str, str]
+    key: str
+
+    @property
+    def folder(self) -> str:
+        """A readable name, with a piece of the key so that no two are the same."""
+        words = ",".join(f"{name}={Path(text).stem}" for name, text in self.parameters.items())
+        return f"{re.sub(r'[^A-Za-z0-9_.,=+-]+', '_', words)[:80]}-{self.key[:6]}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a cell; `error` is "" if it ran."""
+
+    parameters: dict[str, str]
+    seconds: float
+    results: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
+    """The cells of `-p name value,value` pairs: every combination, each value checked.
+
+    Raises:
+        ParameterError, ValueError: one sentence that names what is wrong, before anything runs.
+    """
+    choices: dict[str, list[str]] = {}
+    state = hashlib.sha256(notebooks()[notebook].read_bytes() + version("packlib").encode())
+    for name, text in pairs:
+        for value in [text] if Path(text).is_file() else text.split(","):
+            checked = read_parameters(notebook, [(name, value.strip())])[name]
+            if isinstance(checked, str) and Path(checked).is_file():
+                with open(checked, "rb") as file:  # other lengths under the same name are another sweep
+                    state.update(hashlib.file_digest(file, "sha256").digest())
+            if value.strip() in choices.setdefault(name, []):
+                raise ValueError(f"The sweep has {name} {value.strip()} twice.")
+            choices[name].append(value.strip())
+    cells = []
+    for combination in itertools.product(*choices.values()):
+        parameters = dict(zip(choices, combination, strict=True))
+        key = hashlib.sha256(state.digest() + json.dumps(parameters, sort_keys=True).encode()).hexdigest()
+        cells.append(Cell(notebook, parameters, key))
+    return cells
+
+
+class Runner:
+    """Runs cells in processes of their own, and can stop them all."""
+
+    def __init__(self, threads: int | None = None):
+        self.environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
+        self.running: set[subprocess.Popen] = set()
+
+    def __call__(self, cell: Cell, out: Path) -> str:
+        """Run a cell into `out`; return what went wrong, or ""."""
+        pairs = [part for pair in cell.parameters.items() for part in ("-p", *pair)]
+        command = [
+            sys.executable,
+            "-m",
+            "packlib.workbook.cli",
+            "run",
+            cell.notebook,
+            *pairs,
+            "--out",
+            str(out),
+        ]
+        with subprocess.Popen(
+            [*command, "--no-progress"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=self.environment,
+        ) as process:  # fmt: skip
+            self.running.add(process)
+            said = process.communicate()[1].strip()
+            self.running.discard(process)
+        if process.returncode == 0:
+            return ""
+        last = said.splitlines()[-1].removeprefix("packlib: ") if said else "it said nothing"
+        return last if process.returncode > 0 else f"stopped by signal {-process.returncode}: {last}"
+
+    def stop(self) -> None:
+        for process in list(self.running):
+            process.send_signal(signal.SIGINT)  # so that each removes what it has begun
+
+
+def sweep(
+    cells: Sequence[Cell],
+    out: Path,
+    jobs: int,
+    runner: Callable[[Cell, Path], str] | None = None,
+    progress: bool = True,
+) -> list[Outcome]:
+    """Run every cell that has not run yet, `jobs` at a time; return all outcomes in the order of `cells`.
+
+    A cell that failed is tried again by the next sweep into the same folder; one that ran is not.
+    """
+    from tqdm import tqdm
+
+    runner = runner or Runner(threads=1 if jobs > 1 else None)
+    found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
+    left = [cell for cell in cells if cell.key not in found]
+    bar = tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress)
+    with bar, ThreadPoolExecutor(jobs) as pool:
+        try:
+            waiting = {pool.submit(_run, cell, out / cell.folder, runner): cell for cell in left}
+            for done in as_completed(waiting):
+                found[waiting[done].key] = done.result()
+                bar.update()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            getattr(runner, "stop", lambda: None)()
+            raise
+    return [found[cell.key] for cell in cells]
+
+
+def _stored(cell: Cell, folder: Path) -> Outcome | None:
+    try:
+        known = json.loads((folder / _DONE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Outcome(cell.parameters, known["seconds"], known["results"]) if known["key"] == cell.key else None
+
+
+def _run(cell: Cell, folder: Path, runner: Callable[[Cell, Path], str]) -> Outcome:
+    started = time.monotonic()
+    error = runner(cell, folder)
+    seconds = round(time.monotonic() - started, 1)
+    if error:
+        return Outcome(cell.parameters, seconds, error=error)
+    results = results_of(folder / f"{cell.notebook}.ipynb")
+    with atomic_path(folder / _DONE) as beside:
+        known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
+        beside.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    return Outcome(cell.parameters, seconds, results)

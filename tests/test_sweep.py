@@ -1,0 +1,195 @@
+"""`packlib sweep`: every combination once, resumed where it stopped, with what failed and why."""
+
+import csv
+import json
+import sys
+import threading
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from packlib.workbook import cli, comparison, sweep
+from packlib.workbook.execution import write
+from packlib.workbook.sweep import Cell, Outcome, Runner, grid
+
+pytest_plugins = ("workbook_cases",)
+
+
+class Fake:
+    """Runs a cell by writing a notebook that records its depth; fails at depth 13."""
+
+    def __init__(self):
+        self.ran = []
+
+    def __call__(self, cell, out):
+        self.ran.append(cell.parameters)
+        depth = int(cell.parameters["depth"])
+        if depth == 13:
+            return "cell 3 of 01_small_steps failed: ValueError: Thirteen is not allowed."
+        out.mkdir(parents=True)
+        source = f"from packlib.workbook.results import result\nresult('double', {2 * depth})"
+        metadata = {"packlib_result": {"name": "double", "value": 2 * depth}}
+        output = nbformat.v4.new_output("display_data", {"text/plain": "double"}, metadata=metadata)
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, outputs=[output])])
+        write(notebook, out / f"{cell.notebook}.ipynb")
+        return ""
+
+
+def test_the_grid_has_every_combination_in_order(small):
+    cells = grid("01_small_steps", [("dataset", "squad,wordnet"), ("depth", "1, 3"), ("quick", "true")])
+    assert [tuple(cell.parameters.values()) for cell in cells] == [
+        ("squad", "1", "true"), ("squad", "3", "true"), ("wordnet", "1", "true"), ("wordnet", "3", "true")
+    ]  # fmt: skip
+    assert len({cell.folder for cell in cells}) == len({cell.key for cell in cells}) == 4
+    assert cells[1].folder.startswith("dataset=squad,depth=3,quick=true-")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        (["depth", "1,0"], "depth must be from 1 to 512, not 0."),
+        (["depth", "1,,2"], "depth must be a whole number from 1 to 512, not ''."),
+        (["depth", "2,4,2"], "The sweep has depth 2 twice."),
+        (["dept", "2"], "There is no parameter 'dept': did you mean 'depth'"),
+        (["dataset", "squad,nowhere.csv"], "there is no file 'nowhere.csv'"),
+        (["dataset", "squad,broken.txt"], "line 2 of broken.txt is not allowed"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_anything_runs(small, monkeypatch, capsys, pairs, says):
+    (small / "broken.txt").write_text("5\n-1\n")
+    monkeypatch.setattr(Runner, "__call__", lambda *_: pytest.fail("must not run"))
+    assert cli.main(["sweep", "1", "-p", *pairs]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("packlib: ") and says in said.replace(f"{small}/", "") and said.count("\n") == 1
+    assert [path.name for path in small.iterdir()] == ["broken.txt"]
+
+
+def test_a_file_with_a_comma_in_its_name_is_one_value(small):
+    (small / "a,b.txt").write_text("5\n")
+    (cell,) = grid("01_small_steps", [("dataset", "a,b.txt")])
+    assert cell.parameters == {"dataset": "a,b.txt"} and "/" not in cell.folder
+
+
+def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(small, monkeypatch, capsys):
+    fake = Fake()
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fake)
+    arguments = ["sweep", "1", "-p", "dataset", "squad,wordnet", "-p", "depth", "2,13,4", "--out", "swept"]
+    assert cli.main(arguments) == 1
+    said = capsys.readouterr()
+    assert "6/6" in said.err and len(fake.ran) == 6
+    where = "failed with dataset=wordnet, depth=13: cell 3 of 01_small_steps failed: ValueError: Thirteen"
+    assert where in said.err
+    table = said.out.splitlines()
+    assert table[0].split() == ["dataset", "depth", "state", "seconds", "double"]
+    assert table[1].split()[:3] == ["squad", "2", "done"] and table[1].split()[-1] == "4"
+    assert table[2].split()[:3] == ["squad", "13", "failed"] and table[-2:] == [
+        str(small / "swept/summary.csv"), str(small / "swept/comparison.svg")
+    ]  # fmt: skip
+    rows = list(csv.DictReader((small / "swept/summary.csv").open()))
+    assert [row["double"] for row in rows] == ["4", "", "8"] * 2
+    assert ["Thirteen" in row["error"] for row in rows] == [False, True, False] * 2
+    drawn = (small / "swept/comparison.svg").read_text()
+    assert "double with dataset squad by depth is 2: 4, 4: 8; double with dataset wordnet by depth" in drawn
+
+
+def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
+    (small / "mine.txt").write_text("3\n4\n")
+    fakes = [Fake(), Fake(), Fake(), Fake()]
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[0])
+    arguments = ["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2,13", "--out", "swept", "--json"]
+    assert cli.main(arguments) == 1
+    first = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[1])
+    assert cli.main(arguments) == 1
+    assert [run["depth"] for run in fakes[1].ran] == ["13"], "what failed is tried again, what ran is not"
+    again = json.loads(capsys.readouterr().out)
+    assert again[0] == first[0] and again[0]["results"] == {"double": 4}
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[2])
+    assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "4,2", "--out", "swept"]) == 0
+    assert [run["depth"] for run in fakes[2].ran] == ["4"], "a larger grid keeps what it knows"
+    (small / "mine.txt").write_text("3\n5\n")
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[3])
+    assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
+    assert len(fakes[3].ran) == 1, "other lengths under the same name are run again"
+
+
+def test_cells_run_at_the_same_time(small, tmp_path):
+    meet, fake = threading.Barrier(2, timeout=30), Fake()
+
+    def both(cell, out):
+        meet.wait()  # raises unless two are here at once
+        return fake(cell, out)
+
+    cells = grid("01_small_steps", [("depth", "1,2,3,4")])
+    outcomes = sweep.sweep(cells, tmp_path / "out", jobs=2, runner=both, progress=False)
+    assert [one.results for one in outcomes] == [{"double": 2 * depth} for depth in (1, 2, 3, 4)]
+
+
+def test_an_interrupted_sweep_stops_its_runs_and_keeps_what_ended(small, monkeypatch, capsys):
+    fake, stopped = Fake(), []
+
+    class Interrupted(Runner):
+        def __call__(self, cell, out):
+            if cell.parameters["depth"] == "3":
+                raise KeyboardInterrupt
+            return fake(cell, out)
+
+        def stop(self):
+            stopped.append(True)
+
+    monkeypatch.setattr(sweep, "Runner", Interrupted)
+    arguments = ["sweep", "1", "-p", "depth", "2,3,4", "--out", "swept", "--jobs", "1", "--no-progress"]
+    assert cli.main(arguments) == 130 and stopped
+    assert "stopped" in capsys.readouterr().err
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fake)
+    assert cli.main(arguments) == 0
+    assert [run["depth"] for run in fake.ran].count("2") == 1
+
+
+def test_a_run_that_cannot_start_says_why(tmp_path):
+    error = Runner()(Cell("no_such_notebook", {"depth": "3"}, "0" * 64), tmp_path / "out")
+    assert error.startswith("There is no notebook 'no_such_notebook'") and not (tmp_path / "out").exists()
+
+
+def test_a_run_that_is_killed_is_a_failure(tmp_path, monkeypatch):
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    popen = sweep.subprocess.Popen
+    monkeypatch.setattr(sweep.subprocess, "Popen", lambda _, **o: popen([sys.executable, "-c", code], **o))
+    error = Runner()(Cell("any", {}, "0" * 64), tmp_path)
+    assert error == "stopped by signal 9: it said nothing"
+
+
+def outcome(results, **parameters):
+    return Outcome(parameters, 1.0, results)
+
+
+def test_the_figure_takes_the_results_that_are_asked_for():
+    outcomes = [outcome({"a": 1, "b": 2.5, "text": "x"}, depth=depth) for depth in ("1", "none")]
+    assert comparison.compared(outcomes)[1] == "a by depth is 1: 1, none: 1; b by depth is 1: 2.5, none: 2.5."
+    assert comparison.compared(outcomes, ["b"])[1] == "b by depth is 1: 2.5, none: 2.5."
+    assert comparison.compared(outcomes[:1]) is None, "nothing was swept"
+    assert comparison.compared([outcome({}, depth=depth) for depth in "12"]) is None, "nothing was recorded"
+
+
+def test_a_result_that_nobody_recorded_is_refused_after_the_table(tmp_path, capsys):
+    outcomes = [outcome({"factor": 1}, depth=depth) for depth in "12"]
+    with pytest.raises(ValueError, match="no result 'facter': did you mean 'factor'"):
+        comparison.conclude(outcomes, tmp_path, ["facter"], as_json=False)
+    assert (tmp_path / "summary.csv").exists() and "factor" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_real_sweep_with_a_cell_that_fails(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.txt").write_text("\n".join(map(str, [9, 10, 11, 12] * 30)))
+    grid_of = ["-p", "dataset", "mine.txt", "-p", "overlong", "drop", "-p", "max_length", "8,32"]
+    assert cli.main(["sweep", "12", *grid_of, "--out", "swept"]) == 1
+    said = capsys.readouterr()
+    assert "with dataset=mine.txt, overlong=drop, max_length=8: cell" in said.err
+    assert "All 120 sequences of mine are longer than 8 tokens" in said.err
+    failed, done = csv.DictReader(Path("swept/summary.csv").open())
+    assert failed["state"] == "failed" and done["state"] == "done"
+    assert (done["packs"], done["gap"], done["recommended depth"]) == ("40", "0", "3")
+    (folder,) = [path for path in Path("swept").iterdir() if path.is_dir()]
+    assert {path.name for path in folder.iterdir()} >= {"12_your_dataset.html", "advice.json", "plan.json"}
