@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all
-python -m tests.benchmarks packing    # or: model, distributed, sorting, scaling, compiling
+python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling
 """
 
 import sys
@@ -45,9 +45,16 @@ def compiling() -> None:
     main([])
 
 
+def batches() -> None:
+    from tests.benchmarks.bench_batches import main
+
+    main()
+
+
 SECTIONS = {
     "packing": packing,
     "model": model,
+    "batches": batches,
     "distributed": distributed,
     "sorting": sorting,
     "scaling": scaling,

@@ -1,0 +1,90 @@
+"""Batches by tokens on Wikipedia's lengths: twice the samples against half of them, and against a plain Python loop.
+
+    python -m tests.benchmarks batches
+
+prints the table and writes `data/benchmarks/batches.csv`. Times are the processor's, and what is compared takes turns.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from packlib.batches import batch_by_tokens
+from packlib.batches.token_budget import COUNTS, ORDERS
+from packlib.lengths import load
+from tests.benchmarks.table import record, show
+
+BUDGET, ROUNDS = 16_384, 3
+MUST_BE = {"ascending": "10 times faster", "descending": "10 times faster"}
+
+
+def plain_loop(lengths: np.ndarray, order: str, count: str) -> list[list[int]]:
+    """What one writes without thinking of speed; the random order is NumPy's here too."""
+    ids = range(len(lengths))
+    if order == "random":
+        ids = np.random.default_rng(0).permutation(len(lengths)).tolist()
+    lengths = lengths.tolist()
+    if order in MUST_BE:
+        ids = sorted(ids, key=lengths.__getitem__, reverse=order == "descending")
+    batches, batch, tokens, longest = [], [], 0, 0
+    for i in ids:
+        length = lengths[i]
+        widest = max(longest, length)
+        used = tokens + length if count == "tokens" else (len(batch) + 1) * widest
+        if batch and used > BUDGET:
+            batches.append(batch)
+            batch, tokens, widest = [], 0, length
+        batch.append(i)
+        tokens += length
+        longest = widest
+    batches.append(batch)
+    return batches
+
+
+def in_turn(work: dict[str, Callable]) -> dict[str, float]:
+    """Median seconds of the processor for each `work[name]()`."""
+    seconds = {name: [] for name in work}
+    for _ in range(ROUNDS):
+        for name, run in work.items():
+            start = time.process_time()
+            run()
+            seconds[name].append(time.process_time() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def orders() -> Iterator[dict]:
+    lengths = np.random.default_rng(0).permutation(load("wikipedia").expand())
+    half = lengths[: len(lengths) // 2]
+    for order in ORDERS:
+        for count in COUNTS:
+            found = batch_by_tokens(lengths, BUDGET, order=order, count=count)
+            alike = [
+                batch.tolist() for batch in batch_by_tokens(half[:100_000], BUDGET, order=order, count=count)
+            ]
+            if alike != plain_loop(half[:100_000], order, count):
+                raise AssertionError(f"The plain loop cuts other batches in {order} order.")
+            seconds = in_turn({
+                "n": lambda o=order, c=count: batch_by_tokens(half, BUDGET, order=o, count=c),
+                "2n": lambda o=order, c=count: batch_by_tokens(lengths, BUDGET, order=o, count=c),
+                "loop": lambda o=order, c=count: plain_loop(lengths, o, c),
+            })  # fmt: skip
+            yield {
+                "order": order,
+                "max_tokens": f"{BUDGET:,} {count}",
+                "samples": f"{len(lengths):,}",
+                "seconds": f"{seconds['2n']:.3f}",
+                "of half of them": f"{seconds['n']:.3f}",
+                "ratio": f"{seconds['2n'] / seconds['n']:.2f}",
+                "plain loop": f"{seconds['loop']:.2f}",
+                "times faster": f"{seconds['loop'] / seconds['2n']:.1f}",
+                "must be": f"ratio 2.3 at most, {MUST_BE.get(order, 'no slower')}",
+                "found": f"{len(found):,} batches, {found.padding_fraction:.1%} padding",
+            }
+
+
+def main() -> None:
+    rows = list(orders())
+    show(rows)
+    print(record("batches", rows, "python -m tests.benchmarks batches", packages=("numpy", "scipy")))
