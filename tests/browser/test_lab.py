@@ -2,43 +2,82 @@
 
 import json
 import os
-import shutil
+import random
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
+from packlib.workbook import memory
+from packlib.workbook.execution import write
+
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 TOKEN = "packlib"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-).split()
-KEYS = {  # by element; the second key is for a control that stands at its end
-    "DIV": ("ArrowRight", "ArrowLeft"),  # a slider's handle
+PATIENCE = (
+    120_000  # milliseconds for all cells of a notebook, and for what must happen soon on a busy machine
+)
+EXPLORERS = ".jp-OutputArea-output:has(.widget-vbox):has(img)"
+CONTROLS = ".noUi-handle, input[type=checkbox]"
+KEYS = {  # by element; the first two are for one step, since a control may stand at its end
+    "DIV": ("ArrowRight", "ArrowLeft", "Home", "End", "PageUp", "PageDown"),  # a slider's handle
     "INPUT": ("Space",),  # a check box
 }
+RANDOM_MOVES = 8  # in each explorer
+
+FINISHED = """number => document.querySelector(".jp-OutputArea-output[data-mime-type*='error']")
+  || [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].at(-1).innerText.trim() === `[${number}]:`"""
+ALERTS = """explorer => {
+  window.alerts = window.alerts || [];
+  const look = () => explorer.querySelectorAll("[role=alert]").forEach(said => window.alerts.push(said.innerText));
+  new MutationObserver(look).observe(explorer, { childList: true, subtree: true });
+  look();
+}"""
+SEEN = "explorer => { const i = explorer.querySelector('img'); return [i.src, i.alt]; }"
+BOTH_NEW = """([explorer, src, alt]) => {
+  const image = explorer.querySelector("img");
+  return window.alerts[0] || (image && image.src !== src && image.alt !== alt); }"""
+ONE_NEW = BOTH_NEW.replace(
+    "image.src !== src && image.alt !== alt", "(image.src !== src || image.alt !== alt)"
+)
+POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
+
+SMALL = (  # a guess, and an explorer that fails at 3
+    "# Small\n\n**How many?**",
+    "from packlib.workbook.exercises import reveal\nfrom packlib.workbook.explorers import Explorer, slider\n"
+    "from packlib.workbook.figures import new_figure",
+    "reveal(30, 50, 'Because.')",
+    """class Fragile(Explorer):
+    title = "Does it hold?"
+
+    def controls(self):
+        return {"weight": slider("Weight", 0, 4, value=2), "size": slider("Size", 1, 9, value=2)}
+
+    def draw(self, weight, size):
+        if weight == 3:
+            raise ValueError("It broke.")
+        fig, ax = new_figure()
+        ax.plot([weight, size])
+        return fig, f"A line from {weight} to {size}."
+
+Fragile()""",
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def page():
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    assert found, "The browser test needs Chromium: apt-get install chromium, or pytest -m 'not browser'."
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser.new_page(viewport={"width": 1400, "height": 1000})
-        browser.close()
+def page(chromium):
+    page = chromium.new_page(viewport={"width": 1400, "height": 1000})
+    page.set_default_timeout(PATIENCE)
+    yield page
+    page.close()
 
 
 def copy_without_outputs(path, folder):
@@ -52,11 +91,13 @@ def copy_without_outputs(path, folder):
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """The address of a JupyterLab that serves a copy of the notebooks."""
+    """A JupyterLab that serves a copy of the notebooks: its address, and the folder with what it keeps."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "notebooks").mkdir()
     for name in NAMES:
         copy_without_outputs(ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks")
+    cells = [nbformat.v4.new_markdown_cell(SMALL[0]), *map(nbformat.v4.new_code_cell, SMALL[1:])]
+    write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / "90_small.ipynb")
     tracker = folder / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
     tracker.parent.mkdir(parents=True)
     tracker.write_text('{"windowingMode": "none"}')  # else cells out of sight are not in the page
@@ -65,7 +106,8 @@ def lab(tmp_path_factory):
         port = free.getsockname()[1]
     settings = {
         "JUPYTERLAB_SETTINGS_DIR": folder / "settings", "JUPYTERLAB_WORKSPACES_DIR": folder / "workspaces",
-        "JUPYTER_RUNTIME_DIR": folder / "runtime", "IPYTHONDIR": folder / "ipython",
+        "JUPYTER_RUNTIME_DIR": folder / "runtime", "IPYTHONDIR": folder / "ipython", "XDG_DATA_HOME": folder,
+        "CI": "", memory.SWITCH: "",
     }  # fmt: skip
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}",
@@ -86,57 +128,39 @@ def lab(tmp_path_factory):
             except OSError:
                 assert server.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.2)
-        yield address
+        yield SimpleNamespace(address=address, folder=folder)
     finally:
         server.terminate()
         server.wait(30)
 
 
 def idle(page):
-    page.wait_for_selector("#jp-main-statusbar:has-text('| Idle')", timeout=60_000)
+    page.wait_for_selector("#jp-main-statusbar:has-text('| Idle')")
 
 
 def run_all(page, lab, name):
     """Open a notebook, run all of its cells, and wait until they are done."""
-    page.goto(f"{lab}/lab/tree/{name}.ipynb?token={TOKEN}&reset")
-    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+    page.goto(f"{lab.address}/lab/tree/{name}.ipynb?token={TOKEN}&reset")
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell")
     idle(page)
     page.click(".lm-MenuBar-itemLabel:text-is('Run')")
     page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
-    cells = page.locator(".jp-CodeCell").count()
-    last = page.locator(".jp-CodeCell .jp-InputPrompt").nth(cells - 1)
-    deadline = time.monotonic() + 120
-    while last.inner_text().strip() != f"[{cells}]:":
-        assert time.monotonic() < deadline, f"cell {cells} shows {last.inner_text()!r}"
-        assert not page.locator(".jp-OutputArea-output[data-mime-type*='error']").count(), "a cell raised"
-        time.sleep(0.2)
+    page.wait_for_function(FINISHED, arg=page.locator(".jp-CodeCell").count())
+    errors = page.locator(".jp-OutputArea-output[data-mime-type*='error']")
+    assert not errors.count(), errors.first.inner_text()
     idle(page)
 
 
 def stop_kernels(lab):
     """Else each notebook's memory stays taken while the others run."""
     headers = {"Authorization": f"token {TOKEN}"}
-    with urllib.request.urlopen(urllib.request.Request(f"{lab}/api/sessions", headers=headers)) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{lab.address}/api/sessions", headers=headers)
+    ) as answer:
         sessions = json.load(answer)
     for session in sessions:
-        address = f"{lab}/api/sessions/{session['id']}"
+        address = f"{lab.address}/api/sessions/{session['id']}"
         urllib.request.urlopen(urllib.request.Request(address, headers=headers, method="DELETE"))
-
-
-def shown(explorer):
-    image = explorer.locator("img")
-    return image.get_attribute("src"), image.get_attribute("alt")
-
-
-def changed(explorer, before, seconds=20):
-    """Wait until both the picture and its words are others than `before`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        now = shown(explorer)
-        if now[0] != before[0] and now[1] != before[1]:
-            return now
-        time.sleep(0.05)
-    return None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -153,29 +177,81 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
         assert images.count() > 0
         for image in images.all():
             assert image.get_attribute("alt") and image.evaluate("i => i.complete && i.naturalWidth > 0")
-        explorers = page.locator(".jp-OutputArea-output:has(.widget-vbox):has(img)")
-        assert explorers.count() > 0
-        for explorer in explorers.all():
+        explorers = page.query_selector_all(EXPLORERS)
+        assert explorers
+        for explorer in explorers:
+            explorer.evaluate(ALERTS)
             move_every_control(page, explorer)
+            move_at_random(page, explorer, random.Random(name))
+        assert not page.evaluate("window.alerts")
         assert not errors
     finally:
         page.remove_listener("pageerror", note)
         stop_kernels(lab)
 
 
+def test_a_guess_is_kept_and_a_broken_explorer_is_seen(page, lab):
+    run_all(page, lab, "90_small")
+    kept = json.loads((lab.folder / "packlib" / "learner.json").read_text())
+    assert kept["guesses"]["90_small: How many?"]["guess"] == 30
+    assert len(kept["guesses"]) == 1 and not kept["exercises"], "only what a reader does is kept"
+    (explorer,) = page.query_selector_all(EXPLORERS)
+    explorer.evaluate(ALERTS)
+    with pytest.raises(AssertionError, match=r"shows an error: No picture: It broke\."):
+        move_every_control(page, explorer)
+    stop_kernels(lab)
+
+
+def press(page, control, key):
+    """Press a key on a control; whether it moved."""
+    before = control.evaluate(POSITION)
+    control.scroll_into_view_if_needed()
+    control.focus()
+    page.keyboard.press(key)
+    return control.evaluate(POSITION) != before
+
+
+def label_of(control):
+    return control.evaluate("c => c.closest('.widget-inline-hbox').querySelector('label').innerText")
+
+
 def move_every_control(page, explorer):
-    controls = explorer.locator(".noUi-handle, input[type=checkbox]")
-    assert controls.count() > 0
-    for control in controls.all():
-        row = control.locator("xpath=ancestor::*[contains(@class, 'widget-inline-hbox')][1]")
-        label = row.locator("label").first.inner_text()
+    controls = explorer.query_selector_all(CONTROLS)
+    assert controls
+    for control in controls:
+        label = label_of(control)
         assert label, "a control without a label"
-        before = shown(explorer)
-        for key in KEYS[control.evaluate("c => c.tagName")]:
-            control.scroll_into_view_if_needed()
-            control.focus()
-            page.keyboard.press(key)
-            if changed(explorer, before, seconds=10):
-                break
-        else:
-            pytest.fail(f"the control {label!r} does not move the picture and its words")
+        before = explorer.evaluate(SEEN)
+        keys = KEYS[control.evaluate("c => c.tagName")][:2]
+        assert any(press(page, control, key) for key in keys), f"no key moves the control {label!r}"
+        wait_for(
+            page, BOTH_NEW, explorer, before, f"the control {label!r} does not move the picture and its words"
+        )
+    if button := explorer.query_selector(".widget-play button"):
+        before = explorer.evaluate(SEEN)
+        button.focus()
+        page.keyboard.press("Enter")
+        wait_for(page, BOTH_NEW, explorer, before, "the play button does not move the picture")
+        page.keyboard.press("Enter")
+
+
+def move_at_random(page, explorer, chance):
+    """Any order of moves: each shows, and none leads to an error."""
+    controls = explorer.query_selector_all(CONTROLS)
+    for _ in range(RANDOM_MOVES):
+        control = chance.choice(controls)
+        key = chance.choice(KEYS[control.evaluate("c => c.tagName")])
+        before = explorer.evaluate(SEEN)
+        if press(page, control, key):
+            wait_for(page, ONE_NEW, explorer, before, f"{key} on {label_of(control)!r} shows nowhere")
+
+
+def wait_for(page, condition, explorer, before, otherwise):
+    """Wait until the picture is another, or an error is shown."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
+    try:
+        seen = page.wait_for_function(condition, arg=[explorer, *before], timeout=20_000).json_value()
+    except PlaywrightTimeoutError:
+        pytest.fail(f"{otherwise}; it says {explorer.inner_text()!r}")
+    assert seen is True, f"an explorer shows an error: {seen}"
