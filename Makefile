@@ -65,6 +65,7 @@ lab: .venv/.ready
 test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
+	@$(PY) -m codespell_lib
 	@$(PY) -m pytest -n 2 --dist loadscope $(if $(filter yes,$(BROWSER)),,-m "not browser") $(TEST_ARGS)
 
 browser:
