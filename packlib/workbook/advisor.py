@@ -17,7 +17,8 @@ from packlib.workbook.recorded import recorded
 from packlib.workbook.trials import recommended, try_depths, try_methods
 
 MOST_BUCKETS = 16
-TOLERATED_PADDING = 0.1  # as few buckets as leave no more
+TOLERATED_PADDING = 0.1  # as few bucket lengths as leave no more,
+NEAR_LEAST = 0.02  # or little more than many of them
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
 PUBLISHED = Overhead(0.043, 0.045, "Published for BERT-Large on accelerators (Krell and others, 2021)")
 
@@ -54,7 +55,8 @@ def advise(
         depths = try_depths(bounded, histogram, depth, WITHIN, patience)
         trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN).depth, patience, seed)
     curve = waste_curve(histogram, MOST_BUCKETS).tolist()
-    few = next((k for k, share in enumerate(curve, 1) if share <= TOLERATED_PADDING), len(curve))
+    enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
+    few = next(k for k, share in enumerate(curve, 1) if share <= enough)
     before = recipe or example_recipe(histogram, batch_size)
     after, reasons, _ = adjust(before, best.packing_factor)
     return Advice(

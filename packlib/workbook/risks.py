@@ -75,6 +75,7 @@ def find_risks(
         and f"A pack holds up to {plan.depth} sequences. With static shapes every row reserves as many places for what "
         "a sequence has once, such as its class. A lower depth limit costs packs and saves places.",
         "long halves": long > 0.5 * n
+        and plan.efficiency < 0.99
         and f"{share_of(long, n)} of the sequences are longer than half a row, and no two of them share one. Longer "
         "rows would pack better.",
         "not measured": h.kind != "measured"

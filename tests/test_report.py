@@ -1,0 +1,144 @@
+"""`packlib report`: an engineer's file of lengths becomes a page, figures, and JSON that agree with each other."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import PackingPlan, assign
+from packlib.training import Recipe
+from packlib.workbook import cli
+from packlib.workbook.report import LESSON, NOTEBOOK, page
+from packlib.workbook.running import notebooks
+
+
+@pytest.fixture
+def idle(tmp_path, monkeypatch):
+    monkeypatch.setattr("papermill.execute_notebook", lambda *_, **__: pytest.fail("must not run"))
+    monkeypatch.chdir(tmp_path)
+    Path("mine.txt").write_text("5\n7\n300\n")
+    Path("broken.txt").write_text("5\nseven\n")
+    Path("taken").touch()
+    Recipe(8, 1e-3, 100, packing_factor=2.0).to_json("packed.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["mine.txt", "--max-length", "0"], "max_length must be from 1 to 1048576, not 0."),
+        (["mine.txt", "--depth", "0"], "depth must be from 1 to 1048576, not 0."),
+        (["mine.txt", "--batch-size", "0"], "batch_size must be from 1 to 1048576, not 0."),
+        (
+            ["mine.txt", "--max-length", "4", "--overlong", "drop"],
+            "All 3 sequences of mine are longer than 4",
+        ),
+        (["mine.txt", "--recipe", "none.json"], "There is no recipe file"),
+        (["mine.txt", "--recipe", "packed.json"], "is packed already, with factor 2"),
+        (["mine.txt", "--column", "size"], "There is no column of mine.txt 'size'"),
+        (["mine.txt", "--out", "taken"], "is a file; name a folder."),
+        (["broken.txt"], "broken.txt, line 2: expected a whole number, not 'seven'."),
+        (["my.txt"], "There is no file my.txt"),
+        (
+            ["squad", "--max-length", "9", "--overlong", "drop"],
+            "All 88,641 sequences of squad are longer than 9",
+        ),
+        (["wikipedai"], "did you mean 'wikipedia'"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_before_anything_runs(idle, capsys, arguments, says):
+    before = sorted(idle.iterdir())
+    assert cli.main(["report", *arguments]) == 2
+    said = capsys.readouterr()
+    assert (
+        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
+    )
+    assert sorted(idle.iterdir()) == before
+
+
+def test_the_lesson_leaves_a_report_that_stands_alone():
+    cells = nbformat.read(notebooks()[NOTEBOOK], as_version=4).cells
+    kept = [cell for cell in cells if LESSON not in cell.metadata.get("tags", ())]
+    told = "\n".join(cell.source for cell in kept if cell.cell_type == "markdown")
+    assert not re.search(r"guess|exercise|notebook|explorer|\*\*\w.*\?\*\*", told, re.I), (
+        "that is for learners"
+    )
+    assert not re.search(r"^(guess|reveal|check)\b", "\n".join(cell.source for cell in kept), re.M)
+    assert len(re.findall(r"^## ", told, re.M)) >= 7
+
+
+def test_the_page_opens_with_the_advice_and_shows_no_code(tmp_path):
+    (tmp_path / "advice.json").write_text(json.dumps({"data": {"name": "a<b"}, "advice": ["Pack.", "Mind."]}))
+    output = nbformat.v4.new_output("stream", text="an output")
+    cells = [
+        nbformat.v4.new_markdown_cell("## Something else"),
+        nbformat.v4.new_code_cell("secret = 1", outputs=[output]),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
+    said = page(tmp_path / "a.ipynb", tmp_path / "advice.json")
+    assert "<title>Packing report: a&lt;b</title>" in said and "secret" not in said and "an output" in said
+    assert said.index("<li>Pack.</li>") < said.index("<li>Mind.</li>") < said.index("Something else")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A report on 2,000 lengths of which some are over 48, with a recipe."""
+    folder = tmp_path_factory.mktemp("report")
+    lengths = np.random.default_rng(0).integers(1, 60, 2000)
+    np.save(folder / "my lengths.npy", lengths)
+    Recipe(16, 1e-3, 100_000, accumulation=8).to_json(folder / "recipe.json")
+    arguments = ["--max-length", "48", "--overlong", "drop", "--depth", "4", "--no-progress"]
+    arguments += ["--recipe", str(folder / "recipe.json"), "--out", str(folder / "out")]
+    assert cli.main(["report", str(folder / "my lengths.npy"), *arguments]) == 0
+    return folder / "out", lengths
+
+
+@pytest.mark.slow
+def test_the_files_are_there_and_nothing_else(made):
+    out, _ = made
+    names = ("buckets", "depths", "lengths", "methods", "padding-now", "speed-up")
+    figures = [f"figures/{name}.{kind}" for name in names for kind in ("png", "svg")]
+    found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    assert found == ["advice.json", *figures, "plan.json", "report.html"]
+    assert [path.name for path in out.parent.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.slow
+def test_the_plan_packs_the_lengths_that_were_given(made):
+    out, lengths = made
+    plan = PackingPlan.from_json(out / "plan.json")
+    assert plan.histogram == LengthHistogram.from_lengths(lengths, 48, "drop") and plan.depth <= 4
+    packs = assign(plan, lengths)
+    assert sorted(packs.sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
+
+
+@pytest.mark.slow
+def test_the_advice_agrees_with_the_plan_and_the_data(made):
+    out, lengths = made
+    advice, plan = json.loads((out / "advice.json").read_text()), PackingPlan.from_json(out / "plan.json")
+    assert advice["data"]["name"] == "my lengths" and advice["plan"]["packs"] == plan.num_packs
+    over = lengths[lengths > 48]
+    assert (advice["data"]["dropped"], advice["data"]["tokens_lost"]) == (len(over), over.sum())
+    assert f"{len(over)} sequences ({100 * len(over) / 2000:.1f} %) are longer than 48" in advice["advice"][1]
+    assert advice["plan"]["depth"] <= 4 and not advice["recipe"]["example"]
+    assert advice["recipe"]["before"]["micro_batch"] == 16
+
+
+@pytest.mark.slow
+def test_the_page_says_it_all_without_code_or_network(made):
+    out, _ = made
+    said = (out / "report.html").read_text()
+    words = html.unescape(re.sub(r"<[^>]+>", "", said))
+    for sentence in json.loads((out / "advice.json").read_text())["advice"]:
+        assert sentence in words
+    assert "hl-ipython3" not in said and "draw_lengths" not in words
+    images = re.findall(r"<img [^>]*>", said)
+    assert len(images) == 6 and all(
+        len(re.search('alt="([^"]*)"', image)[1].split()) >= 5 for image in images
+    )
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', said)
