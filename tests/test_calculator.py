@@ -78,6 +78,9 @@ def test_the_lines_by_hand():
     assert found["MEMORY", 128][1] == kept + again + (2 + 2 + 8) * stage
     forward = 1024 * (2 * (layer - 13 * 1024) + 4 * 128 * 1024)  # twice the matrices, and the scores
     assert found["WORK", 128][1] == 7 * 4 * forward
+    head = 8 * 20 * (2 * 1024**2 + 2 * 1024 * 30_522)  # masked tokens only; the head is not computed twice
+    assert found["WORK", 128][0] == 3 * 4 * forward + 3 * head
+    assert found["balance", 128] == (24 * 4 * forward + 3 * head) / (4 * 7 * 4 * forward)
     slot = 7 * 4 * forward / (1e14 * 0.3) + 2 * 1024 * 1024 * 2 / 1e10
     assert found["update", 128] == pytest.approx(515 * slot + found["all_reduce", None] / 1e10)
     assert found["updates", 128] == pytest.approx(1e8 / (65_536 * 1.17))

@@ -193,3 +193,5 @@ def test_bad_input_gets_a_sentence():
         round_weights(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1), "stochastical")
     with pytest.raises(ValueError, match="accumulation must be at least 1, not 0"):
         bubble_and_underflow(torch.ones(1), 2, [0])
+    with pytest.raises(ValueError, match=r"the largest gradient must be above 0, not 0\.0"):
+        largest_loss_scale(torch.zeros(3))

@@ -32,6 +32,7 @@ def test_it_adds_up_and_sends_what_the_formula_says(p):
         whole = p * torch.arange(size) * 1000 + sum(7**rank for rank in range(p))
         assert all(torch.equal(rank[size][1], whole) for rank in ranks)
         assert sum(rank[size][0] for rank in ranks) == 2 * (p - 1) * size * 8  # all ranks together, always
+        assert all(rank[size][0] % 8 == 0 for rank in ranks)  # whole numbers only
     assert {rank[1200][0] for rank in ranks} == {2 * (p - 1) * 1200 * 8 // p}  # each rank, where p divides
     assert all((rank["grid"][1] == sum(range(p))).all() for rank in ranks)
     assert ranks[0]["error"] == "A ring all-reduce works in place and needs a contiguous tensor."

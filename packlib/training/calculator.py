@@ -111,7 +111,8 @@ class Line(NamedTuple):
         name: what the formulas further down call it; in capitals where there is a value for each stage.
         value: a number, or one for each stage.
         unit: its unit.
-        formula: as it was computed; its names are lines above, and attributes of `Setup` and `Phase`.
+        formula: as it was computed; its names are lines above, attributes of `Setup` and `Phase`, and by stage: its
+            LAYERS, its number (STAGE, from 0), and 1 where it is the FIRST, has the HEAD, has a COPY of the embedding.
         length: of the phase that it belongs to, or None.
     """
 

@@ -1,5 +1,6 @@
 """Low precision: what 16 bits lose, loss scaling, stochastic rounding, and 16-bit weights that still learn."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import number, one_of, whole_number
 from packlib.training.objective import Objective, PretrainingObjective
 from packlib.training.timeline import bubble_formula
 
@@ -49,8 +50,9 @@ def lost_values(values: Tensor, scale: float = 1.0, dtype: torch.dtype = torch.f
 
 def largest_loss_scale(gradients: Tensor, dtype: torch.dtype = torch.float16) -> float:
     """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
-    room = torch.finfo(dtype).max / gradients.abs().max().double()
-    return float(2.0 ** room.log2().floor())
+    largest = float(gradients.abs().max())
+    number("the largest gradient", largest, above=0)
+    return 2.0 ** math.floor(math.log2(torch.finfo(dtype).max / largest))
 
 
 def bubble_and_underflow(
@@ -112,7 +114,8 @@ def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int 
     `state_dict()` is the one that was not interrupted. Everything of the model that is FP32 stays as it was.
 
     Args:
-        optimizer: any of torch's or packlib's, over parameters in bfloat16 or float16, before its first step.
+        optimizer: any of torch's or packlib's, over parameters in bfloat16 or float16, before its first step; its
+            steps take no closure.
 
     Returns:
         The same optimizer, with hooks.

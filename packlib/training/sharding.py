@@ -20,8 +20,7 @@ def shard_optimizer(model: nn.Module, recipe: Recipe) -> ZeroRedundancyOptimizer
     Source: Rajbhandari et al. 2020, "ZeRO" (arXiv 1910.02054).
     """
     whole = make_optimizer(model, recipe)
-    shared = {name: whole.defaults[name] for name in ("lr", "betas", "eps")}
-    return ZeroRedundancyOptimizer(whole.param_groups, optimizer_class=type(whole), **shared)
+    return ZeroRedundancyOptimizer(whole.param_groups, type(whole), lr=recipe.learning_rate)
 
 
 def shard_model(model: nn.Module) -> nn.Module:
