@@ -13,12 +13,13 @@ OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreach
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test bench bench-gpu notebooks figures slides clean browser
+.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides clean browser
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make lab        open the workbook in JupyterLab (PORT=8888, LAB_ARGS=…)"
 	@echo "make test       lint, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
+	@echo "make test-all   the same, and all notebooks with quick=False"
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"
@@ -67,6 +68,9 @@ test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff format --check .
 	@$(PY) -m codespell_lib
 	@$(PY) -m pytest -n 2 --dist loadscope $(if $(filter yes,$(BROWSER)),,-m "not browser") $(TEST_ARGS)
+
+test-all: export PACKLIB_ALL = yes
+test-all: test
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

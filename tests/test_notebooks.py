@@ -13,6 +13,7 @@ import nbformat
 import pytest
 
 from packlib.workbook.execution import WIDGET_VIEW, settle
+from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +60,10 @@ def chapter(name):
     return importlib.import_module(f"packlib.workbook.chapters.{name[3:]}")
 
 
-@pytest.fixture(params=sorted(FOLDER.rglob("*.ipynb")), ids=lambda path: str(path.relative_to(FOLDER)))
+FILES = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")])
+
+
+@pytest.fixture(params=FILES, ids=lambda path: str(path.relative_to(FOLDER)))
 def stored(request):
     """Each notebook file, solutions too."""
     return request.param
@@ -119,7 +123,7 @@ def test_figures_are_named_once(stored):
 
 
 def test_headings_come_in_order(stored):
-    text = "\n".join(cell.source for cell in read(stored).cells if cell.cell_type == "markdown")
+    text = prose(read(stored))
     levels = [len(marks) for marks in re.findall(r"^(#+) ", re.sub(r"```.*?```", "", text, flags=re.S), re.M)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(deep - shallow <= 1 for shallow, deep in itertools.pairwise(levels))
@@ -147,13 +151,61 @@ def test_texts_are_short(stored):
             assert len(prose.split()) <= 100, f"{len(prose.split())} words: {cell.source}"
 
 
+def anchors(path):
+    """The headings of a notebook or a page of Markdown, as links name them."""
+    text = prose(read(path)) if path.suffix == ".ipynb" else path.read_text()
+    return [heading.strip().replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)]
+
+
+def prose(notebook):
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def links(text):
+    """Where links and pictures of Markdown lead, code left out."""
+    return re.findall(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S))
+
+
+def dead_links(text, folder):
+    """The links of a text that lead nowhere; those to other sites are not followed."""
+    for picture, words, target in links(text):
+        path, _, anchor = target.partition("#")
+        found = (folder / path).resolve() if path else folder
+        if picture and not words:
+            yield f"{target}: a picture without words"
+        elif not re.match(r"https://|mailto:", target) and not (path == "" or found.exists()):
+            yield target
+        elif anchor and not target.startswith("https://") and path and anchor not in anchors(found):
+            yield f"{path} has no heading {anchor!r}"
+
+
 def test_links_lead_somewhere(stored):
+    text = prose(read(stored))
     planned = re.findall(r"`(\d\d_\w+)`", (ROOT / "README.md").read_text())
-    for cell in read(stored).cells:
-        for target in re.findall(r"\]\(([^)#]+)\)", cell.source if cell.cell_type == "markdown" else ""):
-            if not target.startswith("https://"):
-                path = (stored.parent / target).resolve()
-                assert path.exists() or path.stem in planned, target
+    dead = [target for target in dead_links(text, stored.parent) if Path(target).stem not in planned]
+    assert not dead
+    own = [target[1:] for _, _, target in links(text) if target.startswith("#")]
+    assert set(own) <= set(anchors(stored))
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "data/README.md"])
+def test_links_of_the_pages_lead_somewhere(name):
+    path = ROOT / name
+    assert not list(dead_links(path.read_text(), path.parent))
+
+
+def test_dead_links_are_seen(tmp_path):
+    (tmp_path / "a.md").write_text("# One two\n")
+    text = "[a](a.md) [b](b.md) [c](a.md#One-two) [d](a.md#Two) ![](a.md) [e](http://plain.org) `[f](f.md)`"
+    assert list(dead_links(text, tmp_path)) == [
+        "b.md", "a.md has no heading 'Two'", "a.md: a picture without words", "http://plain.org",
+    ]  # fmt: skip
+
+
+def test_formulas_are_understood_without_a_network(stored):
+    page = markdown_to_html(prose(read(stored)))
+    for formula in re.findall(r"<math.*?</math>", page, re.S):
+        assert "\\" not in formula, f"a command that MathML does not know: {formula}"
 
 
 # What holds for each chapter
