@@ -21,6 +21,7 @@ import packlib
 from packlib.files import atomic_path
 from packlib.workbook.execution import KERNEL_OPTIONS
 from packlib.workbook.figures import FIGURES_FOLDER
+from packlib.workbook.memory import SWITCH
 
 _IMAGE_ALT = re.compile(r'<img alt="([^"]*)"')
 
@@ -73,7 +74,9 @@ async def export(path: Path, folder: Path) -> None:
         client = NotebookClient(
             notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}, **KERNEL_OPTIONS
         )
-        await client.async_execute(env={**os.environ, FIGURES_FOLDER: work, "OMP_NUM_THREADS": "1"})
+        await client.async_execute(
+            env={**os.environ, FIGURES_FOLDER: work, SWITCH: "off", "OMP_NUM_THREADS": "1"}
+        )
         by_alt = {picture.alt: picture.svg for picture in map(read_picture, Path(work).glob("*.svg"))}
         ordered = [by_alt[alt] for alt in shown_alts(notebook)]
         for old in folder.glob(f"{path.stem}-*"):

@@ -123,11 +123,12 @@ def execute(source: Path, target: Path, values: Mapping[str, Any], progress: boo
 
     from packlib.workbook.execution import KERNEL_OPTIONS
     from packlib.workbook.figures import FIGURES_FOLDER
+    from packlib.workbook.memory import SWITCH
 
     # It does not see parameters typed `int | None` and would call them unknown; their names are checked already.
     logging.getLogger("papermill").setLevel(logging.ERROR)
     folders = {FIGURES_FOLDER: target.parent / "figures", RESULTS_FOLDER: target.parent}
-    with environment({name: str(folder) for name, folder in folders.items()}):
+    with environment({SWITCH: "off", **{name: str(folder) for name, folder in folders.items()}}):
         try:
             papermill.execute_notebook(
                 str(source), str(target), dict(values), progress_bar=progress,
