@@ -2,13 +2,16 @@
 
 import importlib
 import pkgutil
+import time
 
 import ipywidgets as widgets
 import pytest
+from cpu_seconds import SLOWEST
+from figure_style import style_faults
 
 from packlib.workbook import chapters
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import new_figure
+from packlib.workbook.figures import new_figure, svg
 
 
 def explorers():
@@ -33,31 +36,57 @@ def positions(control):
     return [value for _, value in control._options_full]
 
 
+def number_of_steps(control):
+    if isinstance(control, (widgets.IntSlider, widgets.FloatSlider)):
+        return (control.max - control.min) / control.step + 1
+    assert isinstance(control, (widgets.SelectionSlider, widgets.Checkbox)), (
+        "JupyterLab takes the keys of others"
+    )
+    return len(positions(control))
+
+
+def seconds_of(explorer, name, value):
+    """Move a control; the CPU seconds until the picture is there, or 0 if the explorer told how far it was."""
+    told = []
+
+    def note(change):
+        told.append('role="status"' in change.new)
+
+    explorer._picture.observe(note, "value")
+    begin = time.process_time()
+    explorer.widgets[name].value = value
+    seconds = time.process_time() - begin
+    explorer._picture.unobserve(note, "value")
+    return 0 if any(told) else seconds
+
+
 @pytest.mark.parametrize("kind", list(explorers()))
-def test_every_control_moves_the_picture_and_its_words(kind):
+def test_every_control_moves_the_picture_and_its_words(kind, record_property):
     explorer = kind()
     assert explorer.title and len(explorer.alt.split()) >= 8
     first = explorer.alt, explorer.picture
+    start, seconds = {name: control.value for name, control in explorer.widgets.items()}, []
     for name, control in explorer.widgets.items():
-        start, seen = control.value, set()
-        for value in [*positions(control), start]:
-            control.value = value
+        seen = set()
+        for value in [*positions(control), start[name]]:
+            seconds.append(seconds_of(explorer, name, value))
             assert explorer.error is None, f"{name} = {value!r}: {explorer.error!r}"
             seen.add(explorer.alt)
         assert len(seen) > 1, f"the words do not change with {name}"
-        for other, value in kind_start(kind).items():  # limits may have moved other controls
+        for other, value in start.items():  # limits may have moved other controls
             explorer.widgets[other].value = value
     assert (explorer.alt, explorer.picture) == first, "back at the start, the picture is another"
-
-
-def kind_start(kind):
-    return {name: control.value for name, control in kind().widgets.items()}
+    record_property(SLOWEST, (kind.__name__, max(seconds)))
 
 
 @pytest.mark.parametrize("kind", list(explorers()))
-def test_every_control_is_labeled_and_stands_alone_without_widgets(kind):
+def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kind):
     explorer = kind()
-    assert all(control.description for control in explorer.widgets.values())
+    labels = [control.description for control in explorer.widgets.values()]
+    assert all(labels) and len(set(labels)) == len(labels)
+    for name, control in explorer.widgets.items():
+        assert 2 <= number_of_steps(control) <= 128, f"{name}: the keyboard must lead through in a while"
+    assert style_faults(svg(explorer._figure, explorer.alt)) == []
     bundle = explorer._repr_mimebundle_()
     assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]
     assert "application/vnd.jupyter.widget-view+json" in bundle

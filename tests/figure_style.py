@@ -1,0 +1,39 @@
+"""What every figure keeps to: letters for the last row, Okabe and Ito's colors, one color a method everywhere."""
+
+import colorsys
+import html
+import re
+
+from packlib.workbook.figures import OKABE_ITO, series
+
+SMALLEST = 10  # points on a figure 8 inches wide: 33 pixels of 1920 × 1080
+METHODS = {  # how figures name what `series` knows
+    "SPFHP": "spfhp", "LPFHP": "lpfhp", "NNLSHP": "nnlshp", "extended NNLSHP": "ennlshp", "optimal": "optimal",
+    "unpacked": "unpacked", "best fit": "best_fit_decreasing", "next-fit": "next_fit", "pad to the maximum": "maximum",
+    "random batches": "random", "buckets": "buckets", "sorted windows": "megabatches", "all sorted": "sorted",
+    "packed": "packed",
+}  # fmt: skip
+_TEXT = r'<!-- ([^>]*?) -->\s*<g [^>]*?transform="translate\([^)]*\)(?: rotate\([^)]*\))? scale\(([\d.]+)'
+
+
+def style_faults(svg: str) -> list[str]:
+    """Sentences about what breaks the style in a figure that matplotlib wrote with text as paths."""
+    texts = [(html.unescape(text), 100 * float(scale)) for text, scale in re.findall(_TEXT, svg)]
+    if len(texts) != svg.count("<!-- "):
+        raise ValueError(
+            f"{svg.count('<!-- ')} texts are in the figure, but the sizes of {len(texts)} were found."
+        )
+    faults = [f"{text!r} has {size:.1f} points" for text, size in texts if size < SMALLEST - 0.01]
+    colors = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg))
+    allowed = {color.lower() for color in OKABE_ITO}
+    faults += [
+        f"{color} is not in the palette" for color in sorted(colors - allowed) if _saturation(color) > 0.15
+    ]
+    for text, _ in texts:
+        if text in METHODS and (color := series(METHODS[text])["color"].lower()) not in colors:
+            faults.append(f"{text} is not drawn in its color {color}")
+    return faults
+
+
+def _saturation(color: str) -> float:
+    return colorsys.rgb_to_hsv(*(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)))[1]
