@@ -127,10 +127,8 @@ def shapes_of_one(rank: int, device: str, tiny: bool) -> list[dict]:
 def memory_of_one(rank: int, device: str, tiny: bool, mode: str, release: bool) -> list[float]:
     """MiB before the first graph and after each, which is kept or released."""
     model, store = bert(device), glosses(4096)
-    lengths = range(LONGEST, LONGEST - (3 if tiny else 9) * MULTIPLE, -MULTIPLE)
-    batches = [
-        padded(store.take(np.flatnonzero(store.lengths <= n)), (n,))[0].to(device) for n in lengths[:-1]
-    ]
+    lengths = range(LONGEST, 0, -MULTIPLE)[: 2 if tiny else 6]
+    batches = [padded(store.take(np.flatnonzero(store.lengths <= n)), (n,))[0].to(device) for n in lengths]
     with empty_caches(tiny):
         if not release:
             return make_graphs(model, batches, mode, device, tiny)[1]
