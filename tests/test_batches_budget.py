@@ -283,6 +283,9 @@ def test_a_sampler_resumes_where_it_was(done):
         resumed.set_epoch(epoch)
         got += list(resumed)
     assert got == expected and [b.epoch for b in got] == [b.epoch for b in expected]
+    assert (
+        list(resumed) == expected[len(first) :]
+    )  # another pass without set_epoch is the same epoch, all of it
 
 
 def test_it_is_a_batch_sampler_for_any_loader():

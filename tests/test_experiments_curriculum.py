@@ -1,0 +1,119 @@
+"""The curriculum's experiments: every way to batch costs the same loss, ALiBi is what it says, runs are kept."""
+
+import numpy as np
+import pytest
+import torch
+from experiments import curriculum
+from experiments.batchings import BATCHINGS, batches, nested_loss, padded_loss
+from experiments.curriculum import EXPERIMENTS, LENGTH, ROWS, Arm, new_model, reached, row_updates
+from model_cases import store
+
+
+@pytest.mark.parametrize("name", BATCHINGS)
+def test_a_pass_holds_every_text_once(name):
+    found = list(batches(name, store(), 0, LENGTH))
+    assert sorted(torch.cat([b.sample_ids for b in found]).tolist()) == list(range(len(store())))
+    sizes = [b.num_sequences for b in found]
+    assert 30 < np.mean(sizes) < 90
+    if name != "packed":
+        assert all(b.num_packs == b.num_sequences for b in found)
+
+
+def test_jagged_tensors_cost_what_padding_costs():
+    batch = next(batches("nested", store(), 0, LENGTH))
+    gradients = []
+    for loss in (padded_loss, nested_loss):
+        model = new_model(0).double()
+        value = loss(model, batch)
+        value.backward()
+        gradients.append([value.detach(), *(p.grad for p in model.parameters())])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
+
+
+def test_alibi_knows_distance_and_not_the_future():
+    model = new_model(0, alibi=True).double().eval()
+    ids = torch.arange(5, 17)[None]
+    whole = torch.ones_like(ids)
+
+    def hidden(ids):
+        with torch.no_grad():
+            return model(input_ids=ids, segment_ids=whole).hidden
+
+    plain, swapped, longer = hidden(ids), ids.clone(), ids.clone()
+    swapped[0, [2, 7]] = swapped[0, [7, 2]]
+    longer[0, -1] = 99
+    assert (hidden(swapped)[0, -1] - plain[0, -1]).abs().max() > 1e-6
+    assert torch.allclose(hidden(longer)[0, :-1], plain[0, :-1], atol=1e-12)
+
+    block, x = (
+        model.transformer.h[0],
+        model.transformer.wte(ids) + model.transformer.wpe(torch.zeros(1).long()),
+    )
+    query, key, value = block.attn.c_attn(block.ln_1(x)).view(12, 3, 4, 16).unbind(1)
+    mixed = torch.zeros(12, 4, 16, dtype=torch.float64)
+    for head in range(4):
+        for i in range(12):
+            scores = torch.stack([query[i, head] @ key[j, head] / 4 - 2.0 ** (-2 * (head + 1)) * (i - j)
+                                  for j in range(i + 1)])  # fmt: skip
+            mixed[i, head] = scores.softmax(0) @ value[: i + 1, head]
+    model.transformer.h = model.transformer.h[:1]
+    model.transformer.ln_f = torch.nn.Identity()
+    model.config.n_layer = model.config.num_hidden_layers = 1
+    x = x[0] + block.attn.c_proj(mixed.flatten(1))
+    assert torch.allclose(hidden(ids)[0], x + block.mlp(block.ln_2(x)), atol=1e-12)
+
+
+def test_the_arms_differ_as_their_names_say():
+    def shapes(arm):
+        return [(u.sequences, u.length, u.tokens, u.slots) for u in row_updates(arm, 0, store(), 50)]
+
+    full = (ROWS, LENGTH, ROWS * LENGTH, ROWS * LENGTH)
+    assert shapes(Arm()) == [full] * 50
+    warm = shapes(EXPERIMENTS["duration"]["0.3"])
+    assert warm[0] == (ROWS, 8, ROWS * 8, ROWS * 8) and warm[14][1] < LENGTH and warm[15:] == [full] * 35
+    reshaped = shapes(EXPERIMENTS["duration"]["0.3, reshaped"])
+    assert {tokens for _, _, tokens, _ in reshaped} == {ROWS * LENGTH}  # none is lost
+    assert [length for _, length, *_ in reshaped] == [length for _, length, *_ in warm]
+    assert all(slots >= tokens for _, _, tokens, slots in reshaped)
+    both = shapes(EXPERIMENTS["batch-size"]["both"])
+    assert both[0][:2] == (4, 8) and both[15] == full
+    assert len(EXPERIMENTS["duration"]) == 11 and len(EXPERIMENTS["stability"]) == 6
+
+
+def test_where_a_loss_is_reached():
+    curve = [
+        {"held_out_loss": y, "update": 10 * i, "cpu_seconds": str(i)} for i, y in enumerate([5, 4, 4.5, 2])
+    ]
+    assert reached(curve, 4.5) == (5, 0.5) and reached(curve, 3) == pytest.approx((26, 2.6))
+    assert reached(curve, 1) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("experiment", "sequences"), [("alibi", "60"), ("comparison", "400")])
+def test_runs_are_recorded_and_not_made_again(experiment, sequences, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(curriculum, "split", lambda: (store(), store()))
+    monkeypatch.setattr(curriculum, "BATCHINGS", ("token budget", "packed"))
+    monkeypatch.setitem(EXPERIMENTS, "alibi", dict(list(EXPERIMENTS["alibi"].items())[-2:]))
+    monkeypatch.setattr(curriculum, "ROWS", 2)
+    monkeypatch.setattr(curriculum, "HELD_OUT_ROWS", 4)
+    path = tmp_path / "found.csv"
+    arguments = [experiment, "--sequences", sequences, "--out", str(path)]
+    curriculum.main([*arguments, "--seeds", "0"])
+    first = path.read_text()
+    assert capsys.readouterr().out.count("seed 0") == 2
+    curriculum.main([*arguments, "--seeds", "0", "1"])
+    assert capsys.readouterr().out.count("seed 1") == 2 and path.read_text().startswith(first)
+    rows = curriculum.read(path)
+    last = rows[-1]
+    assert float(last["held_out_loss"]) < float(next(r for r in rows if r["seed"] == "1")["held_out_loss"])
+    assert all(
+        float(row[name]) > 0 for row in rows for name in ("cpu_seconds", "gradient_norm", "largest_variance")
+    )
+    assert all(int(row["tokens"]) <= int(row["slots"]) for row in rows)
+    with pytest.raises(
+        ValueError, match=f"holds runs on {sequences} sequences; this one has 500: name another --out"
+    ):
+        curriculum.main([experiment, "--sequences", "500", "--out", str(path)])
+    with pytest.raises(ValueError, match="There is no experiment 'speed'"):
+        curriculum.main(["speed"])
