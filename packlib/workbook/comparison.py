@@ -47,48 +47,46 @@ def write_csv(outcomes: Sequence[Outcome], path: Path) -> None:
 def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Figure, str] | None:
     """A figure of the first two numeric results (or of those named) over the sweep, and its alt text.
 
-    Across goes the parameter with the most values; the others are lines. None if there is nothing to compare.
+    Across goes the parameter with the most values; each combination of the others is a line, or points where the
+    values across have no order. None if there is nothing to compare.
     """
-    values = {
-        name: list(dict.fromkeys(o.parameters[name] for o in outcomes)) for name in outcomes[0].parameters
-    }
-    swept = [name for name, options in values.items() if len(options) > 1]
-    numbers = (
-        list(names)
-        or [
-            name
-            for name, value in next((o.results for o in outcomes if o.results), {}).items()
-            if _is_number(value)
-        ][:2]
-    )
+    values: dict[str, list[str]] = {}
+    for one in outcomes:
+        for name, value in one.parameters.items():
+            if value not in values.setdefault(name, []):
+                values[name].append(value)
+    swept = [name for name in values if len(values[name]) > 1]
+    first = next((one.results for one in outcomes if one.results), {})
+    numbers = list(names) or [name for name, value in first.items() if _is_number(value)][:2]
     if not swept or not numbers:
         return None
     across = max(swept, key=lambda name: len(values[name]))
     others = [name for name in swept if name != across]
+    labels = [Path(value).stem if Path(value).suffix else value for value in values[across]]
+    ordered = all(value.lower() == "none" or value.replace(".", "").isdigit() for value in values[across])
     fig, axes = new_figure(1, len(numbers), squeeze=False)
     told = []
     for ax, number in zip(axes[0], numbers, strict=True):
         ends = {}
         for i, choice in enumerate(itertools.product(*(values[name] for name in others))):
             points = {
-                values[across].index(o.parameters[across]): o.results[number]
-                for o in outcomes
-                if tuple(o.parameters[name] for name in others) == choice
-                and _is_number(o.results.get(number))
+                values[across].index(one.parameters[across]): one.results[number]
+                for one in outcomes
+                if tuple(one.parameters[name] for name in others) == choice
+                and _is_number(one.results.get(number))
             }
             if not points:
                 continue
-            style = {
-                "color": OKABE_ITO[i % 7],
-                "marker": "osD^vPX"[i % 7],
-                "linestyle": ("-", "--", "-.", ":")[i % 4],
-            }
+            line_style = ("-", "--", "-.", ":")[i % 4] if ordered else "none"
+            style = {"color": OKABE_ITO[i % 7], "marker": "osD^vPX"[i % 7], "linestyle": line_style}
             (line,) = ax.plot(list(points), list(points.values()), **style)
             ends[line] = ", ".join(f"{name} {value}" for name, value in zip(others, choice, strict=True))
-            listed = ", ".join(f"{values[across][at]}: {value:.4g}" for at, value in points.items())
+            listed = ", ".join(f"{labels[at]}: {value:.4g}" for at, value in points.items())
             told.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
-        ax.set_xticks(range(len(values[across])), values[across])
-        ax.set(title=number, xlabel=across, xlim=(-0.3, len(values[across]) - 0.7))
+        ax.set_xticks(range(len(labels)), labels)
+        if sum(map(len, labels)) * len(numbers) > 40:
+            ax.tick_params(axis="x", rotation=30)
+        ax.set(title=number, xlabel=across, xlim=(-0.3, len(labels) - 0.7))
         if others and ends:
             label_ends(ends)
     return fig, f"{'; '.join(told)}."

@@ -132,15 +132,15 @@ class Advice:
         ]
         proof = "proven the fewest" if not self.gap else f"at most {self.gap:,} above the fewest"
         return (
-            f"{h.name}{'' if h.kind == 'measured' else f' ({h.kind})'}: {_many(h.num_sequences, 'sequence')} of "
+            f"{h.name}{'' if h.kind == 'measured' else f' ({h.kind})'}: {many(h.num_sequences, 'sequence')} of "
             f"{h.mean_length:.1f} tokens on average, in rows of {h.max_length:,}. Padded to the maximum, "
             f"{share_of(h.padding_fraction)} of the slots hold nothing.",
             self.about_cut,
-            f"{self.verdict} {best.method} at depth {self.depth}: {_many(best.num_packs, 'pack')}, "
+            f"{self.verdict} {best.method} at depth {self.depth}: {many(best.num_packs, 'pack')}, "
             f"{best.packing_factor:.2f} sequences in each, {share_of(best.efficiency)} full, {proof} at this depth.",
             f"The expected speed is {', and '.join(faster)}.",
             self._about_depth(),
-            f"If you pad instead, to {_many(len(self.buckets.lengths), 'length')} "
+            f"If you pad instead, to {many(len(self.buckets.lengths), 'length')} "
             f"({', '.join(map(str, self.buckets.lengths))}), {share_of(self.buckets.padding_fraction)} of the slots "
             "stay padding. Packs all have one length.",
             f"{'With the example recipe: ' if self.is_example else ''}{self.reasons[0]}",
@@ -150,7 +150,7 @@ class Advice:
         best = self.depths[-1]
         at = "without a limit" if self.depth_limit is None else f"at your limit of {self.depth_limit}"
         text = f"Depth {self.depth} is the smallest found to come within {100 * WITHIN:g} % of the "
-        text += f"{_many(best.packs, 'pack')} {at}"
+        text += f"{many(best.packs, 'pack')} {at}"
         if shallower := [trial for trial in self.depths[:-1] if trial.depth < self.depth]:
             last = shallower[-1]
             text += f"; depth {last.depth} needs {share_of(last.packs - best.packs, best.packs)} more"
@@ -208,5 +208,6 @@ class Advice:
         )  # fmt: skip
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 pack", "2,000 packs"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

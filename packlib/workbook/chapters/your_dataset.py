@@ -12,7 +12,7 @@ from packlib.workbook.chapters.padding_waste import HABITS, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, series
-from packlib.workbook.findings import Advice
+from packlib.workbook.findings import Advice, many
 from packlib.workbook.parameters import Choice, Dataset, RecipeFile, Whole
 
 PARAMETERS = {
@@ -49,7 +49,8 @@ def draw_lengths(ax: Axes, histogram: LengthHistogram) -> None:
     for row, (length, shares) in enumerate(said.items()):
         ax.axvline(length, color=INK, linestyle=":", linewidth=1.5)
         side = "right" if 2 * length > histogram.max_length else "left"
-        text = f" {' and '.join(shares)} % up to {length:,} "
+        *first, last = shares
+        text = f" {', '.join(first)}{' and ' * bool(first)}{last} % up to {length:,} "
         ax.text(length, top * (1.32 - 0.1 * row), text, ha=side, va="center")
     ax.set(
         xlabel="tokens",
@@ -80,6 +81,8 @@ def draw_depths(ax: Axes, advice: Advice) -> None:
         markeredgewidth=2,
     )
     ax.set_xticks(at, ["none" if trial.depth is None else str(trial.depth) for trial in advice.depths])
+    if len(at) > 12:
+        ax.tick_params(axis="x", rotation=60)
     ax.set(xlabel="depth limit", ylabel="efficiency, %", ylim=(0, 105), xlim=(-0.3, len(at) - 0.7))
     label_ends(lines)
 
@@ -93,7 +96,7 @@ def draw_methods(ax: Axes, advice: Advice) -> None:
             continue
         full = 100 * tokens / (trial.packs * top)
         ax.barh(row, full, height=0.7, color=series(trial.method)["color"])
-        ax.text(102, row, f"{trial.packs:,} packs, gap {trial.gap:,}", va="center", fontsize=11)
+        ax.text(102, row, f"{many(trial.packs, 'pack')}, gap {trial.gap:,}", va="center", fontsize=11)
     ax.set_yticks(range(len(advice.trials)), [trial.method for trial in advice.trials])
     ax.set(
         xlim=(0, 160), xticks=range(0, 101, 20), ylim=(len(advice.trials) - 0.5, -0.5), xlabel="efficiency, %"
@@ -118,22 +121,26 @@ def draw_buckets(ax: Axes, advice: Advice) -> None:
     waste, chosen = 100 * np.array(advice.bucket_waste), len(advice.buckets.lengths)
     ax.plot(range(1, len(waste) + 1), waste, **series("buckets"))
     ring = {"markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2}
-    ax.plot(chosen, waste[chosen - 1], "o", **ring)
+    ax.plot(chosen, waste[chosen - 1], "o", clip_on=False, **ring)
     packed = 100 * (1 - advice.plan.efficiency)
     ax.axhline(packed, color=INK, linestyle=":")
     ax.annotate("packed, one length", (1, packed), (0, 4), textcoords="offset points", va="bottom")
-    ax.set(xlabel="bucket lengths", ylabel="padding, %", ylim=(0, None), xticks=range(1, len(waste) + 1))
+    ax.set(xlabel="bucket lengths", ylabel="padding, %", xticks=range(1, len(waste) + 1))
+    ax.set_ylim(0, max(1.1 * waste.max(), 1))
 
 
 class MaximumExplorer(Explorer):
-    """Maximum length, depth and what is done with longer sequences, against the slots computed and the tokens lost."""
+    """Maximum length, depth and what is done with longer sequences, against the slots computed and the tokens lost.
+
+    The maximum lengths go up to the data set's own, or to `max_length` if that is longer.
+    """
 
     title = "What does a longer row cost?"
 
-    def __init__(self, dataset: str = "docstrings"):
-        self.whole, self.top = uncut(dataset)
-        shortest = int(np.flatnonzero(self.whole.counts)[0])
-        self.tops = sorted({max(shortest, self.top * eighths // 8) for eighths in range(1, 9)})
+    def __init__(self, dataset: str = "docstrings", max_length: int = 0):
+        self.whole, own = uncut(dataset)
+        longest, shortest = max(own, max_length), int(np.flatnonzero(self.whole.counts)[0])
+        self.tops = sorted({max(shortest, longest * eighths // 8) for eighths in range(1, 9)})
         self._found: dict[tuple, list[tuple[float, float, float]]] = {}
         super().__init__()
 
