@@ -137,9 +137,8 @@ def draw_cuts(lengths: np.ndarray, ranks: int) -> tuple[Figure, str]:
         ax.annotate(label, (length, height), offset, textcoords="offset points", ha=side, fontsize=10)
     jump = counts[spike] / len(lengths)
     ax.set(xlabel="length, tokens", ylabel="rows up to this length, %", ylim=(0, 102), xlim=(0, len(counts)))
-    ax.set_title(
-        f"{inside.sum()} of {ranks - 1} cuts in the jump of {percent(jump)}: it must be parted there"
-    )
+    title = f"{inside.sum()} of {ranks - 1} cuts in the jump of {percent(jump)}: it must be parted there"
+    ax.set_title(title if inside.any() else f"No cut falls into the jump of {percent(jump)}")
     return fig, (
         f"Share of the rows up to each length, and {ranks - 1} cuts at equal distances in height. Lengths at the cuts: "
         f"{', '.join(map(str, found))}. The highest jump, at length {spike}, is {percent(jump)} of the rows; "
