@@ -367,6 +367,19 @@ def test_a_loader_goes_on_where_its_sampler_is():
     assert [b.sample_ids.tolist() for b in [*loader, *loader]] == expected[5:]
 
 
+def test_a_state_of_a_longer_epoch_loads():
+    one, counts = sampler(), []
+    for epoch in range(40):
+        one.set_epoch(epoch)
+        counts.append(len(one))
+    longest = int(np.argmax(counts))
+    assert counts[longest] > counts[0]
+    state = {**sampler().state_dict(), "epoch": longest, "batches_done": counts[longest] - 1}
+    loader = token_loader(store(), sampler())
+    loader.load_state_dict(state)
+    assert len(list(loader)) == 1 and loader.epoch == longest + 1
+
+
 def test_a_micro_batch_is_a_list_that_knows_more():
     batch = MicroBatch([3, 1], epoch=2, rows=3, width=9, update_size=5)
     assert batch == [3, 1] and (batch.epoch, batch.rows, batch.width, batch.update_size) == (2, 3, 9, 5)
