@@ -12,6 +12,7 @@ from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
 from packlib.packing import METHODS, plan
 from packlib.packing.nnls import num_full_strategies
 from packlib.training import Recipe, adjust
+from packlib.workbook import advisor
 from packlib.workbook.advisor import advise, cut, lengths_for, measured_overheads
 from packlib.workbook.bounded import Bounded, TimeIsUpError
 from packlib.workbook.findings import WITHIN
@@ -159,6 +160,24 @@ def test_the_overheads_are_those_of_the_benchmarks(capsys):
         and 0 <= measured.usual <= measured.highest
     )
     assert published.highest == 0.045
+
+
+def test_a_benchmark_on_a_gpu_is_read_too(tmp_path, monkeypatch):
+    (tmp_path / "model_gpu.csv").touch()
+    shares = [
+        ("padded", 1, 1.0),
+        ("packed", 1.0, 0.5),
+        ("packed", 2.0, 0.97),
+        ("packed", 2.0, 1.1),
+        ("packed", 2.0, 0.9),
+    ]
+    names = ("run", "packing factor", "forward and backward, realized / factor")
+    rows = [dict(zip(names, values, strict=True)) for values in shares]
+    monkeypatch.setattr(advisor, "data_path", lambda *_: tmp_path)
+    monkeypatch.setattr(advisor, "recorded", lambda name: print(f"On {name}") or rows)
+    measured, _ = measured_overheads()
+    assert measured.source == "On model_gpu"
+    assert (measured.usual, measured.highest) == (pytest.approx(0.03), pytest.approx(0.1))
 
 
 def test_the_buckets_and_the_recipe_come_from_their_own_functions(advice):

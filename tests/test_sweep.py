@@ -108,6 +108,12 @@ def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[2])
     assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "4,2", "--out", "swept"]) == 0
     assert [run["depth"] for run in fakes[2].ran] == ["4"], "a larger grid keeps what it knows"
+    (known,) = small.glob("swept/*depth=2-*/cell.json")
+    known.write_text(known.read_text().replace('"key": "', '"key": "0'))
+    (cell, *_) = grid("01_small_steps", [("dataset", "mine.txt"), ("depth", "2")])
+    assert sweep._stored(cell, known.parent) is None, (
+        "the key is compared whole, not by the name of its folder"
+    )
     (small / "mine.txt").write_text("3\n5\n")
     monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[3])
     assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
