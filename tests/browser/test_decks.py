@@ -52,7 +52,8 @@ def test_every_slide_fits_and_can_be_read(page, tmp_path, path):
     page.on("pageerror", lambda error: errors.append(error))
     page.on("request", lambda request: requests.append(request.url))
     text = deck(nbformat.read(path, as_version=4))
-    assert not faults_of(page, tmp_path / "deck.html", text)
+    faults = faults_of(page, tmp_path / "deck.html", text)
+    assert not faults
     shown = page.locator("section.on")
     number = page.locator("section").count()
     for key, place in (
