@@ -2,16 +2,23 @@
 
 import csv
 
+from packlib.checks import one_of
 from packlib.lengths import data_path
 
+FOLDERS = ("benchmarks", "runs")
 
-def recorded(name: str) -> list[dict[str, str | int | float]]:
-    """The rows of `data/benchmarks/<name>.csv`, numbers as numbers; prints what it was measured on, and how.
+
+def recorded(name: str, folder: str = "benchmarks") -> list[dict[str, str | int | float]]:
+    """The rows of `data/<folder>/<name>.csv`, numbers as numbers; prints what it was measured on, and how.
+
+    Args:
+        folder: "benchmarks" for times, "runs" for the learning curves of the experiments.
 
     Raises:
-        FileNotFoundError: if nothing was recorded under this name; the benchmark's command makes it.
+        FileNotFoundError: if nothing was recorded under this name; the command of its kind makes it.
     """
-    command, device, *lines = data_path("benchmarks", f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    path = data_path(one_of("folder", folder, FOLDERS), f"{name}.csv")
+    command, device, *lines = path.read_text(encoding="utf-8").splitlines()
     print(f"Recorded with {command.lstrip('# ')} on {device.lstrip('# ')}")
     return [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(lines)]
 
