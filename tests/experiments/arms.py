@@ -88,14 +88,14 @@ def strong_decay(padded: Recipe, factor: float) -> Recipe:
 
 
 def batch(times: int, optimizer: str, warm: bool = True) -> Callable[[Recipe, float], Recipe]:
-    """The batch `times` as large, and the rate scaled linearly for AdamW, with the square root for LAMB."""
+    """A batch `times` as large as one micro-batch; the rate scaled linearly for AdamW, by the square root for LAMB."""
 
     def scaled(padded: Recipe, factor: float) -> Recipe:
         recipe = adamw(padded, factor) if optimizer == "adamw" else divided(padded, factor)
         return replace(
             recipe,
-            accumulation=recipe.accumulation * times,
-            learning_rate=recipe.learning_rate * (times if optimizer == "adamw" else times**0.5),
+            accumulation=times,
+            learning_rate=5e-4 * times if optimizer == "adamw" else 0.01 * times**0.5,
             warmup_sequences=recipe.warmup_sequences if warm else 0,
         )
 
@@ -124,13 +124,13 @@ EXPERIMENTS: dict[str, dict[str, Arm]] = {
     },
     "warm-up": {
         f"rate × {times}, {'with' if warm else 'without'} warm-up": Arm(batch(times, "adamw", warm))
-        for times in (1, 4, 16)
+        for times in (1, 4, 8)
         for warm in (True, False)
     },
     "batch": {
         f"{optimizer}, batch × {times}": Arm(batch(times, optimizer))
         for optimizer in ("adamw", "lamb")
-        for times in (1, 4, 16)
+        for times in (1, 2, 4, 8)
     },
     "ablations": {
         "packed": Arm(divided),
