@@ -25,15 +25,19 @@ def style_faults(svg: str) -> list[str]:
         )
     faults = [f"{text!r} has {size:.1f} points" for text, size in texts if size < SMALLEST - 0.01]
     colors = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg))
-    allowed = {color.lower() for color in OKABE_ITO}
-    faults += [
-        f"{color} is not in the palette" for color in sorted(colors - allowed) if _saturation(color) > 0.15
-    ]
+    faults += [f"{color} is not in the palette" for color in sorted(colors) if not _allowed(color)]
     for text, _ in texts:
         if text in METHODS and (color := series(METHODS[text])["color"].lower()) not in colors:
             faults.append(f"{text} is not drawn in its color {color}")
     return faults
 
 
-def _saturation(color: str) -> float:
-    return colorsys.rgb_to_hsv(*(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)))[1]
+def _allowed(color: str) -> bool:
+    """Whether it is one of Okabe and Ito's, a light tint of one, or nearly gray."""
+    hue, saturation, value = _hsv(color)
+    near = any(abs(hue - _hsv(known)[0]) < 10 / 360 for known in OKABE_ITO)
+    return color.upper() in OKABE_ITO or saturation <= 0.15 or (near and saturation < 0.5 and value > 0.8)
+
+
+def _hsv(color: str) -> tuple[float, float, float]:
+    return colorsys.rgb_to_hsv(*(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)))

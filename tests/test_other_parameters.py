@@ -11,6 +11,7 @@ import re
 import nbformat
 import pytest
 from figure_style import style_faults
+from PIL import Image
 
 from packlib.workbook.figures import label_ends, new_figure, series, svg
 from packlib.workbook.parameters import (
@@ -77,6 +78,8 @@ def test_it_runs_with_other_parameters(name, which, tmp_path):
         path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"
     }
     assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
+    sizes = {Image.open(path).size for path in made if path.suffix == ".png"}
+    assert sizes == {(1920, 1080)}
     (page,) = [path.read_text(encoding="utf-8") for path in made if path.name == f"{name}.html"]
     assert "<script" not in page and not re.search(r'src="(?!data:)', page), "a report opens offline"
 
