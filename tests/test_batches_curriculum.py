@@ -82,19 +82,19 @@ def ragged(lengths, width):
         label[row] = torch.where(mask[row] > 0, ids[row] + 5, IGNORED)
     positions = torch.arange(width).expand(len(lengths), width).clone()
     return {"input_ids": ids, "attention_mask": mask, "labels": label, "position_ids": positions,
-            "kind": torch.arange(len(lengths)), "name": "a batch"}  # fmt: skip
+            "kind": torch.arange(len(lengths)), "name": "a batch", "number": torch.tensor(3)}  # fmt: skip
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 35))
 def test_reshaping_keeps_every_token_in_its_row_and_order(lengths, length):
     batch = ragged(lengths, 30)
     out = shorten(batch, length, truncate=False, pad_id=7)
-    assert out["name"] == "a batch"
+    assert out["name"] == "a batch" and out["number"] == 3
     if length >= 30:
         assert out is batch
         return
     assert len(out["input_ids"]) == sum(ceil(n / length) for n in lengths)
-    assert {value.shape for name, value in out.items() if name not in ("kind", "name")} == {
+    assert {value.shape for name, value in out.items() if name not in ("kind", "name", "number")} == {
         (len(out["input_ids"]), length)
     }
     for row, n in enumerate(lengths):

@@ -96,14 +96,17 @@ def shorten(
     """
     whole_number("length", length, 1)
     packed = isinstance(batch, PackedBatch)
-    tensors = _by_row(batch) if packed else {k: v for k, v in batch.items() if isinstance(v, Tensor)}
+    tensors = (
+        _by_row(batch) if packed else {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}
+    )
     if _shape(tensors)[1] <= length:
         return batch
     mask = tensors.get("segment_ids" if packed else "attention_mask")
     real = None if mask is None else mask > 0
-    short = (
-        _truncated(tensors, real, length, keep_end) if truncate else _reshaped(tensors, real, length, pad_id)
-    )
+    if truncate:
+        short = _truncated(tensors, real, length, keep_end)
+    else:
+        short = _reshaped(tensors, real, length, pad_id)
     return _as_packed(short) if packed else {**batch, **short}
 
 
