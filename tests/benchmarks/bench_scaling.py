@@ -108,7 +108,7 @@ def rounding(device: str, updates: int = 150) -> list[dict]:
     data, judged = data[:4], data[4:]
     sequences = sum(batch.num_sequences for batch in data) * updates // len(data)
     plan = Recipe(8, 5e-5, sequences, optimizer="adamw")
-    held = {"fp32": 4, "master": 6, "stochastic": 2, "nearest": 2}
+    shown, held = {1, *range(15, updates + 1, 15)}, {"fp32": 4, "master": 6, "stochastic": 2, "nearest": 2}
     for how, size in held.items():
         model = bert(128, 2, device, torch.float32 if how == "fp32" else torch.bfloat16)
         optimizer = make_optimizer(model, plan)
@@ -116,7 +116,7 @@ def rounding(device: str, updates: int = 150) -> list[dict]:
             round_weights(optimizer, how)
 
         def judge(done: dict, model=model) -> dict | None:
-            return evaluate(model, judged) if done["update"] % 15 in (1, 0) else None
+            return evaluate(model, judged) if done["update"] in shown else None
 
         records = fit(model, data, plan, optimizer=optimizer, on_update=judge, progress=False)
         rows += [
@@ -124,7 +124,7 @@ def rounding(device: str, updates: int = 150) -> list[dict]:
                 "weights": how, "bytes a weight": size, "update": record["update"],
                 "held-out MLM loss": round(record["mlm_loss"], 5),
             }
-            for record in records if record["update"] % 15 in (1, 0)
+            for record in records if record["update"] in shown
         ]  # fmt: skip
     return rows
 
@@ -132,7 +132,7 @@ def rounding(device: str, updates: int = 150) -> list[dict]:
 def underflow(device: str) -> list[dict]:
     """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation."""
     model, data = bert(256, 4, device), batches(None, 2)
-    fit(model, data, Recipe(16, 1e-4, 8_000, optimizer="adamw"), progress=False)
+    fit(model, data, Recipe(16, 1e-4, 4_000, optimizer="adamw"), progress=False)
     gradients = gradient_of(model, data[0].to(device))
     accumulations, rows = [2**i for i in range(15)], {}
     for scale in (1.0, 1024.0, largest_loss_scale(gradients)):
