@@ -24,10 +24,10 @@ PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark wor
 LOOKS = {rule: series(name) for rule, name in zip(RULES, ("packed", "sorted", "maximum"), strict=True)}
 
 
-def short_sentences(number: int, seed: int, longest_word: int = 6) -> list[str]:
-    """Definitions of 11 to 16 tokens, none of which is wider than a cell of a picture."""
+def short_sentences(number: int, seed: int, longest_word: int = 5) -> list[str]:
+    """Definitions of 9 to 13 tokens, none of which is wider than a cell of a picture."""
     texts, tokenizer = wordnet_texts(), wordnet_tokenizer()
-    some = np.flatnonzero((texts.definition_tokens > 10) & (texts.definition_tokens <= 16))
+    some = np.flatnonzero((texts.definition_tokens > 8) & (texts.definition_tokens <= 13))
     found = []
     for text in texts.definition[np.random.default_rng(seed).permutation(some)[:400]].tolist():
         words = tokenizer.tokenize(text)
@@ -40,18 +40,21 @@ def short_sentences(number: int, seed: int, longest_word: int = 6) -> list[str]:
 
 
 def draw_tokens(
-    ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], height: int, title: str
+    ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], width: int, title: str
 ) -> None:
-    """The words of a batch, a cell each; `owners` says which sentence a row came from; "[PAD]" is gray."""
+    """The words of a batch, a cell each, in a picture of `width` cells; "[PAD]" is gray.
+
+    `owners` says which sentence a row came from.
+    """
     for y, (words, owner) in enumerate(zip(rows, owners, strict=True)):
         ax.text(-0.25, y + 0.5, "ABC"[owner], ha="right", va="center", fontsize=12)
         for x, word in enumerate(words):
             blank = word == "[PAD]"
             color = PADDING if blank else PALE[owner]
             ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=color, edgecolor="white"))
-            ax.text(x + 0.5, y + 0.5, "" if blank else word, ha="center", va="center", fontsize=8.5)
-    ax.set(xlim=(-0.5, len(rows[0])), ylim=(height, 0))
-    ax.set_title(title, fontsize=13)
+            ax.text(x + 0.5, y + 0.5, "" if blank else word, ha="center", va="center", fontsize=10)
+    ax.set(xlim=(-0.5, width), ylim=(len(rows), 0))
+    ax.set_title(title, fontsize=13, loc="left")
     ax.axis("off")
 
 
