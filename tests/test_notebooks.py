@@ -15,6 +15,7 @@ import pytest
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
+from packlib.workbook.results import results_of
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
@@ -265,6 +266,16 @@ def test_it_ends_with_explorer_exercises_summary_and_the_way_on(notebook, chapte
     assert kinds.count("explorer") >= 1 and kinds[-1] == "summary"
     assert 2 <= kinds.count("exercise") == len(chapter.EXERCISES) <= 4
     assert kinds.index("explorer") < kinds.index("exercise")
+
+
+def test_the_way_on_leads_to_the_next_chapter(name, notebook):
+    following = f"{(int(name[:2]) + 1) % 13:02}"  # after the last comes the tour
+    assert re.search(rf"\({following}_\w+\.ipynb\)", notebook.cells[-1].source)
+
+
+def test_a_sweep_finds_a_number_to_compare(name):
+    found = results_of(FOLDER / f"{name}.ipynb")
+    assert any(isinstance(value, int | float) and not isinstance(value, bool) for value in found.values())
 
 
 def calls(notebook, exercise):
