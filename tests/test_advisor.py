@@ -84,12 +84,17 @@ def test_every_method_answers_or_says_why_not(bounded):
     assert best.method == "optimal" and best.num_packs == min(trial.packs for trial in trials)
 
 
-def test_what_takes_too_long_is_stopped_or_not_begun(bounded):
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_takes_too_long_is_stopped_or_not_begun(bounded, monkeypatch, begun):
+    said = "16,279,552 sequences, one after the other: too many for 1 s"
+    if begun:
+        monkeypatch.setattr("packlib.workbook.trials._ONE_BY_ONE", {})
+        said = "stopped after 1 s; 16,279,552 sequences of up to 512 tokens"
     wikipedia = load("wikipedia")
     trials, best = try_methods(bounded, wikipedia, 3, patience=1)
     by_name = {trial.method: trial for trial in trials}
     columns = num_full_strategies(512, 3)
-    assert by_name["next_fit"].reason == "stopped after 1 s; 16,279,552 sequences of up to 512 tokens"
+    assert by_name["next_fit"].reason == said
     assert by_name["nnlshp"].reason == by_name["ennlshp"].reason == f"{columns:,} columns: too many for 1 s"
     assert all(trial.packs is None or not trial.reason for trial in trials) and best.histogram == wikipedia
 

@@ -17,9 +17,8 @@ KERNEL_OPTIONS = {  # of nbclient, and so of papermill
     "kernel_name": "python3",
     "store_widget_state": False,
     "coalesce_streams": True,
-    "extra_arguments": [
-        "--IPKernelApp.log_level=ERROR"
-    ],  # a local kernel need not warn that it is not encrypted
+    # its log is not for readers: that it is not encrypted, or was interrupted while it ended
+    "extra_arguments": ["--IPKernelApp.log_level=CRITICAL"],
 }
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 _LANGUAGE = {
