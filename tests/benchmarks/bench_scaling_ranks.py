@@ -43,27 +43,34 @@ def bert(width: int, layers: int, device: str, dtype: torch.dtype = torch.float3
     return PackedBert(config, mlm_slots=20).to(device, dtype).train()
 
 
-def run_pipeline(rank: int, schedule: str, data: list[PackedBatch], shape: tuple, pace: tuple) -> list[list]:
-    """The bars of three updates, after one to warm up."""
-    pipe, bars = Pipeline(bert(*shape, "cpu"), schedule, pace=pace), []
-    for _ in range(4):
-        dist.barrier()
-        pipe.step(data)
-        bars.append(pipe.bars)
-    return bars[1:]
+def run_pipeline(
+    rank: int, data: list[PackedBatch], shape: tuple, cases: list, pace: tuple
+) -> dict[tuple, list]:
+    """By (schedule, micro-batches): the bars of three updates, after one to warm up."""
+    bars = {}
+    for schedule, m in cases:
+        pipe = Pipeline(bert(*shape, "cpu"), schedule, pace=pace)
+        for _ in range(4):
+            dist.barrier()
+            pipe.step(data[:m])
+            bars.setdefault((schedule, m), []).append(pipe.bars)
+    return {case: updates[1:] for case, updates in bars.items()}
 
 
 def pipeline() -> dict[str, list[dict]]:
     """Two stages that compute on two cores; four stages that wait as long as a pass would take."""
     rows, drawn, data = [], [], batches(None, 32)
-    cases = [("computes", 1, (256, 4), 8), *(("computes", 2, (256, 4), m) for m in (2, 4, 8, 16))]
-    cases += [("paced", 4, (64, 4), m) for m in (4, 8, 16, 32)]
-    for work, stages, shape, m in cases:
-        for schedule in ("gpipe", "1f1b")[: 1 if stages == 1 else 2]:
-            pace = PACE if work == "paced" else (0.0, 0.0)
-            some = [take_packs(batch, 0, 2 if work == "paced" else 8) for batch in data[:m]]
-            ranks = run_ranks(run_pipeline, stages, schedule, some, shape, pace, timeout=300)
-            updates = [[bar for rank in ranks for bar in rank[i]] for i in range(3)]
+    for work, stages, shape, packs, counts in (
+        ("computes", 1, (256, 4), 8, (8,)),
+        ("computes", 2, (256, 4), 8, (2, 4, 8, 16)),
+        ("paced", 4, (64, 4), 2, (4, 8, 16, 32)),
+    ):
+        pace = PACE if work == "paced" else (0.0, 0.0)
+        cases = [(schedule, m) for m in counts for schedule in ("gpipe", "1f1b")]
+        small = [take_packs(batch, 0, packs) for batch in data[: max(counts)]]
+        ranks = run_ranks(run_pipeline, stages, small, shape, cases, pace, timeout=300)
+        for schedule, m in cases:
+            updates = [[bar for rank in ranks for bar in rank[schedule, m][i]] for i in range(3)]
             spans = [max(b.end for b in bars) - min(b.start for b in bars) for bars in updates]
             rows.append({
                 "stages": stages, "micro-batches": m, "schedule": schedule, "a stage": work,
@@ -80,77 +87,83 @@ def pipeline() -> dict[str, list[dict]]:
     return {"pipeline": rows, "pipeline_bars": drawn}
 
 
-def run_sharded(rank: int, how: str, data: list[PackedBatch], steps: int) -> tuple[dict, float, torch.Tensor]:
-    """Bytes that this rank holds, seconds an update, and the weights after all updates."""
-    model, plan = bert(256, 4, "cpu"), Recipe(4, 1e-3, 1, optimizer="lamb")
-    if how == "weights, gradients, state":
-        trained, optimizer = shard_model(model), make_optimizer(model, plan)
-    else:
-        trained = DistributedDataParallel(model)
-        optimizer = (shard_optimizer if "sharded" in how else make_optimizer)(model, plan)
-        if "offloaded" in how:
-            offload_state(getattr(optimizer, "optim", optimizer))
-    seconds = []
-    for _ in range(steps):
-        dist.barrier()
-        start = time.perf_counter()
-        optimizer.zero_grad()
-        trained(**data[rank]).loss.backward()
-        optimizer.step()
-        seconds.append(time.perf_counter() - start)
-    ends = [p.full_tensor() if isinstance(p, DTensor) else p for p in model.parameters()]
-    return (
-        memory_of(model, optimizer),
-        statistics.median(seconds),
-        torch.cat([p.detach().flatten() for p in ends]),
-    )
+HOWS = ("nothing", "state sharded", "state sharded and offloaded", "weights, gradients, state")
+
+
+def run_sharded(
+    rank: int, data: list[PackedBatch], steps: int
+) -> dict[str, tuple[dict, float, torch.Tensor]]:
+    """By what is sharded: bytes that this rank holds, seconds an update, and the weights after all updates."""
+    out = {}
+    for how in HOWS:
+        model, plan, seconds = bert(256, 4, "cpu"), Recipe(4, 1e-3, 1, optimizer="lamb"), []
+        if how == "weights, gradients, state":
+            trained, optimizer = shard_model(model), make_optimizer(model, plan)
+        else:
+            trained = DistributedDataParallel(model)
+            optimizer = (shard_optimizer if "sharded" in how else make_optimizer)(model, plan)
+            if "offloaded" in how:
+                offload_state(getattr(optimizer, "optim", optimizer))
+        for _ in range(steps):
+            dist.barrier()
+            start = time.perf_counter()
+            optimizer.zero_grad()
+            trained(**data[rank]).loss.backward()
+            optimizer.step()
+            seconds.append(time.perf_counter() - start)
+        ends = [p.full_tensor() if isinstance(p, DTensor) else p for p in model.parameters()]
+        flat = torch.cat([p.detach().flatten() for p in ends])
+        out[how] = memory_of(model, optimizer), statistics.median(seconds), flat
+    return out
 
 
 def sharding(steps: int = 10) -> dict[str, list[dict]]:
     """Ten updates with LAMB, FP32; on a CPU an offloaded state stays in the same memory, and is only accounted for."""
     rows, data = [], [take_packs(batch, 0, 4) for batch in batches(None, 4)]
     for world in (2, 4):
-        plain = None
-        for how in ("nothing", "state sharded", "state sharded and offloaded", "weights, gradients, state"):
-            ranks = run_ranks(run_sharded, world, how, data[:world], steps, timeout=300)
-            plain = ranks[0][2] if plain is None else plain
+        ranks = run_ranks(run_sharded, world, data[:world], steps, timeout=300)
+        for how in HOWS:
             row = {"ranks": world, "sharded": how}
             for name in ("weights", "gradients", "state", "offloaded state"):
-                row[f"{name}, MiB, fullest rank"] = round(max(rank[0][name] for rank in ranks) / 2**20, 2)
-            row["seconds an update"] = round(max(rank[1] for rank in ranks), 3)
-            row["furthest weight"] = max((rank[2] - plain).abs().max().item() for rank in ranks)
-            rows.append(row)
+                row[f"{name}, MiB, fullest rank"] = round(
+                    max(rank[how][0][name] for rank in ranks) / 2**20, 2
+                )
+            row["seconds an update"] = round(max(rank[how][1] for rank in ranks), 3)
+            far = max((rank[how][2] - ranks[0]["nothing"][2]).abs().max().item() for rank in ranks)
+            rows.append(row | {"furthest weight": f"{far:.1e}"})
     return {"sharding": rows}
 
 
-def run_ring(rank: int, elements: int, own: bool, rounds: int) -> tuple[int, float, int]:
-    """Bytes this rank says it sent, seconds, and bytes that went over the loopback meanwhile; of one all-reduce."""
-    reduce = ring_all_reduce if own else dist.all_reduce
-    values, sent = torch.ones(elements), 0
-    reduce(values)
-    dist.barrier()
-    before, start = _loopback(), time.perf_counter()
-    for _ in range(rounds):
-        sent = reduce(values)
+def run_ring(rank: int, cases: list[tuple[int, bool]], rounds: int) -> list[tuple[int, float, int]]:
+    """Of each all-reduce: bytes this rank says it sent, seconds, and bytes over the loopback meanwhile."""
+    out = []
+    for size, own in cases:
+        reduce, values, sent = ring_all_reduce if own else dist.all_reduce, torch.ones(size // 4), 0
+        reduce(values)
         dist.barrier()
-    return sent if own else 0, (time.perf_counter() - start) / rounds, (_loopback() - before) // rounds
+        before, start = _loopback(), time.perf_counter()
+        for _ in range(rounds):
+            sent = reduce(values)
+            dist.barrier()
+        seconds, wire = (time.perf_counter() - start) / rounds, (_loopback() - before) // rounds
+        out.append((sent if own else 0, seconds, wire))
+    return out
 
 
 def ring(rounds: int = 10) -> dict[str, list[dict]]:
     """Bytes a rank sends: the formula, what packlib's ring counts, and what the kernel counts, also for gloo's own."""
-    rows = []
+    rows, cases = [], [(mebibytes * 2**20, own) for mebibytes in (1, 16) for own in (True, False)]
     for world in (2, 4):
-        for mebibytes in (1, 16):
-            size = mebibytes * 2**20
-            for own in (True, False):
-                ranks = run_ranks(run_ring, world, size // 4, own, rounds, timeout=300)
-                rows.append({
-                    "ranks": world, "MiB": mebibytes, "all-reduce": "packlib, ring" if own else "gloo",
-                    "2 (p - 1) / p, MiB": round(2 * (world - 1) / world * mebibytes, 3),
-                    "counted, MiB": round(max(rank[0] for rank in ranks) / 2**20, 3) if own else "",
-                    "over the wire a rank, MiB": round(ranks[0][2] / world / 2**20, 3),
-                    "seconds": round(max(rank[1] for rank in ranks), 4),
-                })  # fmt: skip
+        ranks = run_ranks(run_ring, world, cases, rounds, timeout=300)
+        for i, (size, own) in enumerate(cases):
+            sent, seconds, wire = zip(*(rank[i] for rank in ranks), strict=True)
+            rows.append({
+                "ranks": world, "MiB": size // 2**20, "all-reduce": "packlib, ring" if own else "gloo",
+                "2 (p - 1) / p, MiB": round(2 * (world - 1) / world * size / 2**20, 3),
+                "counted, MiB": round(max(sent) / 2**20, 3) if own else "",
+                "over the wire a rank, MiB": round(wire[0] / world / 2**20, 3),
+                "seconds": round(max(seconds), 4),
+            })  # fmt: skip
     return {"ring": rows}
 
 
