@@ -1,5 +1,6 @@
 """Every control of every explorer, moved through its real traits, as the browser moves it."""
 
+import gc
 import importlib
 import pkgutil
 import time
@@ -152,6 +153,13 @@ def test_the_chosen_name_stands_beside_its_slider():
     seen = [row.children[1].value]
     line.widgets["unit"].value = "ft"
     assert [*seen, row.children[1].value] == ["meters", "feet"]
+
+
+def test_what_is_loaded_is_not_searched_for_garbage_at_each_move():
+    Line()
+    frozen = gc.get_freeze_count()
+    Line()
+    assert gc.get_freeze_count() == frozen > 100_000
 
 
 def test_a_control_needs_a_label():

@@ -16,10 +16,12 @@ A subclass names its controls and draws; everything else is here:
 In JupyterLab the picture follows the controls. Where widgets do not run, the first picture stands alone.
 """
 
+import gc
 import html
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import ipywidgets as widgets
@@ -58,6 +60,16 @@ def _text(option: Any) -> str:
     return option[0] if isinstance(option, tuple) else str(option)
 
 
+@cache
+def _spare_the_collector() -> None:
+    """Keep what is loaded by now out of the search for garbage.
+
+    Pictures leave garbage; to look for it through all of torch took half a second in the midst of every tenth move.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 class Explorer:
     """Controls, a picture that follows them, and its alt text.
 
@@ -86,6 +98,7 @@ class Explorer:
         """Called after the control `name` changed, before drawing: the place to move another one's limits."""
 
     def __init__(self):
+        _spare_the_collector()
         self.alt = ""
         self.error: Exception | None = None
         self.widgets = self.controls()
