@@ -243,6 +243,12 @@ def test_parameters_are_checked_before_anything_is_computed(name, notebook):
     assert given == {key: key for key in parameters_of(name)}
 
 
+def test_the_readme_says_what_it_gives_and_how_long_it_takes(name, notebook):
+    takes = re.search(r"(\d+) minutes to read, (\d+) seconds of CPU", notebook.cells[0].source)
+    row = rf"^\| \[{name}\]\(notebooks/{name}\.ipynb\) \| [^|]+ \| {takes[1]} min \| {takes[2]} s \|$"
+    assert re.search(row, (ROOT / "README.md").read_text(), re.M)
+
+
 def test_every_guess_is_revealed(notebook):
     sources = [cell.source for cell in code(notebook)]
     guesses = [i for i, source in enumerate(sources) if re.match(r"guess = \.\.\.", source)]
