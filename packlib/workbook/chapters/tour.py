@@ -20,7 +20,7 @@ from packlib.workbook.parameters import Choice, Whole
 
 PARAMETERS = {
     "texts": Choice(("wordnet", "wordnet-pairs")),
-    "number": Whole(100, 20_000),
+    "number": Whole(100, 1300),
     "max_length": Whole(16, 128),
     "updates": Whole(4, 1000),
 }
@@ -51,6 +51,11 @@ def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slot
     ax.spines["left"].set_visible(False)
 
 
+def short(text: str, width: int = 90) -> str:
+    """A text on one line, cut after a word."""
+    return textwrap.shorten(text, width, placeholder=" …")
+
+
 def readable(packs: Packs, lines: int = 13) -> list[int]:
     """Packs whose texts can be written out on `lines` lines: two, if there are two that are small enough."""
     sizes = np.diff(packs.offsets)
@@ -71,8 +76,7 @@ def draw_sentences(ax: Axes, packs: Sequence[np.ndarray], words: Sequence[str], 
             start += lengths[i]
             line, box = y + place + 1.35, {"facecolor": color, "edgecolor": "none", "pad": 2}
             ax.text(0.012 * slots, line, letter, ha="center", fontsize=10, bbox=box, **ink)
-            said = textwrap.shorten(words[i], 90, placeholder=" …")
-            text = ax.text(0.03 * slots, line, said, fontsize=10.5, va="center", parse_math=False)
+            text = ax.text(0.03 * slots, line, short(words[i]), fontsize=10.5, va="center", parse_math=False)
             text.set_in_layout(False)  # else the bars shrink to the longest text
         y += len(pack) + 2.4
     ax.set(xlim=(0, slots), ylim=(y - 1.6, -0.7))
