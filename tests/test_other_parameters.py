@@ -13,7 +13,7 @@ import pytest
 from figure_style import style_faults
 from PIL import Image
 
-from packlib.workbook.figures import label_ends, new_figure, series, svg
+from packlib.workbook.figures import label_ends, new_figure, save, series, svg
 from packlib.workbook.parameters import (
     Choice,
     Dataset,
@@ -28,6 +28,13 @@ from packlib.workbook.running import notebooks, run
 
 NAMES = list(notebooks())
 RUNS = ("numbers", "data", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
+
+
+def touches_the_edge(picture):
+    """Whether something stands on the outermost ten pixels, as where a title is cut off."""
+    ring = picture.copy()
+    ring.paste(255, (10, 10, ring.width - 10, ring.height - 10))
+    return ring.getextrema()[0] < 250
 
 
 def committed(name):
@@ -78,8 +85,9 @@ def test_it_runs_with_other_parameters(name, which, tmp_path):
         path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"
     }
     assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
-    sizes = {Image.open(path).size for path in made if path.suffix == ".png"}
-    assert sizes == {(1920, 1080)}
+    pictures = {path.stem: Image.open(path).convert("L") for path in made if path.suffix == ".png"}
+    assert {picture.size for picture in pictures.values()} == {(1920, 1080)}
+    assert not [figure for figure, picture in pictures.items() if touches_the_edge(picture)]
     (page,) = [path.read_text(encoding="utf-8") for path in made if path.name == f"{name}.html"]
     assert "<script" not in page and not re.search(r'src="(?!data:)', page), "a report opens offline"
 
@@ -113,6 +121,14 @@ def figure(**changes):
 
 def test_the_style_is_kept_by_a_plain_figure():
     assert not style_faults(svg(figure(), "A line."))
+
+
+def test_a_title_that_is_cut_off_is_seen(tmp_path):
+    for title, cut_off in (("A claim", False), ("A claim that is much too long for its place " * 3, True)):
+        fig = figure()
+        fig.axes[0].set_title(title)
+        save(fig, "A line.", tmp_path, "line")
+        assert touches_the_edge(Image.open(tmp_path / "line.png").convert("L")) is cut_off
 
 
 def test_small_letters_and_other_colors_are_seen():

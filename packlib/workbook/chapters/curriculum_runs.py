@@ -20,7 +20,7 @@ from packlib.batches import (
 from packlib.lengths import wordnet_texts
 from packlib.model import PackedCausal
 from packlib.workbook.chapters.packed_attention import small_gpt
-from packlib.workbook.figures import series
+from packlib.workbook.figures import INK, series
 
 Found = dict[str, list[dict[str, np.ndarray]]]  # by arm, for each seed, columns of shape (evaluations,)
 WITHOUT, WITH = series("maximum"), series("packed")  # a length warm-up
@@ -123,7 +123,8 @@ def draw_by_duration(ax: Axes, values: dict[str, np.ndarray | float], special: s
     duration, name = special.split(", ")
     other = np.atleast_1d(values[special])
     ax.plot(np.full(len(other), float(duration)), other, **{**series("random"), "linestyle": ""})
-    ax.annotate(name, (float(duration), other.mean()), (0, -16), textcoords="offset points", ha="center")
+    beside = {"xytext": (12, 26), "textcoords": "offset points", "ha": "center"}
+    ax.annotate(name, (float(duration), other.mean()), **beside, arrowprops={"arrowstyle": "-", "color": INK})
     ax.set_xlabel("duration of the warm-up")
 
 

@@ -174,8 +174,8 @@ def draw_influence(ax: Axes, matrix: np.ndarray, title: str) -> None:
     names = [chr(65 + i) for i in range(len(matrix))]
     ax.set_xticks(range(len(names)), names)
     ax.set_yticks(range(len(names)), names)
-    ax.set(xlabel="embeddings of", ylabel="loss of", title=title)
-    ax.title.set_fontsize(13)
+    ax.set(xlabel="embeddings of", ylabel="loss of")
+    ax.set_title(title, fontsize=13, pad=6)
     ax.tick_params(length=0)
 
 
