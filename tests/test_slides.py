@@ -8,7 +8,9 @@ import pytest
 
 from packlib.workbook.exercises import NO_GUESS
 from packlib.workbook.gallery import Picture, shown_alts
+from packlib.workbook.results import RESULT
 from packlib.workbook.slides import deck, slides_of
+from packlib.workbook.tables import Table
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 DETAILS = (
@@ -71,6 +73,22 @@ def test_code_is_shown_where_it_is_the_lesson_and_nowhere_else():
     ]  # fmt: skip
     page = deck(notebook("# Steps", *cells))
     assert "short" in page and "secret" not in page and page.count('<span class="n">line</span>') == 40
+
+
+def test_what_is_recorded_for_a_sweep_is_not_told():
+    recorded = data(text_plain="packs: 5")
+    recorded.metadata[RESULT] = {"name": "packs", "value": 5}
+    assert told("## A", code("result('packs', 5)", recorded)) == [("title", "Steps")]
+    del recorded.metadata[RESULT]
+    assert told("## A", code("result('packs', 5)", recorded)) == [("title", "Steps"), ("text", "A")]
+
+
+def test_a_long_table_goes_on_under_its_header():
+    table = Table(("number", "square"), [(str(n), n * n) for n in range(30)])._repr_html_()
+    slides = slides_of(notebook("# S", "## A", code("table", data(text_html=table))))[1:]
+    assert len(slides) == 3 and all(slide.body.count("<th ") == 2 for slide in slides)
+    cells = [cell for slide in slides for cell in re.findall(r"<td [^>]*>(\d+)<", slide.body)]
+    assert cells == [text for n in range(30) for text in (str(n), str(n * n))]
 
 
 def test_texts_share_a_slide_while_there_is_room():

@@ -8,7 +8,7 @@ from typing import Any
 from packlib.files import atomic_path
 
 RESULTS_FOLDER = "PACKLIB_RESULTS"  # environment variable: `keep` writes there
-_KEY = "packlib_result"  # in the metadata of an output
+RESULT = "packlib_result"  # in the metadata of an output
 
 
 def result(name: str, value: int | float | str | None) -> None:
@@ -25,7 +25,7 @@ def result(name: str, value: int | float | str | None) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"The result {name!r} must be finite, not {value}.")
     shown = f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
-    display({"text/plain": f"{name}: {shown}"}, raw=True, metadata={_KEY: {"name": name, "value": value}})
+    display({"text/plain": f"{name}: {shown}"}, raw=True, metadata={RESULT: {"name": name, "value": value}})
 
 
 def results_of(path: str | os.PathLike) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def results_of(path: str | os.PathLike) -> dict[str, Any]:
     import nbformat
 
     cells = nbformat.read(path, as_version=4).cells
-    found = [output.get("metadata", {}).get(_KEY) for cell in cells for output in cell.get("outputs", ())]
+    found = [output.get("metadata", {}).get(RESULT) for cell in cells for output in cell.get("outputs", ())]
     return {one["name"]: one["value"] for one in found if one}
 
 

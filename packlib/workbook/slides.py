@@ -23,10 +23,12 @@ from packlib.files import atomic_path
 from packlib.workbook.exercises import NO_GUESS
 from packlib.workbook.gallery import Picture, pictures_of, shown_alts
 from packlib.workbook.pages import markdown_to_html
+from packlib.workbook.results import RESULT
 
 _TEMPLATE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
 _ROOM = 17  # lines of text that fill a slide at the usual size
 _CODE_LINES = 30  # of code on a slide
+_TABLE_ROWS = 14
 _WIDTH, _HEIGHT = 1740, 930  # pixels for code
 _LETTER = 0.61  # width of a letter in a font for code, as a share of its height
 
@@ -78,7 +80,7 @@ class _Deck:
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 yield from self._markdown(cell.source)
-            elif cell.cell_type == "code" and not re.search(r"^check\(", cell.source, re.M):
+            elif cell.cell_type == "code" and not re.search(r"^(check|surprises)\(", cell.source, re.M):
                 for output in sorted(cell.outputs, key=_tells_after):
                     yield from self._output(output)
         yield from self._flush()
@@ -116,6 +118,8 @@ class _Deck:
         self.waiting.append(Block(body, lines, source))
 
     def _output(self, output: NotebookNode) -> Iterator[Slide]:
+        if RESULT in output.get("metadata", {}):  # for a sweep; the figures say it
+            return
         data = output.get("data", {})
         page, words = data.get("text/html", ""), data.get("text/markdown", "")
         if "<img " in page:
@@ -125,7 +129,8 @@ class _Deck:
             yield from self._flush()
             yield Slide("answer", f"{self.section}: answer", _answer(page))
         elif page:
-            yield from self._add(f'<div class="block">{page}</div>', 8)
+            for part in _pieces(page):
+                yield from self._add(f'<div class="block">{part}</div>', max(8, part.count("<tr>")))
         elif source := re.fullmatch(r"From `(.*?)`:\n```python\n(.*)```\s*", words, re.S):
             where, lines = source[1], source[2].rstrip().split("\n")
             parts = math.ceil((len(lines) + 2) / _CODE_LINES)
@@ -173,6 +178,16 @@ def _unwrapped(paragraph: str) -> list[str]:
     if re.match(r"\||- |\d+\. ", paragraph):
         return paragraph.split("\n")
     return [" ".join(paragraph.split())]
+
+
+def _pieces(page: str) -> list[str]:
+    """A table with many rows as several with one header; anything else as it is."""
+    found = re.fullmatch(r"(<table>.*<tbody>)(.*)(</tbody></table>)", page, re.S)
+    rows = re.findall(r"<tr>.*?</tr>", found[2], re.S) if found else []
+    if len(rows) <= _TABLE_ROWS:
+        return [page]
+    each = math.ceil(len(rows) / math.ceil(len(rows) / _TABLE_ROWS))
+    return [found[1] + "".join(rows[i : i + each]) + found[3] for i in range(0, len(rows), each)]
 
 
 def _answer(page: str) -> str:

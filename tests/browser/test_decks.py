@@ -23,7 +23,8 @@ MEASURE = """readable => {
       if (text(part) && size < readable) faults.push(`${size} px: ${part.textContent.slice(0, 40)}`);
       if (part.tagName === "IMG" && !(part.alt && part.naturalWidth)) faults.push("a picture without words or bytes");
     }
-    const body = slide.querySelector(".body");
+    const body = slide.querySelector(".body"), below = slide.querySelector("header").getBoundingClientRect().bottom;
+    if ([...body.children].some(part => part.getBoundingClientRect().top < below)) faults.push("over the header");
     if (body.scrollHeight > body.clientHeight || body.scrollWidth > body.clientWidth) faults.push("too full");
     return [slide.ariaLabel, faults];
   });
