@@ -1,10 +1,17 @@
 """Pages open offline: no address of another machine is loaded, and formulas are drawn without a script."""
 
+import html
 import re
+from pathlib import Path
 
 import nbformat
+import pytest
+from nbconvert import HTMLExporter
 
+from packlib.workbook.gallery import shown_alts
 from packlib.workbook.pages import PageExporter, markdown_to_html
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 FORMULA = r"\min_{x \ge 0} \lVert Ax - b \rVert"
 
@@ -33,3 +40,11 @@ def test_a_page_fetches_nothing():
     assert page.count("<math ") == 2 and "mathjax" not in page.lower()
     assert "<script" not in page and not re.search(r'(?:src|href)="(?:https?:)?//', page)
     assert "url(http" not in page and "@import" not in page
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_pictures_stand_in_for_explorers_where_no_kernel_runs(path):
+    page, _ = HTMLExporter().from_filename(str(path))
+    images = re.findall(r'<img alt="([^"]*)"[^>]* src="data:image/png;base64,[A-Za-z0-9+/=]{1000,}"', page)
+    assert [html.unescape(alt) for alt in images] == shown_alts(nbformat.read(path, as_version=4))
+    assert "to move the controls" in page and "widget-view" not in page
