@@ -1,0 +1,99 @@
+"""What notebook 10 runs: functions and models that are compiled, and a backend that says which graph ran."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertForPreTraining
+
+from packlib.batches import (
+    MlmMasking,
+    PackedBatch,
+    PackingCollator,
+    pack_lengths,
+    pack_loader,
+    wordnet_store,
+    wordnet_tokenizer,
+)
+from packlib.model import PackedBert
+from packlib.training import CompileCounter
+
+DEPTH, PREDICTIONS = 8, 20  # of the packs that are compiled
+
+
+class Numbered:
+    """A backend for torch.compile that numbers the graphs it gets, and notes which of them run.
+
+    A graph runs as torch found it, operation by operation; or, if `real`, as inductor compiles it.
+    """
+
+    def __init__(self, real: bool = False):
+        self.graphs, self.ran, self._real = 0, [], real
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list):
+        self.graphs += 1
+        number, run = self.graphs, graph.forward
+        if self._real:
+            from torch._inductor.compile_fx import compile_fx
+
+            run = compile_fx(graph, inputs)
+
+        def noted(*arguments):
+            self.ran.append(number)
+            return run(*arguments)
+
+        return noted
+
+
+@contextmanager
+def torch_log() -> Iterator[list[str]]:
+    """What torch writes to its log about graphs, first lines only, in place of showing it."""
+    said, log = [], logging.getLogger("torch._dynamo.convert_frame")
+    handler, propagate = logging.Handler(), log.propagate
+    handler.emit = lambda record: said.append(record.getMessage().splitlines()[0])
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield said
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate
+
+
+def config(max_length: int = 512) -> BertConfig:
+    """One layer, 32 wide: what counts here is the graph, not its size."""
+    return BertConfig(
+        vocab_size=4000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=max_length, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+
+
+def train_bert(lengths: Sequence[int], dynamic: bool | None, real: bool) -> tuple[list[int], CompileCounter]:
+    """Forward and backward of a compiled BERT on a batch of each length; which graph each batch ran."""
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    backend = Numbered(real)
+    model = torch.compile(BertForPreTraining(config()), backend=backend, dynamic=dynamic)
+    with CompileCounter() as compiles:
+        for length in lengths:
+            ids, pairs = torch.ones(2, length, dtype=torch.int64), torch.tensor([0, 1])
+            model(input_ids=ids, attention_mask=ids, labels=ids, next_sentence_label=pairs).loss.backward()
+    return backend.ran, compiles
+
+
+def bert(longest: int, mlm_slots: int | None = PREDICTIONS) -> PackedBert:
+    """A packed BERT with random weights, the same each time."""
+    torch.manual_seed(0)
+    return PackedBert(config(longest), mlm_slots=mlm_slots).train()
+
+
+def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> list[PackedBatch]:
+    """`count` batches of 4 packs of WordNet's definitions; `static` if all of their tensors have static shapes."""
+    store = wordnet_store(progress=False)
+    store = store.take(np.random.default_rng(seed).permutation(len(store))[: 60 * count])
+    packs = pack_lengths(store.lengths, width, "optimal", DEPTH)
+    slots = {"max_sequences": DEPTH, "max_predictions": PREDICTIONS} if static else {}
+    collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **slots)
+    return list(pack_loader(store, packs, collator, 4, drop_last=True))[:count]
