@@ -330,7 +330,7 @@ def test_a_schedule_of_batches_themselves_and_too_few_of_a_shape():
     assert [id(batch) for batch in onset_schedule(batches, 2)] == [id(batches[i]) for i in (1, 2, 0, 3, 4)]
     assert onset_schedule([], 2) == []
     with pytest.raises(
-        ValueError, match=r"Only 2 of the batches has the shape \(2, 8\); each of 3 ranks needs one"
+        ValueError, match=r"2 of the batches have the shape \(2, 8\); each of 3 ranks needs one"
     ):
         onset_schedule(batches, 3)
     with pytest.raises(ValueError, match="world_size must be at least 1, not 0"):

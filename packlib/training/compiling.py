@@ -240,7 +240,7 @@ def onset_schedule(batches: Iterable[Any], world_size: int, shape: Callable[[Any
     for size in sorted(places, key=lambda size: (-size[0] * size[1], size)):
         if len(places[size]) < world_size:
             raise ValueError(
-                f"Only {len(places[size])} of the batches has the shape {size}; each of {world_size} ranks needs one: "
+                f"{len(places[size])} of the batches have the shape {size}; each of {world_size} ranks needs one: "
                 "leave out incomplete batches, or take fewer shapes."
             )
         onset += places[size][:world_size]

@@ -124,17 +124,25 @@ def shapes_of_one(rank: int, device: str, tiny: bool) -> list[dict]:
     return rows
 
 
-def memory_of_one(rank: int, device: str, tiny: bool, mode: str, release: bool) -> list[float]:
-    """MiB before the first graph and after each, which is kept or released."""
+def memory_of_one(rank: int, device: str, tiny: bool, mode: str, after: str) -> list[float]:
+    """MiB before the first graph and after each, which is "kept", "released", or gone with all by a "reset"."""
     model, store = bert(device), glosses(4096)
     lengths = range(LONGEST, 0, -MULTIPLE)[: 2 if tiny else 6]
     batches = [padded(store.take(np.flatnonzero(store.lengths <= n)), (n,))[0].to(device) for n in lengths]
     with empty_caches(tiny):
-        if not release:
+        if after == "kept":
             return make_graphs(model, batches, mode, device, tiny)[1]
         found = [used_memory(device)]
         for batch in batches:
-            compile_for_shapes(model, [batch], mode, backend=backend_for(tiny)).release()
+            if after == "released":
+                compile_for_shapes(model, [batch], mode, backend=backend_for(tiny)).release()
+            else:
+                options = {} if tiny else {"mode": mode}
+                compiled = torch.compile(model, backend=backend_for(tiny), dynamic=False, **options)
+                compiled(**batch).loss.backward()
+                del compiled
+                model.zero_grad()
+                torch.compiler.reset()
             found.append(used_memory(device))
         return found
 
@@ -145,16 +153,18 @@ def shapes(device: str, tiny: bool) -> list[dict]:
 
 
 def memory(device: str, tiny: bool) -> list[dict]:
-    """What a process holds after each further shape, if graphs are kept and if they are released."""
+    """What a process holds after each further shape: graphs kept, released, or dropped by torch's own reset."""
     rows: list[dict] = []
     for mode in ("default", "reduce-overhead") if device == "cuda" else ("default",):
-        kept, released = (
-            run_ranks(memory_of_one, 1, device, tiny, mode, release, timeout=TIMEOUT)[0]
-            for release in (False, True)
-        )
+        ways = ("kept", "released", "reset")
+        found = [run_ranks(memory_of_one, 1, device, tiny, mode, way, timeout=TIMEOUT)[0] for way in ways]
         rows += [
-            {"mode": mode, "shapes": i, "kept, MiB": round(a), "released, MiB": round(b)}
-            for i, (a, b) in enumerate(zip(kept, released, strict=True))
+            {
+                "mode": mode,
+                "shapes": i,
+                **{f"{way}, MiB": round(x) for way, x in zip(ways, held, strict=True)},
+            }
+            for i, held in enumerate(zip(*found, strict=True))
         ]
     return rows
 
