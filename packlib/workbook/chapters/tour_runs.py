@@ -1,6 +1,7 @@
 """Notebook 00's live runs: the same texts padded and packed, and a picture that follows them while they train."""
 
 import os
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -82,7 +83,7 @@ class Race:
     """Runs of `fit`, tested every few updates on texts they do not train on, in a picture that follows them.
 
     Attributes:
-        points: by run, rows of (texts trained on, seconds of training, loss on the held-out texts).
+        points: by run, rows of (texts trained on, seconds of computing, loss on the held-out texts).
     """
 
     def __init__(self, total: int, held_out: TokenStore, max_length: int, every: int = 4):
@@ -95,24 +96,26 @@ class Race:
         self._handle = None
 
     def follow(self, name: str, model: PackedBert) -> Callable[[dict], None]:
-        """Begin a run; returns what `fit` is to call on each update (its clock stands still meanwhile)."""
-        shown = 0.0  # seconds of training
+        """Begin a run; returns what `fit` is to call on each update.
 
-        def test(texts: int, seconds: float) -> None:
-            self.points[name].append((texts, seconds, evaluate(model, self.batches)["mlm_loss"]))
+        The clock counts processor time, so that other programs do not matter, and stands still meanwhile.
+        """
+        seconds = shown = 0.0
+        self.points[name] = points = [(0, 0.0, evaluate(model, self.batches)["mlm_loss"])]
+        self._show(*self.draw(f"{name}: 0 of {self.total:,} texts"))
 
         def on_update(record: dict) -> None:
-            nonlocal shown
-            texts, seconds = record["sequences"], record["seconds"]
+            nonlocal seconds, shown, since
+            seconds += time.process_time() - since
+            texts = record["sequences"]
             if record["update"] % self.every == 0 or texts >= self.total:
-                test(texts, seconds)
+                points.append((texts, seconds, evaluate(model, self.batches)["mlm_loss"]))
                 if seconds > shown + 0.4:  # else drawing would hide how fast a quick run is
                     shown = seconds
                     self._show(*self.draw(f"{name}: {texts:,} of {self.total:,} texts"))
+            since = time.process_time()
 
-        self.points[name] = []
-        test(0, 0.0)
-        self._show(*self.draw(f"{name}: 0 of {self.total:,} texts"))
+        since = time.process_time()
         return on_update
 
     def finish(self, name: str) -> None:
@@ -130,7 +133,7 @@ class Race:
         pace = max((points[-1][1] / max(points[-1][0], 1) for points in self.points.values()), default=0.0)
         ends = (self.total, max(pace * self.total, 1.0))
         lowest = min(loss for points in self.points.values() for *_, loss in points)
-        for ax, column, end, label in zip(axes, (0, 1), ends, ("texts", "seconds of training"), strict=True):
+        for ax, column, end, label in zip(axes, (0, 1), ends, ("texts", "seconds of computing"), strict=True):
             lines = {}
             for run, points in self.points.items():
                 look = {**series("packed" if run == "packed" else "unpacked"), "marker": ""}
