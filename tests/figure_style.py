@@ -4,6 +4,8 @@ import colorsys
 import html
 import re
 
+from PIL import Image
+
 from packlib.workbook.figures import OKABE_ITO, series
 
 SMALLEST = 10  # points on a figure 8 inches wide: 33 pixels of 1920 × 1080
@@ -30,6 +32,13 @@ def style_faults(svg: str) -> list[str]:
         if text in METHODS and (color := series(METHODS[text])["color"].lower()) not in colors:
             faults.append(f"{text} is not drawn in its color {color}")
     return faults
+
+
+def touches_the_edge(picture: Image.Image) -> bool:
+    """Whether something stands on the outermost ten pixels, as where a title is cut off."""
+    ring = picture.copy()
+    ring.paste(255, (10, 10, ring.width - 10, ring.height - 10))
+    return ring.getextrema()[0] < 250
 
 
 def _allowed(color: str) -> bool:

@@ -10,7 +10,7 @@ import re
 
 import nbformat
 import pytest
-from figure_style import style_faults
+from figure_style import style_faults, touches_the_edge
 from PIL import Image
 
 from packlib.workbook.figures import label_ends, new_figure, save, series, svg
@@ -28,13 +28,6 @@ from packlib.workbook.running import notebooks, run
 
 NAMES = list(notebooks())
 RUNS = ("numbers", "data", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
-
-
-def touches_the_edge(picture):
-    """Whether something stands on the outermost ten pixels, as where a title is cut off."""
-    ring = picture.copy()
-    ring.paste(255, (10, 10, ring.width - 10, ring.height - 10))
-    return ring.getextrema()[0] < 250
 
 
 def committed(name):

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from figure_style import touches_the_edge
+from PIL import Image
 
 from packlib.workbook import cli, comparison, sweep
 from packlib.workbook.execution import write
+from packlib.workbook.figures import save
+from packlib.workbook.results import results_of
+from packlib.workbook.running import notebooks
 from packlib.workbook.sweep import Cell, Outcome, Runner, grid
 
 pytest_plugins = ("workbook_cases",)
@@ -176,6 +181,14 @@ def test_the_figure_takes_the_results_that_are_asked_for():
     assert comparison.compared(outcomes, ["b"])[1] == "b by depth is 1: 2.5, none: 2.5."
     assert comparison.compared(outcomes[:1]) is None, "nothing was swept"
     assert comparison.compared([outcome({}, depth=depth) for depth in "12"]) is None, "nothing was recorded"
+
+
+@pytest.mark.parametrize("name", notebooks())
+def test_the_figure_holds_the_names_of_all_results(name, tmp_path):
+    found = results_of(notebooks()[name])
+    outcomes = [outcome(found, seed=seed, quick=quick) for seed in ("0", "1") for quick in ("true", "false")]
+    save(*comparison.compared(outcomes), tmp_path, "comparison")
+    assert not touches_the_edge(Image.open(tmp_path / "comparison.png").convert("L"))
 
 
 def test_a_result_that_nobody_recorded_is_refused_after_the_table(tmp_path, capsys):

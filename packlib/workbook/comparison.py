@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -86,7 +87,8 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
         ax.set_xticks(range(len(labels)), labels)
         if sum(map(len, labels)) * len(numbers) > 40:
             ax.tick_params(axis="x", rotation=30)
-        ax.set(title=number, xlabel=across, xlim=(-0.3, len(labels) - 0.7))
+        title = "\n".join(textwrap.wrap(number, 52 // len(numbers)))
+        ax.set(title=title, xlabel=across, xlim=(-0.3, len(labels) - 0.7))
         if others and ends:
             label_ends(ends)
     return fig, f"{'; '.join(told)}."
