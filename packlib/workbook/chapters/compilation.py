@@ -7,11 +7,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load
+from packlib.packing import plan
 from packlib.training import Buckets, choose_buckets, waste_curve
 from packlib.workbook.chapters.compilation_figures import LOOKS, draw_padding
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.figures import new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 
 PARAMETERS = {"dataset": Dataset(), "buckets": Whole(2, 16), "ranks": Whole(2, 16)}
@@ -52,7 +53,7 @@ def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
 
 
 class ShapesExplorer(Explorer):
-    """How many lengths, and which, against padding and an estimate of the time to compile."""
+    """How many lengths, and which, against padding and an estimate of the time to compile; packs beside them."""
 
     title = "How many shapes, for how much padding?"
     most = 32
@@ -62,6 +63,8 @@ class ShapesExplorer(Explorer):
         names = dict.fromkeys((dataset, "wikipedia", "squad", "wordnet-pairs", "docstrings"))
         self.histograms = {load(name).name: load(name) for name in names}
         self.first, self.seconds = load(dataset).name, seconds
+        plans = {name: plan(histogram, "lpfhp") for name, histogram in self.histograms.items()}
+        self.packed = {name: 1 - made.efficiency for name, made in plans.items()}
         self._curves: dict[tuple, dict[str, list[float]]] = {}
         super().__init__()
 
@@ -102,6 +105,8 @@ class ShapesExplorer(Explorer):
             style = {**look.style, "marker": "", "linewidth": 3 if way == method else 1.2}
             lines[left.plot(range(1, number + 1), curves[way], **style)[0]] = look.name
         left.plot(buckets, curves[method][buckets - 1], **LOOKS[method].style, markersize=11)
+        left.plot(1, 100 * self.packed[dataset], **series("packed"), clip_on=False)
+        left.annotate("packed", (1, 100 * self.packed[dataset]), (9, 5), textcoords="offset points")
         left.set(xlabel="number of lengths asked for", ylabel="padding, %", ylim=(0, None))
         left.legend(lines, lines.values(), loc="upper right")
         shapes = len(chosen.lengths)
@@ -111,14 +116,15 @@ class ShapesExplorer(Explorer):
         )
         above.set_xlabel("seconds to compile (estimate)", fontsize=11)
         draw_padding(right, histogram, chosen)
-        right.set(xlabel="length, tokens", ylabel="slots: tokens, padding in gray", yticks=[])
+        right.set(xlabel=f"length in {dataset}, tokens", ylabel="slots: tokens, padding in gray", yticks=[])
         right.set_title(
             f"{shapes} shape{'s' * (shapes > 1)}: {percent(chosen.padding_fraction)} padding", fontsize=13
         )
         return fig, (
             f"{dataset} ({histogram.kind}), {buckets} lengths asked for, multiples of {multiple}, chosen as "
             f"{LOOKS[method].name}: {shapes} shapes {', '.join(map(str, chosen.lengths))}; "
-            f"{percent(chosen.padding_fraction, 2)} padding, about {seconds} s to compile."
+            f"{percent(chosen.padding_fraction, 2)} padding, about {seconds} s to compile. "
+            f"Packed: 1 shape, {percent(self.packed[dataset], 2)} padding."
         )
 
 
