@@ -176,6 +176,7 @@ def draw_influence(ax: Axes, matrix: np.ndarray, title: str) -> None:
     ax.set_yticks(range(len(names)), names)
     ax.set(xlabel="embeddings of", ylabel="loss of")
     ax.set_title(title, fontsize=13, pad=6)
+    ax.set_anchor("N")  # the label below stays inside the figure
     ax.tick_params(length=0)
 
 
