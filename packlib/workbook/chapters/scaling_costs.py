@@ -120,7 +120,7 @@ def draw_trade(rows: Rows) -> tuple[Figure, str]:
     ax.set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
     ax.minorticks_off()
     scale = f"2^{np.log2(max(scales)):.0f}"
-    ax.set_title(f"Unscaled, {m[best]} micro-batches lose least; scaled, more is better")
+    ax.set_title(f"Unscaled, the two meet near {m[best]}; scaled, longer is better")
     label_ends({first: "bubble", second: "underflow", third: f"loss × {scale}"})
     at = {row["accumulation"]: row for row in rows}
     told = "; ".join(

@@ -192,9 +192,9 @@ def draw_measured(rows: Rows, bars: Rows) -> tuple[Figure, str]:
             found[schedule] = [100 * row["bubble"] for row in some if row["schedule"] == schedule]
             right.plot(counts, found[schedule], marker, color=color, markerfacecolor=filled, linestyle="")
             above &= all(m >= f - 0.5 for m, f in zip(found[schedule], formula, strict=True))
-        right.annotate(
-            f"{stages} stages", (counts[0], formula[0]), (8, 8), textcoords="offset points", fontsize=12
-        )
+        at, offset, side = (0, (8, 8), "left") if stages == 4 else (-1, (0, -18), "right")
+        place = counts[at], formula[at]
+        right.annotate(f"{stages} stages", place, offset, textcoords="offset points", ha=side, fontsize=12)
         pairs = ", ".join(
             f"{m}: {f:.1f} by formula, {a:.1f} and {b:.1f}"
             for m, f, a, b in zip(counts, formula, *found.values(), strict=True)

@@ -110,6 +110,11 @@ class PodExplorer(Explorer):
         asked += "recomputation." if recompute else "no recomputation."
         try:
             setup = make_pod(devices, stages, model, precision=precision, recompute=recompute)
+            wanted = micro_batch * accumulation * setup.replicas * factor
+            if wanted > SEQUENCES:
+                raise ValueError(
+                    f"One update would take {wanted:,.0f} sequences; there are {SEQUENCES:,.0f} in all."
+                )
         except ValueError as impossible:
             return _impossible(str(impossible)), f"{asked} This pod cannot be: {impossible}"
         overhead = 0.043 if factor > 1 else 0.0
@@ -119,13 +124,13 @@ class PodExplorer(Explorer):
         of = {line.name: line.value for line in sheet}
         waits = 1 - (1 - of["bubble"]) * of["balance"]
         facts = {
-            "rows an update": f"{of['global_batch']:,}",
-            "sequences an update": f"{of['global_batch'] * factor:,.0f}",
+            "rows/update": f"{of['global_batch']:,}",
+            "sequences/update": f"{wanted:,.0f}",
             "bubble": percent(of["bubble"]),
             "all waiting": percent(waits),
             "fullest device": human(max(of["MEMORY"]), "bytes"),
             "without moments": human(max(of["ON_DEVICE"]), "bytes"),
-            "an update": f"{of['update']:,.3g} s",
+            "an update": human(of["update"], "s"),
             "100 M sequences": f"{of['hours']:,.3g} h",
             "device hours": f"{of['cost']:,.4g}",
         }
