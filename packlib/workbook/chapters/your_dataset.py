@@ -99,7 +99,7 @@ def draw_methods(ax: Axes, advice: Advice) -> None:
         ax.text(102, row, f"{many(trial.packs, 'pack')}, gap {trial.gap:,}", va="center", fontsize=11)
     ax.set_yticks(range(len(advice.trials)), [trial.method for trial in advice.trials])
     ax.set(
-        xlim=(0, 160), xticks=range(0, 101, 20), ylim=(len(advice.trials) - 0.5, -0.5), xlabel="efficiency, %"
+        xlim=(0, 185), xticks=range(0, 101, 20), ylim=(len(advice.trials) - 0.5, -0.5), xlabel="efficiency, %"
     )
 
 
