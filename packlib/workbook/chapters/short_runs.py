@@ -9,6 +9,7 @@ from torch import nn
 
 from packlib.batches import (
     MlmMasking,
+    PackedBatch,
     PackingCollator,
     PackLoader,
     TokenStore,
@@ -23,11 +24,11 @@ from packlib.model import PackedBert, nsp_loss, token_loss
 from packlib.workbook.chapters.packed_attention import small_bert
 
 
-def pair_loaders(number: int, seed: int) -> tuple[dict[str, PackLoader], PackLoader, float]:
+def pair_loaders(number: int, seed: int) -> tuple[dict[str, PackLoader], list[PackedBatch], float]:
     """WordNet's sentence pairs in rows of 64, 16 a batch: padded and packed to train on, and 400 held out.
 
     Returns:
-        The loaders by name, the one of the held-out pairs, and the packing factor.
+        The loaders by name, the held-out batches with the same masked tokens for every model, and the packing factor.
     """
     tokenizer, (examples, labels) = wordnet_tokenizer(), sentence_pairs(seed)
     some = np.random.default_rng(seed).permutation(np.flatnonzero(labels >= 0))[: number + 400]
@@ -42,7 +43,7 @@ def pair_loaders(number: int, seed: int) -> tuple[dict[str, PackLoader], PackLoa
 
     train, held_out = store.take(np.arange(number)), store.take(np.arange(number, number + 400))
     loaders = {"padded": loader(train, 1), "packed": loader(train, None)}
-    return loaders, loader(held_out, None, shuffle=False), number / len(loaders["packed"].dataset)
+    return loaders, list(loader(held_out, None, shuffle=False)), number / len(loaders["packed"].dataset)
 
 
 def fresh_model(seed: int) -> PackedBert:
