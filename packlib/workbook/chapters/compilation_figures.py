@@ -80,7 +80,9 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
         draw_padding(ax, histogram, buckets)
         words = f"{LOOKS[method].name}: {percent(buckets.padding_fraction)} padding"
         ax.set_yticks([])
-        ax.set_title(f"{words}; lengths {', '.join(map(str, buckets.lengths))}", fontsize=12)
+        few = list(map(str, buckets.lengths))
+        few = few if len(few) <= 9 else [*few[:6], "…", *few[-2:]]
+        ax.set_title(f"{words}; lengths {', '.join(few)}", fontsize=12)
     axes[-1].set_xlabel("length, tokens (tokens in blue, padding in gray)")
     return fig, (
         f"{histogram.name} ({histogram.kind}): tokens by length and the padding on top of them. "

@@ -33,12 +33,13 @@ class Numbered:
         self.graphs, self.ran, self._real = 0, [], real
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list):
-        self.graphs += 1
-        number, run = self.graphs, graph.forward
+        run = graph.forward
         if self._real:
             from torch._inductor.compile_fx import compile_fx
 
-            run = compile_fx(graph, inputs)
+            run = compile_fx(graph, inputs)  # may raise, for torch to trace once more
+        self.graphs += 1
+        number = self.graphs
 
         def noted(*arguments):
             self.ran.append(number)
