@@ -76,13 +76,17 @@ def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None
 def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tuple[Figure, str]:
     """The padding of each way to choose buckets, as the gray area."""
     fig, axes = new_figure(len(choices), 1, sharex=True)
+    top = 0.0
     for ax, (method, buckets) in zip(axes, choices.items(), strict=True):
         draw_padding(ax, histogram, buckets)
+        top = max(top, ax.get_ylim()[1])
         words = f"{LOOKS[method].name}: {percent(buckets.padding_fraction)} padding"
         ax.set_yticks([])
         few = list(map(str, buckets.lengths))
         few = few if len(few) <= 9 else [*few[:6], "…", *few[-2:]]
         ax.set_title(f"{words}; lengths {', '.join(few)}", fontsize=12)
+    for ax in axes:
+        ax.set_ylim(0, top)
     axes[-1].set_xlabel("length, tokens (tokens in blue, padding in gray)")
     return fig, (
         f"{histogram.name} ({histogram.kind}): tokens by length and the padding on top of them. "
