@@ -112,7 +112,10 @@ def test_a_rank_that_hangs_is_named_with_its_place(nothing_stays):
 
 
 def test_a_rank_that_leaves_its_peers_alone():
-    with pytest.raises(RankError, match=r"Rank 0 of 2 raised .*closed.*\(Had returned by then: rank 1\.\)"):
+    gone = "closed by peer|reset by peer|Broken pipe"  # as the system puts it, by the moment
+    with pytest.raises(
+        RankError, match=rf"Rank 0 of 2 raised .*({gone}).*\(Had returned by then: rank 1\.\)"
+    ):
         run_ranks(work.leave_early, 2)
 
 
