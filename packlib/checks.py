@@ -1,20 +1,41 @@
-"""One clear sentence for bad input: what was given, and what is allowed."""
+"""One clear sentence for bad input: the parameter's name, what is allowed, and what was given instead."""
 
 import difflib
 import math
+import numbers
 import operator
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 
-def one_of(kind: str, value: Any, allowed: Iterable[str]) -> str:
+_MOST_NAMES = 12  # a sentence lists no more
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of the `allowed` names, else raise a ValueError that names the near ones."""
     names = list(allowed)
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
     near = difflib.get_close_matches(str(value), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(names)}."
-    raise ValueError(f"There is no {kind} {value!r}: {hint}")
+    hint = f": did you mean {' or '.join(map(repr, near))}?" if near else "."
+    raise ValueError(f"{name} must be {_alternatives(names)}, not {shown(value)}{hint}")
+
+
+def _alternatives(names: list[str]) -> str:
+    if not names:
+        return "left out: there is nothing to choose from"
+    if len(names) > _MOST_NAMES:
+        return f"one of {', '.join(map(repr, names[:_MOST_NAMES]))} and {len(names) - _MOST_NAMES} more"
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value` as a bool, or raise a TypeError: neither "no" nor 0 is False."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, not {shown(value)}.")
 
 
 def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf) -> int:
@@ -23,26 +44,51 @@ def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number {limits}, not {value!r}.") from None
+        raise TypeError(f"{name} must be a whole number {limits}, not {shown(value)}.") from None
     if isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number {limits}, not {value!r}.")
     if not at_least <= number <= at_most:
-        raise ValueError(f"{name} must be {limits}, not {number}.")
+        raise ValueError(f"{name} must be {limits}, not {shown(number)}.")
     return number
 
 
 def number(
-    name: str, value: Any, above: float = -math.inf, at_least: float = -math.inf, below: float = math.inf
-) -> None:
-    """Raise unless `value` is a finite number within the limits: TypeError if it is none, ValueError if out of them."""
-    limits = {"above": above, "at least": at_least, "below": below}
+    name: str,
+    value: Any,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    below: float = math.inf,
+    at_most: float = math.inf,
+) -> int | float:
+    """Return `value` as an int or a float, or raise unless it is finite and within the limits.
+
+    Raises:
+        TypeError, ValueError: if it is no number; if it is out of the limits, infinite or NaN.
+    """
+    limits = {"above": above, "at least": at_least, "below": below, "at most": at_most}
     allowed = " and ".join(f"{words} {limit}" for words, limit in limits.items() if math.isfinite(limit))
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number {allowed}, not {value!r}.")
-    if not (math.isfinite(value) and value > above and value >= at_least and value < below):
-        raise ValueError(f"{name} must be {allowed}, not {value}.")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be {f'a number {allowed}'.strip()}, not {shown(value)}.")
+    plain = int(value) if isinstance(value, numbers.Integral) else float(value)
+    try:
+        finite = math.isfinite(plain)
+    except OverflowError:  # an integer beyond every float
+        finite = False
+    if not (finite and plain > above and plain >= at_least and plain < below and plain <= at_most):
+        raise ValueError(f"{name} must be {allowed or 'a finite number'}, not {shown(value)}.")
+    return plain
 
 
 def depth_limit(value: Any) -> int | None:
     """Check a `max_sequences_per_pack`: a whole number from 1 up, or None for no limit."""
     return None if value is None else whole_number("max_sequences_per_pack", value, 1)
+
+
+def shown(value: Any) -> str:
+    """How a refusal shows the value it refuses: in one line, and never a screenful."""
+    try:
+        text = str(value.item()) if isinstance(value, np.generic) else repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = f"an integer of {value.bit_length()} bits"
+    text = " ".join(text.split())
+    return text if len(text) <= 200 else f"{text[:150]} … ({len(text)} characters)"

@@ -44,7 +44,7 @@ def store() -> TokenStore:
     )
     short = TokenStore.from_samples([{"input_ids": [tokenizer().cls_token_id]}] * 8)
     joined = TokenStore.concatenate([text, short])
-    return TokenStore(joined.input_ids, joined.token_type_ids, joined.offsets, joined.labels)
+    return TokenStore(joined.input_ids, joined.token_type_ids, joined.offsets, joined.sequence_labels)
 
 
 @cache
@@ -102,7 +102,7 @@ def unpack(batch: PackedBatch) -> list[dict]:
     for row in range(batch.input_ids.shape[0]):
         for segment in range(1, int(batch.segment_ids[row].max()) + 1):
             at = (batch.segment_ids[row] == segment).nonzero().flatten()
-            fields = ("input_ids", "token_type_ids", "mlm_labels")
+            fields = [name for name in ("input_ids", "token_type_ids", "labels") if name in batch]
             found.append({"pack": row, **{name: batch[name][row, at] for name in fields}})
             found[-1]["label"] = int(batch.sequence_labels[len(found) - 1])
     return found
@@ -134,7 +134,8 @@ def reference(model: PackedBert | PackedCausal, batch: PackedBatch) -> Reference
         ids, pack = sequence["input_ids"][None], sequence["pack"]
         if is_bert:
             out = plain(input_ids=ids, token_type_ids=sequence["token_type_ids"][None])
-            target, scores = sequence["mlm_labels"], out.prediction_logits[0]
+            target = sequence.get("labels", torch.full_like(ids[0], IGNORED))
+            scores = out.prediction_logits[0]
             nsp_logits.append(out.seq_relationship_logits[0])
             has_label = sequence["label"] != IGNORED
             label = torch.tensor([sequence["label"]])
@@ -144,7 +145,8 @@ def reference(model: PackedBert | PackedCausal, batch: PackedBatch) -> Reference
                 (pack, [float(nsp_logits[-1].argmax() == sequence["label"])] if has_label else [])
             )
         else:
-            target, scores = ids[0, 1:], plain(input_ids=ids).logits[0, :-1]
+            target = sequence.get("labels", ids[0])[1:]
+            scores = plain(input_ids=ids).logits[0, :-1]
         at = target != IGNORED
         logits.append(scores[at])
         losses["token"].append((pack, list(F.cross_entropy(scores[at], target[at], reduction="none"))))

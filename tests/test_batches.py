@@ -1,6 +1,7 @@
 """PackedBatch, collate and pad against a plain loop; and one clear sentence for bad input."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ def ragged(lengths, vocabulary=100, seed=0):
         rng.integers(1, vocabulary, total),
         rng.integers(0, 2, total),
         offsets=np.cumsum([0, *lengths]),
-        labels=rng.integers(0, 2, len(lengths)),
+        sequence_labels=rng.integers(0, 2, len(lengths)),
         sample_ids=rng.permutation(1000)[: len(lengths)],
     )
 
@@ -46,7 +47,7 @@ def test_collate_equals_a_plain_loop(packs, extra):
         for name in ("input_ids", "segment_ids", "position_ids", "token_type_ids"):
             assert not batch[name][row, slot:].any()
     assert batch.sequence_starts.tolist() == starts
-    assert batch.sequence_labels.tolist() == sequences.labels.tolist()
+    assert batch.sequence_labels.tolist() == sequences.sequence_labels.tolist()
     assert batch.sample_ids.tolist() == sequences.sample_ids.tolist()
     assert batch.lengths.tolist() == lengths
     assert (batch.num_sequences, batch.useful_tokens) == (len(lengths), sum(lengths))
@@ -60,10 +61,10 @@ def test_collate_equals_a_plain_loop(packs, extra):
 @given(packs_of_lengths)
 def test_padded_twin_holds_the_same_tokens_in_the_same_order(packs):
     sequences = ragged([length for pack in packs for length in pack])
-    batch = collate(sequences, [len(p) for p in packs], 50, mlm_labels=sequences.input_ids)
+    batch = collate(replace(sequences, labels=sequences.input_ids), [len(p) for p in packs], 50)
     twin = pad(batch)
     assert twin.input_ids.shape == (batch.num_sequences, 50)
-    for name in ("input_ids", "position_ids", "token_type_ids", "mlm_labels"):
+    for name in ("input_ids", "position_ids", "token_type_ids", "labels"):
         assert torch.equal(batch[name][batch.segment_ids > 0], twin[name][twin.segment_ids > 0])
     for name in ("sequence_labels", "sample_ids", "num_sequences", "useful_tokens"):
         assert torch.equal(torch.as_tensor(batch[name]), torch.as_tensor(twin[name]))
@@ -117,10 +118,10 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"segment_ids": torch.tensor([[1, 1, -1, 0, 0]])}, "out of order"),
         ({"segment_ids": SEGMENTS[0]}, r"must have the shape \(packs, slots\), not \(5,\)"),
         (
-            {"mlm_labels": torch.full((1, 4), -100)},
-            r"mlm_labels has the shape \(1, 4\); segment_ids has \(1, 5\)",
+            {"labels": torch.full((1, 4), -100)},
+            r"labels has the shape \(1, 4\); segment_ids has \(1, 5\)",
         ),
-        ({"mlm_labels": torch.zeros(1, 5, dtype=torch.int64)}, "mlm_labels must be -100 on padding"),
+        ({"labels": torch.zeros(1, 5, dtype=torch.int64)}, "labels must be -100 on padding"),
         ({"sequence_labels": torch.tensor([1, 0, 1])}, r"sequence_labels has the shape \(3,\)"),
         ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),
         ({"sequence_starts": torch.tensor([0])}, "where the segment ids begin"),
@@ -151,9 +152,7 @@ def test_bad_collation_gets_one_sentence():
         "at least one sequence": lambda: collate(sequences.take([]), [], 8),
         "do not deal out 3 sequences": lambda: collate(sequences, [1, 1], 8),
         "do not deal out": lambda: collate(sequences, [0, 3], 20),
-        r"mlm_labels has the shape \(3,\), the tokens \(12,\)": lambda: collate(
-            sequences, [3], 20, mlm_labels=np.zeros(3)
-        ),
+        "There are 3 labels for 12 tokens": lambda: replace(sequences, labels=np.zeros(3, int)),
         "holds 3 sequences; there are slots for 2": lambda: collate(sequences, [3], 20, sequence_slots=2),
         "at least one pack": lambda: PackingCollator(8)([]),
         "max_length must be at least 1, not 0": lambda: PackingCollator(0),

@@ -393,8 +393,8 @@ def test_bad_input_gets_one_sentence():
         (ValueError, "max_tokens must be at least 1", lambda: batch_by_tokens([1], 0)),
         (ValueError, "min_batch must be at least 1", lambda: batch_by_tokens([1], 9, 0)),
         (ValueError, "max_batch must be at least 3, not 2", lambda: batch_by_tokens([1], 9, 3, 2)),
-        (ValueError, "There is no order 'sorted'", lambda: batch_by_tokens([1], 9, order="sorted")),
-        (ValueError, "There is no way to count 'sum'", lambda: batch_by_tokens([1], 9, count="sum")),
+        (ValueError, "not 'sorted'", lambda: batch_by_tokens([1], 9, order="sorted")),
+        (ValueError, "not 'sum'", lambda: batch_by_tokens([1], 9, count="sum")),
         (ValueError, "one number for each of the 2 samples", lambda: batch_by_tokens(
             [1, 2], 9, order="ascending", difficulty=[1.0, float("nan")])),
         (ValueError, "one number for each of the 2 samples", lambda: batch_by_tokens(

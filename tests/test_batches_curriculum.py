@@ -152,12 +152,12 @@ def test_a_padded_packed_batch_stays_one(length):
     assert isinstance(cut, PackedBatch) and cut.max_length == length and cut.num_packs == batch.num_packs
     assert cut.lengths.tolist() == [min(n, length) for n in rows]
     assert torch.equal(cut.input_ids, batch.input_ids[:, :length])
-    assert torch.equal(cut.mlm_labels, batch.mlm_labels[:, :length])
+    assert torch.equal(cut.labels, batch.labels[:, :length])
     assert torch.equal(cut.sequence_labels, batch.sequence_labels)
 
     pieces = shorten(batch, length, truncate=False)
     assert pieces.useful_tokens == batch.useful_tokens
-    for name in ("input_ids", "mlm_labels", "token_type_ids"):
+    for name in ("input_ids", "labels", "token_type_ids"):
         assert torch.equal(pieces[name][pieces.segment_ids > 0], batch[name][batch.segment_ids > 0])
     expected = [
         i for i, n in zip(batch.sample_ids.tolist(), rows, strict=True) for _ in range(ceil(n / length))

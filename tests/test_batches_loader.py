@@ -43,7 +43,7 @@ def test_masks_change_with_the_epoch_and_not_with_the_batch_size():
     def labels(batches):
         out = {}
         for batch in batches:
-            rows = batch.mlm_labels[batch.segment_ids > 0].split(batch.lengths.tolist())
+            rows = batch.labels[batch.segment_ids > 0].split(batch.lengths.tolist())
             out |= dict(zip(batch.sample_ids.tolist(), (row.tolist() for row in rows), strict=True))
         return out
 

@@ -26,30 +26,31 @@ def test_splitmix64_gives_the_published_numbers():
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 407), min_size=1, max_size=30), st.integers(0, 10**6), st.randoms())
 def test_a_sample_is_masked_the_same_in_any_company(indices, epoch, random):
-    together, labels = masking()(store().take(indices), epoch)
+    together = masking()(store().take(indices), epoch)
     shuffled = random.sample(range(len(indices)), len(indices))
-    other, other_labels = masking()(store().take([indices[i] for i in shuffled]), epoch)
+    other = masking()(store().take([indices[i] for i in shuffled]), epoch)
     for place, i in enumerate(shuffled):
         assert other[place]["input_ids"].tolist() == together[i]["input_ids"].tolist()
-        mine = other_labels[other.offsets[place] : other.offsets[place + 1]]
-        assert mine.tolist() == labels[together.offsets[i] : together.offsets[i + 1]].tolist()
-        alone, alone_labels = masking()(store().take([indices[i]]), np.array([epoch]))
+        mine = other.labels[other.offsets[place] : other.offsets[place + 1]]
+        assert mine.tolist() == together.labels[together.offsets[i] : together.offsets[i + 1]].tolist()
+        alone = masking()(store().take([indices[i]]), np.array([epoch]))
         assert alone.input_ids.tolist() == other[place]["input_ids"].tolist()
-        assert alone_labels.tolist() == mine.tolist()
+        assert alone.labels.tolist() == mine.tolist()
 
 
 def test_seed_epoch_and_sample_each_change_the_draw():
     same = TokenStore.from_samples([store()[0]] * 2)  # one text under two sample ids
-    _, labels = masking()(same)
+    labels = masking()(same).labels
     assert labels[: len(labels) // 2].tolist() != labels[len(labels) // 2 :].tolist()
-    _, first = masking()(store(), 0)
-    assert not np.array_equal(first, masking()(store(), 1)[1])
-    assert not np.array_equal(first, MlmMasking.for_tokenizer(tokenizer(), seed=6)(store(), 0)[1])
-    assert np.array_equal(first, masking()(store(), 0)[1])
+    first = masking()(store(), 0).labels
+    assert not np.array_equal(first, masking()(store(), 1).labels)
+    assert not np.array_equal(first, MlmMasking.for_tokenizer(tokenizer(), seed=6)(store(), 0).labels)
+    assert np.array_equal(first, masking()(store(), 0).labels)
 
 
 def test_each_sequence_has_its_share():
-    masked, labels = masking()(store())
+    masked = masking()(store())
+    labels = masked.labels
     special = np.isin(store().input_ids, masking().special_ids)
     assert (labels[special] == IGNORED).all()
     chosen = labels != IGNORED
@@ -64,9 +65,10 @@ def test_each_sequence_has_its_share():
 def test_proportions_and_places_are_even():
     sequences = store().take(np.repeat(np.arange(len(store())), 30))
     sequences = TokenStore(
-        sequences.input_ids, sequences.token_type_ids, sequences.offsets, sequences.labels
+        sequences.input_ids, sequences.token_type_ids, sequences.offsets, sequences.sequence_labels
     )  # 30 copies of each text, each a sample of its own
-    masked, labels = masking()(sequences)
+    masked = masking()(sequences)
+    labels = masked.labels
     chosen = labels != IGNORED
     ids, old = masked.input_ids[chosen], labels[chosen]
     n = len(ids)
@@ -80,8 +82,8 @@ def test_proportions_and_places_are_even():
     # every place of one text is chosen equally often
     copies = 4000
     text = store().take([int(store().lengths.argmax())] * copies)
-    text = TokenStore(text.input_ids, text.token_type_ids, text.offsets, text.labels)
-    hits = (masking()(text)[1] != IGNORED).reshape(copies, -1)
+    text = TokenStore(text.input_ids, text.token_type_ids, text.offsets, text.sequence_labels)
+    hits = (masking()(text).labels != IGNORED).reshape(copies, -1)
     rates = hits.mean(0)[hits.any(0)]
     p = rates.mean()
     assert np.abs(rates - p).max() < 5 * np.sqrt(p * (1 - p) / copies)

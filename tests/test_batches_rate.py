@@ -176,7 +176,7 @@ def test_an_update_moves_the_weights_by_the_scaled_rate():
 def test_bad_input_gets_one_sentence():
     schedule = VariableBatchLR(optimizer(), 2)
     for error, match, call in (
-        (ValueError, "There is no scaling rule 'quadratic'", lambda: scale_learning_rate(1, 2, 3, "quadratic")),
+        (ValueError, "not 'quadratic'", lambda: scale_learning_rate(1, 2, 3, "quadratic")),
         (ValueError, "batch_size must be at least 1, not 0", lambda: schedule.scale(0)),
         (TypeError, "batch_size must be a whole number", lambda: schedule.scale(2.5)),
         (ValueError, "reference must be at least 1", lambda: VariableBatchLR(optimizer(), 0)),

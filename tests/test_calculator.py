@@ -155,9 +155,9 @@ def test_values_to_read():
     [
         ({"layout": (3, 7, 7)}, "A layout has at least 1 layer a stage and 24 in all, not 3 [+] 7 [+] 7"),
         ({"layout": (0, 24)}, "A layout has at least 1 layer a stage"),
-        ({"schedule": "1b1f"}, "There is no pipeline schedule '1b1f'"),
-        ({"precision": "fp64"}, "There is no precision 'fp64': did you mean 'fp32'"),
-        ({"utilization": 1.2}, "utilization must be at most 1, not 1.2"),
+        ({"schedule": "1b1f"}, "not '1b1f'"),
+        ({"precision": "fp64"}, "not 'fp64': did you mean 'fp32'"),
+        ({"utilization": 1.2}, "utilization must be above 0 and at most 1, not 1.2"),
         ({"bandwidth": 0}, "bandwidth must be above 0, not 0"),
         ({"shards": 17}, "shards must be from 1 to 16, not 17"),
     ],
@@ -174,7 +174,7 @@ def test_bad_phases_get_a_sentence():
         Phase(128, 1e6, predictions=200)
     with pytest.raises(ValueError, match="length of a phase must be from 1 to 512, not 1024"):
         calculate(Setup(), [Phase(1024, 1e6)])
-    with pytest.raises(ValueError, match="There is no line of the sheet 'memory'"):
+    with pytest.raises(ValueError, match="not 'memory'"):
         value_of(calculate(Setup(), PHASES), "memory")
     with pytest.raises(ValueError, match="There is no line 'hours' of a phase of length 512"):
         value_of(calculate(Setup(), PHASES), "hours", 512)

@@ -181,7 +181,10 @@ WRONG = [
     ),
     (dict(difficulty=LENGTHS[:-1]), "ValueError: There are 49 scores for 50 samples."),
     (dict(difficulty=lambda sample: 1 // (sample != 40)), "ZeroDivisionError"),
-    (dict(curriculum="globl"), "ValueError: There is no curriculum 'globl': did you mean 'global'"),
+    (
+        dict(curriculum="globl"),
+        "ValueError: curriculum must be 'global' or 'local', not 'globl'",
+    ),
     (dict(seed=-1), "ValueError: seed must be at least 0, not -1."),
 ]
 

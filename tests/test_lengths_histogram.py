@@ -193,7 +193,9 @@ def test_bad_settings_are_named():
             LengthHistogram([0, 1]).with_max_length(wrong)
     with pytest.raises(ValueError, match="'truncat': did you mean 'truncate'"):
         LengthHistogram.from_lengths([1], 1, overlong="truncat")
-    with pytest.raises(ValueError, match="kind of histogram 'guess'"):
+    with pytest.raises(
+        ValueError, match="kind must be 'measured', 'reconstruction' or 'synthetic', not 'guess'"
+    ):
         LengthHistogram([0, 1], kind="guess")
 
 

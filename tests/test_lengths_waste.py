@@ -182,7 +182,7 @@ def test_what_is_shown():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"habit": "sort"}, ValueError, "no batching habit 'sort': did you mean 'sorted'"),
+        ({"habit": "sort"}, ValueError, "not 'sort': did you mean 'sorted'"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1, not 0"),
         ({"batch_size": 2.5}, TypeError, "batch_size must be a whole number"),
         ({"habit": "megabatches", "window": 0}, ValueError, "window must be at least 1"),

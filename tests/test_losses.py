@@ -26,7 +26,7 @@ def case(packs, seed, empty_slots=0):
     labels[(torch.rand(ids.shape, generator=generator) < 0.5) | (ids == 0)] = IGNORED
     sequence_labels = torch.randint(0, 2, (sum(map(len, packs)),), generator=generator)
     sequence_labels[torch.rand(sequence_labels.shape, generator=generator) < 0.3] = IGNORED
-    batch = PackedBatch(input_ids=ids, segment_ids=ids, mlm_labels=labels, sequence_labels=sequence_labels)
+    batch = PackedBatch(input_ids=ids, segment_ids=ids, labels=labels, sequence_labels=sequence_labels)
     at = torch.cat([(labels.flatten() != IGNORED).nonzero().flatten(), torch.full((empty_slots,), -1)])
     output = SimpleNamespace(
         token_positions=at,
@@ -122,7 +122,7 @@ def test_half_precision_logits_are_summed_in_float32():
 def test_bad_input_gets_one_sentence():
     batch, output = case([[2, 3]], seed=0)
     for function in (token_loss, token_accuracy, nsp_loss, nsp_accuracy):
-        with pytest.raises(ValueError, match="There is no mean 'sample': choose from token, sequence, pack"):
+        with pytest.raises(ValueError, match="mean must be 'token', 'sequence' or 'pack', not 'sample'"):
             function(output, batch, "sample")
     wrong = SimpleNamespace(**{**vars(output), "nsp_logits": output.nsp_logits[:1]})
     for function in (nsp_loss, nsp_accuracy):

@@ -88,7 +88,7 @@ def test_unpacked_is_a_pack_for_each():
 
 
 def test_a_wrong_call_gets_one_sentence():
-    with pytest.raises(ValueError, match="no packing method 'spfph': did you mean 'spfhp'"):
+    with pytest.raises(ValueError, match="not 'spfph': did you mean 'spfhp'"):
         plan(HYPERBOLA, "spfph")
     with pytest.raises(TypeError, match="spfhp has no option 'wieght': it has none"):
         plan(HYPERBOLA, "spfhp", wieght=1)

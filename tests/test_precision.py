@@ -189,7 +189,7 @@ def test_bad_input_gets_a_sentence():
         stochastic_round(torch.ones(2), torch.float32)
     with pytest.raises(ValueError, match=r"dtype must be torch.bfloat16 or torch.float16, not torch.int8"):
         Autocast(dtype=torch.int8)
-    with pytest.raises(ValueError, match="There is no rounding 'stochastical': did you mean 'stochastic'"):
+    with pytest.raises(ValueError, match="not 'stochastical': did you mean 'stochastic'"):
         round_weights(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1), "stochastical")
     with pytest.raises(ValueError, match="accumulation must be at least 1, not 0"):
         bubble_and_underflow(torch.ones(1), 2, [0])

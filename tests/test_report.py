@@ -40,7 +40,7 @@ def idle(tmp_path, monkeypatch):
         ),
         (["mine.txt", "--recipe", "none.json"], "There is no recipe file"),
         (["mine.txt", "--recipe", "packed.json"], "is packed already, with factor 2"),
-        (["mine.txt", "--column", "size"], "There is no column of mine.txt 'size'"),
+        (["mine.txt", "--column", "size"], "not 'size'"),
         (["mine.txt", "--out", "taken"], "is a file; name a folder."),
         (["broken.txt"], "broken.txt, line 2: expected a whole number, not 'seven'."),
         (["my.txt"], "There is no file my.txt"),

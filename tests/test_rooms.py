@@ -34,4 +34,4 @@ def test_nothing_below_imports_from_above():
 
 def test_files_are_short_enough_to_read():
     for path in Path(packlib.__file__).parent.rglob("*.py"):
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, path
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path

@@ -182,7 +182,7 @@ def test_unknown_names_name_the_near_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="'wikipdia': did you mean 'wikipedia'"):
         load("wikipdia")
-    with pytest.raises(ValueError, match="'zzz': choose from wordnet, wordnet-pairs, docstrings"):
+    with pytest.raises(ValueError, match="name must be 'wordnet', 'wordnet-pairs', 'docstrings'"):
         load("zzz")
     with pytest.raises(ValueError, match="column is for files; squad is"):
         load("squad", column="length")

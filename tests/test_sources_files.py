@@ -151,8 +151,8 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
         ("id,length\n1,2\n3,4,5\n", "broken.csv, line 3: expected a whole number, not '.3 fields"),
         ("id,length\n1,2\n\n4,5\n", "broken.csv, line 3: expected a whole number, not a blank"),
         ("length,7\n3,2\nx,2\n", "broken.csv, line 3: expected a whole number, not 'x'"),
-        ("id,size\n1,2\n", "There is no column of .*broken.csv 'length'"),
-        ("1,2\n", "There is no column of .*broken.csv 'length'"),
+        ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
+        ("1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
     ],
 )
 def test_broken_columns_name_the_line(tmp_path, text, message):

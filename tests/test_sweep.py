@@ -56,7 +56,7 @@ def test_the_grid_has_every_combination_in_order(small):
         (["depth", "1,0"], "depth must be from 1 to 512, not 0."),
         (["depth", "1,,2"], "depth must be a whole number from 1 to 512, not ''."),
         (["depth", "2,4,2"], "The sweep has depth 2 twice."),
-        (["dept", "2"], "There is no parameter 'dept': did you mean 'depth'"),
+        (["dept", "2"], "not 'dept': did you mean 'depth'"),
         (["dataset", "squad,nowhere.csv"], "there is no file 'nowhere.csv'"),
         (["dataset", "squad,broken.txt"], "line 2 of broken.txt is not allowed"),
     ],
@@ -160,7 +160,7 @@ def test_an_interrupted_sweep_stops_its_runs_and_keeps_what_ended(small, monkeyp
 
 def test_a_run_that_cannot_start_says_why(tmp_path):
     error = Runner()(Cell("no_such_notebook", {"depth": "3"}, "0" * 64), tmp_path / "out")
-    assert error.startswith("There is no notebook 'no_such_notebook'") and not (tmp_path / "out").exists()
+    assert error.startswith("notebook must be one of") and not (tmp_path / "out").exists()
 
 
 def test_a_run_that_is_killed_is_a_failure(tmp_path, monkeypatch):
@@ -193,7 +193,7 @@ def test_the_figure_holds_the_names_of_all_results(name, tmp_path):
 
 def test_a_result_that_nobody_recorded_is_refused_after_the_table(tmp_path, capsys):
     outcomes = [outcome({"factor": 1}, depth=depth) for depth in "12"]
-    with pytest.raises(ValueError, match="no result 'facter': did you mean 'factor'"):
+    with pytest.raises(ValueError, match="not 'facter': did you mean 'factor'"):
         comparison.conclude(outcomes, tmp_path, ["facter"], as_json=False)
     assert (tmp_path / "summary.csv").exists() and "factor" in capsys.readouterr().out
 

@@ -35,7 +35,7 @@ def test_both_ways_hide_the_same_tokens():
         for batch in loader:
             for number, sample in enumerate(batch.sample_ids.tolist()):
                 at = batch.sequence_starts[number] + torch.arange(int(STORE.lengths[sample]))
-                texts[sample] = [batch[name].flatten()[at].tolist() for name in ("input_ids", "mlm_labels")]
+                texts[sample] = [batch[name].flatten()[at].tolist() for name in ("input_ids", "labels")]
         found.append(texts)
     assert found[0] == found[1] and sorted(found[0]) == list(range(120))
     assert any(label != IGNORED for label in found[0][0][1])

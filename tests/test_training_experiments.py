@@ -69,8 +69,9 @@ def test_a_span_is_the_longest_run_that_both_sentences_share():
     starts, ends = longest_shared_runs(sequences)
     assert starts.tolist() == [2, -1, -1, 1] and ends.tolist() == [4, -1, -1, 1]
     kept = sequences.take([0, 3])
-    same, labels = SpanLabels(starts, ends)(kept)
-    assert same is kept and labels[labels > 0].tolist() == [START, END, START | END]
+    same = SpanLabels(starts, ends)(kept)
+    labels = same.labels
+    assert same.input_ids is kept.input_ids and labels[labels > 0].tolist() == [START, END, START | END]
     assert np.flatnonzero(labels > 0).tolist() == [2, 4, int(kept.offsets[1]) + 1]
 
 
@@ -86,7 +87,7 @@ def test_a_task_costs_the_same_packed_and_padded_and_is_what_a_plain_loop_says(n
             spans.append((a, b))
             labels[begin + a] = START
             labels[begin + b] = START | END if a == b else END
-        batch = PackedBatch({**batch, "mlm_labels": labels.view_as(batch.input_ids)})
+        batch = PackedBatch({**batch, "labels": labels.view_as(batch.input_ids)})
         objective = SpanObjective()
     else:
         labels = torch.from_numpy(rng.integers(0, 45, count))

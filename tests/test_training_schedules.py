@@ -100,7 +100,7 @@ def test_bad_settings_get_one_sentence():
     for match, settings in {
         "total must be at least 1": {"total": 0},
         "warmup must be from 0 to 10, not 11": {"total": 10, "warmup": 11},
-        "There is no decay 'step'": {"total": 10, "decay": "step"},
+        "not 'step'": {"total": 10, "decay": "step"},
         "power must be above 0, and 1 but for decay 'polynomial'; not 2": {"total": 10, "power": 2},
         "end must be from 0 to 1, not 2": {"total": 10, "end": 2},
     }.items():

@@ -242,10 +242,10 @@ def test_good_parameters_come_back_as_attributes(chapter):
         ("rate", "fast", "rate must be a number at least 0 and at most 1, not 'fast'."),
         ("rate", float("nan"), "rate must be at least 0"),
         ("rate", True, "rate must be a number at least 0 and at most 1, not True."),
-        ("habit", "tow", "There is no habit 'tow': did you mean 'two'?"),
+        ("habit", "tow", "not 'tow': did you mean 'two'?"),
         ("seed", -1, "seed must be from 0 to 4294967295, not -1."),
         ("quick", 1, "quick must be True or False, not 1."),
-        ("dataset", "wikipedai", "There is no dataset 'wikipedai': did you mean 'wikipedia'"),
+        ("dataset", "wikipedai", "not 'wikipedai': did you mean 'wikipedia'"),
         ("dataset", "missing.csv", "dataset: there is no file 'missing.csv'."),
         ("dataset", 7, "dataset must be the name of a data set or a file, not 7."),
     ],
@@ -258,7 +258,7 @@ def test_a_wrong_parameter_gets_one_sentence(chapter, name, value, says):
 
 
 def test_unknown_and_missing_parameters_are_named(chapter):
-    with pytest.raises(ParameterError, match="no parameter 'sede': did you mean 'seed'"):
+    with pytest.raises(ParameterError, match="not 'sede': did you mean 'seed'"):
         check_values(chapter, {"sede": 1})
     with pytest.raises(ParameterError, match="also needs the parameter rate, seed"):
         check_parameters(chapter, **{name: GOOD[name] for name in GOOD if name not in ("rate", "seed")})

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
-_BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "mlm_labels")
+_BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")
 _BY_SEQUENCE = ("sequence_starts", "sequence_labels", "sample_ids")
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
@@ -20,7 +20,7 @@ class PackedBatch(Mapping):
     """B packs of T slots that hold S sequences. `model(**batch)` works, and so does a `transformers.Trainer`.
 
     All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and
-    are token type 0, nothing to predict, and no label).
+    are token type 0 and no label of a sequence). A batch without `labels` has no such key.
 
     Attributes:
         input_ids: shape (B, T), the tokens.
@@ -28,7 +28,9 @@ class PackedBatch(Mapping):
             padding.
         position_ids: shape (B, T), the place of a token in its own sequence, from 0.
         token_type_ids: shape (B, T), 0 for the first and 1 for the second sentence of a pair.
-        mlm_labels: shape (B, T), the token to predict, or -100.
+        labels: shape (B, T), -100 for none, as transformers has them: for a masked model the token to predict in
+            this slot; for a causal model the token in this slot, which is predicted from the ones before it. None
+            leaves a masked model nothing to predict, and a causal one all tokens.
         sequence_starts: shape (S,), ascending: where each sequence begins among the B·T slots. With static
             shapes the empty places at the end hold B·T.
         sequence_labels: shape (S,), a label for each sequence, or -100.
@@ -52,7 +54,7 @@ class PackedBatch(Mapping):
     segment_ids: Tensor
     position_ids: Tensor
     token_type_ids: Tensor
-    mlm_labels: Tensor
+    labels: Tensor | None
     sequence_starts: Tensor
     sequence_labels: Tensor
     sample_ids: Tensor
@@ -62,25 +64,27 @@ class PackedBatch(Mapping):
     def __init__(self, fields: Mapping[str, Any] | None = None, /, **more: Any):
         values = {**(fields or {}), **more}
         if unknown := set(values) - set(self.__dataclass_fields__):
-            raise TypeError(f"A PackedBatch has no field {min(unknown)!r}; it has {', '.join(self)}.")
+            names = ", ".join(self.__dataclass_fields__)
+            raise TypeError(f"A PackedBatch has no field {min(unknown)!r}; it has {names}.")
+        values.setdefault("labels", None)
         for name in ("input_ids", "segment_ids"):
             if name not in values:
                 raise TypeError(f"A PackedBatch needs {name}.")
-        if values["segment_ids"].device.type == "cpu" or len(values) < len(self):
+        if values["segment_ids"].device.type == "cpu" or len(values) < len(self.__dataclass_fields__):
             values = _completed(values)
-        for name in self:
+        for name in self.__dataclass_fields__:
             object.__setattr__(self, name, values[name])
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.__dataclass_fields__:
+        if name not in self.__dataclass_fields__ or (value := getattr(self, name)) is None:
             raise KeyError(name)
-        return getattr(self, name)
+        return value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.__dataclass_fields__)
+        return (name for name in self.__dataclass_fields__ if getattr(self, name) is not None)
 
     def __len__(self) -> int:
-        return len(self.__dataclass_fields__)
+        return sum(1 for _ in self)
 
     __eq__, __hash__ = object.__eq__, object.__hash__  # a Mapping compares its values, which tensors cannot
 
@@ -94,7 +98,8 @@ class PackedBatch(Mapping):
 
     def _map(self, move) -> "PackedBatch":
         copy = object.__new__(PackedBatch)  # what was checked once is not checked again
-        for name, value in self.items():
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
             object.__setattr__(copy, name, move(value) if isinstance(value, Tensor) else value)
         return copy
 
@@ -189,7 +194,6 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
         slots = torch.arange(segments.shape[1], device=segments.device).expand_as(segments)
         out["position_ids"] = (slots - torch.where(begins, slots, 0).cummax(1).values) * useful
     out.setdefault("token_type_ids", torch.zeros_like(segments))
-    out.setdefault("mlm_labels", torch.full_like(segments, IGNORED))
     out.setdefault("sequence_labels", torch.full_like(given, IGNORED))
     out.setdefault("sample_ids", torch.full_like(given, -1))
     for name in _BY_SEQUENCE:
@@ -197,8 +201,8 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"{name} has the shape {tuple(out[name].shape)}; sequence_starts has {tuple(given.shape)}."
             )
-    if bool((out["mlm_labels"][~useful] != IGNORED).any()):
-        raise ValueError("mlm_labels must be -100 on padding.")
+    if out.get("labels") is not None and bool((out["labels"][~useful] != IGNORED).any()):
+        raise ValueError("labels must be -100 on padding.")
     if bool((out["sequence_labels"][count:] != IGNORED).any()):
         raise ValueError("sequence_labels must be -100 in empty places.")
     for name, right in (("num_sequences", count), ("useful_tokens", tokens)):

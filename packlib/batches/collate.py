@@ -17,7 +17,6 @@ def collate(
     sizes: Sequence[int],
     max_length: int,
     *,
-    mlm_labels: np.ndarray | None = None,
     pad_id: int = 0,
     sequence_slots: int | None = None,
 ) -> PackedBatch:
@@ -27,7 +26,6 @@ def collate(
     Args:
         sizes: sequences in each pack, each at least 1.
         max_length: slots of a pack, in tokens; the T of the batch.
-        mlm_labels: the token to predict at each token of `sequences`, or -100; shape (number of tokens,).
         pad_id: the token that fills what is left.
         sequence_slots: the length of the per-sequence arrays, for static shapes; by default there are no
             empty slots.
@@ -40,10 +38,6 @@ def collate(
         raise ValueError("A batch needs at least one sequence; this one has none.")
     if (sizes < 1).any() or sizes.sum() != len(lengths):
         raise ValueError(f"The sizes {sizes.tolist()} do not deal out {len(lengths)} sequences to packs.")
-    if mlm_labels is not None and mlm_labels.shape != sequences.input_ids.shape:
-        raise ValueError(
-            f"mlm_labels has the shape {mlm_labels.shape}, the tokens {sequences.input_ids.shape}."
-        )
     first = np.cumsum(sizes) - sizes  # the first sequence of each pack
     used = np.add.reduceat(lengths, first)
     if used.max() > max_length:
@@ -75,9 +69,9 @@ def collate(
         segment_ids=by_token(np.repeat(rank, lengths), 0),
         position_ids=by_token(within, 0),
         token_type_ids=by_token(sequences.token_type_ids, 0),
-        mlm_labels=by_token(IGNORED if mlm_labels is None else mlm_labels, IGNORED),
+        labels=None if sequences.labels is None else by_token(sequences.labels, IGNORED),
         sequence_starts=by_sequence(starts, len(sizes) * max_length),
-        sequence_labels=by_sequence(sequences.labels, IGNORED),
+        sequence_labels=by_sequence(sequences.sequence_labels, IGNORED),
         sample_ids=by_sequence(sequences.sample_ids, -1),
         num_sequences=len(lengths),
         useful_tokens=int(lengths.sum()),
@@ -93,16 +87,19 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
     device = batch.input_ids.device
     batch = batch.to("cpu")
     useful, count = (batch.segment_ids > 0).numpy(), batch.num_sequences
-    tokens = {name: batch[name].numpy()[useful] for name in ("input_ids", "token_type_ids", "mlm_labels")}
+    tokens = {
+        name: batch[name].numpy()[useful]
+        for name in ("input_ids", "token_type_ids", "labels")
+        if name in batch
+    }
     sequences = TokenStore(
-        tokens["input_ids"],
-        tokens["token_type_ids"],
+        **tokens,
         offsets=np.concatenate([[0], np.cumsum(batch.lengths.numpy())]),
-        labels=batch.sequence_labels.numpy()[:count],
+        sequence_labels=batch.sequence_labels.numpy()[:count],
         sample_ids=batch.sample_ids.numpy()[:count],
     )
     top = batch.input_ids.shape[1] if max_length is None else max_length
-    return collate(sequences, [1] * count, top, mlm_labels=tokens["mlm_labels"], pad_id=pad_id).to(device)
+    return collate(sequences, [1] * count, top, pad_id=pad_id).to(device)
 
 
 @dataclass(frozen=True)
@@ -138,17 +135,15 @@ class PackingCollator:
         if not packs:
             raise ValueError("A batch needs at least one pack; this one has none.")
         sizes = [len(sequences) for _, sequences in packs]
-        sequences, labels = TokenStore.concatenate([sequences for _, sequences in packs]), None
+        sequences = TokenStore.concatenate([sequences for _, sequences in packs])
         if self.masking is not None:
             epochs = np.repeat([epoch for epoch, _ in packs], sizes)
-            sequences, labels = self.masking(sequences, epochs)
-            masked = np.count_nonzero(labels != IGNORED)
+            sequences = self.masking(sequences, epochs)
+            masked = np.count_nonzero(sequences.labels != IGNORED)
             if self.max_predictions is not None and masked > self.max_predictions * len(packs):
                 raise ValueError(
                     f"The batch has {masked} masked tokens; {len(packs)} packs have slots for "
                     f"{self.max_predictions * len(packs)}."
                 )
         slots = None if self.max_sequences is None else self.max_sequences * len(packs)
-        return collate(
-            sequences, sizes, self.max_length, mlm_labels=labels, pad_id=self.pad_id, sequence_slots=slots
-        )
+        return collate(sequences, sizes, self.max_length, pad_id=self.pad_id, sequence_slots=slots)

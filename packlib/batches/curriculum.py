@@ -166,9 +166,9 @@ def _by_row(batch: PackedBatch) -> dict[str, Tensor]:
     """The tensors of a batch of depth 1, those of its sequences by row."""
     if int(batch.segment_ids.max()) > 1:
         raise ValueError("A row of the batch holds several sequences: warm the length up before packing.")
-    names = ("input_ids", "segment_ids", "token_type_ids", "mlm_labels")
+    names = ("input_ids", "segment_ids", "token_type_ids", "labels")
     rows = batch.sequence_starts[: batch.num_sequences] // batch.max_length
-    tensors = {name: batch[name] for name in names}
+    tensors = {name: batch[name] for name in names if name in batch}
     for name, fill in (("sequence_labels", IGNORED), ("sample_ids", -1)):
         tensors[name] = batch[name].new_full((batch.num_packs,), fill)
         tensors[name][rows] = batch[name][: batch.num_sequences]

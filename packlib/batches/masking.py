@@ -1,14 +1,14 @@
 """Masked-language-model labels that depend on nothing but the seed, the epoch and the sample."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from packlib.batches.batch import IGNORED
 from packlib.batches.tokens import TokenStore
-from packlib.checks import whole_number
+from packlib.checks import number, whole_number
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, made odd
 
@@ -49,8 +49,7 @@ class MlmMasking:
 
     def __post_init__(self):
         whole_number("seed", self.seed, 0, 2**64 - 1)
-        if not 0 < self.probability <= 1:
-            raise ValueError(f"probability must be above 0 and at most 1, not {self.probability}.")
+        number("probability", self.probability, above=0, at_most=1)
         if self._ordinary_ids.size == 0:
             raise ValueError(f"All {self.vocab_size} tokens are special; none is left to draw.")
 
@@ -68,15 +67,19 @@ class MlmMasking:
     def _is_special(self) -> np.ndarray:
         return np.isin(np.arange(self.vocab_size), self.special_ids)
 
-    def __call__(
-        self, sequences: TokenStore, epochs: int | Iterable[int] = 0
-    ) -> tuple[TokenStore, np.ndarray]:
+    def __call__(self, sequences: TokenStore, epochs: int | Iterable[int] = 0) -> TokenStore:
         """Mask `sequences`; `epochs` is one number, or one for each sequence.
 
         Returns:
-            The masked sequences, and the labels: int64, the token to predict or -100, shape (number of
-                tokens,).
+            The masked sequences, with `labels`: int64, the token to predict or -100.
+
+        Raises:
+            ValueError: if the sequences have labels already.
         """
+        if sequences.labels is not None:
+            raise ValueError(
+                "The sequences have labels already, which masking would replace: masking must be None."
+            )
         state = splitmix64(splitmix64(self.seed, 1) ^ np.asarray(epochs, np.uint64), 1)
         state = splitmix64(state ^ sequences.sample_ids.astype(np.uint64), 1)
         state = np.broadcast_to(state, len(sequences))
@@ -102,4 +105,4 @@ class MlmMasking:
         swap = (fate >= 0.8 * 2**53) & (fate < 0.9 * 2**53)
         draw = splitmix64(state[owner[swap]], 3 * within[swap] + np.uint64(3)) >> np.uint64(32)
         ids[at[swap]] = self._ordinary_ids[(draw * np.uint64(self._ordinary_ids.size)) >> np.uint64(32)]
-        return replace(sequences, input_ids=ids), labels
+        return sequences.with_tokens(ids, labels)

@@ -138,7 +138,7 @@ def batch_by_tokens(
         TypeError, ValueError: for bad arguments; if a sample is too long, it is named.
     """
     one_of("order", order, ORDERS)
-    one_of("way to count", count, COUNTS)
+    one_of("count", count, COUNTS)
     whole_number("min_batch", min_batch, 1)
     whole_number("max_tokens", max_tokens, 1)
     most = None if max_batch is None else whole_number("max_batch", max_batch, min_batch)

@@ -178,21 +178,21 @@ class PaddedSamples(Dataset):
         if self.pad is not None:
             return self.pad([self.dataset[i] for i in batch], batch.rows, batch.width)
         if isinstance(self.dataset, TokenStore):
-            sequences, labels = self.dataset.take(batch), None
+            sequences = self.dataset.take(batch)
         else:
-            sequences, labels = TokenStore.from_samples([self.dataset[i] for i in batch], batch), None
+            sequences = TokenStore.from_samples([self.dataset[i] for i in batch], batch)
         if self.masking is not None:
-            sequences, labels = self.masking(sequences, batch.epoch)
-        made = collate(sequences, [1] * len(batch), batch.width, mlm_labels=labels, pad_id=self.pad_id)
+            sequences = self.masking(sequences, batch.epoch)
+        made = collate(sequences, [1] * len(batch), batch.width, pad_id=self.pad_id)
         return _with_blank_rows(made, batch.rows, self.pad_id)
 
 
 def _with_blank_rows(batch: PackedBatch, rows: int, pad_id: int) -> PackedBatch:
     if rows == batch.num_packs:
         return batch
-    fills = {"input_ids": pad_id, "segment_ids": 0, "token_type_ids": 0, "mlm_labels": IGNORED}
+    fills = {"input_ids": pad_id, "segment_ids": 0, "token_type_ids": 0, "labels": IGNORED}
     more = (0, 0, 0, rows - batch.num_packs)
-    grown = {name: pad_tensor(batch[name], more, value=fill) for name, fill in fills.items()}
+    grown = {name: pad_tensor(batch[name], more, value=fill) for name, fill in fills.items() if name in batch}
     return PackedBatch(grown, sequence_labels=batch.sequence_labels, sample_ids=batch.sample_ids)
 
 

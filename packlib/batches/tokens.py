@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from packlib.batches.batch import IGNORED
-from packlib.checks import one_of
+from packlib.checks import one_of, shown
 from packlib.files import map_arrays, save_arrays
+from packlib.lengths.counting import as_integers
 
-_ARRAYS = ("input_ids", "token_type_ids", "offsets", "labels")
+_ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
 _BLOCK = 4096  # texts that are tokenized at once
 
 
@@ -20,54 +21,104 @@ class TokenStore:
     """Sequences one after the other: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
-        input_ids, token_type_ids: integers, shape (number of tokens,).
+        input_ids, token_type_ids: integers from 0 up, shape (number of tokens,).
         offsets: int64, shape (number of sequences + 1,).
-        labels: integers, shape (number of sequences,); -100 for none. In sentence pairs 0 says that the
+        sequence_labels: integers, shape (number of sequences,); -100 for none. In sentence pairs 0 says that the
             second sentence belongs to the first, 1 that it is another's (as transformers' BERT has it).
-        sample_ids: integers, shape (number of sequences,): what each sequence is called; by default 0, 1, 2,
-            …
+        labels: integers, shape (number of tokens,); -100 for none, such as on the prompt of an instruction. As in
+            transformers they are not shifted: a causal model shifts them itself. None where the data has none.
+        sample_ids: integers from 0 up, shape (number of sequences,): what each sequence is called; by default 0, 1,
+            2, …
 
     `store[i]` is a mapping of sequence i's fields, so that a store is an ordinary map-style data set too.
+
+    Raises:
+        TypeError, ValueError: with the first array that is wrong, in one sentence.
     """
 
     input_ids: np.ndarray
     token_type_ids: np.ndarray
     offsets: np.ndarray
-    labels: np.ndarray
+    sequence_labels: np.ndarray
+    labels: np.ndarray | None = None
     sample_ids: np.ndarray | None = None
 
     def __post_init__(self):
+        for name in ("input_ids", "token_type_ids", "offsets", "sequence_labels", "labels", "sample_ids"):
+            if (values := getattr(self, name)) is not None:
+                whole = as_integers(values, f"Value of {name}")
+                object.__setattr__(self, name, values if isinstance(values, np.memmap) else whole)
         count = len(self.offsets) - 1
         if self.sample_ids is None:
             object.__setattr__(self, "sample_ids", np.arange(count))
+        elif len(np.unique(self.sample_ids)) < len(self.sample_ids):
+            raise ValueError("sample_ids must be different for each sequence; some are the same.")
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
             raise ValueError(f"The offsets do not cut {len(self.input_ids)} tokens into sequences.")
-        if len(self.token_type_ids) != len(self.input_ids):
-            raise ValueError(
-                f"There are {len(self.token_type_ids)} token types for {len(self.input_ids)} tokens."
-            )
-        for name in ("labels", "sample_ids"):
+        for name in ("token_type_ids", "labels"):
+            if (values := getattr(self, name)) is not None and len(values) != len(self.input_ids):
+                raise ValueError(f"There are {len(values)} {name} for {len(self.input_ids)} tokens.")
+        for name in ("sequence_labels", "sample_ids"):
             if len(getattr(self, name)) != count:
                 raise ValueError(f"There are {len(getattr(self, name))} {name} for {count} sequences.")
         if count and self.lengths.min() < 1:
             raise ValueError(f"Sequence {int(self.lengths.argmin())} has no token.")
+        for name in ("input_ids", "token_type_ids", "sample_ids"):
+            if len(values := getattr(self, name)) and values.min() < 0:
+                raise ValueError(f"{name} must be at least 0, not {values.min()}.")
+
+    @classmethod
+    def _of(cls, **fields: np.ndarray | None) -> "TokenStore":
+        """A store of arrays that are right by construction: packs are made of these by the thousand."""
+        store = object.__new__(cls)
+        for name, value in fields.items():
+            object.__setattr__(store, name, value)
+        return store
+
+    def with_tokens(self, input_ids: np.ndarray, labels: np.ndarray) -> "TokenStore":
+        """The same sequences with other tokens and labels in the same places, which are not checked again."""
+        same = ("token_type_ids", "offsets", "sequence_labels", "sample_ids")
+        fields = {name: getattr(self, name) for name in same}
+        return self._of(input_ids=input_ids, labels=labels, **fields)
 
     @classmethod
     def from_samples(
         cls, samples: Iterable[Mapping], sample_ids: Sequence[int] | None = None
     ) -> "TokenStore":
-        """Join mappings with `input_ids` and, where there are some, `token_type_ids` and `label`."""
-        samples, none = list(samples), np.empty(0, np.uint8)
-        tokens = [np.asarray(sample["input_ids"]) for sample in samples]
-        types = [
-            np.asarray(sample.get("token_type_ids", np.zeros(len(sample["input_ids"]))), np.uint8)
-            for sample in samples
-        ]
+        """Join mappings with `input_ids` and, where there are some, other columns, named as in transformers.
+
+        Args:
+            samples: each with `input_ids`; `token_type_ids`; `labels`, one a token; and for the whole sequence one
+                number as `label`, `labels`, `next_sentence_label` or `sentence_order_label`. An `attention_mask` of
+                ones says nothing and may stay.
+            sample_ids: what the sequences are called, by default 0, 1, 2, …; errors name them so.
+
+        Raises:
+            TypeError, ValueError: naming a column that no batch can carry, or the first sample that is wrong.
+        """
+        samples = list(samples)
+        names = range(len(samples)) if sample_ids is None else np.asarray(sample_ids).tolist()
+        columns: dict[str, list] = {
+            "input_ids": [],
+            "token_type_ids": [],
+            "labels": [],
+            "sequence_labels": [],
+        }
+        for name, sample in zip(names, samples, strict=True):
+            for column, value in _fields_of(sample, f"sample {name}").items():
+                columns[column].append(value)
+        labeled = columns.pop("labels")
+        if labeled and len(labeled) < len(samples):
+            raise ValueError(
+                f"{len(labeled)} of {len(samples)} samples have labels for their tokens; all must, or none."
+            )
+        empty, lengths = [np.empty(0, np.uint8)], [len(ids) for ids in columns["input_ids"]]
         return cls(
-            np.concatenate([*tokens, none]),
-            np.concatenate([*types, none]),
-            offsets=np.cumsum([0, *map(len, tokens)]),
-            labels=np.array([sample.get("label", IGNORED) for sample in samples], np.int64),
+            np.concatenate(columns["input_ids"] or empty),
+            np.concatenate(columns["token_type_ids"] or empty),
+            offsets=np.cumsum([0, *lengths]),
+            sequence_labels=np.array(columns["sequence_labels"], np.int64),
+            labels=np.concatenate(labeled) if labeled else None,
             sample_ids=None if sample_ids is None else np.asarray(sample_ids),
         )
 
@@ -76,10 +127,21 @@ class TokenStore:
         """One store of all sequences of `stores`, in their order."""
         if len(stores) == 1:
             return stores[0]
-        names = ("input_ids", "token_type_ids", "labels", "sample_ids")
+        labeled = [store.labels is not None for store in stores]
+        if any(labeled) and not all(labeled):
+            raise ValueError(
+                f"Store {labeled.index(False)} has no labels, and store {labeled.index(True)} has some."
+            )
+        names = (
+            "input_ids",
+            "token_type_ids",
+            "sequence_labels",
+            "sample_ids",
+            *(["labels"] if any(labeled) else []),
+        )
         joined = {name: np.concatenate([getattr(store, name) for store in stores]) for name in names}
         lengths = np.concatenate([store.lengths for store in stores])
-        return cls(**joined, offsets=np.concatenate([[0], np.cumsum(lengths)]))
+        return cls._of(**{"labels": None, **joined}, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -94,11 +156,10 @@ class TokenStore:
             raise IndexError(f"There are {len(self)} sequences, so there is no sequence {index}.")
         index %= len(self)
         span = slice(self.offsets[index], self.offsets[index + 1])
-        return {
-            "input_ids": self.input_ids[span],
-            "token_type_ids": self.token_type_ids[span],
-            "label": int(self.labels[index]),
-        }
+        fields = {"input_ids": self.input_ids[span], "token_type_ids": self.token_type_ids[span]}
+        if self.labels is not None:
+            fields["labels"] = self.labels[span]
+        return {**fields, "label": int(self.sequence_labels[index])}
 
     def take(self, indices: Sequence[int]) -> "TokenStore":
         """The sequences at `indices`, in that order, under their sample ids."""
@@ -110,11 +171,12 @@ class TokenStore:
         lengths = self.lengths[indices]
         ends = np.cumsum(lengths)
         tokens = np.arange(lengths.sum()) + np.repeat(self.offsets[indices] - ends + lengths, lengths)
-        return TokenStore(
-            self.input_ids[tokens],
-            self.token_type_ids[tokens],
+        return TokenStore._of(
+            input_ids=self.input_ids[tokens],
+            token_type_ids=self.token_type_ids[tokens],
             offsets=np.concatenate([[0], ends]),
-            labels=self.labels[indices],
+            sequence_labels=self.sequence_labels[indices],
+            labels=None if self.labels is None else self.labels[tokens],
             sample_ids=self.sample_ids[indices],
         )
 
@@ -142,11 +204,63 @@ class TokenStore:
             raise ValueError(f"{path} is no whole token store: {error}.") from None
 
 
+# One number for a whole sequence, by its names in transformers' data sets and models
+_SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
+
+
+def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
+    """The columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
+    if "input_ids" not in sample:
+        raise ValueError(f"{name} has no input_ids; it has {', '.join(map(str, sample)) or 'nothing'}.")
+    fields, found = {"input_ids": _row(sample, "input_ids", name)}, []
+    length = len(fields["input_ids"])
+    for column in sample:
+        if column in _SEQUENCE_LABELS or (column == "labels" and np.ndim(sample[column]) == 0):
+            found.append(column)
+        elif column in ("token_type_ids", "labels", "attention_mask"):
+            fields[column] = _row(sample, column, name)
+            if len(fields[column]) != length:
+                raise ValueError(f"{name} has {len(fields[column])} {column} for {length} input_ids.")
+        elif column != "input_ids":
+            raise ValueError(
+                f"{name} has the column {column!r}, which no batch can carry: remove it from the data set, or train "
+                f"without it knowingly (carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
+            )
+    if (fields.pop("attention_mask", np.ones(1)) != 1).any():
+        raise ValueError(f"attention_mask of {name} hides tokens: give sequences without padding.")
+    if len(found) > 1:
+        raise ValueError(f"{name} has {' and '.join(found)}: a sequence has one label.")
+    label = np.asarray(sample[found[0]] if found else IGNORED)
+    if label.ndim or label.dtype.kind not in "iu":
+        raise TypeError(f"{found[0]} of {name} must be a whole number, not {shown(sample[found[0]])}.")
+    types = fields.setdefault("token_type_ids", np.zeros(length, np.uint8))
+    if types.size and not 0 <= types.min() <= types.max() <= 255:
+        raise ValueError(
+            f"token_type_ids of {name} must be from 0 to 255, not {types.min()} to {types.max()}."
+        )
+    return {**fields, "token_type_ids": types.astype(np.uint8), "sequence_labels": int(label)}
+
+
+def _row(sample: Mapping, column: str, name: str) -> np.ndarray:
+    """One number a token."""
+    try:
+        values = np.asarray(sample[column])
+    except ValueError:  # lists of different lengths
+        values = np.empty((0, 0))
+    if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{column} of {name} must be whole numbers, one a token, not {shown(sample[column])}."
+        )
+    if not len(values):
+        raise ValueError(f"{name} has no token.")
+    return values
+
+
 def tokenize(
     tokenizer,
     texts: Sequence[str],
     pairs: Sequence[str] | None = None,
-    labels: Sequence[int] | None = None,
+    sequence_labels: Sequence[int] | None = None,
     max_length: int | None = None,
     overlong: str = "error",
     progress: bool = False,
@@ -155,17 +269,17 @@ def tokenize(
 
     Args:
         pairs: the second sentences; "" for none.
-        labels: one for each text; by default -100, none.
+        sequence_labels: one for each text; by default -100, none.
         max_length, overlong: a longer sequence is an "error", or "truncate"d, the longer sentence first.
         progress: show a progress bar.
 
     Raises:
         ValueError: if there is no text, the columns differ in length, or a text is too long (it is named).
     """
-    one_of("way to treat overlong sequences", overlong, ("error", "truncate"))
+    one_of("overlong", overlong, ("error", "truncate"))
     if not len(texts):
         raise ValueError("There are no texts; at least one is needed.")
-    for name, column in (("pairs", pairs), ("labels", labels)):
+    for name, column in (("pairs", pairs), ("sequence_labels", sequence_labels)):
         if column is not None and len(column) != len(texts):
             raise ValueError(f"There are {len(column)} {name} for {len(texts)} texts.")
     options = {"truncation": overlong == "truncate", "max_length": max_length}
@@ -190,7 +304,7 @@ def tokenize(
         if max_length is not None and lengths[at] > max_length:
             way_out = 'pass overlong="truncate", or a larger max_length'
             raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
-    labels = np.full(len(texts), IGNORED) if labels is None else labels
+    given = np.full(len(texts), IGNORED) if sequence_labels is None else sequence_labels
     return TokenStore(
-        np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), np.asarray(labels, np.int64)
+        np.concatenate(ids), np.concatenate(types), offsets=np.cumsum([0, *lengths]), sequence_labels=given
     )

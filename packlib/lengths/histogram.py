@@ -67,7 +67,7 @@ class LengthHistogram:
         tokens = sum(length * count for length, count in nonzero)  # Python integers cannot overflow
         if tokens > INT64_MAX:
             raise ValueError(f"The histogram holds {tokens} tokens; at most {INT64_MAX} fit in 64 bits.")
-        one_of("kind of histogram", self.kind, KINDS)
+        one_of("kind", self.kind, KINDS)
         for name, value in (
             ("counts", whole),
             ("max_length", top),
@@ -108,7 +108,7 @@ class LengthHistogram:
             where, start: how an error names a length: `where` filled in with its place, counted from `start`.
             max_length, overlong, fields: as in `from_lengths`.
         """
-        one_of("way to treat overlong sequences", overlong, OVERLONG)
+        one_of("overlong", overlong, OVERLONG)
         top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
         counts, over = count_lengths(chunks, top, overlong, where, start)
         lost = {"truncate": {"truncated": over}, "drop": {"dropped": over}}.get(overlong, {})
@@ -120,7 +120,7 @@ class LengthHistogram:
         Raises:
             ValueError: if a sequence is longer and `overlong` is "error".
         """
-        one_of("way to treat overlong sequences", overlong, OVERLONG)
+        one_of("overlong", overlong, OVERLONG)
         top = whole_number("max_length", max_length, 1, MAX_LENGTH)
         counts, over = self.counts[: top + 1].copy(), int(self.counts[top + 1 :].sum())
         if over and overlong == "error":

@@ -155,7 +155,7 @@ def _text_stream(path: Path, column: str | None) -> LengthStream:
     """One length a line, or the named column of a CSV."""
     first, fields = _first_line(path)
     if column is not None:
-        one_of(f"column of {path}", column, fields)
+        one_of(f"the column of {path}", column, fields)
     elif len(fields) > 1:
         raise _many_columns(path, fields)
     start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
@@ -220,7 +220,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
             names = file.schema_arrow.names
             if column is None and len(names) > 1:
                 raise _many_columns(path, names)
-            column = one_of(f"column of {path}", column, names) if column is not None else names[0]
+            column = one_of(f"the column of {path}", column, names) if column is not None else names[0]
             kind = file.schema_arrow.field(column).type
             is_list = (
                 pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)

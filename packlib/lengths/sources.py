@@ -50,14 +50,14 @@ def load(
     """
     name = str(name_or_path)
     if overlong is not None:
-        one_of("way to treat overlong sequences", overlong, OVERLONG)
+        one_of("overlong", overlong, OVERLONG)
     if name in available():
         if column is not None:
             raise ValueError(f"column is for files; {name} is a data set of its own.")
         return _data_set(name, max_length, overlong or "truncate")
     path = Path(name_or_path).expanduser()
     if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
-        one_of("data set or file", name, available())
+        one_of("name", name, available())
     overlong = overlong or "error"
     if path.suffix.lower() not in (".npy", ".parquet", ".pq") and column is None and holds_counts(path):
         return LengthHistogram.from_csv(path, max_length, overlong)

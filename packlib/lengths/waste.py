@@ -66,7 +66,7 @@ def padding_waste(
     Raises:
         TypeError, ValueError: for an unknown habit or option, or a batch size under 1.
     """
-    one_of("batching habit", habit, HABITS)
+    one_of("habit", habit, HABITS)
     whole_number("batch_size", batch_size, 1)
     histogram = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
     allowed = list(signature(HABITS[habit]).parameters)[2:]
@@ -212,7 +212,7 @@ def make_batches(
 
     The batches are not shuffled in the end. Arguments as in `padding_waste`; "maximum" batches like "random".
     """
-    one_of("batching habit", habit, HABITS)
+    one_of("habit", habit, HABITS)
     whole_number("batch_size", batch_size, 1)
     lengths = as_lengths(lengths)
     order = np.random.default_rng(seed).permutation(len(lengths))

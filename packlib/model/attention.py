@@ -83,7 +83,7 @@ def choose_backend(
     Raises:
         ValueError: if the backend cannot work here, with the reason.
     """
-    one_of("attention backend", backend, ("auto", *BACKENDS))
+    one_of("backend", backend, ("auto", *BACKENDS))
     device = torch.device(device)
     if backend == "auto":
         return "sdpa" if _refusal("varlen", device, dtype, needs_gradient, dropout) else "varlen"

@@ -49,7 +49,7 @@ class Packed:
 
     def __init__(self, config, backend: str = "auto", mean: str = "token"):
         super().__init__(config)
-        self.backend = one_of("attention backend", backend, ("auto", *BACKENDS))
+        self.backend = one_of("backend", backend, ("auto", *BACKENDS))
         self.mean = one_of("mean", mean, MEANS)
 
     def forward(
@@ -58,20 +58,19 @@ class Packed:
         segment_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        mlm_labels: Tensor | None = None,
+        labels: Tensor | None = None,
         sequence_starts: Tensor | None = None,
         sequence_labels: Tensor | None = None,
         sample_ids: Tensor | None = None,
         num_sequences: int | None = None,
         useful_tokens: int | None = None,
         inputs_embeds: Tensor | None = None,
-        target_ids: Tensor | None = None,
     ) -> PackedOutput:
         """Takes the fields of a `PackedBatch`: `model(**batch)`; without labels there is no loss.
 
         Args:
             inputs_embeds: shape (B, T, d), embeddings in place of `input_ids`.
-            target_ids: shape (B, T), for a causal model: the tokens to predict, by default `input_ids`.
+            labels: shape (B, T): see `PackedBatch`; for a causal model by default `input_ids`.
 
         Raises:
             ValueError: if a pack is longer than the position table, or the backend cannot work here.
@@ -82,11 +81,8 @@ class Packed:
         if not self.causal:
             inputs["token_type_ids"] = token_type_ids
         output = PackedOutput(hidden=self.encode(segment_ids, position_ids, **inputs))
-        batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "mlm_labels": mlm_labels}
-        batch |= {
-            "sequence_labels": sequence_labels,
-            "target_ids": input_ids if target_ids is None else target_ids,
-        }
+        batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "labels": labels}
+        batch |= {"sequence_labels": sequence_labels, "input_ids": input_ids}
         return self.heads(output, output.hidden.flatten(0, 1), batch)
 
     def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> Tensor:
@@ -134,10 +130,10 @@ class PackedBert(Packed, BertForPreTraining):
         firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty slot says B·T
         output.pooled = self.bert.pooler(firsts[:, None])
         output.nsp_logits = self.cls.seq_relationship(output.pooled)
-        if batch["mlm_labels"] is not None:
-            output.token_positions = self._predicted(batch["mlm_labels"] != IGNORED)
+        if batch["labels"] is not None:
+            output.token_positions = self._predicted(batch["labels"] != IGNORED)
             at = output.token_positions.clamp(min=0)
-            labels = batch["mlm_labels"].flatten()[at]
+            labels = batch["labels"].flatten()[at]
             output.token_labels = torch.where(output.token_positions < 0, IGNORED, labels)
             output.token_logits = self.cls.predictions(flat[at])
             output.loss = token_loss(output, batch, self.mean).mean
@@ -166,8 +162,9 @@ class Causal(Packed):
     causal = True
 
     def heads(self, output: PackedOutput, flat: Tensor, batch: dict) -> PackedOutput:
-        if batch["target_ids"] is not None:
-            target = next_tokens(batch["target_ids"], batch["segment_ids"]).flatten()
+        labels = batch["input_ids"] if batch["labels"] is None else batch["labels"]
+        if labels is not None:
+            target = next_tokens(labels, batch["segment_ids"]).flatten()
             output.token_positions = (target != IGNORED).nonzero().flatten()
             output.token_labels = target[output.token_positions]
             output.token_logits = self.get_output_embeddings()(flat[output.token_positions])
@@ -179,9 +176,9 @@ class PackedCausal(Causal, GPT2LMHeadModel):
     """GPT-2 on packs, with the weights of `GPT2LMHeadModel`. Other decoders: `class Mine(Causal, …): …`."""
 
 
-def next_tokens(input_ids: Tensor, segment_ids: Tensor) -> Tensor:
-    """The next token of the same sequence, or -100 after its last one and on padding; shape (B, T)."""
-    following = torch.full_like(input_ids, IGNORED)
+def next_tokens(labels: Tensor, segment_ids: Tensor) -> Tensor:
+    """The label of the next token of the same sequence, or -100 after its last one and on padding; shape (B, T)."""
+    following = torch.full_like(labels, IGNORED)
     same = (segment_ids[:, 1:] == segment_ids[:, :-1]) & (segment_ids[:, 1:] > 0)
-    following[:, :-1] = torch.where(same, input_ids[:, 1:], IGNORED)
+    following[:, :-1] = torch.where(same, labels[:, 1:], IGNORED)
     return following

@@ -47,7 +47,7 @@ def plan(
         raise TypeError(
             f"plan takes a LengthHistogram, not {type(histogram).__name__}: use from_lengths or load."
         )
-    function = METHODS[one_of("packing method", method, METHODS)]
+    function = METHODS[one_of("method", method, METHODS)]
     depth = depth_limit(max_sequences_per_pack)
     allowed = list(inspect.signature(function).parameters)[2:]
     for option in options:

@@ -41,8 +41,8 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation", rul
     Raises:
         TypeError, ValueError: if the factor is out of range, or the recipe is packed already.
     """
-    one_of("way to adjust", how, HOWS)
-    one_of("rate rule", rule, RATE_RULES)
+    one_of("how", how, HOWS)
+    one_of("rule", rule, RATE_RULES)
     check_factor(packing_factor, recipe.max_length)
     if recipe.packing_factor != 1:
         raise ValueError(

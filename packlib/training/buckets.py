@@ -68,7 +68,7 @@ def choose_buckets(
     Raises:
         ValueError: if `k` is 0, or more than the multiples that sequences fall into.
     """
-    one_of("way to choose buckets", method, METHODS)
+    one_of("method", method, METHODS)
     multiples, edges, counts = _edges(histogram, multiple_of)
     whole_number("k", k, 1)
     if k > len(edges):

@@ -93,11 +93,10 @@ class Setup:
         for name in ("layers", "width", "feed_forward", "heads", "vocabulary", "positions", "replicas"):
             whole_number(name, getattr(self, name), 1)
         whole_number("shards", self.shards, 1, self.replicas)
-        for name in ("peak_flops", "bandwidth", "price", "utilization"):
+        for name in ("peak_flops", "bandwidth", "price"):
             number(name, getattr(self, name), above=0)
-        if self.utilization > 1:
-            raise ValueError(f"utilization must be at most 1, not {self.utilization}.")
-        one_of("pipeline schedule", self.schedule, SCHEDULES)
+        number("utilization", self.utilization, above=0, at_most=1)
+        one_of("schedule", self.schedule, SCHEDULES)
         one_of("precision", self.precision, PRECISIONS)
         if min(self.layout, default=0) < 1 or sum(self.layout) != self.layers:
             told = " + ".join(map(str, self.layout))
@@ -209,7 +208,7 @@ def _work_out(sheet: list[tuple[str, str, str]], names: dict, length: int | None
 
 def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> float | tuple[float, ...]:
     """The value of a line; of a phase, if its length is given."""
-    one_of("line of the sheet", name, dict.fromkeys(line.name for line in sheet))
+    one_of("name", name, dict.fromkeys(line.name for line in sheet))
     found = [line.value for line in sheet if line.name == name and length in (None, line.length)]
     if not found:
         raise ValueError(f"There is no line {name!r} of a phase of length {length}.")

@@ -36,7 +36,7 @@ def blank_batch(rows: int, length: int) -> PackedBatch:
     labels = torch.full_like(ids, IGNORED)
     labels[:, 0] = 0
     return PackedBatch(
-        input_ids=ids, segment_ids=ids + 1, mlm_labels=labels, sequence_labels=torch.zeros_like(ids[:, 0])
+        input_ids=ids, segment_ids=ids + 1, labels=labels, sequence_labels=torch.zeros_like(ids[:, 0])
     )
 
 

@@ -34,7 +34,9 @@ class PretrainingObjective:
         self.mean = one_of("mean", mean, MEANS)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
-        slots = (batch.mlm_labels != IGNORED).flatten().nonzero().flatten()
+        slots = torch.arange(0)
+        if batch.labels is not None:
+            slots = (batch.labels != IGNORED).flatten().nonzero().flatten()
         starts = batch.sequence_starts[batch.sequence_labels != IGNORED]
         if self.mean == "pack":
             groups = slots // batch.max_length, starts // batch.max_length

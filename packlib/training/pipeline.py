@@ -105,7 +105,7 @@ class Pipeline:
     ):
         self.rank, self.stages = dist.get_rank(), dist.get_world_size()
         layout = split_layers(len(model.bert.encoder.layer), self.stages, layout)
-        self.schedule = one_of("pipeline schedule", schedule, _TORCH_SCHEDULES)
+        self.schedule = one_of("schedule", schedule, _TORCH_SCHEDULES)
         self.objective = PretrainingObjective() if objective is None else objective
         self.model, self.bars, self._pace = model, [], dict(zip(("forward", "backward"), pace, strict=True))
         self.stage = BertStage(model, sum(layout[: self.rank]), layout[self.rank])

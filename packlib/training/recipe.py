@@ -58,19 +58,25 @@ class Recipe:
         whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
         if self.max_length is not None:
             whole_number("max_length", self.max_length, 1)
-        number("learning_rate", self.learning_rate, above=0)
-        number("weight_decay", self.weight_decay, at_least=0)
-        number("power", self.power, above=0)
-        check_factor(self.packing_factor, self.max_length)
+        plain = {  # as Python's own numbers, which JSON can hold
+            "learning_rate": number("learning_rate", self.learning_rate, above=0),
+            "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
+            "power": number("power", self.power, above=0),
+            "packing_factor": check_factor(self.packing_factor, self.max_length),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
         one_of("optimizer", self.optimizer, OPTIMIZERS)
         one_of("decay", self.decay, DECAYS)
         if self.power != 1 and self.decay != "polynomial":
             raise ValueError(f"power {self.power} needs decay 'polynomial', not {self.decay!r}.")
         if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
             raise TypeError(f"betas must be two numbers, not {self.betas!r}.")
-        for name, beta in zip(("beta1", "beta2"), self.betas, strict=True):
-            number(name, beta, at_least=0, below=1)
-        object.__setattr__(self, "betas", tuple(self.betas))
+        names = ("beta1", "beta2")
+        betas = (
+            number(name, beta, at_least=0, below=1) for name, beta in zip(names, self.betas, strict=True)
+        )
+        object.__setattr__(self, "betas", tuple(betas))
 
     @classmethod
     def from_steps(cls, total_steps: int, warmup_steps: int = 0, **settings) -> "Recipe":
@@ -87,7 +93,7 @@ class Recipe:
         names = [field.name for field in fields(cls)]
         steps = ("total_steps", "warmup_steps")
         for name in values:
-            one_of("field of a recipe", name, (*names, *steps))
+            one_of("a field of a recipe", name, (*names, *steps))
         if any(name in values for name in steps):
             for name in ("total_sequences", "warmup_sequences"):
                 if name in values:
@@ -177,8 +183,11 @@ class Recipe:
         return f"<table>{''.join(rows)}</table>"
 
 
-def check_factor(value: float, max_length: int | None) -> None:
-    """Refuse a packing factor below 1, or above one sequence a token."""
-    number("packing_factor", value, at_least=1)
-    if max_length is not None and value > max_length:
-        raise ValueError(f"packing_factor {value:g} is over max_length {max_length}: a sequence has a token.")
+def check_factor(value: float, max_length: int | None) -> float:
+    """Return a packing factor; refuse one below 1, or above one sequence a token."""
+    factor = number("packing_factor", value, at_least=1)
+    if max_length is not None and factor > max_length:
+        raise ValueError(
+            f"packing_factor {factor:g} is over max_length {max_length}: a sequence has a token."
+        )
+    return factor

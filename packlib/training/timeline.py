@@ -29,7 +29,7 @@ def work_order(stage: int, stages: int, micro_batches: int, schedule: str) -> li
     "gpipe": all forward, then all backward (Huang et al. 2019, arXiv 1811.06965). "1f1b": as many forward as there
     are stages from here on, then one backward and one forward in turn (Harlap et al. 2018, arXiv 1806.03377).
     """
-    one_of("pipeline schedule", schedule, SCHEDULES)
+    one_of("schedule", schedule, SCHEDULES)
     ahead = micro_batches if schedule == "gpipe" else min(micro_batches, stages - stage)
     order = [("forward", i) for i in range(ahead)]
     for i in range(micro_batches):

@@ -107,7 +107,7 @@ def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_js
         where = ", ".join(f"{name}={value}" for name, value in one.parameters.items())
         print(f"packlib: failed with {where}: {one.error}", file=sys.stderr)
     known = dict.fromkeys(name for one in outcomes for name in one.results)
-    if drawn := compared(outcomes, [one_of("result", name, known) for name in names]):
+    if drawn := compared(outcomes, [one_of("a result", name, known) for name in names]):
         save(*drawn, out, "comparison")
     if not as_json:
         print(*(path for path in (out / "summary.csv", out / "comparison.svg") if path.exists()), sep="\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import flag, number, one_of, whole_number
 
 
 class ParameterError(ValueError):
@@ -55,14 +55,7 @@ class Number:
     annotation = "float"
 
     def check(self, name: str, value: Any) -> float:
-        limits = f"at least {self.at_least:g}" + (
-            f" and at most {self.at_most:g}" if self.at_most < math.inf else ""
-        )
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"{name} must be a number {limits}, not {value!r}.")
-        if not self.at_least <= value <= self.at_most or math.isinf(value):
-            raise ValueError(f"{name} must be {limits}, not {value!r}.")
-        return float(value)
+        return float(number(name, value, at_least=self.at_least, at_most=self.at_most))
 
     def parse(self, text: str) -> Any:
         try:
@@ -78,9 +71,7 @@ class Flag:
     annotation = "bool"
 
     def check(self, name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} must be True or False, not {value!r}.")
-        return value
+        return flag(name, value)
 
     def parse(self, text: str) -> Any:
         return {"true": True, "false": False}.get(text.lower(), text)
@@ -175,7 +166,8 @@ def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
     kinds = parameters_of(notebook)
     try:
         return {
-            name: kinds[one_of("parameter", name, kinds)].check(name, value) for name, value in values.items()
+            name: kinds[one_of("a parameter", name, kinds)].check(name, value)
+            for name, value in values.items()
         }
     except (ValueError, TypeError, OSError) as error:
         raise ParameterError(str(error)) from None

@@ -60,8 +60,8 @@ def padded_loss(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
     """The usual loss of padded rows: transformers' own model and mask, NSP on position 0, the same MLM slots."""
     model.config._attn_implementation = "sdpa"
     out = model.bert(batch.input_ids, batch.segment_ids > 0, batch.token_type_ids)
-    at = model._predicted(batch.mlm_labels != IGNORED)
-    labels = batch.mlm_labels.flatten()[at.clamp(min=0)].where(at >= 0, IGNORED)
+    at = model._predicted(batch.labels != IGNORED)
+    labels = batch.labels.flatten()[at.clamp(min=0)].where(at >= 0, IGNORED)
     logits = model.cls.predictions(out.last_hidden_state.flatten(0, 1)[at.clamp(min=0)])
     nsp = model.cls.seq_relationship(out.pooler_output)
     return cross_entropy(logits.float(), labels) + cross_entropy(nsp.float(), batch.sequence_labels)

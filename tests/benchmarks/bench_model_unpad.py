@@ -37,7 +37,7 @@ def unpadded_hidden(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
 
 def unpadded_loss(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
     x = unpadded_hidden(model, batch)
-    labels = batch.mlm_labels[batch.segment_ids > 0]
+    labels = batch.labels[batch.segment_ids > 0]
     masked = labels != IGNORED
     firsts = x[batch.lengths.cumsum(0) - batch.lengths]
     nsp = model.cls.seq_relationship(model.bert.pooler(firsts[:, None]))

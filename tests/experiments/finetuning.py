@@ -54,7 +54,7 @@ def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
     store = wordnet_store(max_length=PADDED.max_length)
     if name == "lexname":
         _, classes = np.unique(wordnet_texts().lexname, return_inverse=True)
-        return replace(store, labels=classes), LexnameObjective(), None, int(classes.max()) + 1
+        return replace(store, sequence_labels=classes), LexnameObjective(), None, int(classes.max()) + 1
     starts, ends = longest_shared_runs(store)
     store = store.take(np.flatnonzero(starts >= 0))
     return store, SpanObjective(), SpanLabels(starts, ends), 2

@@ -1,6 +1,6 @@
 """Two fine-tuning tasks on packs: a class for each sequence, and a span within each sequence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ class TaskModel(nn.Module):
         self.head = nn.Linear(bert.config.hidden_size, outputs, dtype=bert.dtype)
 
     def forward(self, **batch) -> Tensor:
-        output = self.bert(**{**batch, "mlm_labels": None, "sequence_labels": None})
+        output = self.bert(**{**batch, "labels": None, "sequence_labels": None})
         return self.head(self.dropout(output[self.reads]))
 
 
@@ -54,7 +54,7 @@ class SpanObjective:
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         scores = model(**batch).flatten(0, 1)
         owner, n = sequence_of_slots(batch.segment_ids, batch.num_sequences), batch.num_sequences
-        marks, loss, right = batch.mlm_labels.flatten(), 0.0, True
+        marks, loss, right = batch.labels.flatten(), 0.0, True
         for score, bit in zip(scores.unbind(-1), (START, END), strict=True):
             at = ((marks > 0) & (marks & bit > 0)).nonzero().flatten()  # in the order of the sequences
             highest = score.new_full((n + 1,), -torch.inf).scatter_reduce(0, owner, score.detach(), "amax")
@@ -76,13 +76,13 @@ class SpanLabels:
     starts: np.ndarray
     ends: np.ndarray
 
-    def __call__(self, sequences: TokenStore, epochs=0) -> tuple[TokenStore, np.ndarray]:
+    def __call__(self, sequences: TokenStore, epochs=0) -> TokenStore:
         labels = np.full(len(sequences.input_ids), IGNORED, np.int64)
         first = sequences.offsets[:-1]
         start, end = first + self.starts[sequences.sample_ids], first + self.ends[sequences.sample_ids]
         labels[start] = START
         labels[end] = np.where(start == end, START | END, END)
-        return sequences, labels
+        return replace(sequences, labels=labels)
 
 
 def longest_shared_runs(store: TokenStore) -> tuple[np.ndarray, np.ndarray]:

@@ -48,7 +48,7 @@ COLUMNS = (
 def split(seed: int = 0) -> tuple[TokenStore, TokenStore]:
     """WordNet's sentence pairs without, and with only, the held-out ones."""
     store = wordnet_store(max_length=PADDED.max_length)
-    store = store.take(np.flatnonzero(store.labels >= 0))
+    store = store.take(np.flatnonzero(store.sequence_labels >= 0))
     order = np.random.default_rng(seed).permutation(len(store))
     return store.take(np.sort(order[HELD_OUT:])), store.take(np.sort(order[:HELD_OUT]))
 
