@@ -46,8 +46,9 @@ class Hostile:
         # words
         ("Sorted", "sorted", ""), ('"no mask"', "no mask", ""), ("no-mask", "no mask", ""), (float("nan"), "nan", ""),
         # the types of NumPy and torch
-        (np.float32(87.1), np.float32(87.1), "%"), (np.int64(5), np.int64(5), "packs"), (np.str_("a"), np.str_("a"), ""),
-        (np.array(5), np.array(5.0), ""), (torch.tensor(5), torch.tensor(5), ""), (5, Fraction(5), ""),
+        (np.float32(87.1), np.float32(87.1), "%"), (np.int64(5), np.int64(5), "packs"),
+        (np.str_("a"), np.str_("a"), ""), (np.array(5), np.array(5.0), ""), (5, Fraction(5), ""),
+        (torch.tensor(5), torch.tensor(5), ""),
     ],
 )  # fmt: skip
 def test_a_right_answer_is_right_however_it_is_written(guess, truth, unit):
@@ -102,7 +103,8 @@ def test_only_the_exact_answer_is_exactly_right(guess, truth, unit, says):
         ([1] * 10_000, [1], "", "is too long for a guess"), (float("nan"), 4, "", "nan is not a number"),
         ("__import__('os').remove('x')", 4, "", "is not a number"), ("2**9", 512, "", "'2**9' is not a number"),
         (Hostile(), 4, "", "something of type Hostile cannot be read; guess again."),
-        (Hostile(), "yes", "", "cannot be read"), (Hostile(), "a", "", "cannot be read"), (Hostile(), [1], "", "cannot be read"),
+        (Hostile(), "yes", "", "cannot be read"), (Hostile(), "a", "", "cannot be read"),
+        (Hostile(), [1], "", "cannot be read"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -128,14 +130,21 @@ ANYTHING = st.recursive(
 )  # fmt: skip
 
 
-@given(ANYTHING, ANYTHING | st.sampled_from(["yes", "4 + 3 + 3", {1, 2}]), st.sampled_from(["", "%", "packs", "times"]))
+@given(
+    ANYTHING,
+    ANYTHING | st.sampled_from(["yes", "4 + 3 + 3", {1, 2}]),
+    st.sampled_from(["", "%", "packs", "times"]),
+)
 def test_any_guess_and_any_truth_give_a_sentence(guess, truth, unit):
     judged = judge_guess(guess, truth, unit)
     assert judged.message and judged.message.isprintable() and len(judged.message) < 400
     assert (judged.guess is None) is (judged.state in ("none", "unclear"))
 
 
-@given(st.integers(-(10**6), 10**6) | st.floats(-1e9, 1e9).map(lambda x: round(x, 1)), st.sampled_from(["", "%", "packs", "times", "s"]))  # fmt: skip
+NUMBERS = st.integers(-(10**6), 10**6) | st.floats(-1e9, 1e9).map(lambda x: round(x, 1))
+
+
+@given(NUMBERS, st.sampled_from(["", "%", "packs", "times", "s"]))
 def test_the_answer_that_is_shown_is_right(truth, unit):
     assert judge_guess(judge_guess(..., truth, unit).answer, truth, unit).state == "right"
 

@@ -118,6 +118,7 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
             return (truth if isinstance(truth, int) else number), _compare_numbers
         return in_short(truth), _compare_words
     text = truth if isinstance(truth, str) else in_short(truth)
+    text = text if text.isprintable() else in_short(text, str)
     if _SUM.fullmatch(text):
         return text, partial(_compare_items, expected=_items(text), order=_sorted)
     return text, _compare_words
