@@ -260,7 +260,7 @@ def test_a_disk_that_cannot_be_written_gets_a_warning(at_work, data):
 
 
 @pytest.mark.parametrize(
-    "value", [np.float32(3), np.bool_(True), np.int64(3), True, 3, Fraction(1, 2), [1], "\ud800"]
+    "value", [np.float32(3), np.bool_(True), np.int64(3), True, 3, Fraction(1, 2), [1], "naïve"]
 )
 def test_it_keeps_what_reveal_reads_whatever_its_type(at_work, data, value):
     """A truth of NumPy's types once stopped the notebook, since JSON does not know them."""
@@ -268,7 +268,12 @@ def test_it_keeps_what_reveal_reads_whatever_its_type(at_work, data, value):
         warnings.simplefilter("error")
         guess(value, truth=value, unit="")
     assert len(memory.recall()["guesses"]) == 1 and len(memory.tell()) == 2
-    assert memory.recall() == json.loads(data.read_text())
+    assert memory.recall() == json.loads(data.read_text(encoding="utf-8"))
+
+
+def test_letters_that_no_file_holds_are_kept_as_their_codes(at_work):
+    guess("\ud800\0", truth="sorted", unit="")
+    assert kept() == ("How much is it, in percent?", r"\ud800\x00")
 
 
 @pytest.mark.parametrize("value", [np.bool_(True), object(), {1}, "\ud800"])
