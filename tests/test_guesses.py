@@ -67,6 +67,7 @@ def test_a_right_answer_is_right_however_it_is_written(guess, truth, unit):
         (0.5004, 0.5, "packs", "right to the digits that the answer shows."),
         (87, 87.1, "%", "You guessed 87 %: very close, 0.1 points below the answer."),
         (30, 50.0, "%", "You guessed 30 %: 20 points below the answer."),
+        ("0.87 %", 87.1, "%", "You guessed 0.87 %: 86.2 points below the answer."),
         (51, 50.0, "%", "very close, 1 point above the answer."),
         ("1 pack", 4, "packs", "You guessed 1 pack: 3 packs below the answer."),
         (6, 4, "times", "You guessed 6 times: 2 above the answer."),

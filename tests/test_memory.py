@@ -198,6 +198,14 @@ def test_a_damaged_notebook_does_not_lose_the_guess(at_work, text):
     assert kept() == ("Because.", 30)
 
 
+def test_text_between_a_question_and_its_answer_does_no_harm(at_work):
+    notebook = nbformat.read(at_work, as_version=4)
+    notebook.cells.insert(2, nbformat.v4.new_markdown_cell("Now **train** both."))
+    nbformat.write(notebook, at_work)
+    guess(30)
+    assert kept() == ("How much is it, in percent?", 30)
+
+
 def test_two_questions_of_one_notebook_are_two(at_work, monkeypatch):
     notebook = nbformat.read(at_work, as_version=4)
     notebook.cells += [

@@ -129,7 +129,7 @@ def note_try(exercise: str, right: bool) -> None:
 
 
 def running_cell(notebook: Path) -> tuple[str, str]:
-    """The id of the cell that is running, and the question above it: the last bold one of the nearest text.
+    """The id of the cell that is running, and the question above it: the last sentence in bold that asks.
 
     The id is the one in the notebook's file. A cell that is not found there gets the id that `settle` would give it,
     and "" for a question.
@@ -145,8 +145,8 @@ def running_cell(notebook: Path) -> tuple[str, str]:
         places = {"".join(cell["source"]).strip(): i for i, cell in reversed(list(enumerate(cells)))}
         ids = {cell.get("id"): i for i, cell in enumerate(cells)}
         place = ids[sent] if sent in ids else places[running]
-        above = [cell for cell in cells[:place] if cell["cell_type"] == "markdown"]
-        questions = re.findall(r"\*\*([^*]+\?)\*\*", "".join(above[-1]["source"])) if above else []
+        above = ["".join(cell["source"]) for cell in cells[:place] if cell["cell_type"] == "markdown"]
+        questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return hashlib.sha256(running.encode()).hexdigest()[:8], ""
     question = " ".join(questions[-1].replace("`", "").split()) if questions else ""
