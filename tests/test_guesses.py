@@ -89,7 +89,7 @@ def test_only_the_exact_answer_is_exactly_right(guess, truth, unit, says):
     ("guess", "truth", "unit", "says"),
     [
         (0.87, 87.1, "%", "Do you mean 87 %? Then write 87; if you mean 0.87 %, write '0.87 %'."),
-        ("0.87", 87.1, "%", "Do you mean 87 %?"), ("3/8", 40, "%", "Do you mean 37.5 %?"),
+        ("0.87", 87.1, "%", "Do you mean 87 %?"), ("3/8", 40, "%", "Do you mean 37.5 %?"), (1 / 3, 40, "%", "33.33 %?"),
         ("half", 50, "%", "'half' is not a number; guess again."), ([1], 4, "", "[1] is not a number"),
         (True, 4, "", "True is not a number"), ("4 rows", 4, "packs", "'4 rows' is not counted in packs; guess again."),
         ("4 rows", 4, "", "'4 rows' is not a plain number"), ("1,14", 114, "", "'1,14' is not a number"),

@@ -139,9 +139,9 @@ def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, flo
     if truth != round(truth) and said(number, "") == answer:
         return "right", f"{guessed}: right to the digits that the answer shows.", number
     if unit == "%" and not has_unit and 0 < abs(number) < 1:
-        percent = f"{100 * number:.10g}"
+        percent, share = f"{100 * number:.4g}", f"{number:.4g}"
         raise UnreadableGuessError(
-            f"Do you mean {percent} %? Then write {percent}; if you mean {number:.10g} %, write '{number:.10g} %'."
+            f"Do you mean {percent} %? Then write {percent}; if you mean {share} %, write '{share} %'."
         )
     amount = said(
         abs(off), {"%": "points", "times": ""}.get(unit, unit)

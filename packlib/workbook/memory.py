@@ -103,12 +103,11 @@ def note_guess(guess: float | str, truth: float | str, unit: str, right: bool, w
     """
     if (notebook := open_notebook()) is None:
         return
-    memory, (cell, question) = recall(), running_cell(notebook)
-    question = question or why
-    key = f"{notebook.stem}: {cell}"
+    memory, (cell, found) = recall(), running_cell(notebook)
+    key, question = f"{notebook.stem}: {cell}", found or why
     for known, entry in memory["guesses"].items():
         if known == key or (known.startswith(f"{notebook.stem}: ") and entry["question"] == question):
-            entry["question"] = question
+            entry["question"] = found or entry["question"]
             break
     else:
         entry = {"question": question, "guess": guess, "truth": truth, "unit": unit, "right": right}
