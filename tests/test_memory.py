@@ -3,8 +3,11 @@
 import json
 import os
 import sys
+import warnings
+from fractions import Fraction
 
 import nbformat
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,8 +33,11 @@ shown: list[str] = []
 
 
 class Shell:
-    def __init__(self, **names):
-        self.user_ns = names
+    def __init__(self, cell="", **names):
+        self.cell, self.user_ns = cell, names
+
+    def get_parent(self):
+        return {"metadata": {"cellId": self.cell}}
 
 
 @pytest.fixture
@@ -39,7 +45,7 @@ def at_work(tmp_path, monkeypatch):
     """As in the kernel of an open notebook that runs the cell REVEAL."""
     cells = [
         nbformat.v4.new_markdown_cell("## A\n\n**Bold** first. **How much\nis `it`, in percent?** Think."),
-        nbformat.v4.new_code_cell("guess = ..."), nbformat.v4.new_code_cell(REVEAL),
+        nbformat.v4.new_code_cell("guess = ..."), nbformat.v4.new_code_cell(REVEAL, id="how-much"),
     ]  # fmt: skip
     path = tmp_path / "90_small.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
@@ -55,18 +61,15 @@ def guess(value, truth=50.0, why="Because.", unit="%"):
 def test_a_guess_is_kept_with_its_question_and_how_far_off_it_was(at_work, data):
     guess(30)
     assert json.loads(data.read_text())["guesses"] == {
-        "90_small: How much is it, in percent?": {
-            "question": "How much is it, in percent?", "guess": 30.0, "truth": 50.0, "unit": "%", "error": 20.0,
-            "right": False,
+        "90_small: how-much": {
+            "question": "How much is it, in percent?", "guess": 30.0, "truth": 50.0, "unit": "%", "right": False,
         }
     }  # fmt: skip
     guess(50)
-    assert memory.recall()["guesses"]["90_small: How much is it, in percent?"]["guess"] == 30, (
-        "the first counts"
-    )
+    assert memory.recall()["guesses"]["90_small: how-much"]["guess"] == 30, "the first counts"
 
 
-@pytest.mark.parametrize("value", [..., None, [1], "half", float("nan"), 10**400])
+@pytest.mark.parametrize("value", [..., None, [1], "half", 0.5, float("nan"), 10**400])
 def test_what_is_no_guess_is_not_kept(at_work, data, value):
     guess(value)
     assert shown and not data.exists()
@@ -82,7 +85,8 @@ def test_exercises_are_counted_until_they_are_right(at_work, data, capsys):
 
 
 def test_the_biggest_errors_are_told_first(at_work, data, monkeypatch, capsys):
-    monkeypatch.setattr(memory, "question_of", lambda notebook: "")
+    reasons = iter(["Near.", "Half of it.", "A word.", "Far."])
+    monkeypatch.setattr(memory, "running_cell", lambda notebook: (reason := next(reasons), reason))
     guess(49, why="Near.")
     guess(25, why="Half of it.")
     guess("Sorted", "random", why="A word.", unit="")
@@ -92,7 +96,7 @@ def test_the_biggest_errors_are_told_first(at_work, data, monkeypatch, capsys):
     assert shown[-1].splitlines() == [
         "You made 4 guesses; 1 were right or very close.",
         "90_small: A word. You guessed Sorted; it is random.",
-        "90_small: Far. You guessed 1 packs; it is 1,000 packs.",
+        "90_small: Far. You guessed 1 pack; it is 1,000 packs.",
         "You tried 1 exercises and solved 1. Most tries: 90_small: half, 1.",
         f"All this is in {data} and nowhere else; packlib forget deletes it.",
     ]
@@ -128,16 +132,93 @@ def test_vs_code_names_its_notebook_too(at_work, data, monkeypatch):
     monkeypatch.delenv("JPY_SESSION_NAME")
     monkeypatch.setattr("IPython.get_ipython", lambda: Shell(In=[REVEAL], __vsc_ipynb_file__=str(at_work)))
     guess(30)
-    assert list(memory.recall()["guesses"]) == ["90_small: How much is it, in percent?"]
+    assert list(memory.recall()["guesses"]) == ["90_small: how-much"]
+
+
+def change(notebook, old, new):
+    """Change a stored notebook; the cells keep their ids, as in Jupyter."""
+    text = notebook.read_text()
+    assert old in text
+    notebook.write_text(text.replace(old, new))
+
+
+def kept():
+    """What is remembered about the one question."""
+    (entry,) = memory.recall()["guesses"].values()
+    return entry["question"], entry["guess"]
+
+
+def test_a_question_that_was_reworded_is_the_same_question(at_work):
+    guess(30)
+    change(at_work, "How much", "How many")
+    guess(40)
+    assert kept() == ("How many is it, in percent?", 30), "the first guess, under today's words"
+
+
+def test_a_question_whose_answer_was_rewritten_is_the_same_question(at_work, monkeypatch):
+    guess(30)
+    for old, new in (("Because.", "Since."), ("how-much", "another-id")):
+        change(at_work, old, new)
+    monkeypatch.setattr("IPython.get_ipython", lambda: Shell(In=[REVEAL.replace("Because.", "Since.")]))
+    guess(40, why="Since.")
+    assert kept() == ("How much is it, in percent?", 30)
+
+
+def test_a_guess_of_version_0_1_is_the_same_guess(at_work, data):
+    question = "How much is it, in percent?"
+    entry = {
+        "question": question, "guess": 20.0, "truth": 50.0, "unit": "%", "error": 30.0, "right": False,
+    }  # fmt: skip
+    data.parent.mkdir()
+    data.write_text(json.dumps({"guesses": {f"90_small: {question}": entry}, "exercises": {}}))
+    guess(30)
+    assert kept() == (question, 20)
+
+
+def test_a_cell_that_was_edited_and_not_saved_is_known_by_its_id(at_work, monkeypatch):
+    edited = Shell(cell="how-much", In=["reveal(guess, 1, 'edited')"])
+    monkeypatch.setattr("IPython.get_ipython", lambda: edited)
+    guess(30)
+    assert kept() == ("How much is it, in percent?", 30)
 
 
 @pytest.mark.parametrize("cell", ["reveal(guess, 1, 'edited')", ""])
-def test_a_cell_that_was_edited_is_remembered_by_its_reason(at_work, monkeypatch, cell):
+def test_a_cell_that_is_not_found_is_remembered_by_its_reason(at_work, monkeypatch, cell):
     monkeypatch.setattr("IPython.get_ipython", lambda: Shell(In=[cell]))
     guess(30)
     at_work.unlink()
-    guess(30, why="Gone.")
-    assert list(memory.recall()["guesses"]) == ["90_small: Because.", "90_small: Gone."]
+    guess(40)
+    assert kept() == ("Because.", 30)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", '{"cells": [{"id": 1}]}', "\udcff"])
+def test_a_damaged_notebook_does_not_lose_the_guess(at_work, text):
+    at_work.write_bytes(text.encode("utf-8", "surrogatepass"))
+    guess(30)
+    assert kept() == ("Because.", 30)
+
+
+def test_text_between_a_question_and_its_answer_does_no_harm(at_work):
+    notebook = nbformat.read(at_work, as_version=4)
+    notebook.cells.insert(2, nbformat.v4.new_markdown_cell("Now **train** both."))
+    nbformat.write(notebook, at_work)
+    guess(30)
+    assert kept() == ("How much is it, in percent?", 30)
+
+
+def test_two_questions_of_one_notebook_are_two(at_work, monkeypatch):
+    notebook = nbformat.read(at_work, as_version=4)
+    notebook.cells += [
+        nbformat.v4.new_markdown_cell("**And now?**"),
+        nbformat.v4.new_code_cell(REVEAL, id="now"),
+    ]
+    nbformat.write(notebook, at_work)
+    for cell in ("how-much", "now"):
+        monkeypatch.setattr("IPython.get_ipython", lambda cell=cell: Shell(cell=cell, In=[REVEAL]))
+        guess(30)
+    assert [entry["question"] for entry in memory.recall()["guesses"].values()] == [
+        "How much is it, in percent?", "And now?",
+    ]  # fmt: skip
 
 
 JSON = st.recursive(
@@ -157,6 +238,20 @@ def test_a_damaged_file_never_stops_the_lesson(content):
     assert isinstance(memory.tell(), list)
 
 
+ENTRY = '{"guesses": {"a: b": {"question": "b", "guess": %s, "truth": 1, "unit": "", "right": false}}}'
+
+
+@pytest.mark.parametrize(
+    "content", [ENTRY % n for n in ("1" + "0" * 400, "1" * 5000, "NaN", "1e999")] + ["[" * 100_000]
+)
+def test_numbers_that_cannot_be_compared_count_as_forgotten(data, content):
+    data.parent.mkdir()
+    data.write_text(content)
+    assert not memory.recall()["guesses"] and memory.tell() == []
+    data.write_text(ENTRY % "1e308")
+    assert len(memory.tell()) == 3
+
+
 def test_after_damage_it_goes_on_from_nothing(at_work, data):
     data.parent.mkdir()
     data.write_text('{"guesses": {"cut of')
@@ -166,9 +261,37 @@ def test_after_damage_it_goes_on_from_nothing(at_work, data):
 
 def test_a_disk_that_cannot_be_written_gets_a_warning(at_work, data):
     data.parent.write_text("a file where the folder should be")
-    with pytest.warns(UserWarning, match="Your guesses cannot be kept"):
+    with pytest.warns(UserWarning, match=f"This cannot be kept .*; {memory.SWITCH}=off stops the attempt"):
         guess(30)
+        CHECKS.check("half", 1)
     assert shown
+
+
+@pytest.mark.parametrize(
+    "value", [np.float32(3), np.bool_(True), np.int64(3), True, 3, Fraction(1, 2), [1], "naïve"]
+)
+def test_it_keeps_what_reveal_reads_whatever_its_type(at_work, data, value):
+    """A truth of NumPy's types once stopped the notebook, since JSON does not know them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        guess(value, truth=value, unit="")
+    assert len(memory.recall()["guesses"]) == 1 and len(memory.tell()) == 2
+    assert memory.recall() == json.loads(data.read_text(encoding="utf-8"))
+
+
+def test_letters_that_no_file_holds_are_kept_as_their_codes(at_work):
+    guess("\ud800\0", truth="sorted", unit="")
+    assert kept() == ("How much is it, in percent?", r"\ud800\x00")
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), object(), {1}, "\ud800"])
+def test_what_cannot_be_written_gets_a_warning_and_leaves_the_file(at_work, data, value):
+    guess(30)
+    before = data.read_bytes()
+    at_work.unlink()  # so that it is another question
+    with pytest.warns(UserWarning, match="This cannot be kept"):
+        memory.note_guess(value, 50.0, "%", False, "Another.")
+    assert data.read_bytes() == before and list(data.parent.iterdir()) == [data]
 
 
 @pytest.mark.parametrize("home", ["", "relative"])

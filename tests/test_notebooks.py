@@ -257,6 +257,17 @@ def test_every_guess_is_revealed(notebook):
         assert re.search(r"^reveal\(\s*guess\b", sources[i + 1], re.M) or "reveal(guess" in sources[i + 2]
 
 
+def test_a_guess_goes_into_its_reveal_alone(stored):
+    """So it is enough to try guesses there, as tests/guess_trials.py does."""
+    for cell in code(read(stored)):
+        nodes = list(ast.walk(ast.parse(cell.source)))
+        used = [
+            n for n in nodes if isinstance(n, ast.Name) and n.id == "guess" and isinstance(n.ctx, ast.Load)
+        ]
+        calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "reveal"]
+        assert used == [call.args[0] for call in calls] and len(calls) <= 1
+
+
 def role(cell):
     """What a cell is for, if it is one that closes a chapter."""
     if cell.cell_type == "code":

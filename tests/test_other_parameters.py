@@ -1,5 +1,7 @@
 """Every notebook runs with other parameters too; what it asserts inside holds, and its figures keep the style.
 
+One of the runs tries guesses of all kinds, with the memory on.
+
 `make test-all` also runs each with `quick=False`.
 """
 
@@ -8,6 +10,7 @@ import importlib
 import os
 import re
 
+import guess_trials
 import nbformat
 import pytest
 from figure_style import style_faults, touches_the_edge
@@ -70,10 +73,14 @@ def values_of(name, which):
 @pytest.mark.slow
 @pytest.mark.parametrize("which", RUNS)
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_with_other_parameters(name, which, tmp_path):
+def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
     values = check_values(name, values_of(name, which))
     assert values != {key: committed(name)[key] for key in values}
+    if which == "numbers":
+        guess_trials.prepare(notebooks()[name], tmp_path / "guesses", monkeypatch)
     made = run(name, values, tmp_path / "out", progress=False)
+    if which == "numbers":
+        assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb", tmp_path / "guesses"))
     faults = {
         path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"
     }

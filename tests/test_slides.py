@@ -6,8 +6,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.workbook.exercises import NO_GUESS
 from packlib.workbook.gallery import Picture, shown_alts
+from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.results import RESULT
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.tables import Table

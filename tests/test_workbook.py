@@ -184,29 +184,6 @@ def test_same_compares_like_a_teacher(got, expected, agree):
     assert exercises.same(got, expected) is agree
 
 
-@pytest.mark.parametrize(
-    ("guess", "says"),
-    [
-        (..., "You made no guess"), (50, "You guessed 50 %: very close."),
-        (30, "You guessed 30 %: 20 points below"),
-        ("half", "'half' is no number; guess again."), ([1], "is no number"),
-    ],
-)  # fmt: skip
-def test_reveal_says_how_far_off_a_guess_was(guess, says, displayed):
-    exercises.reveal(guess, 50.0, "It <is> half.", unit="%")
-    (bundle,) = displayed
-    assert bundle["text/plain"].startswith("50 %. ") and says in bundle["text/plain"]
-    assert bundle["text/html"].startswith("<details><summary>") and "&lt;is&gt;" in bundle["text/html"]
-
-
-def test_reveal_takes_words(displayed):
-    exercises.reveal("Sorted", "sorted", "Because.")
-    exercises.reveal("random", "sorted", "Because.")
-    assert [b["text/plain"] for b in displayed] == [
-        "sorted. You guessed it. Because.", "sorted. You guessed random. Because.",
-    ]  # fmt: skip
-
-
 # Parameters
 
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from packlib.checks import one_of
-from packlib.workbook.memory import note_guess, note_try, said
+from packlib.workbook.guesses import in_short, judge_guess
+from packlib.workbook.memory import note_guess, note_try
 
-NO_GUESS = "You made no guess; guessing first makes the answer stick."
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
 
@@ -50,13 +50,13 @@ class Exercise:
             return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
         is_function = callable(self.solution)
         if is_function and not callable(answer):
-            return self._wrong(f"{self.name} must be a function, not {_short(answer)}.")
+            return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
         for case in self.cases:
-            call = f"{self.name}({', '.join(map(_short, case))})" if is_function else self.name
+            call = f"{self.name}({', '.join(map(in_short, case))})" if is_function else self.name
             try:
                 got = answer(*copy.deepcopy(case)) if is_function else answer
             except Exception as error:  # whatever a learner's function does
-                return self._wrong(f"{call} raises {type(error).__name__}: {_short(error, str)}")
+                return self._wrong(f"{call} raises {type(error).__name__}: {in_short(error, str)}")
             if got is ...:
                 return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
             if got is None and is_function:
@@ -71,8 +71,8 @@ class Exercise:
             try:
                 sentence = self.fault(got, *copy.deepcopy(case))
             except Exception as error:  # an answer of a form that the checker did not foresee
-                sentence = f"it cannot be read ({type(error).__name__}: {_short(error, str)})."
-            return sentence and f"{call} gives {_short(got)}: {sentence}"
+                sentence = f"it cannot be read ({type(error).__name__}: {in_short(error, str)})."
+            return sentence and f"{call} gives {in_short(got)}: {sentence}"
         expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
         try:
             agree = same(got, expected)
@@ -81,9 +81,9 @@ class Exercise:
         if agree:
             return None
         return (
-            f"{call} gives {_short(got)}, and should give {_short(expected)}."
+            f"{call} gives {in_short(got)}, and should give {in_short(expected)}."
             if case
-            else f"{_short(got)} is not it."
+            else f"{in_short(got)} is not it."
         )
 
     def _wrong(self, sentence: str) -> Verdict:
@@ -128,11 +128,13 @@ def same(got: Any, expected: Any) -> bool:
         return False
 
 
-def reveal(guess: Any, truth: float | str, why: str, unit: str = "") -> None:
-    """Show the answer to a prediction behind a click, and how far `guess` was off (`...` is no guess).
+def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
+    """Show the answer to a prediction behind a click, and how far off `guess` was (`...` is no guess).
+
+    A guess that cannot be judged is not: what is unclear about it stands beside the closed answer. It never raises.
 
     Args:
-        truth: a number, compared by its distance; or one word out of a choice.
+        truth: a number, compared by its distance; a bool for yes or no; one word out of a choice; or a list.
         why: one or two sentences: the reason, not the number again.
         unit: "%" for a truth in percent, "times", "packs"; it follows the number.
     """
@@ -140,40 +142,13 @@ def reveal(guess: Any, truth: float | str, why: str, unit: str = "") -> None:
 
     from IPython.display import display
 
-    answer, right = said(truth, unit), False
-    if guess is ... or guess is None:
-        verdict = NO_GUESS
-    elif isinstance(truth, str):
-        guess = _short(guess, str).strip()
-        right = guess.lower() == truth.lower()
-        verdict = "You guessed it." if right else f"You guessed {guess}."
-    else:
-        try:
-            guess = float(guess)
-            off = guess - truth
-            if not math.isfinite(off):
-                raise ValueError("it lies beyond all numbers")
-        except (TypeError, ValueError, OverflowError):
-            verdict, guess = f"{_short(guess)} is no number; guess again.", None
-        else:
-            right = abs(off) <= 0.05 * abs(truth)
-            amount, side = said(abs(off), "points" if unit == "%" else unit), "above" if off > 0 else "below"
-            verdict = f"You guessed {said(guess, unit)}: "
-            verdict += "very close." if right else f"{amount} {side} the answer."
-    text = f"{answer}. {verdict} {why}"
-    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(answer)}.</b> "
-    page += f"{html.escape(verdict)} {html.escape(why)}</p></details>"
-    display({"text/html": page, "text/plain": text}, raw=True)
-    if guess is not ... and guess is not None:
-        note_guess(guess, truth if isinstance(truth, str) else float(truth), unit, right, why)
-
-
-def _short(value: Any, form: Callable[[Any], str] = repr) -> str:
-    """A value as text of at most 100 characters; never raises."""
-    try:
-        if isinstance(value, np.generic):
-            value = value.item()
-        text = " ".join(form(value).split())
-    except Exception:
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 100 else f"{text[:97]}..."
+    judged = judge_guess(guess, truth, unit)
+    beside, inside = ("", judged.message) if judged.state != "unclear" else (judged.message, "")
+    inside = f"{inside} {why}".strip()
+    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(judged.answer)}.</b> "
+    page += f"{html.escape(inside)}</p></details>"
+    if beside:  # one reads it before one opens the answer, and may guess again
+        page += f"<p>{html.escape(beside)}</p>"
+    display({"text/html": page, "text/plain": f"{judged.answer}. {judged.message} {why}"}, raw=True)
+    if judged.guess is not None:
+        note_guess(judged.guess, judged.truth, unit, judged.state in ("right", "near"), why)

@@ -5,14 +5,20 @@ no trace. `PACKLIB_MEMORY=off` switches it off, and `packlib forget` deletes the
 """
 
 import contextlib
+import functools
+import hashlib
 import html
 import json
+import math
 import os
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from packlib.files import atomic_path
+from packlib.workbook.guesses import said
 
 SWITCH = "PACKLIB_MEMORY"
 _FIELDS = {  # of an entry, by kind
@@ -21,7 +27,6 @@ _FIELDS = {  # of an entry, by kind
         "guess": (float, int, str),
         "truth": (float, int, str),
         "unit": str,
-        "error": (float, int, type(None)),
         "right": bool,
     },
     "exercises": {"right": bool, "tries": int},
@@ -49,7 +54,7 @@ def recall() -> dict[str, dict[str, dict]]:
     """All that is remembered, by kind and key; what cannot be read counts as forgotten."""
     try:
         stored = json.loads(memory_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         stored = None
     memory: dict[str, dict[str, dict]] = {}
     for kind, fields in _FIELDS.items():
@@ -58,37 +63,59 @@ def recall() -> dict[str, dict[str, dict]]:
             key: entry
             for key, entry in (found.items() if isinstance(found, dict) else ())
             if isinstance(entry, dict)
-            and all(isinstance(entry.get(name), types) for name, types in fields.items())
+            and all(_is_sound(entry.get(name), types) for name, types in fields.items())
         }
     return memory
 
 
-def _keep(memory: dict) -> None:
+def _is_sound(value: Any, types: type | tuple[type, ...]) -> bool:
+    """Whether a stored value has one of the types, and is finite if it is a number."""
     try:
-        with atomic_path(memory_path()) as beside:
-            beside.write_text(json.dumps(memory, indent=1, ensure_ascii=False), encoding="utf-8")
-    except OSError as error:  # a full or read-only disk must not stop the lesson
-        warnings.warn(f"Your guesses cannot be kept ({error}); {SWITCH}=off stops the attempt.", stacklevel=4)
+        return isinstance(value, types) and (isinstance(value, str) or math.isfinite(value))
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
+def _keep(memory: dict) -> None:
+    with atomic_path(memory_path()) as beside:
+        beside.write_text(json.dumps(memory, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def _never_stops_the_lesson(note: Callable[..., None]) -> Callable[..., None]:
+    """Turn whatever `note` raises, be it a full disk or a value that JSON does not know, into a warning."""
+
+    @functools.wraps(note)
+    def guarded(*arguments: Any) -> None:
+        try:
+            note(*arguments)
+        except Exception as error:
+            reason = f"This cannot be kept ({type(error).__name__}: {error}); {SWITCH}=off stops the attempt."
+            warnings.warn(reason, stacklevel=3)
+
+    return guarded
+
+
+@_never_stops_the_lesson
 def note_guess(guess: float | str, truth: float | str, unit: str, right: bool, why: str) -> None:
-    """Keep a guess; of several at one question the first, which was made before the answer was seen."""
+    """Keep a guess; of several at one question the first, which was made before the answer was seen.
+
+    A question is known again by its cell or by its words, so either may change.
+    """
     if (notebook := open_notebook()) is None:
         return
-    memory, question = recall(), question_of(notebook) or why
-    error = None if isinstance(truth, str) else abs(guess - truth)
-    entry = {
-        "question": question,
-        "guess": guess,
-        "truth": truth,
-        "unit": unit,
-        "error": error,
-        "right": right,
-    }
-    memory["guesses"].setdefault(f"{notebook.stem}: {question}", entry)
+    memory, (cell, found) = recall(), running_cell(notebook)
+    key, question = f"{notebook.stem}: {cell}", found or why
+    for known, entry in memory["guesses"].items():
+        if known == key or (known.startswith(f"{notebook.stem}: ") and entry["question"] == question):
+            entry["question"] = found or entry["question"]
+            break
+    else:
+        entry = {"question": question, "guess": guess, "truth": truth, "unit": unit, "right": right}
+        memory["guesses"][key] = entry
     _keep(memory)
 
 
+@_never_stops_the_lesson
 def note_try(exercise: str, right: bool) -> None:
     """Keep how an exercise went: how many tries until it was right."""
     if (notebook := open_notebook()) is None:
@@ -100,30 +127,29 @@ def note_try(exercise: str, right: bool) -> None:
         _keep(memory)
 
 
-def question_of(notebook: Path) -> str:
-    """The question above the cell that is running: the last bold one of the nearest text; "" if it is not found."""
+def running_cell(notebook: Path) -> tuple[str, str]:
+    """The id of the cell that is running, and the question above it: the last sentence in bold that asks.
+
+    The id is the one in the notebook's file. A cell that is not found there gets the id that `settle` would give it,
+    and "" for a question.
+    """
     from IPython import get_ipython
 
-    running = get_ipython().user_ns.get("In", [""])[-1].strip()
+    shell = get_ipython()
+    running = shell.user_ns.get("In", [""])[-1].strip()
+    request = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    sent = request.get("metadata", {}).get("cellId")  # by JupyterLab; others say no id or one of their own
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        sources = ["".join(cell["source"]).strip() for cell in cells]
-        kinds = [cell["cell_type"] for cell in cells]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    if running not in sources:
-        return ""
-    above = [
-        s for s, kind in zip(sources[: sources.index(running)], kinds, strict=False) if kind == "markdown"
-    ]
-    questions = re.findall(r"\*\*([^*]+\?)\*\*", above[-1]) if above else []
-    return " ".join(questions[-1].replace("`", "").split()) if questions else ""
-
-
-def said(value: float | str, unit: str) -> str:
-    """A number with its unit, as people write it; a word as it is."""
-    text = value if isinstance(value, str) else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{text} {unit}".strip()
+        places = {"".join(cell["source"]).strip(): i for i, cell in reversed(list(enumerate(cells)))}
+        ids = {cell.get("id"): i for i, cell in enumerate(cells)}
+        place = ids[sent] if sent in ids else places[running]
+        above = ["".join(cell["source"]) for cell in cells[:place] if cell["cell_type"] == "markdown"]
+        questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return hashlib.sha256(running.encode()).hexdigest()[:8], ""
+    question = " ".join(questions[-1].replace("`", "").split()) if questions else ""
+    return cells[place].get("id", ""), question
 
 
 def surprise(entry: dict) -> float:
@@ -145,7 +171,8 @@ def tell(number: int = 5) -> list[str]:
     for key, entry in sorted(guesses.items(), key=lambda item: -surprise(item[1]))[:number]:
         if not entry["right"]:
             guess, truth = said(entry["guess"], entry["unit"]), said(entry["truth"], entry["unit"])
-            sentences.append(f"{key} You guessed {guess}; it is {truth}.")
+            chapter = key.partition(":")[0]
+            sentences.append(f"{chapter}: {entry['question']} You guessed {guess}; it is {truth}.")
     if exercises:
         solved = [entry["tries"] for entry in exercises.values() if entry["right"]]
         hardest = max(exercises, key=lambda key: exercises[key]["tries"])

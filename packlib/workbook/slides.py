@@ -20,8 +20,8 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from packlib.files import atomic_path
-from packlib.workbook.exercises import NO_GUESS
 from packlib.workbook.gallery import Picture, pictures_of, shown_alts
+from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.results import RESULT
 

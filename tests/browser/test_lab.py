@@ -1,5 +1,6 @@
 """Every notebook in JupyterLab in a real browser: run all cells, then move each control by keyboard."""
 
+import ast
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import pytest
 
 from packlib.workbook import memory
 from packlib.workbook.execution import write
+from packlib.workbook.guesses import NO_GUESS
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -30,6 +32,7 @@ KEYS = {  # by element; the first two are for one step, since a control may stan
     "INPUT": ("Space",),  # a check box
 }
 RANDOM_MOVES = 8  # in each explorer
+GUESSED = ("07_hyperparameters", "11_scaling_up")  # where each question gets guesses of all kinds
 
 FINISHED = """number => document.querySelector(".jp-OutputArea-output[data-mime-type*='error']")
   || [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].at(-1).innerText.trim() === `[${number}]:`"""
@@ -80,9 +83,23 @@ def page(chromium):
     page.close()
 
 
+def guesses_at(cell):
+    """Cells to put below one that reveals: the same with the right answer, a wrong one, a word, and NumPy's type."""
+    if "reveal(guess" not in cell.source:
+        return
+    (reveal,) = [node for node in ast.parse(cell.source).body if ast.unparse(node).startswith("reveal(guess")]
+    answer = cell.outputs[-1].data["text/plain"].partition(f". {NO_GUESS}")[0]
+    truth = f"np.asarray({ast.unparse(reveal.value.args[1])})[()]"
+    for guess in (repr(answer), truth, "12_345.6", "'<b>plenty</b>'"):
+        source = f"import numpy as np\nguess = {guess}\n{ast.unparse(reveal)}"
+        yield nbformat.v4.new_code_cell(source)
+
+
 def copy_without_outputs(path, folder):
     """So that all that is seen comes from this run."""
     notebook = nbformat.read(path, as_version=4)
+    if path.stem in GUESSED:
+        notebook.cells = [each for cell in notebook.cells for each in (cell, *guesses_at(cell))]
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -185,16 +202,57 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
             move_at_random(page, explorer, random.Random(name))
         assert not page.evaluate("window.alerts")
         assert not errors
+        if name in GUESSED:
+            every_guess_is_answered(page, lab, name)
+            type_a_guess(page)
     finally:
         page.remove_listener("pageerror", note)
         stop_kernels(lab)
 
 
+def every_guess_is_answered(page, lab, name):
+    answers = page.locator(".jp-OutputArea-output:has(details)").all_text_contents()
+    said = [
+        "You made no guess", *["exactly right|that is right"] * 2, "the answer|wrong", "not a number|wrong|neither",
+    ] * (len(answers) // 5)  # fmt: skip
+    assert len(answers) == len(said) >= 50
+    for answer, words in zip(answers, said, strict=True):
+        assert any(word in answer for word in words.split("|")), answer
+    assert not page.locator(".jp-OutputArea-output:has(details) p b:text('plenty')").count()
+    kept = [key for key in remembered(lab)["guesses"] if key.startswith(name)]
+    assert len(kept) == len(answers) // 5
+
+
+def type_a_guess(page):
+    """As a reader does: into the first cell that asks, then on to its answer, by keyboard."""
+    asks = page.locator(".jp-CodeCell:has-text('guess = ...')").first
+    answer = page.locator(".jp-OutputArea-output details").first
+    truth = answer.locator("b").text_content().removesuffix(".")
+    asks.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(f'guess = "{truth}"')
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("Shift+Enter")
+    said = answer.locator("p", has_text="exactly right")
+    said.wait_for(state="attached")
+    idle(page)
+    assert not said.is_visible()
+    answer.locator("summary").focus()
+    page.keyboard.press("Enter")
+    said.wait_for(state="visible")
+
+
+def remembered(lab):
+    return json.loads((lab.folder / "packlib" / "learner.json").read_text())
+
+
 def test_a_guess_is_kept_and_a_broken_explorer_is_seen(page, lab):
     run_all(page, lab, "90_small")
-    kept = json.loads((lab.folder / "packlib" / "learner.json").read_text())
-    assert kept["guesses"]["90_small: How many?"]["guess"] == 30
-    assert len(kept["guesses"]) == 1 and not kept["exercises"], "only what a reader does is kept"
+    kept = remembered(lab)
+    own = {key: entry for key, entry in kept["guesses"].items() if not key.startswith(GUESSED)}
+    (key,) = own
+    assert key.startswith("90_small: ") and (own[key]["question"], own[key]["guess"]) == ("How many?", 30)
+    assert not kept["exercises"], "only what a reader does is kept"
     (explorer,) = page.query_selector_all(EXPLORERS)
     explorer.evaluate(ALERTS)
     with pytest.raises(AssertionError, match=r"shows an error: No picture: It broke\."):

@@ -1,0 +1,260 @@
+"""Guesses, read as people write them ("4+3+3", "4 packs", "87 %", "1,144", "3/8", "y") and compared with the truth.
+
+Text is parsed and never evaluated. Whatever a learner guesses, the answer is a sentence and not an error.
+"""
+
+import math
+import numbers
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any, Literal
+
+from packlib.checks import shown
+
+NO_GUESS = "You made no guess; guessing first makes the answer stick."
+_LONGEST = 200  # characters or items of a guess
+_NEAR = 0.05  # of the truth
+_YES, _NO = ("yes", "y", "true"), ("no", "n", "false")
+_ALSO = {  # other ways to write a unit
+    "%": ("percent", "per cent", "pct"),
+    "points": ("%", "percent", "percentage points"),
+    "times": ("x", "×"),
+    "s": ("sec", "second", "seconds"),
+}
+_DIGITS = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
+_WRITTEN = re.compile(
+    rf"(?:about|around|roughly|~|≈)?\s*({_DIGITS})(?:\s*/\s*({_DIGITS}))?\s*(\D*)", re.ASCII | re.IGNORECASE
+)
+_SUM = re.compile(r"\d+(?: \+ \d+)+", re.ASCII)  # how a notebook writes a pack
+
+
+class UnreadableGuessError(ValueError):
+    """A guess that cannot be compared with the truth; the message is the sentence for the learner."""
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """What is said about a guess.
+
+    Attributes:
+        state: "near" is a number within 5 % of the truth; what is "unclear" cannot be judged.
+        message: one or two sentences about the guess.
+        answer: the truth with its unit, as the learner reads it.
+        truth: the number or the text that the guess was compared with.
+        guess: the number or the text that was read; None if there was none.
+    """
+
+    state: Literal["none", "unclear", "right", "near", "wrong"]
+    message: str
+    answer: str
+    truth: float | str
+    guess: float | str | None = None
+
+
+def judge_guess(guess: Any, truth: Any, unit: str = "") -> Judgment:
+    """Compare a guess with the truth; nothing that a learner writes makes it raise.
+
+    Args:
+        guess: of any type; `...`, None and an empty text are no guess.
+        truth: a number, a bool (yes or no), a text, or a list, tuple or set of these; NumPy's types too.
+        unit: "%" for a truth in percent, "times", "packs": a guess may carry it or not.
+    """
+    truth, compare = _as_told(truth)
+    answer = said(truth, unit)
+    try:
+        guess = _as_python(guess)
+        if guess is None or guess is ... or (isinstance(guess, str) and not guess.strip(" .…\t\n")):
+            return Judgment("none", NO_GUESS, answer, truth)
+        if isinstance(guess, (str, list, tuple, set, frozenset)) and len(guess) > _LONGEST:
+            raise UnreadableGuessError(f"{in_short(guess)} is too long for a guess; guess again.")
+        state, message, read = compare(guess, truth, unit)
+    except UnreadableGuessError as unreadable:
+        return Judgment("unclear", str(unreadable), answer, truth)
+    except Exception:  # whatever the methods of a learner's object do
+        return Judgment("unclear", f"{in_short(guess)} cannot be read; guess again.", answer, truth)
+    return Judgment(state, message, answer, truth, read)
+
+
+def said(value: float | str, unit: str) -> str:
+    """A number with its unit, as people write it; a text as it is."""
+    if isinstance(value, str):
+        text = value
+    else:
+        text = f"{value:,.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+    return _with_unit(text, unit)
+
+
+def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
+    """A value in one line of at most 100 characters, all of them printable; never raises."""
+    try:
+        text = " ".join(form(value).split())
+    except Exception:
+        text = f"something of type {type(value).__name__}"
+    if not text.isprintable():
+        text = repr(text)[1:-1]
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _as_python(value: Any) -> Any:
+    """A scalar or an array of NumPy or torch as Python's own numbers, bools, texts and lists."""
+    return value.tolist() if callable(getattr(value, "tolist", None)) else value
+
+
+def _as_told(truth: Any) -> tuple[float | str, Callable]:
+    """The truth as a number or a text, and the function that compares guesses with it."""
+    truth = _as_python(truth)
+    if isinstance(truth, bool) or truth in ("yes", "no"):
+        return ("yes" if truth in (True, "yes") else "no"), _compare_yes_or_no
+    if isinstance(truth, (list, tuple, set, frozenset)):
+        order = list if isinstance(truth, (list, tuple)) else _sorted
+        told = ", ".join(str(_as_told(item)[0]) for item in order(truth))
+        return told, partial(_compare_items, expected=_items(truth), order=order)
+    if isinstance(truth, (numbers.Real, Decimal)):
+        number = _float(truth)
+        if math.isfinite(number):
+            return (truth if isinstance(truth, int) else number), _compare_numbers
+        return in_short(truth), _compare_words
+    text = truth if isinstance(truth, str) else in_short(truth)
+    text = text if text.isprintable() else in_short(text, str)
+    if _SUM.fullmatch(text):
+        return text, partial(_compare_items, expected=_items(text), order=_sorted)
+    return text, _compare_words
+
+
+# Each of these returns a state and a message for a `Judgment`, and the guess as it was read.
+
+
+def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, float]:
+    number, has_unit = read_number(guess, unit)
+    off = number - truth
+    if not math.isfinite(off):
+        raise UnreadableGuessError(f"{in_short(guess)} is too large to compare; guess again.")
+    answer = said(truth, "")
+    guessed = f"You guessed {_with_unit(f'{number:,.10g}', unit)}"
+    if math.isclose(number, truth, rel_tol=1e-9) or number == float(answer.replace(",", "")):
+        return "right", f"{guessed}: exactly right.", number
+    if truth != round(truth) and said(number, "") == answer:
+        return "right", f"{guessed}: right to the digits that the answer shows.", number
+    if unit == "%" and not has_unit and 0 < abs(number) < 1:
+        percent, share = f"{100 * number:.4g}", f"{number:.4g}"
+        raise UnreadableGuessError(
+            f"Do you mean {percent} %? Then write {percent}; if you mean {share} %, write '{share} %'."
+        )
+    amount = said(
+        abs(off), {"%": "points", "times": ""}.get(unit, unit)
+    )  # "2 times above" would say a factor
+    distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
+    if abs(off) <= _NEAR * abs(truth):
+        return "near", f"{guessed}: very close, {distance}", number
+    return "wrong", f"{guessed}: {distance}", number
+
+
+def _compare_words(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
+    if not isinstance(guess, (str, numbers.Real)):
+        raise UnreadableGuessError(f"{in_short(guess)} is not a word; guess again.")
+    return _right_or_wrong(in_short(guess, str).strip(), _word(str(guess)) == _word(truth))
+
+
+def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
+    word = _word(str(guess)) if isinstance(guess, (bool, str)) else ""
+    if word not in (*_YES, *_NO):
+        raise UnreadableGuessError(f"{in_short(guess)} is neither yes nor no; guess again.")
+    read = "yes" if word in _YES else "no"
+    return _right_or_wrong(read, read == truth)
+
+
+def _compare_items(
+    guess: Any, truth: str, unit: str, expected: list, order: Callable
+) -> tuple[str, str, str]:
+    if order is list and isinstance(guess, (set, frozenset)):
+        raise UnreadableGuessError(f"{in_short(guess)} has no order; write a list, and guess again.")
+    read = _items(guess)
+    if all(isinstance(item, str) for item in read) and not any(isinstance(item, str) for item in expected):
+        raise UnreadableGuessError(f"{in_short(guess)} has no numbers like 3 + 2 + 1; guess again.")
+    return _right_or_wrong(in_short(guess, str), order(read) == order(expected))
+
+
+def _sorted(items: Iterable) -> list:
+    return sorted(items, key=str)
+
+
+def _right_or_wrong(read: str, right: bool) -> tuple[str, str, str]:
+    state = "right" if right else "wrong"
+    return state, f"You guessed {read}, and that is {state}.", read
+
+
+def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
+    """The number that a guess says, and whether the unit stands behind it.
+
+    Args:
+        guess: a number, or a text such as "4", "1,144", "3/8", "about 4 packs", "87 %".
+
+    Raises:
+        UnreadableGuessError: if it is no number, too large for one, or in another unit.
+    """
+    if isinstance(guess, str):
+        written = _WRITTEN.fullmatch(guess.strip().replace("−", "-"))
+        if not written:
+            raise UnreadableGuessError(f"{in_short(guess)} is not a number; guess again.")
+        top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
+        rest = written[3].casefold().strip(" .!")
+        if rest and rest not in _ways_to_write(unit):
+            counted = f"is not counted in {unit}" if unit else "is not a plain number"
+            raise UnreadableGuessError(f"{in_short(guess)} {counted}; guess again.")
+        number = top / bottom if bottom else math.nan
+    elif isinstance(guess, (numbers.Real, Decimal)) and not isinstance(guess, bool):
+        number, rest = _float(guess), ""
+    else:
+        number = math.nan
+    if math.isnan(number):
+        raise UnreadableGuessError(f"{in_short(guess)} is not a number; guess again.")
+    if math.isinf(number):
+        raise UnreadableGuessError(f"{in_short(guess)} is too large to compare; guess again.")
+    return number, bool(rest)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _items(guess: Any) -> list[float | str]:
+    """The numbers and words of a list, or of a text such as "4+3+3", "4, 3, 3" and "[4 3 3]"."""
+    if isinstance(guess, str):
+        inside = guess.strip(" ()[]{}")
+        guess = re.split("[,;+]", inside) if re.search("[,;+]", inside) else re.split(r" +(?=\d)", inside)
+    items: list[float | str] = []
+    for item in guess if isinstance(guess, (list, tuple, set, frozenset)) else [guess]:
+        try:
+            items.append(read_number(item)[0])
+        except UnreadableGuessError:
+            items.append(_word(in_short(item, str)))
+    return items
+
+
+def _word(text: str) -> str:
+    """A word as it is compared: without case, quotes, end marks, and what joins its parts."""
+    return re.sub(r"[\s_-]+", " ", text.casefold()).strip(" .!?`'\"")
+
+
+def _ways_to_write(unit: str) -> set[str]:
+    first = unit.partition(" ")[0]
+    ways = {unit, first, *_ALSO.get(unit, ())}
+    return {way.casefold() for way in (*ways, _singular(unit), _singular(first))}
+
+
+def _with_unit(number: str, unit: str) -> str:
+    return f"{number} {_singular(unit) if number == '1' else unit}".strip()
+
+
+def _singular(unit: str) -> str:
+    """The unit of one: "pack" of "packs", "sequence in a pack" of "sequences in a pack"."""
+    first, *others = unit.split(" ")
+    if first not in ("s", "times"):
+        first = re.sub("ies$", "y", first) if first.endswith("ies") else first.removesuffix("s")
+    return " ".join([first, *others])
