@@ -65,13 +65,13 @@ def copy_tree(target: Path) -> None:
             shutil.copyfile(ROOT / name, target / name)
 
 
-def run_tests(tree: Path, tests: Iterable[str]) -> int:
+def run_tests(tree: Path, tests: Iterable[str], limit: float = _LIMIT) -> int:
     """The exit status of pytest: 0 if all passed, 1 if one failed; other numbers mean that it could not run them."""
     command = [sys.executable, *_PYTEST, *(f"tests/{test}" for test in tests)]
     # Compiled files are told apart by their second and size only, which a fault may leave as they are.
     settings = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     try:
-        return subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=_LIMIT).returncode
+        return subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=limit).returncode
     except subprocess.TimeoutExpired:
         return 124
 
@@ -114,7 +114,7 @@ def main(words: Sequence[str] = ()) -> int:
                 trees.put(tree)
 
         healthy = sorted({test for fault in chosen for test in fault.tests.split()})
-        if status := run_tests(Path(folder, "0"), healthy):
+        if status := run_tests(Path(folder, "0"), healthy, 4 * _LIMIT):
             print(f"The tests do not pass without a fault (pytest ended with {status}): {' '.join(healthy)}")
             return 1
         with ThreadPoolExecutor(_JOBS) as pool:
