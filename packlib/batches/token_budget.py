@@ -127,8 +127,8 @@ def batch_by_tokens(
             max_tokens of min_batch times the longest sample it always can.
         order: "dataset", "random", or "ascending" or "descending" by difficulty.
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape.
-            The samples are dealt to the k in turn. Where k does not divide their number, the last of the first k
-            batches with two rows or more end in a blank row each.
+            The samples are dealt to the k in turn. Where k does not divide their number, blank rows fill up: among the
+            first k batches that have two rows or more, the last ones end in a blank row each.
         drop_last: leave out the last samples in the order, where k does not divide their number, instead of adding
             blank rows.
         count: what the budget limits: "tokens", the sum of lengths, or "slots", rows × longest.
