@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from batches_cases import LENGTHS, fits, greedy, in_order
 from hypothesis import example, given
 from hypothesis import strategies as st
 from model_cases import make_model, masking, store
@@ -18,43 +19,6 @@ from packlib.batches import (
     token_loader,
 )
 from packlib.batches.token_budget import COUNTS, ORDERS
-
-LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=60)
-
-
-def in_order(lengths, order, seed=0):
-    """The samples in the wanted order, by Python's own stable sort."""
-    ids = range(len(lengths))
-    if order == "random":
-        return np.random.default_rng(seed).permutation(len(lengths)).tolist()
-    if order == "dataset":
-        return list(ids)
-    return sorted(ids, key=lambda i: lengths[i] if order == "ascending" else -lengths[i])
-
-
-def fits(batch, lengths, budget, count):
-    sizes = [lengths[i] for i in batch]
-    return (sum(sizes) if count == "tokens" else len(sizes) * max(sizes)) <= budget
-
-
-def greedy(lengths, budget, most, order, count, every=1):
-    """The plain loop: a row of `every` samples at a time, as long as all their batches keep the budget."""
-    ids, groups = in_order(lengths, order), []
-    for at in range(0, len(ids), every):
-        row = ids[at : at + every]
-        if groups and len(groups[-1]) < most:
-            columns = list(zip(*groups[-1], row, strict=True))
-            together = [i for column in columns for i in column]
-            widest = max(lengths[i] for i in together)
-            if count == "tokens":
-                room = all(fits(column, lengths, budget, count) for column in columns)
-            else:
-                room = (len(groups[-1]) + 1) * widest <= budget
-            if room:
-                groups[-1].append(row)
-                continue
-        groups.append([row])
-    return [list(column) for group in groups for column in zip(*group, strict=True)]
 
 
 @given(LENGTHS, st.integers(12, 60), st.integers(1, 9), st.sampled_from(ORDERS), st.sampled_from(COUNTS))
@@ -99,8 +63,17 @@ def test_batches_in_turn_have_one_shape(lengths, budget, every, order, count, mo
             lengths, budget, max_batch=most, order=order, count=count, same_shape_every=every
         )
     except ValueError as error:
-        assert "samples cannot fill a multiple of" in str(error)
         assert len(lengths) % every  # nothing to fill up, nothing to refuse
+        if len(lengths) < every:
+            assert f"same_shape_every {every} needs as many samples; there are {len(lengths)}." in str(error)
+            return
+        left = in_order(lengths, order)[-(len(lengths) % every) :]
+        assert f"{len(left)} are left over: sample {left[0]} with {lengths[left[0]]}" in str(error)
+        found = batch_by_tokens(
+            lengths, budget, max_batch=most, order=order, count=count, same_shape_every=every, drop_last=True
+        )
+        assert set(found.sample_ids.tolist()) == set(range(len(lengths))) - set(left)
+        assert len(found) % every == 0 and (found.sizes == found.rows).all()
         return
     assert sorted(found.sample_ids.tolist()) == list(range(len(lengths)))
     assert len(found) % every == 0 and found.rows.max() <= most
@@ -176,14 +149,6 @@ def test_a_multiple_of_batches_keeps_every_sample_and_budget(lengths, budget, mu
     assert len(found) == needed and found.sample_ids.tolist() == plain.sample_ids.tolist()
     assert all(fits(batch, lengths, budget, "tokens") for batch in found)
     assert set(plain.offsets.tolist()) <= set(found.offsets.tolist())
-
-
-def test_min_batch_is_kept_but_in_the_last():
-    lengths = [4, 1, 1, 6, 2, 2, 2, 5, 1, 1, 1]
-    found = batch_by_tokens(lengths, 18, min_batch=3, order="descending")
-    assert found.sizes[:-1].min() >= 3
-    with pytest.raises(ValueError, match="in batches of 4 or more allows 4 tokens a sample; 2 have more"):
-        batch_by_tokens(lengths, 18, min_batch=4)
 
 
 class TestPublicFaults:
@@ -394,6 +359,9 @@ def test_bad_input_gets_one_sentence():
         (ValueError, "min_batch must be at least 1", lambda: batch_by_tokens([1], 9, 0)),
         (ValueError, "max_batch must be at least 3, not 2", lambda: batch_by_tokens([1], 9, 3, 2)),
         (ValueError, "not 'sorted'", lambda: batch_by_tokens([1], 9, order="sorted")),
+        (ValueError, "drop_last is for same_shape_every", lambda: batch_by_tokens([1], 9, drop_last=True)),
+        (TypeError, "drop_last must be True or False, not 'no'", lambda: batch_by_tokens(
+            [1], 9, same_shape_every=1, drop_last="no")),
         (ValueError, "not 'sum'", lambda: batch_by_tokens([1], 9, count="sum")),
         (ValueError, "one number for each of the 2 samples", lambda: batch_by_tokens(
             [1, 2], 9, order="ascending", difficulty=[1.0, float("nan")])),

@@ -1,6 +1,9 @@
 """The length warm-up: its formula, its edges, and that reshaping loses and mixes nothing; the blank pass."""
 
+import math
+from bisect import bisect_left
 from copy import deepcopy
+from fractions import Fraction
 from math import ceil
 
 import pytest
@@ -48,9 +51,16 @@ class TestPublicFaults:
         assert out["labels"].tolist()[1] == [9, 10] + [IGNORED] * 6
 
 
-@given(st.floats(0, 1), st.integers(1, 50), st.integers(0, 200), st.integers(1, 40), st.integers(1, 500))
-def test_the_warm_up_keeps_its_promises(duration, low, more, step, total):
-    warmup = SequenceLengthWarmup(duration, low, low + more, step)
+@given(
+    st.floats(0, 1),
+    st.integers(1, 50),
+    st.integers(0, 200),
+    st.integers(1, 40),
+    st.integers(1, 500),
+    st.sampled_from([1, 2, 50]),
+)
+def test_the_warm_up_keeps_its_promises(duration, low, more, step, total, degree):
+    warmup = SequenceLengthWarmup(duration, low, low + more, step, root_degree=degree)
     lengths = [warmup.length(done, total) for done in range(total + 1)]
     over = round(duration * total)
     assert lengths == sorted(lengths)
@@ -61,6 +71,35 @@ def test_the_warm_up_keeps_its_promises(duration, low, more, step, total):
             assert max(lengths[:over]) < low + more  # and not earlier
     assert all(length in (low, low + more) or length % step == 0 for length in lengths)
     assert set(lengths) <= set(warmup.lengths)
+
+
+def fixed_root(step, total, low, high, difficulty_step, root_degree):
+    """DeepSpeed's formula (`CurriculumScheduler`), in exact numbers: the largest length that the root has reached."""
+    lengths = range(low, high + 1, difficulty_step)
+    return max(x for x in lengths if Fraction(x - low, high - low) ** root_degree <= Fraction(step, total))
+
+
+@pytest.mark.parametrize("root_degree", [1, 2, 3])
+def test_roots_are_those_of_deepspeed(root_degree):
+    for total, low, high, step in ((100, 8, 64, 8), (7, 64, 512, 64), (1000, 8, 1024, 8)):
+        warmup = SequenceLengthWarmup(1.0, low, high, step, root_degree=root_degree)
+        for done in range(total):
+            assert warmup.length(done, total) == fixed_root(done, total, low, high, step, root_degree)
+            # DeepSpeed's own line, in floats: beside the exact steps it is the same
+            grown = math.floor((done / total) ** (1 / root_degree) * (high - low) + low)
+            near = abs((done / total) ** (1 / root_degree) * (high - low) / step % 1 - 0.5) < 0.499
+            assert not near or grown - grown % step == warmup.length(done, total)
+    assert SequenceLengthWarmup(0.5, 8, 40, 8, root_degree=2).length(5, 20) == 24  # sqrt(1/2) of four steps
+
+
+def test_a_list_of_lengths_is_deepspeeds_fixed_discrete():
+    """Its docstring: difficulty [1, 2, 3] and max_step [5, 10]; the last stays."""
+    difficulty, max_step = [8, 16, 24], [5, 10]
+    batch = ragged([30], 30)
+    widths = [
+        shorten(batch, difficulty[bisect_left(max_step, step)])["input_ids"].shape[1] for step in range(1, 13)
+    ]
+    assert widths == [8] * 5 + [16] * 5 + [24] * 2
 
 
 def test_every_length_has_an_equal_share():
@@ -191,7 +230,8 @@ def test_bad_input_gets_one_sentence():
     make = {"duration": 0.3, "min_length": 8, "max_length": 64, "step": 8}
     for match, call in {
         "duration must be at least 0": lambda: SequenceLengthWarmup(**{**make, "duration": -0.1}),
-        "duration must be from 0 to 1, not 1.5": lambda: SequenceLengthWarmup(**{**make, "duration": 1.5}),
+        "root_degree must be at least 1, not 0": lambda: SequenceLengthWarmup(**make, root_degree=0),
+        "duration must be at least 0 and at most 1, not 1.5": lambda: SequenceLengthWarmup(**{**make, "duration": 1.5}),
         "min_length must be at least 1": lambda: SequenceLengthWarmup(**{**make, "min_length": 0}),
         "max_length must be at least 8, not 4": lambda: SequenceLengthWarmup(**{**make, "max_length": 4}),
         "step must be at least 1": lambda: SequenceLengthWarmup(**{**make, "step": 0}),

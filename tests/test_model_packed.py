@@ -5,7 +5,7 @@ import torch
 from model_cases import MAX_LENGTH, bert_config, make_batch, make_model, masking, store
 from transformers import BertForPreTraining, GPT2LMHeadModel, Trainer, TrainingArguments
 
-from packlib.batches import PackDataset, PackedBatch, PackingCollator, pack_lengths
+from packlib.batches import IGNORED, PackDataset, PackedBatch, PackingCollator, pack_lengths
 from packlib.model import PackedBert, PackedCausal
 from packlib.model.packed import next_tokens
 
@@ -98,6 +98,19 @@ def test_recomputation_gives_the_same_gradients(kind):
         model(**batch).loss.backward()
         gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
     assert all((a - b).abs().max() < 1e-12 for a, b in zip(*gradients, strict=True))
+
+
+def test_an_empty_mlm_slot_counts_nothing_where_the_first_token_is_predicted():
+    batch, model = make_batch(packs=2), make_model("bert").eval()
+    labels = batch.labels.clone()
+    labels[0, 0] = batch.input_ids[0, 0]
+    batch = PackedBatch({**batch, "labels": labels})
+    expected = model(**batch)
+    model.mlm_slots = int((labels != IGNORED).sum())  # for each of the two packs, so half of them stay empty
+    output = model(**batch)
+    empty = output.token_positions == -1
+    assert int(empty.sum()) == model.mlm_slots and output.token_labels[empty].eq(IGNORED).all()
+    torch.testing.assert_close(output.loss, expected.loss, rtol=1e-12, atol=0)
 
 
 def test_next_tokens_stop_at_the_end_of_a_sequence():

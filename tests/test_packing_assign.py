@@ -1,5 +1,6 @@
 """Packs: each sample once, the lengths of the plan, and files that are whole or not there."""
 
+import os
 from collections import Counter
 from dataclasses import replace
 
@@ -42,6 +43,10 @@ def test_the_seed_permutes_samples_of_equal_length():
     assert not np.array_equal(zero.sample_ids, plain.sample_ids)
     assert not np.array_equal(zero.sample_ids, one.sample_ids)
     assert np.array_equal(zero.sample_ids, assign(made, lengths, 0).sample_ids)
+    threes, fives = zero.sample_ids[zero.sample_ids < 40], zero.sample_ids[zero.sample_ids >= 40] - 40
+    assert not np.array_equal(
+        threes, fives
+    )  # or sample i of one length would always meet sample i of another
     with pytest.raises(ValueError, match="seed must be at least 0"):
         assign(made, lengths, -1)
 
@@ -116,6 +121,17 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         wordnet_packs().save(path)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        wordnet_packs().save(tmp_path / "some.packs")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert (tmp_path / "some.packs").stat().st_mode & 0o777 == mode
 
 
 def test_packs_check_themselves():

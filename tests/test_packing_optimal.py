@@ -137,6 +137,11 @@ def test_time_limit_returns_the_best_so_far():
             plan(wikipedia, "optimal", 5, time_limit=bad)
 
 
+def test_without_time_no_linear_program_is_begun(monkeypatch):
+    monkeypatch.setattr("packlib.packing.optimal.MasterProblem", lambda *_: pytest.fail("the time was up"))
+    assert plan(load("wikipedia"), "optimal", 5, time_limit=0).gap > 0
+
+
 def test_strategies_found_before_the_time_is_up_are_used(monkeypatch):
     solve, calls = MasterProblem.solve, []
 

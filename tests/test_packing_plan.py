@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, check_slowly, histograms
+from packing_cases import DEPTHS, check_slowly, fewest_packs, histograms
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import METHODS, PackingPlan, plan
@@ -30,6 +31,44 @@ def test_every_method_packs_every_sequence_once(method, histogram, depth, data):
     shuffled = data.draw(st.permutations(histogram.expand().tolist()))
     again = plan(LengthHistogram.from_lengths(shuffled, histogram.max_length), method, depth)
     assert again.to_json() == made.to_json()  # deterministic, and the order of the data does not matter
+
+
+def thresholds(lengths, top, depth):
+    """The direct bound, a sequence and a threshold at a time."""
+    best = sum(2 * length > top for length in lengths)
+    for short in range(1, top // 2 + 1):
+        alone = [length for length in lengths if length > top - short]
+        rest = [length for length in lengths if short <= length <= top - short]
+        best = max(
+            best, len(alone) + ceil(sum(rest) / top), len(alone) + ceil(len(rest) / (depth or len(lengths)))
+        )
+    return best
+
+
+@settings(max_examples=200)
+@given(histograms(largest=14, most=9), st.sampled_from(DEPTHS))
+def test_what_sums_prove_is_true_and_knows_depth_and_long_sequences(histogram, depth):
+    lengths, top = histogram.expand().tolist(), histogram.max_length
+    bound = plan(histogram, "unpacked", depth).lower_bound
+    assert bound == thresholds(lengths, top, depth) <= fewest_packs(lengths, top, depth)
+    longs = sum(2 * length > top for length in lengths)
+    assert bound >= max(ceil(sum(lengths) / top), ceil(len(lengths) / (depth or len(lengths))), longs)
+    assert plan(histogram, "lpfhp", depth).lower_bound == bound
+
+
+@pytest.mark.parametrize(
+    ("lengths", "top", "depth", "packs"),
+    [
+        ([10] * 1000, 1000, 4, 250),  # only the depth limit needs so many packs
+        ([6] * 7 + [1] * 4, 10, None, 7),  # more than half a pack each
+        ([8] * 3 + [3] * 6 + [1] * 2, 10, None, 5),  # no 3 beside an 8: three packs, and two more for six 3s
+        ([8] * 3 + [3] * 6, 10, 2, 6),  # the same where a pack takes two
+    ],
+)
+def test_a_greedy_plan_that_is_the_best_says_so(lengths, top, depth, packs):
+    made = plan(LengthHistogram.from_lengths(lengths, top), "lpfhp", depth)
+    assert made.num_packs == packs and made.gap == 0
+    assert repr(made).endswith("at most 0 packs above the best)")
 
 
 def example():
@@ -68,6 +107,15 @@ def test_a_plan_that_is_wrong_cannot_be_made(change, says):
         replace(made, **change(made))
 
 
+def test_a_pack_one_over_the_depth_limit_is_seen():
+    three = PackingPlan.from_strategies(
+        LengthHistogram.from_lengths([2, 2, 2], 8), [((2, 2, 2), 1)], "by hand"
+    )
+    assert replace(three, max_sequences_per_pack=3).depth == 3
+    with pytest.raises(ValueError, match="A pack holds 3 sequences; the depth limit is 2"):
+        replace(three, max_sequences_per_pack=2)
+
+
 @pytest.mark.parametrize("claimed", [3, 5])
 def test_a_bound_that_is_not_proven_is_seen(claimed):
     made = example()
@@ -82,6 +130,15 @@ def test_json_there_and_back(histogram, method, depth):
     made = plan(histogram, method, depth)
     back = PackingPlan.from_json(made.to_json())
     assert back.to_json() == made.to_json() and back.histogram == histogram and back.gap == made.gap
+
+
+def test_a_plan_of_the_first_version_states_the_area_bound_and_is_read():
+    made = plan(LengthHistogram.from_lengths([10] * 1000, 1000), "lpfhp", 4)
+    older = made.to_json().replace('"lower_bound": 250', '"lower_bound": 10')
+    assert PackingPlan.from_json(older).lower_bound == 250
+    for claimed in (9, 251, 10.5, "null"):
+        with pytest.raises(ValueError, match="another bound"):
+            PackingPlan.from_json(older.replace('"lower_bound": 10', f'"lower_bound": {claimed}'))
 
 
 def test_json_files(tmp_path):

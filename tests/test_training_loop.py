@@ -89,6 +89,24 @@ def test_the_gradient_is_that_of_the_whole_update_and_not_the_mean_of_means():
         assert furthest(got, dict(zip(names, wrong, strict=True))) > 1e-3
 
 
+def test_the_rate_of_the_record_is_the_rate_that_was_applied():
+    """Plain gradient descent moves each weight by rate × gradient; the first update of a warm-up has rate 0."""
+    model, rates = small_model(), []
+    before = weights(model)
+
+    def compare(record):
+        for name, parameter in model.named_parameters():
+            step = record["learning_rate"] * parameter.grad
+            torch.testing.assert_close(before[name] - parameter, step, rtol=0, atol=1e-12)
+        before.update(weights(model))
+        rates.append(record["learning_rate"])
+
+    plan = recipe(4, 2, optimizer="adamw")
+    fit(model, loader(4), plan, optimizer=torch.optim.SGD(model.parameters(), lr=0.02), on_update=compare,
+        progress=False)  # fmt: skip
+    assert rates[0] == 0 and len(set(rates)) == len(rates) > 3
+
+
 def test_packed_and_padded_runs_learn_the_same_from_the_same_sequences():
     """An update from packs is the update from their sequences, one a row."""
 

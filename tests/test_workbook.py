@@ -1,6 +1,8 @@
 """Figures carry words, wrong parameters get one sentence, stored notebooks do not change by themselves."""
 
 import io
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from packlib.workbook.parameters import (
     check_parameters,
     check_values,
 )
+from packlib.workbook.running import notebooks
 
 
 def small_figure():
@@ -239,6 +242,38 @@ def test_unknown_and_missing_parameters_are_named(chapter):
         check_values(chapter, {"sede": 1})
     with pytest.raises(ParameterError, match="also needs the parameter rate, seed"):
         check_parameters(chapter, **{name: GOOD[name] for name in GOOD if name not in ("rate", "seed")})
+
+
+def test_text_is_read_as_from_a_shell(chapter):
+    given = {**GOOD, "depth": "none", "quick": "false", "rate": "0.25", "seed": "7"}
+    read = check_parameters(chapter, **given)
+    assert vars(read) == {**GOOD, "depth": None, "quick": False, "rate": 0.25, "seed": 7}
+
+
+def small_copy(name, path):
+    """The parameters and the check of a notebook, and a cell that prints what came through."""
+    whole = nbformat.read(notebooks()[name], as_version=4)
+    whole.cells = [cell for cell in whole.cells if cell.cell_type == "code"][:2]
+    whole.cells.append(nbformat.v4.new_code_cell("params"))
+    nbformat.write(whole, path)
+
+
+def papermill(folder, *arguments):
+    """Run `in.ipynb` of a folder by the shell command papermill, which knows nothing of packlib."""
+    given = [word for name, value in arguments for word in ("-p", name, value)]
+    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb", "-k", "python3", *given]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
+    small_copy("02_greedy_packing", tmp_path / "in.ipynb")
+    refused = papermill(tmp_path, ("depht", "8"))
+    assert refused.returncode == 1
+    assert "a parameter must be 'dataset', 'depth', 'seed' or 'quick', not 'depht'" in refused.stderr
+    ran = papermill(tmp_path, ("depth", "none"), ("quick", "false"))
+    assert ran.returncode == 0, ran.stderr
+    shown = nbformat.read(tmp_path / "out.ipynb", 4).cells[-1].outputs[0].data["text/plain"]
+    assert shown == "namespace(dataset='wikipedia', depth=None, seed=0, quick=False)"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def collate(
             empty slots.
 
     Raises:
-        ValueError: if there is no sequence, a pack is over `max_length`, or the labels have another shape.
+        ValueError: if there is no sequence or more than `sequence_slots`, the sizes do not add up to them, or a pack is
+            over `max_length`.
     """
     lengths, sizes = sequences.lengths, np.asarray(sizes, np.int64)
     if len(lengths) == 0:

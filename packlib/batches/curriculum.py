@@ -1,9 +1,11 @@
 """From short to long: sequences that grow through the run, and a blank pass that finds the memory at once.
 
 Source: Composer's `SeqLengthWarmup`; Li et al. 2021, "The stability-efficiency dilemma:
-investigating sequence length warmup for training GPT models" (arXiv 2108.06084).
+investigating sequence length warmup for training GPT models" (arXiv 2108.06084); the roots are those of DeepSpeed's
+`fixed_root` and of Platanios et al. 2019, "Competence-based curriculum learning" (arXiv 1903.09848).
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +27,9 @@ class SequenceLengthWarmup:
     the warm-up, as far as whole updates allow. The first update has the first, and `max_length` comes exactly
     when the warm-up is over, however many updates there are.
 
+    Any other schedule needs no class but `shorten`: a function of yours, or for DeepSpeed's `fixed_discrete`
+    `shorten(batch, difficulty[bisect_left(max_step, step)])`.
+
     Attributes:
         duration: share of the run that is warm-up, from 0 (none) to 1.
         min_length, max_length: in tokens.
@@ -33,6 +38,8 @@ class SequenceLengthWarmup:
             in order, and every token stays.
         keep_end: a truncated row keeps its last token, such as an end-of-sequence mark, in its last place.
         pad_id: the token that fills the last of reshaped rows.
+        root_degree: the lengths grow with this root of the progress: 1 in a straight line, 2 with the square root, 3
+            with the cube root, so that short sequences pass sooner.
 
     >>> SequenceLengthWarmup(0.5, 8, 32, 8).length(done=3, total=10)
     24
@@ -45,14 +52,14 @@ class SequenceLengthWarmup:
     truncate: bool = True
     keep_end: bool = False
     pad_id: int = 0
+    root_degree: int = 1
 
     def __post_init__(self):
-        number("duration", self.duration, at_least=0)
-        if self.duration > 1:
-            raise ValueError(f"duration must be from 0 to 1, not {self.duration}.")
+        number("duration", self.duration, at_least=0, at_most=1)
         whole_number("min_length", self.min_length, 1)
         whole_number("max_length", self.max_length, self.min_length)
         whole_number("step", self.step, 1)
+        whole_number("root_degree", self.root_degree, 1)
         if self.keep_end and not self.truncate:
             raise ValueError("keep_end is for truncate=True: a reshaped row keeps every token.")
 
@@ -68,7 +75,13 @@ class SequenceLengthWarmup:
         whole_number("total", total, 1)
         whole_number("done", done, 0)
         warmup = round(self.duration * total)
-        return self.max_length if done >= warmup else self.lengths[(len(self.lengths) - 1) * done // warmup]
+        if done >= warmup:
+            return self.max_length
+        more, degree = len(self.lengths) - 1, self.root_degree
+        # the last length whose share of the lengths is at most the root of done / warmup, in exact integers
+        return self.lengths[
+            bisect_right(range(1, more), done * more**degree, key=lambda i: warmup * i**degree)
+        ]
 
     def __call__(self, batch: Mapping[str, Any], done: int, total: int) -> Mapping[str, Any]:
         """The batch at the length that is due; see `shorten`."""

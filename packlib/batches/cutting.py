@@ -1,5 +1,10 @@
-"""Where each batch begins when ordered samples are cut greedily by a budget of tokens; all in linear time."""
+"""Where each batch begins when ordered samples are cut by a budget of tokens, as greedily as may be.
 
+All in linear time. Where batches have a least size, the greedy cut may leave one too small though another cut would
+do; then a dynamic program finds the greediest of the others.
+"""
+
+from collections import deque
 from itertools import pairwise
 
 import numpy as np
@@ -7,17 +12,29 @@ import numpy as np
 _CHUNK = 1 << 18  # lengths that are Python integers at a time
 
 
-def cut(rows: np.ndarray, budget: int, most: int, slots: bool, in_order: bool) -> np.ndarray:
-    """The first row of each group; every group takes as many rows as the budget allows.
+def cut(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool, in_order: bool) -> np.ndarray:
+    """The first row of each group; every group takes as many rows as the budget and `fewest` allow.
 
     Args:
         rows: shape (R, k): the lengths of k samples a row, 0 for none. A group of rows makes k batches, one a
             column.
         budget: of each batch; no length is above it.
-        most: rows of a group at most.
+        fewest, most: rows of a group; the last may have fewer. Where no cut keeps `fewest`, it is not kept.
         slots: the budget limits rows × longest of the group; else the sum of lengths of each column.
         in_order: the lengths rise, or fall, through the rows.
     """
+    starts = _greedy(rows, budget, most, slots, in_order)
+    if (np.diff(starts) < fewest).any():
+        ends = next_cuts(rows, budget, fewest, most, slots)
+        if ends[0]:
+            starts = [0]
+            while ends[starts[-1]] < len(rows):
+                starts.append(ends[starts[-1]])
+    return np.asarray(starts)
+
+
+def _greedy(rows: np.ndarray, budget: int, most: int, slots: bool, in_order: bool) -> np.ndarray:
+    """The first row of each group; every group takes as many rows as the budget allows."""
     if in_order:  # the column of the longest is one and the same
         return _runs(rows.max(1), budget, most, slots)
     if not slots and (rows.shape[1] > 1 or 8 * int(rows.sum(dtype=np.int64)) < budget * len(rows)):
@@ -68,6 +85,56 @@ def _runs(lengths: np.ndarray, budget: int, most: int, slots: bool) -> np.ndarra
             start, used = int(new[-1]), 0
         used += (end - max(start, first)) * length
     return np.concatenate(starts)
+
+
+def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool) -> list[int]:
+    """For each row, where the group that starts there ends so that all groups from there on have `fewest` rows.
+
+    Of all such ends the last, so a cut that follows them is the greedy one where that will do. Only the last group may
+    have fewer rows. 0 where there is no such end.
+
+    Args:
+        rows, budget, most, slots: as in `cut`.
+    """
+    ends = _furthest_ends(rows, budget, most, slots)
+    number = len(ends)
+    cuts, starts, at = (
+        [0] * number,
+        [number],
+        0,
+    )  # starts: the rows from which the rest can be cut, last first
+    for start in range(number - 1, -1, -1):
+        while starts[at] > ends[start]:  # the further from the end, the nearer the ends: `at` never goes back
+            at += 1
+            if at == len(starts):
+                return cuts
+        if starts[at] == number or starts[at] - start >= fewest:
+            cuts[start] = starts[at]
+            starts.append(start)
+    return cuts
+
+
+def _furthest_ends(rows: np.ndarray, budget: int, most: int, slots: bool) -> list[int]:
+    """Where the longest group ends that starts at each row."""
+    if not slots:
+        totals = [np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in rows.T]
+        ends = np.min([total.searchsorted(total[:-1] + budget, "right") - 1 for total in totals], axis=0)
+        return np.minimum(ends, np.arange(len(rows)) + most).tolist()
+    longest, ends, end = rows.max(1).tolist(), [], 0
+    widest = deque()  # rows of the group, each longer than all after it: the first is the longest
+    for start in range(len(longest)):
+        while end < len(longest) and end - start < most:
+            width = max(longest[end], longest[widest[0]] if widest else 0)
+            if width * (end - start + 1) > budget:
+                break
+            while widest and longest[widest[-1]] <= longest[end]:
+                widest.pop()
+            widest.append(end)
+            end += 1
+        ends.append(end)
+        if widest[0] == start:
+            widest.popleft()
+    return ends
 
 
 def halve_fullest(offsets: np.ndarray, multiple: int) -> np.ndarray:

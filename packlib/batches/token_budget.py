@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from packlib.batches.cutting import cut, halve_fullest
-from packlib.checks import one_of, whole_number
+from packlib.batches.cutting import cut, halve_fullest, next_cuts
+from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.packing.assign import order_by_length
 
@@ -25,8 +25,8 @@ class TokenBatches:
     Attributes:
         sample_ids: integers, shape (number of samples,); positions in the `lengths` that were cut.
         offsets: int64, shape (number of batches + 1,).
-        rows, widths: int64, shape (number of batches,): the shape of each batch, in sequences and tokens. A
-            batch may have a row more than samples, a blank one, where shapes must be equal.
+        rows, widths: int64, shape (number of batches,): the shape of each batch, in sequences and tokens. Where
+            shapes must be equal, a batch may have a row more than samples: its last row is blank.
         tokens, longest: int64, shape (number of batches,): the sum and the maximum of its lengths.
         same_shape_every: that many batches in turn have one shape, or None.
     """
@@ -108,6 +108,7 @@ def batch_by_tokens(
     order: str = "dataset",
     same_shape_every: int | None = None,
     *,
+    drop_last: bool = False,
     count: str = "tokens",
     difficulty: Iterable[float] | None = None,
     multiple_of: int = 1,
@@ -115,18 +116,21 @@ def batch_by_tokens(
 ) -> TokenBatches:
     """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
 
-    Every sample lands in exactly one batch. Takes linear time but where a `difficulty` must be sorted that is not
-    of whole numbers in a range about as large as the data.
+    Every sample lands in exactly one batch, unless `drop_last` says otherwise. Takes linear time but where a
+    `difficulty` must be sorted that is not of whole numbers in a range about as large as the data.
 
     Args:
         lengths: tokens of each sample.
         max_tokens: the budget of a batch.
-        min_batch, max_batch: the fewest and the most rows of a batch. Only the last batch of all, and those that
-            `multiple_of` splits, may have fewer.
+        min_batch, max_batch: the fewest and the most rows of a batch. Only the last batch of all (or the last k), and
+            those that `multiple_of` splits, may have fewer. Whether `min_batch` can be kept depends on the order; with
+            max_tokens of min_batch times the longest sample it always can.
         order: "dataset", "random", or "ascending" or "descending" by difficulty.
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape.
-            The samples are dealt to the k in turn. Where k does not divide their number, some batches get a blank
-            row each.
+            The samples are dealt to the k in turn. Where k does not divide their number, blank rows fill up: among the
+            first k batches that have two rows or more, the last ones end in a blank row each.
+        drop_last: leave out the last samples in the order, where k does not divide their number, instead of adding
+            blank rows.
         count: what the budget limits: "tokens", the sum of lengths, or "slots", rows × longest.
         difficulty: any score of each sample, integer or float (see `difficulties`); by default its length.
         multiple_of: make the number of batches a multiple of this, for ranks × accumulation: the fullest batches
@@ -135,7 +139,8 @@ def batch_by_tokens(
             data set's.
 
     Raises:
-        TypeError, ValueError: for bad arguments; if a sample is too long, it is named.
+        TypeError, ValueError: for bad arguments; naming the samples that are too long, that make `min_batch`
+            impossible, or that are left over where blank rows do not fit.
     """
     one_of("order", order, ORDERS)
     one_of("count", count, COUNTS)
@@ -145,34 +150,58 @@ def batch_by_tokens(
     every = 1 if same_shape_every is None else whole_number("same_shape_every", same_shape_every, 1)
     whole_number("multiple_of", multiple_of, 1)
     lengths = as_lengths(lengths)
-    _refuse_overlong(lengths, max_tokens, min_batch)
+    _refuse_overlong(lengths, max_tokens)
     if every > 1 and every % multiple_of:
         raise ValueError(f"multiple_of must divide same_shape_every {every}; {multiple_of} does not.")
+    if flag("drop_last", drop_last) and same_shape_every is None:
+        raise ValueError("drop_last is for same_shape_every: without it no sample is left over.")
     if difficulty is not None and order not in ("ascending", "descending"):
         raise ValueError(f'A difficulty is for order "ascending" or "descending", not {order!r}.')
     samples = _ordered(lengths, order, difficulty, seed)
 
-    def starts(rows: np.ndarray) -> np.ndarray:
-        in_order = difficulty is None and order in ("ascending", "descending")
-        return cut(rows, max_tokens, len(rows) if most is None else most, count == "slots", in_order)
+    most = len(lengths) if most is None else most
+    in_order = difficulty is None and order in ("ascending", "descending")
+
+    def starts(rows: np.ndarray, ids: np.ndarray | None) -> np.ndarray:
+        begins = cut(rows, max_tokens, min_batch, most, count == "slots", in_order)
+        if (few := np.flatnonzero(np.diff(begins) < min_batch)).size:
+            row, size = int(begins[few[0]]), int(np.diff(begins)[few[0]])
+            sample = row if ids is None else int(ids[row * every])
+            raise ValueError(
+                f"min_batch {min_batch} cannot be kept in this order within max_tokens {max_tokens}: the batch that "
+                f"begins with sample {sample} takes {size}, and no other cut leaves enough for every batch."
+            )
+        return begins
+
+    def startable(rows: np.ndarray) -> np.ndarray:
+        return np.array(next_cuts(rows, max_tokens, min_batch, most, count == "slots")) > 0
 
     if every > 1:
-        return _in_groups(samples, lengths, every, starts)
+        slots = np.arange(len(lengths)) if samples is None else samples
+        if drop_last:
+            slots = slots[: len(slots) // every * every]
+        if len(slots) < every:
+            raise ValueError(f"same_shape_every {every} needs as many samples; there are {len(lengths)}.")
+        return _in_groups(slots, lengths, every, starts, startable if min_batch > 1 else None)
     ordered = lengths if samples is None else lengths[samples]
-    offsets = halve_fullest(np.append(starts(ordered[:, None]), len(ordered)), multiple_of)
+    begins = starts(ordered[:, None], samples)
+    offsets = halve_fullest(np.append(begins, len(ordered)), multiple_of)
     return _batches(np.arange(len(lengths)) if samples is None else samples, ordered, offsets)
 
 
-def _refuse_overlong(lengths: np.ndarray, max_tokens: int, min_batch: int) -> None:
-    limit = max_tokens // min_batch
-    if int(lengths.max()) > limit:
-        over = np.flatnonzero(lengths > limit)
-        some = ", ".join(f"sample {i} with {lengths[i]}" for i in over[:5].tolist())
-        rows = f" in batches of {min_batch} or more" if min_batch > 1 else ""
+def _refuse_overlong(lengths: np.ndarray, max_tokens: int) -> None:
+    over = np.flatnonzero(lengths > max_tokens)
+    if over.size:
         raise ValueError(
-            f"max_tokens {max_tokens}{rows} allows {limit} tokens a sample; {len(over)} have more: "
-            f"{some}{', …' if len(over) > 5 else ''}. Raise max_tokens, or cut or leave out these samples."
+            f"max_tokens {max_tokens} allows {max_tokens} tokens a sample; {len(over)} have more: "
+            f"{_some(over, lengths)}. Raise max_tokens, or cut or leave out these samples."
         )
+
+
+def _some(samples: np.ndarray, lengths: np.ndarray) -> str:
+    """The first samples, in words."""
+    named = ", ".join(f"sample {i} with {lengths[i]}" for i in samples[:5].tolist())
+    return f"{named}{', …' if len(samples) > 5 else ''}"
 
 
 def _ordered(
@@ -209,26 +238,41 @@ def _batches(samples: np.ndarray, ordered: np.ndarray, offsets: np.ndarray) -> T
 
 
 def _in_groups(
-    samples: np.ndarray | None, lengths: np.ndarray, every: int, starts: Callable[[np.ndarray], np.ndarray]
+    slots: np.ndarray,
+    lengths: np.ndarray,
+    every: int,
+    starts: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    startable: Callable[[np.ndarray], np.ndarray] | None,
 ) -> TokenBatches:
-    """Deal the samples in rows of `every`, cut groups of rows, and make each column of a group a batch."""
-    slots = np.arange(len(lengths)) if samples is None else samples
+    """Deal the samples `slots` in rows of `every`, cut groups of rows, and make each column of a group a batch.
+
+    Args:
+        starts: where groups begin in rows of samples.
+        startable: whether all groups from each row on can have the rows that they need; None if they always can.
+    """
     blank = -len(slots) % every
 
     def rows_of(ids: np.ndarray) -> np.ndarray:
         return np.append(lengths[ids], np.zeros(-len(ids) % every, lengths.dtype)).reshape(-1, every)
 
-    begins = starts(rows_of(slots))
+    begins = starts(rows_of(slots), slots)
     if blank:  # they go to the first group with two rows, where no batch is all blank; the rest is cut again
         ends = np.append(begins[1:], -(-len(slots) // every))
-        if (ends - begins).max() < 2:
-            raise ValueError(f"{len(slots)} samples cannot fill a multiple of {every} batches of one row.")
-        group = int(np.argmax(ends - begins > 1))
+        takes = ends - begins > 1
+        if startable:
+            takes &= np.append(startable(rows_of(slots[every - blank :])), True)[ends - 1]
+        if not takes.any():
+            left = slots[len(slots) // every * every :]
+            raise ValueError(
+                f"{len(slots)} samples make no multiple of {every} batches of one shape: no batch has room for a blank "
+                f"row, and {len(left)} are left over: {_some(left, lengths)}. Set drop_last=True to leave them out."
+            )
+        group = int(np.argmax(takes))
         at = int(ends[group]) * every - blank
         head, tail = slots[:at], slots[at:]
         begins = begins[: group + 1]
         if len(tail):
-            begins = np.append(begins, ends[group] + starts(rows_of(tail)))
+            begins = np.append(begins, ends[group] + starts(rows_of(tail), tail))
         slots = np.concatenate([head, np.full(blank, -1, slots.dtype), tail])
 
     number = len(slots) // every

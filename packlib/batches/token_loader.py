@@ -36,8 +36,8 @@ class TokenBatchSampler(Sampler[MicroBatch]):
     """A `batch_sampler` for torch's `DataLoader`: batches by tokens, even across ranks.
 
     An update is ranks × accumulation micro-batches in turn, dealt to the ranks in turn; each rank gets as many, and
-    each sample comes once. As with torch's `DistributedSampler`, say `set_epoch` before each pass; a `TokenLoader`
-    does so itself.
+    each sample comes once (but for `drop_last`). As with torch's `DistributedSampler`, say `set_epoch` before each
+    pass; a `TokenLoader` does so itself.
 
     Args:
         lengths: tokens of each sample.
@@ -47,7 +47,8 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         shuffle: put the updates in another order each epoch, which leaves sorted batches as full as they are.
         seed: of all that is random, with the epoch.
         ranks, rank: by default those of torch.distributed; 1 and 0 without it.
-        options: `min_batch`, `max_batch`, `order`, `count`, `difficulty` of `batch_by_tokens`.
+        options: `min_batch`, `max_batch`, `order`, `drop_last`, `count`, `difficulty` of `batch_by_tokens`. A random
+            order is another in each epoch, and so may be what `min_batch` can be kept in and what `drop_last` drops.
     """
 
     def __init__(

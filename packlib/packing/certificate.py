@@ -38,6 +38,28 @@ def certified_bound(counts: np.ndarray, duals: np.ndarray, max_sequences_per_pac
     return -(-worth(counts[occurs], duals[occurs]) // best)
 
 
+def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """The number of packs that sums alone prove to be needed: the best of three kinds of prices, all at once.
+
+    For a length `short` up to half a pack, a sequence longer than max_length - short costs a pack, for no sequence of
+    `short` tokens or more fits beside it, and one under `short` costs nothing. The others pay by the token, or all the
+    same where a pack takes only so many. Last, each sequence of more than half a pack costs a pack. Without a depth
+    limit this is the bound L2 of Martello and Toth (Discrete Applied Mathematics 28, 1990).
+
+    Args:
+        counts, max_sequences_per_pack: as in `certified_bound`.
+    """
+    top = len(counts) - 1
+    # of at least so many tokens; no overflow, for a histogram's tokens fit in 64 bits
+    sequences, tokens = (np.cumsum(n[::-1])[::-1] for n in (counts, counts * np.arange(top + 1)))
+    short = np.arange(1, top // 2 + 1)
+    alone = sequences[top - short + 1]
+    bounds = [alone - (tokens[top - short + 1] - tokens[short]) // top]  # minus a floor rounds up
+    if max_sequences_per_pack is not None:
+        bounds.append(alone - (alone - sequences[short]) // max_sequences_per_pack)
+    return max(int(sequences[top // 2 + 1]), *(int(bound.max(initial=0)) for bound in bounds))
+
+
 def worth(counts: np.ndarray, prices: np.ndarray) -> int:
     """What all sequences are worth, exactly: Python integers cannot overflow."""
     return sum(n * price for n, price in zip(counts.tolist(), prices.tolist(), strict=True))

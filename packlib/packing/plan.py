@@ -14,7 +14,7 @@ import numpy as np
 from packlib.checks import depth_limit
 from packlib.files import atomic_path
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.certificate import certified_bound
+from packlib.packing.certificate import certified_bound, direct_bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,8 @@ class PackingPlan:
         max_sequences_per_pack: the depth limit, or None.
         duals: int64, shape (max_length + 1,), the prices that prove `lower_bound`, or None
             (see `packlib.packing.certificate`).
-        lower_bound: no packing at this depth has fewer packs. Computed from `duals` if there are any, else
-            from the area: tokens / max_length, rounded up.
+        lower_bound: no packing at this depth has fewer packs. The best of what sums of lengths prove (tokens, long
+            sequences, and sequences at the depth limit; see `direct_bound`) and of what `duals` prove.
 
     A plan is verified when it is made, so a plan that exists is right.
     """
@@ -124,10 +124,9 @@ class PackingPlan:
         return self.num_packs - self.lower_bound
 
     def _proven_bound(self) -> int:
-        area = -(-self.histogram.num_tokens // self.histogram.max_length)
-        if self.duals is None:
-            return area
-        return max(area, certified_bound(self.histogram.counts, self.duals, self.max_sequences_per_pack))
+        counts, depth = self.histogram.counts, self.max_sequences_per_pack
+        bound = direct_bound(counts, depth)
+        return bound if self.duals is None else max(bound, certified_bound(counts, self.duals, depth))
 
     def verify(self) -> "PackingPlan":
         """Check the plan from its numbers alone and return it.
@@ -222,7 +221,9 @@ class PackingPlan:
         ) as error:
             raise ValueError(f"{where} holds no packing plan: {type(error).__name__}: {error}.") from None
         plan = cls(histogram, **fields)
-        if plan.num_packs != raw.get("num_packs") or plan.lower_bound != raw.get("lower_bound"):
+        area = -(-histogram.num_tokens // histogram.max_length)  # what the first version proved without duals
+        bounds = range(area, plan.lower_bound + 1)
+        if plan.num_packs != raw.get("num_packs") or raw.get("lower_bound") not in bounds:
             raise ValueError(
                 f"{where} states other packs or another bound than its strategies and duals give."
             )

@@ -2,6 +2,8 @@
 
 import importlib
 import math
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,17 +160,18 @@ def parameters_of(notebook: str) -> dict[str, Kind]:
 
 
 def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check some parameters of a notebook and return them.
+    """Check some parameters of a notebook and return them; text is read as from a shell, so "none" is None.
 
     Raises:
         ParameterError: one sentence with the first name, type or value that is wrong, and what is allowed.
     """
     kinds = parameters_of(notebook)
     try:
-        return {
-            name: kinds[one_of("a parameter", name, kinds)].check(name, value)
-            for name, value in values.items()
-        }
+        checked = {}
+        for name, value in values.items():
+            kind = kinds[one_of("a parameter", name, kinds)]
+            checked[name] = kind.check(name, kind.parse(value) if isinstance(value, str) else value)
+        return checked
     except (ValueError, TypeError, OSError) as error:
         raise ParameterError(str(error)) from None
 
@@ -177,8 +180,17 @@ def check_parameters(notebook: str, **values: Any) -> SimpleNamespace:
     """Check all parameters of a notebook and return them as attributes: `params.seed`.
 
     Raises:
-        ParameterError: as `check_values`; also if a parameter is missing.
+        ParameterError: as `check_values`; also if a parameter is missing, or if papermill was given an unknown one.
     """
     if missing := [name for name in parameters_of(notebook) if name not in values]:
         raise ParameterError(f"{notebook} also needs the parameter {', '.join(missing)}.")
-    return SimpleNamespace(**check_values(notebook, values))
+    unknown = [name for name in _injected() if name not in values]
+    return SimpleNamespace(**check_values(notebook, values | dict.fromkeys(unknown)))
+
+
+def _injected() -> list[str]:
+    """The names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    cells = shell.user_ns.get("In", []) if shell else []
+    text = "\n".join(cell for cell in cells if cell.startswith("# Parameters\n"))
+    return re.findall(r"^(\w+) =", text, re.MULTILINE)

@@ -53,8 +53,7 @@ def read_parameters(notebook: str, pairs: Sequence[Sequence[str]]) -> dict[str, 
         ParameterError, ValueError: one sentence that names what is wrong, in a file of lengths too.
     """
     kinds = parameters_of(notebook)
-    values = {name: kinds[name].parse(text) if name in kinds else text for name, text in pairs}
-    values = check_values(notebook, values)
+    values = check_values(notebook, dict(pairs))
     for name, value in values.items():
         if isinstance(kinds[name], Dataset):
             load(value)  # a broken line is found now and not after half of the notebook

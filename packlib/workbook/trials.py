@@ -182,5 +182,4 @@ def _packs_at(
     except TimeIsUpError:
         pass  # one step of the search took longer; LPFHP alone is quick
     greedy, _ = bounded.call(plan, histogram, "lpfhp", depth, limit=60)
-    places = -(-histogram.num_sequences // (depth or histogram.num_sequences))
-    return DepthTrial(depth, greedy.num_packs, max(greedy.lower_bound, places), greedy.num_packs)
+    return DepthTrial(depth, greedy.num_packs, greedy.lower_bound, greedy.num_packs)
