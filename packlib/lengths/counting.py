@@ -27,7 +27,7 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
     """
     if not hasattr(values, "__array__") and not isinstance(values, (list, tuple)):
         if not isinstance(values, Iterable):
-            raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {values!r}.")
+            raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {shown(values)}.")
         values = list(values)
     if isinstance(values, (list, tuple)) and any(issubclass(kind, _ODD) for kind in set(map(type, values))):
         _refuse_the_first(values, noun, where, start)
@@ -152,11 +152,11 @@ def _refuse_overlong(length: int, place: str, max_length: int | None) -> None:
 
 
 def float_unit(counts: np.ndarray) -> int:
-    """The unit in which floating-point solvers count sequences, a power of two: 1 up to 2^30 sequences.
+    """The unit in which floating-point solvers count the sequences of a histogram, a power of two.
 
-    A solver that is exact to 1e-7 of a pack needs all other digits of a float for the packs.
+    It is 1 below 2^30 sequences. A solver is exact to about 1e-7, which leaves a float no more digits for the packs.
     """
-    return 1 << max(0, sum(counts.tolist()).bit_length() - 30)
+    return 1 << max(0, int(counts.sum()).bit_length() - 30)
 
 
 def apportion(weights: np.ndarray, total: int) -> np.ndarray:

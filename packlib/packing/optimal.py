@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from packlib.checks import number
+from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, worth
 from packlib.packing.greedy import Strategy, lpfhp, spread_evenly
@@ -166,8 +167,11 @@ class _Search:
         The first attempt rounds the largest fractions up, later ones add noise to the choice.
         """
         noise = np.random.default_rng(attempt)
-        chosen, left, fixed = Counter(), self.counts, 0
+        chosen, left, fixed, unit = Counter(), self.counts, 0, float_unit(self.counts)
         while left.any() and not self.done() and self.master.solve(left, self.time_left()):
+            if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
+                unit = self.master.unit
+                self.sharpen()
             if fixed + self.master.fewest >= self.num_packs:
                 return
             usage, rounded = self.master.usage, self.master.whole_usage

@@ -9,12 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from packlib.checks import depth_limit, shown, text
+from packlib.checks import depth_limit, text
 from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import certified_bound, worth
 from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
+from packlib.reading import naming
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,14 +185,13 @@ class PackingPlan:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid plan.
         """
-        is_text = isinstance(text_or_path, str) and text_or_path.lstrip().startswith("{")
-        where = "The text" if is_text else shown(os.fspath(text_or_path))
-        if not is_text and not os.path.isfile(text_or_path):
-            raise FileNotFoundError(f"There is no plan file {where}.")
+        if not (isinstance(text_or_path, str) and text_or_path.lstrip().startswith("{")):
+            with naming(text_or_path, "packing plan") as path:
+                return plan_from_text(read_plan_text(path), cls)
         try:
-            return plan_from_text(text_or_path if is_text else read_plan_text(text_or_path), cls)
+            return plan_from_text(text_or_path, cls)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{where} holds no packing plan: {error}") from None
+            raise ValueError(f"The text is no packing plan: {error}") from None
 
     def __repr__(self) -> str:
         limit = self.max_sequences_per_pack

@@ -1,7 +1,6 @@
 """How a plan is written as JSON, and how strictly it is read: nothing is rounded, guessed or left out."""
 
 import json
-import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -46,9 +45,8 @@ def plan_to_text(plan: "PackingPlan") -> str:
     )
 
 
-def read_plan_text(path: str | os.PathLike) -> str:
+def read_plan_text(path: Path) -> str:
     """Read a file, unless it is far larger than any plan."""
-    path = Path(path)
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"It has {path.stat().st_size:,} bytes; a plan has at most {_MOST_BYTES:,}.")
     return path.read_text(encoding="utf-8")
@@ -92,7 +90,7 @@ def _histogram(raw: Any) -> LengthHistogram:
         raise ValueError(f"The histogram has {len(lengths)} lengths, but {len(counts)} counts.")
     if any(one >= other for one, other in pairwise([0, *lengths.tolist(), top + 1])):
         raise ValueError(f"The lengths of the histogram must ascend from 1 to at most {top}.")
-    whole = np.zeros(top + 1, np.int64)
+    whole = np.zeros(max(lengths.tolist(), default=0) + 1, np.int64)
     whole[lengths] = counts
     return LengthHistogram(whole, **{name: raw[name] for name in _ABOUT})
 
