@@ -83,7 +83,7 @@ def test_a_plan_that_is_wrong_cannot_be_made(change, says):
         (lambda p: {"offsets": None}, "Offsets must be an array"),
         (lambda p: {"offsets": []}, "do not cut"),
         (lambda p: {"items": [], "offsets": [0], "repeats": []}, "do not cut"),
-        (lambda p: {"offsets": [0, 2**63 - 1, 1 - 2**63, len(p.items)]}, "do not cut"),
+        (lambda p: {"offsets": [0, 2**63 - 1, -2, len(p.items)], "repeats": [1, 1, 1]}, "do not cut"),
         (lambda p: {"duals": np.full(9, 0.5)}, "Dual 0.5 at position 0"),
         (lambda p: {"method": 7}, "method must be text, not 7"),
     ],
@@ -225,8 +225,8 @@ def test_files_that_are_no_text_or_far_too_large_are_refused(tmp_path):
     path.write_bytes(b"\xff\xfe{")
     with pytest.raises(ValueError, match="is no packing plan: 'utf-8' codec"):
         PackingPlan.from_json(path)
-    os.truncate(path, 10 << 30)  # a hole on the disk
-    with pytest.raises(ValueError, match="It has 10,737,418,240 bytes; a plan has at most 1,073,741,824"):
+    os.truncate(path, (1 << 30) + 1)  # a hole on the disk
+    with pytest.raises(ValueError, match="It has 1,073,741,825 bytes; a plan has at most 1,073,741,824"):
         PackingPlan.from_json(path)
     with pytest.raises(IsADirectoryError, match="a packing plan is needed"):
         PackingPlan.from_json(tmp_path)
