@@ -38,6 +38,13 @@ def flag(name: str, value: Any) -> bool:
     raise TypeError(f"{name} must be True or False, not {shown(value)}.")
 
 
+def text(name: str, value: Any) -> str:
+    """Return `value` if it is a string, or raise a TypeError."""
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{name} must be text, not {shown(value)}.")
+
+
 def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf) -> int:
     """Return `value` as an int, or raise: TypeError if it is no whole number, ValueError if out of range."""
     limits = f"at least {at_least}" if at_most == math.inf else f"from {at_least} to {at_most}"
@@ -87,8 +94,12 @@ def depth_limit(value: Any) -> int | None:
 def shown(value: Any) -> str:
     """How a refusal shows the value it refuses: in one line, and never a screenful."""
     try:
-        text = str(value.item()) if isinstance(value, np.generic) else repr(value)
-    except ValueError:  # Python writes no integer of more than 4,300 digits
-        text = f"an integer of {value.bit_length()} bits"
-    text = " ".join(text.split())
-    return text if len(text) <= 200 else f"{text[:150]} … ({len(text)} characters)"
+        written = str(value.item()) if isinstance(value, np.generic) else repr(value)
+    except (
+        ValueError,
+        RecursionError,
+    ):  # an integer of more than 4,300 digits, or something nested very deep
+        is_int = isinstance(value, int)
+        written = f"an integer of {value.bit_length()} bits" if is_int else f"a {type(value).__name__}"
+    written = " ".join(written.split())
+    return written if len(written) <= 200 else f"{written[:150]} … ({len(written)} characters)"

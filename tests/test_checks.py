@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from packlib.checks import flag, number, one_of, shown, whole_number
+from packlib.checks import flag, number, one_of, shown, text, whole_number
 
 
 def test_right_values_come_back_as_python_has_them():
@@ -17,6 +17,7 @@ def test_right_values_come_back_as_python_has_them():
         assert number("x", value, above=0, at_most=0.5) == 0.5 and type(number("x", value)) is float
     for value in (True, np.True_):
         assert flag("f", value) is True
+    assert text("name", "a") == "a"
     assert one_of("method", np.str_("lpfhp"), ["spfhp", "lpfhp"]) == "lpfhp"
 
 
@@ -29,6 +30,7 @@ REFUSED = [
     (lambda: number("x", np.float32(2), at_most=1), ValueError, "x must be at most 1, not 2.0."),
     (lambda: number("x", math.nan), ValueError, "x must be a finite number, not nan."),
     (lambda: number("x", -math.inf, at_most=1), ValueError, "x must be at most 1, not -inf."),
+    (lambda: text("t", None), TypeError, "t must be text, not None."),
     (lambda: flag("f", "no"), TypeError, "f must be True or False, not 'no'."),
     (lambda: flag("f", 0), TypeError, "f must be True or False, not 0."),
     (lambda: one_of("m", "c", ["ab", "cd"]), ValueError, "m must be 'ab' or 'cd', not 'c': did you mean 'cd'?"),
@@ -46,12 +48,21 @@ def test_a_refusal_names_parameter_value_and_what_is_allowed(call, kind, sentenc
     assert str(refusal.value) == sentence
 
 
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 def test_what_is_huge_is_refused_in_one_short_line():
     for call in (
         lambda: number("x", 10**400, above=0),
         lambda: number("x", 10**5000, above=0),
         lambda: whole_number("n", 10**5000, 0, 9),
         lambda: flag("f", "no\n" * 1000),
+        lambda: flag("f", [10**5000]),
+        lambda: flag("f", nested(10_000)),
     ):
         with pytest.raises((TypeError, ValueError)) as refusal:
             call()

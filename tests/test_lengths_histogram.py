@@ -144,6 +144,8 @@ def test_to_csv_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
         (np.array([3.0, np.inf]), TypeError, "Length inf at position 1 is not a whole number"),
         (np.array([3.0]), TypeError, "Lengths must be integers, not float64: convert them with .astype"),
         ([True], TypeError, "Length True at position 0"),
+        ([1, True], TypeError, "Length True at position 1"),
+        ([1] * 1000 + ["x" * 10**6], TypeError, r"Length 'x+ … \(1000002 characters\) at position 1000"),
         (np.array([True]), TypeError, "Length True at position 0"),
         (["12"], TypeError, "Length '12' at position 0"),
         ([None], TypeError, "Length None at position 0"),
@@ -169,6 +171,9 @@ def test_bad_lengths_are_named(lengths, error, message):
         ([0, -2], ValueError, "length 1 has -2"),
         ([4, 1], ValueError, "4 sequences have length 0"),
         ([0, 1.5], TypeError, "Count 1.5 at length 1 is not a whole number"),
+        ([0, True], TypeError, "Count True at length 1 is not a whole number"),
+        ([0, 1, "2"], TypeError, "Count '2' at length 2 is not a whole number"),
+        ([0, 10**5000], ValueError, "Count an integer of 16610 bits at length 1 does not fit in 64 bits"),
         ([0, float("nan")], TypeError, "Count nan at length 1 is not a whole number"),
         ([[0, 1]], ValueError, "one dimension"),
         ([0, INT64_MAX + 1], ValueError, f"Count {INT64_MAX + 1} at length 1 does not fit in 64 bits"),
@@ -191,6 +196,15 @@ def test_bad_settings_are_named():
             LengthHistogram([0, 1], max_length=wrong)
         with pytest.raises(error, match="max_length must be"):
             LengthHistogram([0, 1]).with_max_length(wrong)
+    for lost in ("truncated", "dropped"):
+        for wrong in (-5, 1.0, True, "<b>", 1e300, 2**63):
+            with pytest.raises((TypeError, ValueError), match=f"{lost} must be .*from 0 to {INT64_MAX}"):
+                LengthHistogram([0, 1], **{lost: wrong})
+        kept = LengthHistogram([0, 1], **{lost: np.int64(3)})
+        assert type(getattr(kept, lost)) is int  # JSON has no word for NumPy's
+    for field in ("name", "source"):
+        with pytest.raises(TypeError, match=rf"{field} must be text, not \['a'\]"):
+            LengthHistogram([0, 1], **{field: ["a"]})
     with pytest.raises(ValueError, match="'truncat': did you mean 'truncate'"):
         LengthHistogram.from_lengths([1], 1, overlong="truncat")
     with pytest.raises(

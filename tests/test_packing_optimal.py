@@ -39,6 +39,58 @@ def test_large_counts_stay_within_a_pack_of_the_bound(histogram, depth):
     assert made.num_packs <= plan(histogram, "lpfhp", depth).num_packs
 
 
+def times(histogram, factor):
+    return LengthHistogram(histogram.counts * factor, max_length=histogram.max_length)
+
+
+@given(st.one_of(histograms(), large_histograms()), st.sampled_from(DEPTHS), st.integers(1, 15))
+@settings(max_examples=150, deadline=None)
+def test_the_relative_gap_does_not_rise_with_the_counts(histogram, depth, k):
+    factor = min(10**k, (2**63 - 1) // histogram.num_tokens)
+    small, large = plan(histogram, "optimal", depth), plan(times(histogram, factor), "optimal", depth)
+    assert large.gap * small.num_packs <= small.gap * large.num_packs
+    assert large.num_packs <= factor * small.num_packs and large.lower_bound <= factor * small.lower_bound
+
+
+@given(
+    st.dictionaries(st.integers(1, 30), st.integers(0, 57), min_size=1, max_size=9), st.sampled_from(DEPTHS)
+)
+@settings(max_examples=60, deadline=None)
+def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
+    """From one sequence to 10^17 of a length: a solver in floats sees one or the other at a time."""
+    counts = np.zeros(31, np.int64)
+    for length, power in powers.items():
+        counts[length] = 2**power
+    assert plan(LengthHistogram(counts), "optimal", depth).gap <= 1
+
+
+@pytest.mark.parametrize("depth", [2, 3, None])
+def test_wikipedia_a_billion_times(depth):
+    for factor in (10**4, 10**9):
+        assert plan(times(load("wikipedia"), factor), "optimal", depth).gap <= 1
+
+
+def test_sixty_four_bits_are_the_limit():
+    with pytest.raises(ValueError, match="tokens; at most 9223372036854775807 fit in 64 bits"):
+        LengthHistogram([0, 3, 2**62])
+
+
+def test_a_solver_that_gives_up_is_said(monkeypatch):
+    init = MasterProblem.__init__
+
+    def lame(self, counts):
+        init(self, counts)
+        self._highs.setOptionValue("simplex_iteration_limit", 1)
+
+    monkeypatch.setattr(MasterProblem, "__init__", lame)
+    squad = load("squad")
+    with pytest.warns(
+        RuntimeWarning, match=r"could not solve the linear program \(Iteration limit reached\)"
+    ):
+        made = plan(squad, "optimal", 3)
+    assert made.lower_bound <= made.num_packs <= plan(squad, "lpfhp", 3).num_packs
+
+
 @given(histograms(largest=12, most=8), st.sampled_from(DEPTHS), st.data())
 @settings(max_examples=100, deadline=None)
 def test_any_prices_prove_a_true_bound(histogram, depth, data):
@@ -132,8 +184,8 @@ def test_time_limit_returns_the_best_so_far():
     at_once = plan(wikipedia, "optimal", 5, time_limit=0)
     assert at_once.num_packs <= plan(wikipedia, "lpfhp", 5).num_packs
     assert at_once.lower_bound >= plan(wikipedia, "lpfhp", 5).lower_bound
-    for bad in (-1, float("nan"), "1"):
-        with pytest.raises(ValueError, match="time_limit must be"):
+    for bad in (-1, float("nan"), float("inf"), 10**400, "1", True, [1]):
+        with pytest.raises((TypeError, ValueError), match="time_limit must be"):
             plan(wikipedia, "optimal", 5, time_limit=bad)
 
 

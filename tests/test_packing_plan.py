@@ -1,8 +1,10 @@
 """Plans of every method: exact, verified, written and read; and tampering that must be seen."""
 
 import json
+import os
 from dataclasses import replace
 from math import ceil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +118,57 @@ def test_a_pack_one_over_the_depth_limit_is_seen():
         replace(three, max_sequences_per_pack=2)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda p: {"repeats": p.repeats * 1.5}, "not a whole number"),
+        (lambda p: {"repeats": p.repeats * 1.0}, "Repeat counts must be integers"),
+        (lambda p: {"repeats": [True, *p.repeats.tolist()[1:]]}, "Repeat count True at position 0"),
+        (lambda p: {"repeats": [2**63, *p.repeats.tolist()[1:]]}, "does not fit in 64 bits"),
+        (lambda p: {"repeats": p.repeats.astype(np.uint64) + np.uint64(2**63)}, "does not fit in 64 bits"),
+        (lambda p: {"items": p.items + 0.9}, "Length .* is not a whole number"),
+        (lambda p: {"items": p.items[:, None]}, "one dimension"),
+        (lambda p: {"offsets": None}, "Offsets must be an array"),
+        (lambda p: {"offsets": []}, "do not cut"),
+        (lambda p: {"items": [], "offsets": [0], "repeats": []}, "do not cut"),
+        (lambda p: {"offsets": [0, 2**63 - 1, -2, len(p.items)], "repeats": [1, 1, 1]}, "do not cut"),
+        (lambda p: {"duals": np.full(9, 0.5)}, "Dual 0.5 at position 0"),
+        (lambda p: {"method": 7}, "method must be text, not 7"),
+    ],
+)
+def test_numbers_that_are_not_whole_are_not_made_so(change, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        replace(example(), **change(example()))
+
+
+def test_sums_that_wrap_around_in_64_bits_are_seen():
+    four = LengthHistogram([0, 4])
+    for repeats in ([2**62] * 4 + [4], [2**63 - 1, 2**63 - 1, 6]):
+        cut = range(len(repeats) + 1)
+        with pytest.raises(ValueError, match=f"packs {sum(repeats)} sequences of length 1; there are 4"):
+            PackingPlan(four, [1] * len(repeats), cut, repeats, "wrapped")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("counts", [[0, 2**63 - 1], [0, 2**62 - 1, 0, 2**60], [0, 1, 3, 2**60 + 1, 5, 0, 0]])
+def test_counts_up_to_64_bits_are_packed_exactly_or_refused(method, counts):
+    """The sums are Python's, which do not wrap."""
+    try:
+        made = plan(LengthHistogram(counts), method, 3)
+    except ValueError as refusal:
+        assert method == "next_fit" and "one by one, at most" in str(refusal)
+        return
+    packed, repeats = [0] * len(counts), made.repeats.tolist()
+    for strategy, packs in zip(made.strategies, repeats, strict=True):
+        assert packs > 0 and sum(strategy) < len(counts) and len(strategy) <= 3
+        for length in strategy:
+            packed[length] += packs
+    assert packed == counts and made.num_packs == sum(repeats)
+    assert made.lower_bound <= made.num_packs <= sum(counts)
+    if method == "optimal":
+        assert made.gap == 0
+
+
 @pytest.mark.parametrize("claimed", [3, 5])
 def test_a_bound_that_is_not_proven_is_seen(claimed):
     made = example()
@@ -134,10 +187,10 @@ def test_json_there_and_back(histogram, method, depth):
 
 def test_a_plan_of_the_first_version_states_the_area_bound_and_is_read():
     made = plan(LengthHistogram.from_lengths([10] * 1000, 1000), "lpfhp", 4)
-    older = made.to_json().replace('"lower_bound": 250', '"lower_bound": 10')
+    older = made.to_json().replace('"lower_bound": 250', '"lower_bound": 10').replace("Plan 2", "Plan 1")
     assert PackingPlan.from_json(older).lower_bound == 250
     for claimed in (9, 251, 10.5, "null"):
-        with pytest.raises(ValueError, match="another bound"):
+        with pytest.raises(ValueError, match="another bound|lower_bound must be"):
             PackingPlan.from_json(older.replace('"lower_bound": 10', f'"lower_bound": {claimed}'))
 
 
@@ -168,6 +221,91 @@ def test_a_damaged_file_gets_one_sentence(tmp_path, damage):
     path.write_text(damage(example().to_json()))
     with pytest.raises(ValueError, match=str(path)):
         PackingPlan.from_json(path)
+
+
+def _at(*keys, value):
+    def damage(text):
+        raw = json.loads(text)
+        inner = raw
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = value
+        return json.dumps(raw)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (_at("strategies", 0, 0, value=7.9), "Length 7.9 at position 0 is not a whole number."),
+        (_at("repeats", 0, value=1.9), "Repeat count 1.9 at position 0 is not a whole number."),
+        (_at("repeats", 0, value=True), "Repeat count True at position 0 is not a whole number."),
+        (_at("histogram", "counts", 0, value=3.9), "Count 3.9 at position 0 is not a whole number."),
+        (_at("histogram", "lengths", 0, value=-8), "must ascend from 1 to at most 8."),
+        (_at("histogram", "max_length", value=10**15), "must be from 1 to 67108864, not 1000000000000000."),
+        (_at("histogram", "truncated", value=-5), "truncated must be from 0 to 9223372036854775807, not -5."),
+        (
+            _at("histogram", "truncated", value="<b>"),
+            "a whole number from 0 to 9223372036854775807, not '<b>'.",
+        ),
+        (
+            _at("histogram", "dropped", value=1e300),
+            "a whole number from 0 to 9223372036854775807, not 1e+300.",
+        ),
+        (_at("histogram", "name", value=["a"]), "name must be text, not ['a']."),
+        (_at("format", value="packlib.PackingPlan 3"), "format must be 'packlib.PackingPlan 2' or"),
+        (_at("strategies", value=[]), "The offsets of the plan do not cut its items into strategies."),
+        (_at("num_packs", value=4.0), "num_packs must be a whole number at least 1, not 4.0."),
+        (_at("extra", value=1), "not 'extra'"),
+        (lambda text: text.replace('"duals"', '"repeats": [1], "duals"'), "The name 'repeats' comes twice."),
+        (lambda text: text.replace('"truncated": 0', '"truncated": NaN'), "NaN is no number."),
+        (
+            lambda text: text.replace('"truncated": 0', '"truncated": ' + "1" * 5000),
+            "5000 digits is too long.",
+        ),
+        (lambda text: text.replace("[[", "[" * 100_000), "It is nested too deeply."),
+    ],
+)
+def test_what_a_file_holds_is_taken_exactly_or_refused(tmp_path, damage, says):
+    path = tmp_path / "plan.json"
+    text = damage(example().to_json())
+    path.write_text(text)
+    for source, where in ((path, str(path)), (text, "The text")):
+        with pytest.raises(ValueError) as refusal:
+            PackingPlan.from_json(source)
+        assert str(refusal.value).startswith(f"{where} is no packing plan: ") and says in str(refusal.value)
+
+
+def test_files_that_are_no_text_or_far_too_large_are_refused(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_bytes(b"\xff\xfe{")
+    with pytest.raises(ValueError, match="is no packing plan: 'utf-8' codec"):
+        PackingPlan.from_json(path)
+    os.truncate(path, (1 << 30) + 1)  # a hole on the disk
+    with pytest.raises(ValueError, match="It has 1,073,741,825 bytes; a plan has at most 1,073,741,824"):
+        PackingPlan.from_json(path)
+    with pytest.raises(IsADirectoryError, match="a packing plan is needed"):
+        PackingPlan.from_json(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["lpfhp", "optimal"])
+def test_what_version_0_1_0_wrote_is_read(method):
+    """Its bound for LPFHP is 4, of the tokens alone; nine sequences, two a pack, need 5."""
+    made = PackingPlan.from_json(Path(__file__).parent / "written_by_0_1_0" / f"plan_{method}.json")
+    assert made.histogram.name == "nine" and made.method == method and made.num_packs == 5
+    assert (made.duals is None) == (method == "lpfhp")
+    assert made.strategies == [(5, 1), (4, 2), (3, 2), (1, 1), (1,)]
+    assert PackingPlan.from_json(made.to_json()).to_json() == made.to_json()
+
+
+def test_the_bound_of_a_file_is_the_proven_one():
+    raw = json.loads(example().to_json())
+    old = {**raw, "format": "packlib.PackingPlan 1"}
+    assert PackingPlan.from_json(json.dumps(old)).lower_bound == raw["lower_bound"] == 4
+    for refused in ({**old, "lower_bound": 3}, {**old, "lower_bound": 5}, {**raw, "lower_bound": 3}):
+        with pytest.raises(ValueError, match="It states other packs or another bound"):
+            PackingPlan.from_json(json.dumps(refused))
 
 
 def test_a_disk_that_is_full_leaves_the_old_file(tmp_path, monkeypatch):

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from packlib.checks import shown
+
 MAX_LENGTH = 1 << 26  # 67 million tokens: the counts of a longer histogram would take over half a gigabyte
 INT64_MAX = 2**63 - 1
 OVERLONG = ("error", "truncate", "drop")
 _SLICE = 1 << 18
+_ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for numbers, or all for text
 
 
 def as_integers(values: Iterable[int], noun: str, where: str = "position {}", start: int = 0) -> np.ndarray:
@@ -24,8 +27,10 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
     """
     if not hasattr(values, "__array__") and not isinstance(values, (list, tuple)):
         if not isinstance(values, Iterable):
-            raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {values!r}.")
+            raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {shown(values)}.")
         values = list(values)
+    if isinstance(values, (list, tuple)) and any(issubclass(kind, _ODD) for kind in set(map(type, values))):
+        _refuse_the_first(values, noun, where, start)
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different sizes
@@ -35,9 +40,7 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
     if array.dtype.kind in "iu":
         return array
     values = list(values) if array.dtype.kind == "O" or isinstance(values, (list, tuple)) else array.tolist()
-    bad = next((i for i, value in enumerate(values) if not _is_whole(value)), None)
-    if bad is not None:
-        raise TypeError(f"{noun} {values[bad]!r} at {where.format(bad + start)} is not a whole number.")
+    _refuse_the_first(values, noun, where, start)
     if any(isinstance(value, float) for value in values):
         raise TypeError(f"{noun}s must be integers, not {array.dtype}: convert them with .astype(int) first.")
     try:
@@ -45,8 +48,27 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
     except OverflowError:
         at = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
         raise ValueError(
-            f"{noun} {values[at]} at {where.format(at + start)} does not fit in 64 bits."
+            f"{noun} {shown(values[at])} at {where.format(at + start)} does not fit in 64 bits."
         ) from None
+
+
+def as_int64(values: Iterable[int], noun: str, where: str = "position {}") -> np.ndarray:
+    """Return a copy of whole numbers as int64, shape (n,); arguments as in `as_integers`.
+
+    Raises:
+        TypeError, ValueError: naming the first that is no whole number, or too large for 64 bits.
+    """
+    array = as_integers(values, noun, where)
+    if array.size and int(array.max()) > INT64_MAX:
+        at = int(array.argmax())
+        raise ValueError(f"{noun} {array[at]} at {where.format(at)} does not fit in 64 bits.")
+    return array.astype(np.int64)
+
+
+def _refuse_the_first(values: list | tuple, noun: str, where: str, start: int) -> None:
+    for at, value in enumerate(values):
+        if not _is_whole(value):
+            raise TypeError(f"{noun} {shown(value)} at {where.format(at + start)} is not a whole number.")
 
 
 def _is_whole(value: Any) -> bool:
@@ -127,6 +149,14 @@ def _refuse_overlong(length: int, place: str, max_length: int | None) -> None:
         f"Length {length} at {place} is over the maximum length {max_length}: "
         'pass overlong="truncate" or "drop", or a larger max_length.'
     )
+
+
+def float_unit(counts: np.ndarray) -> int:
+    """The unit in which floating-point solvers count the sequences of a histogram, a power of two.
+
+    It is 1 below 2^30 sequences. A solver is exact to about 1e-7, which leaves a float no more digits for the packs.
+    """
+    return 1 << max(0, int(counts.sum()).bit_length() - 30)
 
 
 def apportion(weights: np.ndarray, total: int) -> np.ndarray:

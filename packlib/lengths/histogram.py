@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import one_of, text, whole_number
 from packlib.files import atomic_path
-from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_integers, count_lengths
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_int64, count_lengths
 from packlib.lengths.own_files import read_counts
 
 KINDS = ("measured", "reconstruction", "synthetic")
@@ -29,7 +29,8 @@ class LengthHistogram:
         truncated, dropped: sequences that were longer than `max_length` and were cut, or left out.
 
     Raises:
-        TypeError, ValueError: if the counts are not whole numbers, are negative, or overflow.
+        TypeError, ValueError: if a count is no whole number or negative, if the tokens do not fit in 64 bits,
+            or if another attribute is not as described.
     """
 
     counts: np.ndarray
@@ -43,10 +44,7 @@ class LengthHistogram:
     num_tokens: int = field(init=False)
 
     def __post_init__(self):
-        counts = as_integers(self.counts, "Count", "length {}")
-        if counts.size and int(counts.max()) > INT64_MAX:
-            raise ValueError(f"Count {counts.max()} at length {counts.argmax()} does not fit in 64 bits.")
-        counts = counts.astype(np.int64)
+        counts = as_int64(self.counts, "Count", "length {}")
         if (counts < 0).any():
             length = int(np.flatnonzero(counts < 0)[0])
             raise ValueError(f"A count cannot be negative, but length {length} has {counts[length]}.")
@@ -68,11 +66,15 @@ class LengthHistogram:
         if tokens > INT64_MAX:
             raise ValueError(f"The histogram holds {tokens} tokens; at most {INT64_MAX} fit in 64 bits.")
         one_of("kind", self.kind, KINDS)
+        text("name", self.name)
+        text("source", self.source)
         for name, value in (
             ("counts", whole),
             ("max_length", top),
             ("num_sequences", sum(count for _, count in nonzero)),
             ("num_tokens", tokens),
+            ("truncated", whole_number("truncated", self.truncated, 0, INT64_MAX)),
+            ("dropped", whole_number("dropped", self.dropped, 0, INT64_MAX)),
         ):
             object.__setattr__(self, name, value)
 

@@ -14,6 +14,8 @@ from packlib.lengths.counting import as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import Strategy, from_long_to_short, lpfhp
 
+_MOST_ONE_BY_ONE = 1 << 28  # their lengths alone take 2 GiB
+
 
 def unpacked(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy]:
     """Every sequence alone: padding as usual."""
@@ -29,6 +31,11 @@ def next_fit(
         order: the lengths in the order they come; by default shuffled by `seed`.
     """
     if order is None:
+        if histogram.num_sequences > _MOST_ONE_BY_ONE:
+            raise ValueError(
+                f"next_fit takes sequences one by one, at most {_MOST_ONE_BY_ONE:,}; {histogram.name} has "
+                f"{histogram.num_sequences:,}."
+            )
         lengths = np.random.default_rng(whole_number("seed", seed, 0)).permutation(histogram.expand())
     else:
         lengths = as_lengths(order)

@@ -1,12 +1,16 @@
 """The linear program of packing, over the strategies known so far."""
 
 import math
+import warnings
 from collections.abc import Iterable
 
 import numpy as np
 
+from packlib.lengths.counting import float_unit
 from packlib.packing.certificate import PRICE_OF_A_PACK
 from packlib.packing.knapsack import Slots
+
+TOLERANCE = 1e-5  # of a unit; HiGHS' objective is this exact
 
 
 class MasterProblem:
@@ -19,6 +23,7 @@ class MasterProblem:
     Attributes:
         lengths: the lengths that occur, ascending; one a row.
         strategies: the strategies in the order of their columns (a dict without values, to find them fast).
+        unit: so many sequences or packs are 1 to HiGHS, chosen for the last counts (see `float_unit`).
     """
 
     def __init__(self, counts: np.ndarray):
@@ -26,6 +31,7 @@ class MasterProblem:
 
         self.lengths = np.flatnonzero(counts)
         self.strategies: dict[Slots, None] = {}
+        self.unit = 1
         self._wanted = np.zeros(len(self.lengths))
         self._row = {length: row for row, length in enumerate(self.lengths.tolist())}
         self._highs = highspy.Highs()
@@ -62,10 +68,11 @@ class MasterProblem:
         """Find the best usage for `counts` (int64, shape (max_length + 1,)); False if the time was up first.
 
         New columns keep the last solution feasible: the primal simplex goes on from it. New counts keep the prices
-        feasible: the dual simplex does.
+        feasible: the dual simplex does. If HiGHS gives up for another reason, a warning says so.
         """
         n = len(self.lengths)
-        wanted = counts[self.lengths].astype(float)
+        self.unit = float_unit(counts)
+        wanted = counts[self.lengths] / self.unit
         same = np.array_equal(wanted, self._wanted)
         if not same:
             self._wanted = wanted
@@ -73,20 +80,38 @@ class MasterProblem:
         self._highs.setOptionValue("simplex_strategy", 4 if same else 1)
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
         self._highs.run()
-        return self._highs.modelStatusToString(self._highs.getModelStatus()) == "Optimal"
+        status = self._highs.modelStatusToString(self._highs.getModelStatus())
+        if status not in ("Optimal", "Time limit reached"):
+            said = f"HiGHS could not solve the linear program ({status}): the plan may have more packs than needed."
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
+        return status == "Optimal"
 
     @property
     def objective(self) -> float:
         """Packs in the last solution."""
-        return self._highs.getInfo().objective_function_value
+        return self._highs.getInfo().objective_function_value * self.unit
+
+    @property
+    def fewest(self) -> int:
+        """Packs of the last solution, rounded up; with the same strategies nothing takes fewer."""
+        return math.ceil(self.objective - TOLERANCE * self.unit)
 
     @property
     def usage(self) -> np.ndarray:
         """How often the last solution uses each strategy; float64, shape (number of strategies,)."""
-        return np.array(self._highs.getSolution().col_value)[len(self.lengths) - 1 :]
+        return np.array(self._highs.getSolution().col_value)[len(self.lengths) - 1 :] * self.unit
+
+    @property
+    def whole_usage(self) -> np.ndarray:
+        """The usage rounded down; 4.99999 is 5, but in larger units less is better: what is left is solved again."""
+        return np.floor(np.maximum(self.usage + TOLERANCE * (1 if self.unit == 1 else -self.unit), 0.0))
+
+    @property
+    def duals(self) -> np.ndarray:
+        """What the last solution says a sequence is worth, in packs; float64 from 0 to 1, one for each of `lengths`."""
+        return np.clip(np.array(self._highs.getSolution().row_dual), 0.0, 1.0)
 
     @property
     def prices(self) -> np.ndarray:
-        """The last solution's duals as integer prices; int64, one for each of `lengths`."""
-        duals = np.clip(np.array(self._highs.getSolution().row_dual), 0.0, 1.0)
-        return np.floor(duals * PRICE_OF_A_PACK).astype(np.int64)
+        """The duals as integer prices; int64."""
+        return np.floor(self.duals * PRICE_OF_A_PACK).astype(np.int64)

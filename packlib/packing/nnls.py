@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from packlib.checks import number, one_of, whole_number
+from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import Strategy, lpfhp
 from packlib.packing.slots import fill_slots
@@ -72,7 +73,7 @@ def nnlshp(
             place later.
         rounding: of x, "down" or to "nearest" (as published).
     """
-    x = _least_squares(*nnls_problem(histogram, depth, cutoff, weight))
+    x = _least_squares("nnlshp", histogram, *nnls_problem(histogram, depth, cutoff, weight))
     return _round_and_fill(histogram, depth, x, rounding)
 
 
@@ -105,18 +106,25 @@ def ennlshp(
     columns = matrix.shape[1]
     matrix = np.block([[penalty * matrix, penalty * shift], [np.zeros_like(matrix), np.eye(top) / top]])
     target = np.concatenate([penalty * histogram.counts[1:], np.zeros(top)])
-    return _round_and_fill(histogram, depth, _least_squares(matrix, target)[:columns], rounding)
+    x = _least_squares("ennlshp", histogram, matrix, target)[:columns]
+    return _round_and_fill(histogram, depth, x, rounding)
 
 
-def _least_squares(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _least_squares(
+    method: str, histogram: LengthHistogram, matrix: np.ndarray, target: np.ndarray
+) -> np.ndarray:
     from scipy.optimize import nnls
 
-    return nnls(matrix, target, maxiter=10 * matrix.shape[1])[0]
+    unit = float_unit(histogram.counts)
+    try:
+        return nnls(matrix, target / unit, maxiter=10 * matrix.shape[1])[0] * unit
+    except RuntimeError as error:
+        raise ValueError(f"{method} found no least squares for {histogram.name}: {error}") from None
 
 
 def _round_and_fill(histogram: LengthHistogram, depth: int, x: np.ndarray, rounding: str) -> list[Strategy]:
     one_of("rounding", rounding, ("down", "nearest"))
     repeats = np.floor(x + 1e-6) if rounding == "down" else np.rint(x)
-    strategies = zip(full_strategies(histogram.max_length, depth), repeats.astype(int).tolist(), strict=True)
+    strategies = zip(full_strategies(histogram.max_length, depth), map(int, repeats.tolist()), strict=True)
     filled, left = fill_slots([s for s in strategies if s[1]], histogram.counts)
     return filled + (lpfhp(LengthHistogram(left), depth) if left.any() else [])

@@ -13,20 +13,23 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
+from packlib.checks import number
+from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, worth
 from packlib.packing.greedy import Strategy, lpfhp, spread_evenly
-from packlib.packing.knapsack import NOT_FOR_SALE, Slots, solve_knapsack
-from packlib.packing.master import MasterProblem
+from packlib.packing.knapsack import NOT_FOR_SALE, Knapsack, Slots, solve_knapsack
+from packlib.packing.master import TOLERANCE, MasterProblem
 from packlib.packing.slots import fill_slots
 
-_TOLERANCE = 1e-5  # packs; HiGHS' objective is this exact for tens of millions of packs
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _DIVES = 12  # attempts at rounding
 _NOISE = 0.3  # of the fractions, in all attempts but the first
+_FACTOR = 1000  # the largest by which a dual multiplies the common denominator
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ def optimal(
     Returns:
         The strategies, and the duals of the best bound (None if the area proves as much).
     """
-    if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit >= 0):
-        raise ValueError(f"time_limit must be a number of seconds from 0 up, or None, not {time_limit!r}.")
+    if time_limit is not None:
+        number("time_limit", time_limit, at_least=0)
     search = _Search(histogram, depth, time_limit, progress)
     search.run()
     return search.best, search.duals
@@ -90,8 +93,10 @@ class _Search:
         self.master = MasterProblem(self.counts)
         self.master.add(self.start)
         solved = self.generate()
+        if solved and not self.done():
+            self.sharpen()
         # Also if the time is up, the strategies found so far are worth having.
-        now, left = self.take(np.floor(np.maximum(self.master.usage, 0) + _TOLERANCE), self.counts)
+        now, left = self.take(self.master.whole_usage, self.counts)
         self.keep(Counter(dict(now)), left, _packs(now))
         for attempt in range(_DIVES if solved else 0):
             self.dive(attempt)
@@ -126,14 +131,13 @@ class _Search:
         Returns False if the time was up first.
         """
         while self.master.solve(self.counts, self.time_left()):
-            if math.ceil(self.master.objective - _TOLERANCE) <= self.lower_bound:
+            if self.master.unit == 1 and self.master.fewest <= self.lower_bound:
                 return True
             prices, center = self.master.prices, self.prices
             worth_of = self.by_length(prices, NOT_FOR_SALE).tolist()
             for tenths in (8, 5, 2, 0):
                 mixed = (center * tenths + prices * (10 - tenths)) // 10
-                knapsack = solve_knapsack(self.by_length(mixed, NOT_FOR_SALE), self.depth)
-                self.prove(-(-worth(self.counts[self.lengths], mixed) // knapsack.best), mixed)
+                knapsack = self.price(mixed)
                 packs = map(knapsack.pack_with, self.lengths.tolist())
                 if self.master.add(p for p in packs if _value(p, worth_of) > PRICE_OF_A_PACK + _SLACK):
                     break
@@ -142,22 +146,39 @@ class _Search:
             self.report("pricing")
         return False
 
+    def price(self, prices: np.ndarray) -> Knapsack:
+        """Find the packs that are worth most, and what that proves."""
+        knapsack = solve_knapsack(self.by_length(prices, NOT_FOR_SALE), self.depth)
+        self.prove(-(-worth(self.counts[self.lengths], prices) // knapsack.best), prices)
+        return knapsack
+
+    def sharpen(self) -> None:
+        """Prove the bound with the duals as fractions; what rounded prices lose is many packs on very large counts."""
+        duals, unit = self.master.duals, 1
+        for dual in duals.tolist():
+            unit *= Fraction(dual * unit).limit_denominator(_FACTOR).denominator
+            if unit > PRICE_OF_A_PACK:
+                return  # no small common denominator
+        self.price(np.rint(duals * unit).astype(np.int64) * (PRICE_OF_A_PACK // unit))
+
     def dive(self, attempt: int) -> None:
         """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
 
         The first attempt rounds the largest fractions up, later ones add noise to the choice.
         """
         noise = np.random.default_rng(attempt)
-        chosen, left, fixed = Counter(), self.counts, 0
+        chosen, left, fixed, unit = Counter(), self.counts, 0, float_unit(self.counts)
         while left.any() and not self.done() and self.master.solve(left, self.time_left()):
-            if fixed + math.ceil(self.master.objective - _TOLERANCE) >= self.num_packs:
+            if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
+                unit = self.master.unit
+                self.sharpen()
+            if fixed + self.master.fewest >= self.num_packs:
                 return
-            usage = self.master.usage
-            rounded = np.floor(usage + _TOLERANCE)
+            usage, rounded = self.master.usage, self.master.whole_usage
             if not rounded.any():
                 up = max(1, np.count_nonzero(usage > 0.5) // 5)
                 blur = noise.uniform(0, _NOISE if attempt else 0, len(usage))
-                blurred = usage + blur * (usage > _TOLERANCE)
+                blurred = usage + blur * (usage > TOLERANCE)
                 rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
             now, left = self.take(rounded, left)
             chosen += Counter(dict(now))

@@ -2,19 +2,20 @@
 
 import html
 import itertools
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
-from packlib.checks import depth_limit
+from packlib.checks import depth_limit, text
 from packlib.files import atomic_path
+from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.certificate import certified_bound, direct_bound
+from packlib.packing.certificate import certified_bound, direct_bound, worth
+from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
+from packlib.reading import naming
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +48,12 @@ class PackingPlan:
 
     def __post_init__(self):
         depth_limit(self.max_sequences_per_pack)
-        for name in ("items", "offsets", "repeats", "duals"):
+        text("method", self.method)
+        nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count", "duals": "Dual"}
+        for name, noun in nouns.items():
             value = getattr(self, name)
-            if value is not None:
-                value = np.array(value, np.int64)
+            if value is not None or name != "duals":
+                value = as_int64(value, noun)
                 value.flags.writeable = False
                 object.__setattr__(self, name, value)
         object.__setattr__(self, "lower_bound", self._proven_bound())
@@ -139,7 +142,8 @@ class PackingPlan:
         """
         counts, top = self.histogram.counts, self.histogram.max_length
         offsets, repeats = self.offsets, self.repeats
-        if offsets[0] != 0 or offsets[-1] != len(self.items) or (np.diff(offsets) < 1).any():
+        cut = len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == len(self.items)
+        if not cut or (offsets[1:] <= offsets[:-1]).any():
             raise ValueError("The offsets of the plan do not cut its items into strategies.")
         if len(repeats) != len(offsets) - 1 or (repeats < 1).any():
             raise ValueError("Every strategy of a plan must be repeated at least once.")
@@ -152,8 +156,10 @@ class PackingPlan:
         limit = self.max_sequences_per_pack
         if limit is not None and self.depth > limit:
             raise ValueError(f"A pack holds {self.depth} sequences; the depth limit is {limit}.")
-        used = np.zeros(top + 1, np.int64)
-        np.add.at(used, self.items, np.repeat(repeats, self.sizes))
+        # The tokens add up in Python's integers; if they fit in 64 bits, so does each sum below.
+        exact = np.int64 if worth(repeats, totals) <= INT64_MAX else object
+        used = np.zeros(top + 1, exact)
+        np.add.at(used, self.items, np.repeat(repeats.astype(exact), self.sizes))
         if not np.array_equal(used, counts):
             length = int(np.flatnonzero(used != counts)[0])
             raise ValueError(
@@ -165,29 +171,11 @@ class PackingPlan:
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """Return the plan as JSON text; write it to `path` too if one is given."""
-        h = self.histogram
-        used = np.flatnonzero(h.counts)
-        text = json.dumps(
-            {
-                "format": "packlib.PackingPlan 1",
-                "method": self.method,
-                "max_sequences_per_pack": self.max_sequences_per_pack,
-                "num_packs": self.num_packs,
-                "lower_bound": self.lower_bound,
-                "histogram": {
-                    "name": h.name, "kind": h.kind, "source": h.source, "max_length": h.max_length,
-                    "truncated": h.truncated, "dropped": h.dropped,
-                    "lengths": used.tolist(), "counts": h.counts[used].tolist(),
-                },
-                "strategies": self.strategies,
-                "repeats": self.repeats.tolist(),
-                "duals": None if self.duals is None else self.duals.tolist(),
-            }
-        )  # fmt: skip
+        written = plan_to_text(self)
         if path is not None:
             with atomic_path(path) as beside:
-                beside.write_text(text, encoding="utf-8")
-        return text
+                beside.write_text(written, encoding="utf-8")
+        return written
 
     @classmethod
     def from_json(cls, text_or_path: str | os.PathLike) -> "PackingPlan":
@@ -196,38 +184,13 @@ class PackingPlan:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid plan.
         """
-        is_text = isinstance(text_or_path, str) and text_or_path.lstrip().startswith("{")
-        where = "The text" if is_text else str(text_or_path)
-        text = text_or_path if is_text else Path(text_or_path).read_text(encoding="utf-8")
+        if not (isinstance(text_or_path, str) and text_or_path.lstrip().startswith("{")):
+            with naming(text_or_path, "packing plan") as path:
+                return plan_from_text(read_plan_text(path), cls)
         try:
-            raw = json.loads(text)
-            past = raw["histogram"]
-            counts = np.zeros(past["max_length"] + 1, np.int64)
-            counts[past.pop("lengths")] = past.pop("counts")
-            histogram = LengthHistogram(counts, **past)
-            sizes = [len(lengths) for lengths in raw["strategies"]]
-            fields = {
-                "items": np.array([length for lengths in raw["strategies"] for length in lengths]),
-                "offsets": np.cumsum([0, *sizes]),
-                **{name: raw[name] for name in ("repeats", "method", "max_sequences_per_pack", "duals")},
-            }
-        except (
-            KeyError,
-            TypeError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-            json.JSONDecodeError,
-        ) as error:
-            raise ValueError(f"{where} holds no packing plan: {type(error).__name__}: {error}.") from None
-        plan = cls(histogram, **fields)
-        area = -(-histogram.num_tokens // histogram.max_length)  # what the first version proved without duals
-        bounds = range(area, plan.lower_bound + 1)
-        if plan.num_packs != raw.get("num_packs") or raw.get("lower_bound") not in bounds:
-            raise ValueError(
-                f"{where} states other packs or another bound than its strategies and duals give."
-            )
-        return plan
+            return plan_from_text(text_or_path, cls)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The text is no packing plan: {error}") from None
 
     def __repr__(self) -> str:
         limit = self.max_sequences_per_pack

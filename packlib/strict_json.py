@@ -1,0 +1,41 @@
+"""JSON as its standard has it: a name comes once, NaN is no number, and what is wrong is one sentence."""
+
+import json
+from typing import Any
+
+from packlib.checks import shown
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON text.
+
+    Raises:
+        ValueError: if it is no JSON, a name comes twice, a number is no number of JSON or has thousands of digits,
+            or it is nested too deeply.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"It is not JSON: {error}.") from None
+    except RecursionError:
+        raise ValueError("It is nested too deeply.") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"The name {shown(name)} comes twice.")
+        found[name] = value
+    return found
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise ValueError(f"A number of {len(digits)} digits is too long.") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number.")
