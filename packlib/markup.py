@@ -12,7 +12,7 @@ def one_line(text: str, most: int = 80) -> str:
     kept = "".join(letter for letter in text if letter.isprintable() or letter.isspace())
     line = " ".join(kept.split())
     end = most // 3
-    return line if len(line) <= most else f"{line[: most - end - 1]}…{line[-end:]}"
+    return line if len(line) <= most else f"{line[: most - end - 1]}…{line[len(line) - end :]}"
 
 
 def escaped(text: str) -> str:
