@@ -137,7 +137,7 @@ def test_a_sweep_shows_its_values_as_text_and_keeps_them_whole_in_its_csv(name, 
     assert not shown.faults() and shown.names <= {"table", "thead", "tbody", "tr", "th", "td", "span"}
     assert max(map(len, repr(table(outcomes(name))).splitlines())) < 3000
     fig, alt = compared(outcomes(name))
-    assert not Elements(svg(fig, alt)).faults() and len(fig.axes[0].get_xticklabels()[0].get_text()) <= 30
+    assert not Elements(svg(fig, alt)).faults() and len(fig.axes[0].get_xticklabels()[0].get_text()) <= 16
     write_csv(outcomes(name), tmp_path / "a.csv")
     assert len((tmp_path / "a.csv").read_text()) > 3 * len(name)
 

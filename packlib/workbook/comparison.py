@@ -88,8 +88,8 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
             listed = ", ".join(f"{labels[at]}: {value:.4g}" for at, value in points.items())
             told.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
         ax.set_xticks(range(len(labels)), labels)
-        if sum(map(len, labels)) * len(numbers) > 40:
-            ax.tick_params(axis="x", rotation=30)
+        if (letters := sum(map(len, labels)) * len(numbers)) > 40:
+            ax.tick_params(axis="x", rotation=30 if letters < 120 else 90)
         title = "\n".join(textwrap.wrap(one_line(number, 100), 52 // len(numbers)))
         ax.set(title=title, xlabel=across, xlim=(-0.3, len(labels) - 0.7))
         if others and ends:
@@ -119,7 +119,7 @@ def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_js
 
 def _label(value: str) -> str:
     """A swept value in a figure: a file by its name alone."""
-    return one_line(Path(value).stem if Path(value).suffix else value, 30)
+    return one_line(Path(value).stem if Path(value).suffix else value, 16)
 
 
 def _is_number(value: Any) -> bool:

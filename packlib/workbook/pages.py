@@ -31,6 +31,7 @@ _NO_SCRIPTS = f"""{{%- extends "index.html.j2" -%}}
 {{%- block html_head_js_mathjax -%}}{{%- endblock -%}}
 {{%- block html_head_js_mermaidjs -%}}{{%- endblock -%}}
 {{%- block jupyter_widgets -%}}{{%- endblock -%}}
+{{%- block footer -%}}</html>{{%- endblock -%}}
 """
 _TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebook's Markdown may hold
 

@@ -48,11 +48,13 @@ ONE_NEW = BOTH_NEW.replace(
 )
 POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
 
-SMALL = (  # a guess, and an explorer that fails at 3
+SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
     "# Small\n\n**How many?**",
     "from packlib.workbook.exercises import reveal\nfrom packlib.workbook.explorers import Explorer, slider\n"
     "from packlib.workbook.figures import new_figure",
     "reveal(30, 50, 'Because.')",
+    "from packlib.lengths import LengthHistogram\n"
+    "LengthHistogram([0, 3], name='$x$ and \\\\(y\\\\) <img src=x onerror=alert(1)>')",
     """class Fragile(Explorer):
     title = "Does it hold?"
 
@@ -192,6 +194,8 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
 
 def test_a_guess_is_kept_and_a_broken_explorer_is_seen(page, lab):
     run_all(page, lab, "90_small")
+    name = page.get_by_text(r"$x$ and \(y\) <img src=x onerror=alert(1)>: 3 sequences")
+    assert name.count() == 1 and not page.locator("mjx-container").count(), "a name is no formula"
     kept = json.loads((lab.folder / "packlib" / "learner.json").read_text())
     assert kept["guesses"]["90_small: How many?"]["guess"] == 30
     assert len(kept["guesses"]) == 1 and not kept["exercises"], "only what a reader does is kept"
