@@ -9,7 +9,7 @@ HOSTILE = (
     "</title></script><script>alert(1)</script>",
     "<!-- --><script>alert(1)",
     "[c](javascript:alert(1))",
-    "$x$ and $$\\frac{$",
+    "$x$ and $$\\frac{",
     "\\(x\\) `code` *strong* | cell",
     "\"onfocus='alert(1)' autofocus x=\"",
     "{x} {0} %s &lt;b&gt;",
