@@ -18,7 +18,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     near = difflib.get_close_matches(str(value), names, n=3, cutoff=0.5)
-    hint = f": did you mean {' or '.join(map(repr, near))}?" if near else "."
+    hint = f": did you mean {' or '.join(map(shown, near))}?" if near else "."
     raise ValueError(f"{name} must be {_alternatives(names)}, not {shown(value)}{hint}")
 
 
@@ -26,8 +26,8 @@ def _alternatives(names: list[str]) -> str:
     if not names:
         return "left out: there is nothing to choose from"
     if len(names) > _MOST_NAMES:
-        return f"one of {', '.join(map(repr, names[:_MOST_NAMES]))} and {len(names) - _MOST_NAMES} more"
-    *others, last = map(repr, names)
+        return f"one of {', '.join(map(shown, names[:_MOST_NAMES]))} and {len(names) - _MOST_NAMES} more"
+    *others, last = map(shown, names)
     return f"{', '.join(others)} or {last}" if others else last
 
 

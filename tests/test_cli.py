@@ -146,11 +146,11 @@ def test_plan_starts_without_torch_and_matplotlib(tmp_path):
 
 
 def test_a_run_leaves_notebook_report_and_figures(small, capsys):
-    (small / "mine.txt").write_text("3\n4\n")
+    (small / "mine {x} $x$.txt").write_text("3\n4\n")
     arguments = [
         "-p",
         "dataset",
-        "mine.txt",
+        "mine {x} $x$.txt",
         "-p",
         "depth",
         "5",
@@ -158,7 +158,7 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
         "quick",
         "false",
         "--out",
-        "results/here",
+        "results/{x} a{0}",
     ]
     before = [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)]
     assert cli.main(["run", "2", *arguments]) == 0
@@ -170,19 +170,19 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
         "figures/line.png",
         "figures/line.svg",
     ]
-    found = [path for path in sorted((small / "results/here").rglob("*")) if path.is_file()]
-    assert [str(path.relative_to(small / "results/here")) for path in found] == names
-    assert sorted(map(Path, said.out.split())) == found
+    found = [path for path in sorted((small / "results/{x} a{0}").rglob("*")) if path.is_file()]
+    assert [str(path.relative_to(small / "results/{x} a{0}")) for path in found] == names
+    assert sorted(map(Path, said.out.splitlines())) == found
     assert "100%" in said.err, "progress is shown"
-    words = f"A line up to 5 for {small / 'mine.txt'}, quick False."
-    assert words in (small / "results/here/02_long_way.html").read_text()
+    words = f"A line up to 5 for {small / 'mine {x} $x$.txt'}, quick False."
+    assert words in (small / "results/{x} a{0}/02_long_way.html").read_text()
     assert (
-        nbformat.read(small / "results/here/02_long_way.ipynb", 4).cells[-2].outputs[0].data["text/plain"]
+        nbformat.read(small / "results/{x} a{0}/02_long_way.ipynb", 4).cells[-2].outputs[0].data["text/plain"]
         == words
     )
-    assert results_of(small / "results/here/02_long_way.ipynb") == {"twice the depth": 10}
+    assert results_of(small / "results/{x} a{0}/02_long_way.ipynb") == {"twice the depth": 10}
     assert [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)] == before
-    assert sorted(path.name for path in (small / "results").iterdir()) == ["here"]
+    assert sorted(path.name for path in (small / "results").iterdir()) == ["{x} a{0}"]
 
 
 def test_a_run_that_fails_says_why_and_leaves_nothing(small, capsys):

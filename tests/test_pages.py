@@ -9,7 +9,8 @@ import pytest
 from nbconvert import HTMLExporter
 
 from packlib.workbook.gallery import shown_alts
-from packlib.workbook.pages import PageExporter, markdown_to_html
+from packlib.workbook.pages import PageExporter, content_policy, markdown_to_html
+from tests.hostile import HOSTILE, Elements
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
@@ -36,10 +37,30 @@ def test_a_page_fetches_nothing():
             "1", outputs=[nbformat.v4.new_output("display_data", {"text/markdown": "$a$", "text/plain": "a"})]
         ),
     ]
-    page, _ = PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=cells))
+    state = {"widgets": {"application/vnd.jupyter.widget-state+json": {"state": {}}}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=state)
+    page, _ = PageExporter().from_notebook_node(notebook)
+    policy = Elements(page.split("<style")[0]).tags[-1]
+    assert policy == Elements(content_policy()).tags[0]
     assert page.count("<math ") == 2 and "mathjax" not in page.lower()
     assert "<script" not in page and not re.search(r'(?:src|href)="(?:https?:)?//', page)
     assert "url(http" not in page and "@import" not in page
+
+
+def test_markdown_holds_no_html_but_what_hides_a_solution():
+    page = markdown_to_html(
+        "<details>\n<summary>Solution</summary>\n\n*Five* <b>a</b>\n\n</details>", anchors=True
+    )
+    assert Elements(page).names == {"details", "summary", "p", "em"} and "<b>a</b>" in Elements(page).text
+    for text in HOSTILE[:5]:
+        for place in (text, f"# {text}", f"a {text} b", f"- {text}\n\n{text}"):
+            assert not Elements(markdown_to_html(place, anchors=True)).faults(), place
+
+
+def test_the_policy_allows_one_script_and_no_address():
+    assert "script" not in content_policy() and "default-src 'none'" in content_policy()
+    hashed = content_policy("a").partition("script-src ")[2]
+    assert hashed.startswith("'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -1,6 +1,5 @@
 """`packlib report`: an engineer's file of lengths becomes a page, figures, and JSON that agree with each other."""
 
-import html
 import json
 import re
 from pathlib import Path
@@ -9,12 +8,14 @@ import nbformat
 import numpy as np
 import pytest
 
-from packlib.lengths import LengthHistogram
+from packlib.lengths import LengthHistogram, load
+from packlib.markup import one_line
 from packlib.packing import PackingPlan, assign
 from packlib.training import Recipe
 from packlib.workbook import cli
-from packlib.workbook.report import LESSON, NOTEBOOK, page
+from packlib.workbook.report import LESSON, NOTEBOOK, page, report
 from packlib.workbook.running import notebooks
+from tests.hostile import FILE_NAME, Elements
 
 
 @pytest.fixture
@@ -85,16 +86,37 @@ def test_the_page_opens_with_the_advice_and_shows_no_code(tmp_path):
     assert said.index("<li>Pack.</li>") < said.index("<li>Mind.</li>") < said.index("Something else")
 
 
+@pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", "..", "", "x" * 80, "\U0001f4e6" * 80])
+def test_a_name_is_no_path(tmp_path, monkeypatch, name):
+    def execute(source, target, values, progress):
+        counted = Path(values["dataset"])
+        assert (
+            counted.parent == target.parent and counted.is_file() and target.parent.parent == tmp_path / "a"
+        )
+        (target.parent / "advice.json").write_text(
+            json.dumps({"data": {"name": load(counted).name}, "advice": []})
+        )
+        nbformat.write(nbformat.v4.new_notebook(), target)
+
+    monkeypatch.setattr("packlib.workbook.report.execute", execute)
+    report(LengthHistogram([0, 1], name=name), {}, tmp_path / "a" / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert sorted(path.name for path in (tmp_path / "a").rglob("*")) == ["advice.json", "out", "report.html"]
+    said = (tmp_path / "a" / "out" / "report.html").read_text()
+    assert name.replace("/", "-")[:40] in Elements(said).text
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A report on 2,000 lengths of which some are over 48, with a recipe."""
-    folder = tmp_path_factory.mktemp("report")
+    """A report on 2,000 lengths of which some are over 48, with a recipe; from a file with a hostile name."""
+    folder = tmp_path_factory.mktemp("report") / "{x} a{0}"
+    folder.mkdir()
     lengths = np.random.default_rng(0).integers(1, 60, 2000)
-    np.save(folder / "my lengths.npy", lengths)
+    np.save(folder / f"{FILE_NAME}.npy", lengths)
     Recipe(16, 1e-3, 100_000, accumulation=8).to_json(folder / "recipe.json")
     arguments = ["--max-length", "48", "--overlong", "drop", "--depth", "4", "--no-progress"]
     arguments += ["--recipe", str(folder / "recipe.json"), "--out", str(folder / "out")]
-    assert cli.main(["report", str(folder / "my lengths.npy"), *arguments]) == 0
+    assert cli.main(["report", str(folder / f"{FILE_NAME}.npy"), *arguments]) == 0
     return folder / "out", lengths
 
 
@@ -121,7 +143,7 @@ def test_the_plan_packs_the_lengths_that_were_given(made):
 def test_the_advice_agrees_with_the_plan_and_the_data(made):
     out, lengths = made
     advice, plan = json.loads((out / "advice.json").read_text()), PackingPlan.from_json(out / "plan.json")
-    assert advice["data"]["name"] == "my lengths" and advice["plan"]["packs"] == plan.num_packs
+    assert advice["data"]["name"] == one_line(FILE_NAME) and advice["plan"]["packs"] == plan.num_packs
     over = lengths[lengths > 48]
     assert (advice["data"]["dropped"], advice["data"]["tokens_lost"]) == (len(over), over.sum())
     assert f"{len(over)} sequences ({100 * len(over) / 2000:.1f} %) are longer than 48" in advice["advice"][1]
@@ -133,12 +155,11 @@ def test_the_advice_agrees_with_the_plan_and_the_data(made):
 def test_the_page_says_it_all_without_code_or_network(made):
     out, _ = made
     said = (out / "report.html").read_text()
-    words = html.unescape(re.sub(r"<[^>]+>", "", said))
+    words = Elements(said).text
     for sentence in json.loads((out / "advice.json").read_text())["advice"]:
         assert sentence in words
     assert "hl-ipython3" not in said and "draw_lengths" not in words
-    images = re.findall(r"<img [^>]*>", said)
-    assert len(images) == 6 and all(
-        len(re.search('alt="([^"]*)"', image)[1].split()) >= 5 for image in images
-    )
+    images = [attributes for tag, attributes in Elements(said).tags if tag == "img"]
+    assert len(images) == 6 and all(len(image["alt"].split()) >= 5 for image in images)
     assert not re.search(r'(?:src|href)="(?:https?:)?//', said)
+    assert not Elements(said).faults() and "<math" not in said and one_line(FILE_NAME) in words

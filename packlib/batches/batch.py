@@ -1,6 +1,5 @@
 """`PackedBatch`: what a packed model reads, in one mapping of tensors."""
 
-import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from packlib.markup import escaped, in_html
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
 _BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")
@@ -142,10 +143,10 @@ class PackedBatch(Mapping):
                 )
                 rows.append(f'<rect {place} fill="{color}"/>')
                 x += length
-        text = html.escape(repr(self))
-        label = f"The first {shown} packs, one a row, each sequence a colored bar, padding in gray: {text}"
+        text = repr(self)
+        label = f"The first {shown} packs, one a row, each sequence a colored bar, padding in gray: {escaped(text)}"
         svg = f'<svg role="img" aria-label="{label}" width="640" height="{12 * shown}">{"".join(rows)}</svg>'
-        return f"<div>{svg}<div>{text}</div></div>"
+        return f"<div>{svg}<div>{in_html(text)}</div></div>"
 
 
 def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:

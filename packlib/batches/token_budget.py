@@ -3,7 +3,6 @@
 Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a batch holds about 25,000 tokens.
 """
 
-import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ import numpy as np
 from packlib.batches.cutting import cut, halve_fullest, next_cuts
 from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
+from packlib.markup import escaped, in_html
 from packlib.packing.assign import order_by_length
 
 ORDERS = ("dataset", "ascending", "descending", "random")
@@ -94,10 +94,10 @@ class TokenBatches:
         for i in range(shown):
             for size, color in ((self.rows[i] * self.widths[i], "#DDDDDD"), (self.tokens[i], "#0072B2")):
                 bars += f'<rect y="{12 * i}" width="{size * unit:.1f}" height="10" fill="{color}"/>'
-        text = html.escape(repr(self))
-        label = f"The first {shown} batches, one a row, tokens in blue, padding in gray: {text}"
+        text = repr(self)
+        label = f"The first {shown} batches, one a row, tokens in blue, padding in gray: {escaped(text)}"
         svg = f'<svg role="img" aria-label="{label}" width="640" height="{12 * shown}">{bars}</svg>'
-        return f"<div>{svg}<div>{text}</div></div>"
+        return f"<div>{svg}<div>{in_html(text)}</div></div>"
 
 
 def batch_by_tokens(

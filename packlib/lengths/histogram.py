@@ -1,6 +1,5 @@
 """How many sequences have each length: all that a packing plan needs to know of a data set."""
 
-import html
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from packlib.checks import one_of, text, whole_number
 from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_int64, count_lengths
 from packlib.lengths.own_files import read_counts
+from packlib.markup import escaped, in_html, one_line
 
 KINDS = ("measured", "reconstruction", "synthetic")
 
@@ -22,7 +22,7 @@ class LengthHistogram:
 
     Attributes:
         counts: int64, shape (max_length + 1,); `counts[0]` is 0, for an empty sequence trains nothing.
-        name: what the data is called in tables and figures.
+        name: what the data is called in tables and figures; kept on one line, shortened if it is long.
         max_length: the length of a pack, in tokens; by default the last index of `counts`.
         kind: "measured", "reconstruction" or "synthetic"; shown wherever the histogram is shown.
         source: where the numbers come from.
@@ -69,6 +69,7 @@ class LengthHistogram:
         text("name", self.name)
         text("source", self.source)
         for name, value in (
+            ("name", one_line(str(self.name))),
             ("counts", whole),
             ("max_length", top),
             ("num_sequences", sum(count for _, count in nonzero)),
@@ -226,8 +227,8 @@ class LengthHistogram:
             f'<rect x="{4 * i}" y="{40 - h * scale:.1f}" width="3" height="{h * scale:.1f}" fill="#0072B2"/>'
             for i, h in enumerate(heights)
         )
-        text = html.escape(repr(self).removeprefix("LengthHistogram(").removesuffix(")"))
-        label = html.escape(f"Histogram of the lengths 1 to {self.max_length} of {self.name}")
+        text = in_html(repr(self).removeprefix("LengthHistogram(").removesuffix(")"))
+        label = escaped(f"Histogram of the lengths 1 to {self.max_length} of {self.name}")
         return (
             f'<div><svg role="img" aria-label="{label}" width="{4 * bins}" height="42">{bars}</svg>'
             f"<div>{text}</div></div>"

@@ -1,6 +1,5 @@
 """The packing plan: which lengths go together, how often, and how far that is from the best possible."""
 
-import html
 import itertools
 import os
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from packlib.checks import depth_limit, text
 from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
+from packlib.markup import in_html
 from packlib.packing.certificate import certified_bound, direct_bound, worth
 from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
 from packlib.reading import naming
@@ -212,5 +212,5 @@ class PackingPlan:
             picture = f'<svg role="img" aria-label="{what}" width="320" height="10">{bars}</svg>'
             rows.append(f"<tr><td>{self.repeats[s]:,} ×</td><td>{picture}</td><td>{what}</td></tr>")
         more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
-        text = html.escape(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
+        text = in_html(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
         return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"

@@ -1,12 +1,13 @@
 """Count what torch.compile does: its graphs, its recompiles, and why each of them happened."""
 
-import html
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 from torch._dynamo import convert_frame, utils
+
+from packlib.markup import in_html
 
 _REASONS = "get_and_maybe_log_recompilation_reasons"  # torch asks this function why guards failed
 
@@ -151,9 +152,9 @@ class CompileCounter:
         head, *rows = self._table()
         cells = "".join(f"<th>{name}</th>" for name in head)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+            "<tr>" + "".join(f"<td>{in_html(cell)}</td>" for cell in row) + "</tr>" for row in rows
         )
-        summary = "".join(f"<div>{html.escape(line)}.</div>" for line in self._summary())
+        summary = "".join(f"<div>{in_html(line)}.</div>" for line in self._summary())
         return f"<div>{summary}<table><tr>{cells}</tr>{body}</table></div>"
 
 

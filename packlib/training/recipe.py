@@ -1,6 +1,5 @@
 """What a training run is made of, counted so that it means the same before and after packing."""
 
-import html
 import json
 import math
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from packlib.checks import number, one_of, whole_number
 from packlib.files import atomic_path
+from packlib.markup import in_html
 
 OPTIMIZERS = ("adamw", "lamb")
 DECAYS = ("linear", "polynomial", "cosine")
@@ -179,7 +179,7 @@ class Recipe:
         return "\n".join(["Recipe:", *(f"  {name}: {value}" for name, value in self._rows().items())])
 
     def _repr_html_(self) -> str:
-        rows = (f"<tr><th>{name}</th><td>{html.escape(v)}</td></tr>" for name, v in self._rows().items())
+        rows = (f"<tr><th>{name}</th><td>{in_html(v)}</td></tr>" for name, v in self._rows().items())
         return f"<table>{''.join(rows)}</table>"
 
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from packlib.checks import one_of
 from packlib.files import atomic_path
+from packlib.markup import one_line
 from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, save
 from packlib.workbook.sweep import Outcome
 from packlib.workbook.tables import Table
@@ -63,7 +64,7 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
         return None
     across = max(swept, key=lambda name: len(values[name]))
     others = [name for name in swept if name != across]
-    labels = [Path(value).stem if Path(value).suffix else value for value in values[across]]
+    labels = list(map(_label, values[across]))
     ordered = all(value.lower() == "none" or value.replace(".", "").isdigit() for value in values[across])
     fig, axes = new_figure(1, len(numbers), squeeze=False)
     told = []
@@ -81,13 +82,15 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
             line_style = ("-", "--", "-.", ":")[i % 4] if ordered else "none"
             style = {"color": OKABE_ITO[i % 7], "marker": "osD^vPX"[i % 7], "linestyle": line_style}
             (line,) = ax.plot(list(points), list(points.values()), **style)
-            ends[line] = ", ".join(f"{name} {value}" for name, value in zip(others, choice, strict=True))
+            ends[line] = ", ".join(
+                f"{name} {_label(value)}" for name, value in zip(others, choice, strict=True)
+            )
             listed = ", ".join(f"{labels[at]}: {value:.4g}" for at, value in points.items())
             told.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
         ax.set_xticks(range(len(labels)), labels)
-        if sum(map(len, labels)) * len(numbers) > 40:
-            ax.tick_params(axis="x", rotation=30)
-        title = "\n".join(textwrap.wrap(number, 52 // len(numbers)))
+        if (letters := sum(map(len, labels)) * len(numbers)) > 40:
+            ax.tick_params(axis="x", rotation=30 if letters < 120 else 90)
+        title = "\n".join(textwrap.wrap(one_line(number, 100), 52 // len(numbers)))
         ax.set(title=title, xlabel=across, xlim=(-0.3, len(labels) - 0.7))
         if others and ends:
             label_ends(ends)
@@ -112,6 +115,11 @@ def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_js
     if not as_json:
         print(*(path for path in (out / "summary.csv", out / "comparison.svg") if path.exists()), sep="\n")
     return int(bool(failed))
+
+
+def _label(value: str) -> str:
+    """A swept value in a figure: a file by its name alone."""
+    return one_line(Path(value).stem if Path(value).suffix else value, 16)
 
 
 def _is_number(value: Any) -> bool:

@@ -17,7 +17,6 @@ In JupyterLab the picture follows the controls. Where widgets do not run, the fi
 """
 
 import gc
-import html
 import os
 import re
 from collections.abc import Iterable
@@ -27,6 +26,7 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
+from packlib.markup import in_html
 from packlib.workbook.figures import FIGURES_FOLDER, img, save
 
 _LABEL = {"description_width": "11em"}
@@ -111,7 +111,7 @@ class Explorer:
             control.observe(lambda change, name=name: self._changed(name), "value")
             rows.append(self._row(name, control))
         self._redraw()
-        heading = widgets.HTML(f"<b>{html.escape(self.title)}</b>")
+        heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self._picture])
 
     @property
@@ -122,8 +122,10 @@ class Explorer:
     def _row(self, name: str, control: widgets.Widget) -> widgets.Widget:
         """The control, with the name of its choice beside it or its play button below it."""
         if isinstance(control, widgets.SelectionSlider):
-            chosen = widgets.Label()
-            widgets.dlink((control, "index"), (chosen, "value"), lambda at: _text(control.options[at]))
+            chosen = widgets.HTML()  # a label would draw `$x$` in a name as a formula
+            widgets.dlink(
+                (control, "index"), (chosen, "value"), lambda at: in_html(_text(control.options[at]))
+            )
             return widgets.HBox([control, chosen])
         if name != self.play:
             return control
@@ -162,7 +164,7 @@ class Explorer:
 
     def _say(self, error: Exception) -> None:
         self.alt, self.error, self._drawn = f"No picture: {error}", error, None
-        self._picture.value = f'<p role="alert">{html.escape(self.alt)}</p>'
+        self._picture.value = f'<p role="alert">{in_html(self.alt)}</p>'
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         if (folder := os.environ.get(FIGURES_FOLDER)) and self.error is None:
@@ -171,5 +173,5 @@ class Explorer:
         live = self.box._repr_mimebundle_()
         note = "Run this cell in JupyterLab to move the controls: "
         note += ", ".join(control.description for control in self.widgets.values())
-        still = f"<b>{html.escape(self.title)}</b><br>{self.picture}<br><em>{html.escape(note)}.</em>"
+        still = f"<b>{in_html(self.title)}</b><br>{self.picture}<br><em>{in_html(note)}.</em>"
         return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}

@@ -1,7 +1,6 @@
 """Figures: one style, one color a method, and a sentence for those who cannot see them."""
 
 import base64
-import html
 import io
 import os
 import re
@@ -13,9 +12,12 @@ import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter
 from PIL import Image
 
 from packlib.files import atomic_path
+from packlib.markup import escaped
 
 matplotlib.style.use(Path(__file__).with_name("packlib.mplstyle"))
 
@@ -100,8 +102,23 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
         )
 
 
+def _show_dollars(fig: Figure) -> None:
+    """Show every text as it stands: `$x$` in a name is no formula. Only the powers of ten at log axes are."""
+    powers = [
+        label
+        for ax in fig.axes
+        for axis in (ax.xaxis, ax.yaxis)
+        for minor, formatter in enumerate((axis.get_major_formatter(), axis.get_minor_formatter()))
+        if isinstance(formatter, LogFormatter)
+        for label in axis.get_ticklabels(minor=bool(minor))
+    ]
+    for text in set(fig.findobj(Text)).difference(powers):
+        text.set_parse_math(False)
+
+
 def _fix_layout(fig: Figure) -> None:
     """Lay the figure out once, so that it looks the same each time it is written."""
+    _show_dollars(fig)
     if fig.get_layout_engine() is not None:
         fig.draw_without_rendering()
         fig.set_layout_engine("none")
@@ -134,7 +151,7 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
     _fix_layout(fig)
     raw = io.StringIO()
     fig.savefig(raw, format="svg", metadata={"Date": None})
-    words = f"<title>{html.escape(title or claim(fig) or alt)}</title>\n <desc>{html.escape(alt)}</desc>"
+    words = f"<title>{escaped(title or claim(fig) or alt)}</title>\n <desc>{escaped(alt)}</desc>"
     head = r"<svg ([^>]*)>"  # the first is the picture itself
     return re.sub(head, lambda found: f'<svg role="img" {found[1]}>\n {words}', raw.getvalue(), count=1)
 
@@ -142,7 +159,7 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
 def img(fig: Figure, alt: str) -> str:
     """The figure as an HTML image with its alt text."""
     source = f"data:image/png;base64,{base64.b64encode(png(fig)).decode()}"
-    return f'<img alt="{html.escape(alt)}" width="800" style="max-width:100%" src="{source}">'
+    return f'<img alt="{escaped(alt)}" width="800" style="max-width:100%" src="{source}">'
 
 
 def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "") -> None:

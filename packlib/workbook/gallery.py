@@ -4,6 +4,7 @@ A figure is `<notebook>-<place>-<content>.svg` and `.png`, so that it says where
 """
 
 import asyncio
+import glob
 import html
 import os
 import re
@@ -13,15 +14,18 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import nbformat
 from nbformat import NotebookNode
 
 import packlib
 from packlib.files import atomic_path
+from packlib.markup import escaped
 from packlib.workbook.execution import KERNEL_OPTIONS
 from packlib.workbook.figures import FIGURES_FOLDER
 from packlib.workbook.memory import SWITCH
+from packlib.workbook.pages import content_policy
 
 _IMAGE_ALT = re.compile(r'<img alt="([^"]*)"')
 
@@ -43,7 +47,7 @@ def read_picture(svg: Path) -> Picture:
 
 def pictures_of(notebook: str, folder: Path) -> list[Picture]:
     """The pictures of a notebook in `folder`, in the order in which the notebook shows them."""
-    return [read_picture(path) for path in sorted(folder.glob(f"{notebook}-*.svg"))]
+    return [read_picture(path) for path in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg"))]
 
 
 def shown_alts(notebook: NotebookNode) -> list[str]:
@@ -79,7 +83,7 @@ async def export(path: Path, folder: Path) -> None:
         )
         by_alt = {picture.alt: picture.svg for picture in map(read_picture, Path(work).glob("*.svg"))}
         ordered = [by_alt[alt] for alt in shown_alts(notebook)]
-        for old in folder.glob(f"{path.stem}-*"):
+        for old in folder.glob(f"{glob.escape(path.stem)}-*"):
             old.unlink()
         for place, made in enumerate(ordered, start=1):
             for file in (made, made.with_suffix(".png")):
@@ -104,20 +108,20 @@ def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
     parts = []
     for path in paths:
         title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
-        parts.append(f"<h2>{html.escape(path.stem[:2])} {html.escape(title)}</h2>\n<div>")
+        parts.append(f"<h2>{escaped(path.stem[:2])} {escaped(title)}</h2>\n<div>")
         for picture in pictures_of(path.stem, folder):
-            svg, png = picture.svg.name, picture.svg.with_suffix(".png").name
+            svg, png = (quote(picture.svg.with_suffix(suffix).name) for suffix in (".svg", ".png"))
             parts.append(
                 f'<figure><a href="{svg}"><img loading="lazy" width="640" height="360" src="{png}" '
-                f'alt="{html.escape(picture.alt)}"></a><figcaption>{html.escape(picture.title)}<br>'
-                f'<a href="{svg}">SVG</a> <a href="{png}">PNG</a> {picture.svg.stem}</figcaption></figure>'
+                f'alt="{escaped(picture.alt)}"></a><figcaption>{escaped(picture.title)}<br>'
+                f'<a href="{svg}">SVG</a> <a href="{png}">PNG</a> {escaped(picture.svg.stem)}</figcaption></figure>'
             )
         parts.append("</div>")
-    return _PAGE.format("\n".join(parts))
+    return _PAGE.format(content_policy(images="'self' file:"), "\n".join(parts))
 
 
 _PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Figures of the packing workbook</title>
+<html lang="en"><head><meta charset="utf-8">{}<title>Figures of the packing workbook</title>
 <style>
 body {{ font: 16px/1.4 sans-serif; margin: 2rem; color: #222 }}
 div {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(22rem, 1fr)); gap: 1.5rem }}

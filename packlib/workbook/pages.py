@@ -1,5 +1,8 @@
 """Notebooks as web pages that need no network: formulas are MathML, and no script is fetched."""
 
+import base64
+import hashlib
+import re
 from typing import Any
 
 from jinja2 import pass_context
@@ -7,15 +10,39 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-_NO_SCRIPTS = """{%- extends "index.html.j2" -%}
-{%- block html_head_js_requirejs -%}{%- endblock -%}
-{%- block html_head_js_mathjax -%}{%- endblock -%}
-{%- block html_head_js_mermaidjs -%}{%- endblock -%}
+from packlib.markup import escaped
+
+
+def content_policy(script: str = "", images: str = "data:") -> str:
+    """The `<meta>` that keeps a page from running any other script than `script`, and from fetching anything.
+
+    Args:
+        script: the text between the tags of the page's own script, or "" if it has none.
+        images: where its images may come from.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rules = ["default-src 'none'", "base-uri 'none'", "form-action 'none'", "style-src 'unsafe-inline'"]
+    rules += [f"img-src {images}", *([f"script-src 'sha256-{digest}'"] if script else [])]
+    return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
+
+
+_NO_SCRIPTS = f"""{{%- extends "index.html.j2" -%}}
+{{%- block html_head_js_requirejs -%}}{content_policy()}{{%- endblock -%}}
+{{%- block html_head_js_mathjax -%}}{{%- endblock -%}}
+{{%- block html_head_js_mermaidjs -%}}{{%- endblock -%}}
+{{%- block jupyter_widgets -%}}{{%- endblock -%}}
+{{%- block footer -%}}</html>{{%- endblock -%}}
 """
+_TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebook's Markdown may hold
 
 
 class _Renderer(IPythonRenderer):
-    """Markdown with formulas as MathML, which browsers draw by themselves."""
+    """Markdown with formulas as MathML, which browsers draw by themselves; HTML other than `_TAGS` is text."""
+
+    def block_html(self, html: str) -> str:
+        return _TAGS.sub(r"<\1>", escaped(html))
+
+    inline_html = block_html
 
     def inline_math(self, body: str) -> str:
         return convert(body)
@@ -26,7 +53,8 @@ class _Renderer(IPythonRenderer):
 
 def markdown_to_html(source: str, anchors: bool = False) -> str:
     """A notebook's Markdown as HTML; with `anchors`, headings carry a link to themselves."""
-    renderer = _Renderer(escape=False, exclude_anchor_links=not anchors)
+    no_scripts = {"escape": False, "allow_harmful_protocols": None}
+    renderer = _Renderer(**no_scripts, exclude_anchor_links=not anchors)
     return MarkdownWithMath(renderer=renderer).render(source)
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from packlib.checks import flag, number, one_of, whole_number
+from packlib.checks import flag, number, one_of, shown, whole_number
 
 
 class ParameterError(ValueError):
@@ -103,11 +104,11 @@ class Dataset:
         from packlib.lengths import available
 
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be the name of a data set or a file, not {value!r}.")
-        if value in available() or Path(value).is_file():
+            raise TypeError(f"{name} must be the name of a data set or a file, not {shown(value)}.")
+        if value in available() or os.path.isfile(value):
             return value
         if "/" in value or Path(value).suffix:
-            raise FileNotFoundError(f"{name}: there is no file {value!r}.")
+            raise FileNotFoundError(f"{name}: there is no file {shown(value)}.")
         return one_of(name, value, available())
 
     def parse(self, text: str) -> str:
@@ -115,7 +116,7 @@ class Dataset:
         from packlib.lengths import available
 
         path = Path(text).expanduser()
-        return str(path.resolve()) if text not in available() and path.is_file() else text
+        return str(path.resolve()) if text not in available() and os.path.isfile(path) else text
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class RecipeFile:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be the path of a recipe in JSON or None, not {value!r}.")
+            raise TypeError(f"{name} must be the path of a recipe in JSON or None, not {shown(value)}.")
         if (factor := Recipe.from_json(value).packing_factor) != 1:
             raise ValueError(
                 f"{name}: {value} is packed already, with factor {factor:g}; give the padded one."
@@ -142,7 +143,7 @@ class RecipeFile:
         if text.lower() == "none":
             return None
         path = Path(text).expanduser()
-        return str(path.resolve()) if path.is_file() else text
+        return str(path.resolve()) if os.path.isfile(path) else text
 
 
 Kind = Whole | Number | Flag | Choice | Dataset | RecipeFile

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat.v4 import new_markdown_cell
+from nbformat.v4 import new_code_cell, new_output
 
 from packlib.lengths import LengthHistogram
+from packlib.markup import in_html
 from packlib.workbook.running import deliver, execute, notebooks
+from packlib.workbook.tables import Points
 
 NOTEBOOK = "12_your_dataset"
 LESSON = "lesson"  # the tag of cells that teach: guesses, explorers, exercises
@@ -35,7 +37,7 @@ def report(
         nbformat.write(notebook, source)
         dataset, counted = lengths, None
         if isinstance(lengths, LengthHistogram):  # counted once, however large the file is
-            counted = work / f"{lengths.name}.csv"
+            counted = work / _file_name(lengths.name)
             lengths.to_csv(counted)
             dataset = str(counted)
         execute(source, target, {"dataset": dataset, **values}, progress)
@@ -46,15 +48,21 @@ def report(
     return deliver(out, fill)
 
 
+def _file_name(name: str) -> str:
+    """A file name under which `load` finds the histogram's name again, and that leads to no other folder."""
+    stem = name.replace("/", "-").encode()[:200].decode(errors="ignore")
+    return f"{stem or 'lengths'}.csv"
+
+
 def page(notebook: Path, advice: Path) -> str:
     """The executed notebook as HTML without code, under the advice in sentences."""
     from packlib.workbook.pages import PageExporter
 
     found = json.loads(advice.read_text(encoding="utf-8"))
     title = f"Packing report: {found['data']['name']}"
-    points = "\n".join(f"- {sentence}" for sentence in found["advice"])
+    opening = f"<h1>{in_html(title)}</h1>{Points(found['advice'])._repr_html_()}"
     shown = nbformat.read(notebook, as_version=4)
     shown.metadata["title"] = title
-    shown.cells.insert(0, new_markdown_cell(f"# {title}\n\n{points}"))
+    shown.cells.insert(0, new_code_cell(outputs=[new_output("display_data", {"text/html": opening})]))
     hidden = {"exclude_input": True, "exclude_input_prompt": True, "exclude_output_prompt": True}
     return PageExporter(**hidden).from_notebook_node(shown)[0]

@@ -130,12 +130,17 @@ def execute(source: Path, target: Path, values: Mapping[str, Any], progress: boo
     with environment({SWITCH: "off", **{name: str(folder) for name, folder in folders.items()}}):
         try:
             papermill.execute_notebook(
-                str(source), str(target), dict(values), progress_bar=progress,
+                _unformatted(source), _unformatted(target), dict(values), progress_bar=progress,
                 request_save_on_cell_execute=False, **KERNEL_OPTIONS,
             )  # fmt: skip
         except PapermillExecutionError as error:
             what = f"{error.ename}: {error.evalue}"
             raise NotebookFailedError(f"cell {error.cell_index} of {source.stem} failed: {what}") from error
+
+
+def _unformatted(path: Path) -> str:
+    """The path for papermill, which fills in what stands between braces."""
+    return str(path).replace("{", "{{").replace("}", "}}")
 
 
 @contextmanager

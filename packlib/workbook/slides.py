@@ -6,7 +6,6 @@ shows it. The code of the cells stays in the notebook.
 """
 
 import base64
-import html
 import math
 import re
 import sys
@@ -20,12 +19,14 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from packlib.files import atomic_path
+from packlib.markup import escaped
 from packlib.workbook.gallery import Picture, pictures_of, shown_alts
 from packlib.workbook.guesses import NO_GUESS
-from packlib.workbook.pages import markdown_to_html
+from packlib.workbook.pages import content_policy, markdown_to_html
 from packlib.workbook.results import RESULT
 
 _TEMPLATE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
+_POLICY = content_policy(re.search(r"<script>(.*)</script>", _TEMPLATE.safe_substitute(), re.S)[1])
 _ROOM = 17  # lines of text that fill a slide at the usual size
 _CODE_LINES = 30  # of code on a slide
 _TABLE_ROWS = 14
@@ -105,7 +106,7 @@ class _Deck:
         if blocks and blocks[0].source:
             yield _code(blocks)
         elif blocks:
-            title = f"<h2>{html.escape(self.heading)}</h2>\n"
+            title = f"<h2>{escaped(self.heading)}</h2>\n"
             yield Slide("text", self.heading, title + "\n".join(block.body for block in blocks))
 
     def _add(self, body: str, lines: float, source: str = "") -> Iterator[Slide]:
@@ -146,13 +147,13 @@ class _Deck:
             lines = text.splitlines()
             size = max(28, min(38, _WIDTH / _LETTER / max(map(len, lines))))
             rows = sum(math.ceil(len(line) * size * _LETTER / _WIDTH) or 1 for line in lines)
-            pre = f'<pre class="out" style="font-size: {size:.0f}px">{html.escape(text)}</pre>'
+            pre = f'<pre class="out" style="font-size: {size:.0f}px">{escaped(text)}</pre>'
             yield from self._add(pre, rows * size / 50)
 
     def _image(self, page: str) -> str:
         if picture := next(self.pictures, None):
             source = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.read_bytes()).decode()
-            return f'<img alt="{html.escape(picture.alt)}" src="{source}">'
+            return f'<img alt="{escaped(picture.alt)}" src="{source}">'
         alt, source = re.search(r'<img alt="([^"]*)".*? src="([^"]*)"', page).groups()
         return f'<img alt="{alt}" src="{source}">'
 
@@ -193,7 +194,7 @@ def _pieces(page: str) -> list[str]:
 def _answer(page: str) -> str:
     said, why = re.search(r"<b>(.*?)</b>(.*?)</p>", page, re.S).groups()
     kind = ' class="long"' if len(said) > 20 else ""
-    why = why.replace(html.escape(NO_GUESS), "").strip()
+    why = why.replace(escaped(NO_GUESS), "").strip()
     return f"<p><strong{kind}>{said.removesuffix('.')}</strong></p><p>{why}</p>"
 
 
@@ -202,7 +203,7 @@ def _code(blocks: Sequence[Block]) -> Slide:
     longest = max(len(line) for block in blocks for line in block.body.split("\n"))
     size = min(32, _HEIGHT / 1.34 / sum(block.lines for block in blocks), _WIDTH / _LETTER / longest)
     parts = [
-        f"<p><code>{block.source}</code></p>" * (i == 0 or block.source != blocks[i - 1].source)
+        f"<p><code>{escaped(block.source)}</code></p>" * (i == 0 or block.source != blocks[i - 1].source)
         + markdown_to_html(f"```python\n{block.body}\n```")
         for i, block in enumerate(blocks)
     ]
@@ -213,9 +214,9 @@ def _code(blocks: Sequence[Block]) -> Slide:
 def deck(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> str:
     """The page with all slides of a notebook; `pictures` as for `slides_of`."""
     slides = slides_of(notebook, pictures)
-    chapter, sections = html.escape(slides[0].heading), []
+    chapter, sections = escaped(slides[0].heading), []
     for number, slide in enumerate(slides, start=1):
-        heading = html.escape(slide.heading)
+        heading = escaped(slide.heading)
         where = f"{chapter}: {heading}" if number > 1 else chapter
         sections.append(
             f'<section class="{slide.kind}" aria-roledescription="slide" '
@@ -224,7 +225,8 @@ def deck(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> str:
             f'<div class="body">{slide.body}</div>\n</section>'
         )
     highlight = HtmlFormatter().get_style_defs(".highlight")
-    return _TEMPLATE.substitute(title=chapter, slides="\n".join(sections), highlight=highlight)
+    parts = {"title": chapter, "slides": "\n".join(sections), "highlight": highlight}
+    return _TEMPLATE.substitute(parts, policy=_POLICY)
 
 
 def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:

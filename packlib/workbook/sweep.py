@@ -57,9 +57,9 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
     choices: dict[str, list[str]] = {}
     state = hashlib.sha256(notebooks()[notebook].read_bytes() + version("packlib").encode())
     for name, text in pairs:
-        for value in [text] if Path(text).is_file() else text.split(","):
+        for value in [text] if os.path.isfile(text) else text.split(","):
             checked = read_parameters(notebook, [(name, value.strip())])[name]
-            if isinstance(checked, str) and Path(checked).is_file():
+            if isinstance(checked, str) and os.path.isfile(checked):
                 with open(checked, "rb") as file:  # other lengths under the same name are another sweep
                     state.update(hashlib.file_digest(file, "sha256").digest())
             if value.strip() in choices.setdefault(name, []):

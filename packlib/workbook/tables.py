@@ -1,20 +1,28 @@
 """Tables and lists that read well as HTML in a notebook or a report, and as text in a terminal or a test."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from packlib.markup import in_html, one_line
+
+_LONGEST = 300  # letters in a cell
+
 
 @dataclass(frozen=True)
 class Table:
-    """A header and rows. Numbers stand right, with thousands set off; None is an empty cell."""
+    """A header and rows. Numbers stand right, with thousands set off; None is an empty cell.
+
+    Attributes:
+        right: whether all columns stand right and no cell is broken, for numbers that are written as text.
+    """
 
     header: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
+    right: bool = False
 
     def __repr__(self) -> str:
-        cells = [self.header, *([_text(value) for value in row] for row in self.rows)]
+        cells = [[_text(value) for value in row] for row in (self.header, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         return "\n".join(
             "  ".join(
@@ -26,12 +34,13 @@ class Table:
 
     def _repr_html_(self) -> str:
         sides = ["right" if right else "left" for right in self._numeric]
+        unbroken = ";white-space:nowrap" if self.right else ""
         head, *body = (
             "".join(
-                f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>'
-                for side, text in zip(sides, row, strict=True)
+                f'<{tag} style="text-align:{side}{style}">{in_html(text)}</{tag}>'
+                for side, text in zip(sides, map(_text, row), strict=True)
             )
-            for tag, row in [("th", self.header), *(("td", map(_text, row)) for row in self.rows)]
+            for tag, style, row in [("th", "", self.header), *(("td", unbroken, row) for row in self.rows)]
         )
         rows = "".join(f"<tr>{row}</tr>" for row in body)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
@@ -39,6 +48,8 @@ class Table:
     @property
     def _numeric(self) -> list[bool]:
         """For each column, whether it holds numbers; the first names the rows."""
+        if self.right:
+            return [True] * len(self.header)
         columns = [[row[at] for row in self.rows] for at in range(1, len(self.header))]
         return [
             False,
@@ -53,14 +64,14 @@ class Points(tuple):
         return "\n".join(f"- {sentence}" for sentence in self)
 
     def _repr_html_(self) -> str:
-        return f"<ul>{''.join(f'<li>{html.escape(sentence)}</li>' for sentence in self)}</ul>"
+        return f"<ul>{''.join(f'<li>{in_html(sentence)}</li>' for sentence in self)}</ul>"
 
 
 def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        return one_line(str(value), _LONGEST)
     return (
         f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     )

@@ -77,9 +77,9 @@ def test_the_measure_sees_what_is_cut_off_or_small(page, tmp_path):
         nbformat.v4.new_markdown_cell("# Title"),
         nbformat.v4.new_markdown_cell("## Much\n\n" + "word " * 800),
     ]
-    cells.append(
-        nbformat.v4.new_markdown_cell('## Small\n\n<span style="font-size: 12px">word</span> <img src="x">')
-    )
+    small = {"text/html": '<span style="font-size: 12px">word</span> <img\nsrc="x">'}
+    cells.append(nbformat.v4.new_markdown_cell("## Small"))
+    cells.append(nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", small)]))
     faults = faults_of(page, tmp_path / "deck.html", deck(nbformat.v4.new_notebook(cells=cells)))
     assert "too full" in faults["2 of 3: Much"] and "P is cut off" in faults["2 of 3: Much"]
     assert faults["3 of 3: Small"] == ["12 px: word", "a picture without words or bytes"]

@@ -51,11 +51,13 @@ ONE_NEW = BOTH_NEW.replace(
 )
 POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
 
-SMALL = (  # a guess, and an explorer that fails at 3
+SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
     "# Small\n\n**How many?**",
     "from packlib.workbook.exercises import reveal\nfrom packlib.workbook.explorers import Explorer, slider\n"
     "from packlib.workbook.figures import new_figure",
     "reveal(30, 50, 'Because.')",
+    "from packlib.lengths import LengthHistogram\n"
+    "LengthHistogram([0, 3], name='$x$ and \\\\(y\\\\) <img src=x onerror=alert(1)>')",
     """class Fragile(Explorer):
     title = "Does it hold?"
 
@@ -248,6 +250,8 @@ def remembered(lab):
 
 def test_a_guess_is_kept_and_a_broken_explorer_is_seen(page, lab):
     run_all(page, lab, "90_small")
+    name = page.get_by_text(r"$x$ and \(y\) <img src=x onerror=alert(1)>: 3 sequences")
+    assert name.count() == 1 and not page.locator("mjx-container").count(), "a name is no formula"
     kept = remembered(lab)
     own = {key: entry for key, entry in kept["guesses"].items() if not key.startswith(GUESSED)}
     (key,) = own

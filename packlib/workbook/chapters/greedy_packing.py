@@ -15,6 +15,7 @@ from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import INK, PADDING, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
+from packlib.workbook.tables import Table
 
 PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512, optional=True)}
 
@@ -112,13 +113,10 @@ def log_axes(ax: Axes, ticks: Sequence[int]) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table with numbers to the right, in Markdown for readers and tests alike."""
+    """Numbers written as text, as a table."""
     from IPython.display import display
 
-    unbroken = [[cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in row] for row in rows]
-    lines = [columns, ["---:"] * len(columns), *unbroken]
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    display({"text/markdown": text, "text/plain": text}, raw=True)
+    display(Table(tuple(columns), rows, right=True))
 
 
 def beside_published(name: str) -> tuple[list[str], list[list[str]], dict[str, list[tuple[str, float]]]]:

@@ -1,6 +1,5 @@
 """Notebook 04: the best packing, and the proof."""
 
-import html
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load
+from packlib.markup import in_html
 from packlib.packing import PackingPlan, plan
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.greedy import lpfhp
@@ -154,7 +154,7 @@ class GapExplorer(Explorer):
             text = (
                 f"{now.stage}: {now.num_packs:,} packs, at least {now.lower_bound:,}; {now.seconds:.1f} s …"
             )
-            self._picture.value = f'<p role="status">{html.escape(text)}</p>'
+            self._picture.value = f'<p role="status">{in_html(text)}</p>'
 
     def draw(self, dataset: str, max_length: int, depth: int, method: str) -> tuple[Figure, str]:
         best = self.plan(dataset, max_length, depth, "optimal")

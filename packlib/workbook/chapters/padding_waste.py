@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load, padding_waste
+from packlib.markup import one_line
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, PADDING, new_figure, percent, series
@@ -34,8 +35,9 @@ EXPLORED = (
 
 
 def shown_name(histogram: LengthHistogram) -> str:
-    """The name for figures: what was not measured says so."""
-    return histogram.name if histogram.kind == "measured" else f"{histogram.name} ({histogram.kind})"
+    """The name for figures, where little room is: what was not measured says so."""
+    name = one_line(histogram.name, 30)
+    return name if histogram.kind == "measured" else f"{name} ({histogram.kind})"
 
 
 def bert_examples(
@@ -92,7 +94,7 @@ def draw_ridges(ax: Axes, histograms: Sequence[LengthHistogram], bins: int = 64)
             fill=True,
             color=series("packed")["color"],
         )
-        ax.text(-0.02, 0.25 - row, histogram.name, ha="right")
+        ax.text(-0.02, 0.25 - row, one_line(histogram.name, 30), ha="right")
         mark = "" if histogram.kind == "measured" else f", {histogram.kind}"
         ax.text(-0.02, -row, f"{histogram.max_length} tokens{mark}", ha="right", fontsize=10)
         ax.text(1.02, 0.2 - row, percent(histogram.padding_fraction))

@@ -1,0 +1,166 @@
+"""Hostile names in a real browser: no script of theirs runs, no element of theirs is there, nothing is fetched."""
+
+import json
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import plan
+from packlib.workbook.chapters.padding_waste import WasteExplorer
+from packlib.workbook.chapters.your_dataset import MaximumExplorer
+from packlib.workbook.comparison import compared, table
+from packlib.workbook.figures import img, save, svg
+from packlib.workbook.gallery import contact_sheet
+from packlib.workbook.pages import PageExporter
+from packlib.workbook.report import page as report_page
+from packlib.workbook.slides import deck
+from packlib.workbook.sweep import Outcome
+from packlib.workbook.tables import Points, Table
+from tests.hostile import FILE_NAME, HOSTILE, IMAGE
+
+THEIRS = (
+    "img:not([src^='data:'], [loading]), svg[onload], [onerror], [onfocus], [autofocus], math, "
+    "a[href^='javascript']"
+)
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture
+def visit(chromium, tmp_path):
+    """Open a page; what went on there: dialogs, what the console says, addresses that were asked for."""
+    with chromium.new_context(offline=True) as context:
+
+        def visit(text, name="page.html", scheme="light"):
+            path = tmp_path / name
+            path.write_text(text, encoding="utf-8")
+            page = context.new_page()
+            page.emulate_media(color_scheme=scheme)
+            seen = SimpleNamespace(page=page, dialogs=[], said=[], requests=[], stopped=[])
+            page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
+            page.on("console", lambda message: seen.said.append(message.text))
+            page.on("pageerror", lambda error: seen.said.append(str(error)))
+            page.on("request", lambda request: seen.requests.append(request.url))
+            page.on("requestfailed", lambda request: seen.stopped.append((request.failure, request.url)))
+            page.goto(path.as_uri(), wait_until="load")
+            page.wait_for_timeout(100)  # for a handler that fires after the page is there
+            seen.requests = [url for url in seen.requests if not url.startswith(("data:", path.as_uri()))]
+            return seen
+
+        yield visit
+
+
+def assert_harmless(seen, *texts):
+    assert not seen.dialogs and not seen.said and not seen.requests
+    assert seen.page.locator(THEIRS).count() == 0
+    words = " ".join(seen.page.locator("body").text_content().split())
+    for text in texts:
+        assert " ".join(text.split()) in words
+
+
+def output(data):
+    return new_code_cell(outputs=[new_output("display_data", data)])
+
+
+@pytest.fixture(scope="module")
+def lengths_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lengths") / f"{FILE_NAME}.txt"
+    path.write_text("5\n7\n30\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def outputs(lengths_file):
+    """What the library shows of hostile names, as HTML; no policy stands behind it."""
+    shown = [Table((text, text), [(text, text), (text, 1)]) for text in HOSTILE] + [Points(HOSTILE)]
+    for text in HOSTILE:
+        shown += [histogram := LengthHistogram([0, 3, 2], name=text), plan(histogram, "lpfhp")]
+    rows = [{"dataset": text, "how": how} for text in HOSTILE[:6] for how in ("a", IMAGE)]
+    swept = [Outcome(row, 1.0, {IMAGE: at, "$x$": at}) for at, row in enumerate(rows)]
+    fig, alt = compared(swept)
+    explorers = [kind(lengths_file) for kind in (WasteExplorer, MaximumExplorer)]
+    pages = [one._repr_html_() for one in [*shown, table(swept)]]
+    pages += [one._repr_mimebundle_()["text/html"] for one in explorers]
+    return [*pages, img(fig, alt), svg(fig, alt).partition("?>")[2].partition(">")[2]]
+
+
+def test_where_objects_show_themselves(visit, outputs):
+    seen = visit("\n".join(["<!DOCTYPE html><meta charset=utf-8>", *outputs]))
+    assert_harmless(seen, *HOSTILE[:10])
+    assert seen.page.locator("script").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report(visit, tmp_path, outputs, scheme):
+    found = {"data": {"name": FILE_NAME}, "advice": HOSTILE}
+    (tmp_path / "advice.json").write_text(json.dumps(found))
+    cells = [output({"text/html": page, "text/plain": IMAGE}) for page in outputs]
+    cells += [new_code_cell(IMAGE, outputs=[new_output("stream", text=text)]) for text in HOSTILE]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "a.ipynb")
+    seen = visit(report_page(tmp_path / "a.ipynb", tmp_path / "advice.json"), scheme=scheme)
+    assert_harmless(seen, FILE_NAME, *HOSTILE)
+    assert seen.page.title() == " ".join(f"Packing report: {FILE_NAME}".split())
+    ink, paper = (
+        seen.page.locator("h1").evaluate("(e, name) => getComputedStyle(e)[name]", "color"),
+        seen.page.locator("body").evaluate("(e, name) => getComputedStyle(e)[name]", "background-color"),
+    )
+    assert (ink, paper) == ("rgba(0, 0, 0, 0.87)", "rgb(255, 255, 255)")
+
+
+def test_a_deck(visit, outputs):
+    cells = [new_markdown_cell(f"# {IMAGE}\n\n<svg onload=alert(1)> [c](javascript:alert(1))")]
+    cells += [new_markdown_cell(f"## {text}\n\n{text}") for text in HOSTILE[:5]]
+    cells += [output({"text/html": page}) for page in outputs]
+    cells += [new_code_cell("1", outputs=[new_output("stream", text=text)]) for text in HOSTILE]
+    cells += [
+        output({"text/markdown": f"From `{IMAGE}`:\n```python\n{IMAGE}\n```"}),
+        output({"text/markdown": IMAGE}),
+    ]
+    seen = visit(deck(new_notebook(cells=cells)))
+    assert_harmless(seen, IMAGE, HOSTILE[2])
+    assert seen.page.title() == IMAGE and seen.page.locator("script").count() == 1
+    seen.page.keyboard.press("ArrowRight")
+    assert seen.page.locator("section.on").get_attribute("aria-label").startswith("2 of")
+
+
+def test_a_contact_sheet_and_a_figure(visit, tmp_path):
+    from packlib.workbook.figures import new_figure
+
+    fig, ax = new_figure()
+    ax.set_title(f"{IMAGE} $x$ --><script>alert(1)</script>")
+    save(fig, IMAGE, tmp_path, '01_"a<b>#-01-line')
+    notebook = tmp_path / '01_"a<b>#.ipynb'
+    nbformat.write(new_notebook(cells=[new_markdown_cell(f"# {IMAGE}")]), notebook)
+    seen = visit(contact_sheet([notebook], tmp_path), "index.html")
+    assert not seen.dialogs and not seen.said and seen.page.locator(THEIRS).count() == 0
+    image = seen.page.locator("img")
+    image.evaluate("image => image.loading = 'eager'")
+    assert image.evaluate("image => image.decode().then(() => image.naturalWidth)")
+    seen = visit((tmp_path / '01_"a<b>#-01-line.svg').read_text(), "a.svg")
+    assert not seen.dialogs and seen.page.locator("script").count() == 0
+
+
+@pytest.mark.parametrize("made", ["report", "deck"])
+def test_the_policy_stops_what_an_escape_forgot(visit, made):
+    attack = f"{IMAGE}<script>alert(2)</script><svg onload=alert(3)></svg><a href='javascript:alert(4)'>c</a>"
+    attack += "<img src='https://example.org/x.png'>"
+    page = visit("<!DOCTYPE html>" + attack)
+    assert {"1", "2", "3"} <= set(page.dialogs), "without a policy it runs"
+    cells = [
+        new_markdown_cell("# A"),
+        new_markdown_cell("## B\n\nb"),
+        output({"text/html": f"<p>{attack}</p>"}),
+    ]
+    if made == "deck":
+        text = deck(new_notebook(cells=cells[:2])).replace("<h2>B</h2>", attack)
+    else:
+        text, _ = PageExporter().from_notebook_node(new_notebook(cells=cells))
+    page = visit(text)
+    page.page.get_by_text("c", exact=True).first.dispatch_event("click")
+    page.page.wait_for_timeout(100)
+    assert not page.dialogs and page.page.locator("svg[onload]").count() == 1
+    assert len(page.said) >= 4, "each is stopped, and the console says so"
+    assert ("csp", "https://example.org/x.png") in page.stopped
