@@ -190,7 +190,7 @@ def test_a_plan_of_the_first_version_states_the_area_bound_and_is_read():
     older = made.to_json().replace('"lower_bound": 250', '"lower_bound": 10').replace("Plan 2", "Plan 1")
     assert PackingPlan.from_json(older).lower_bound == 250
     for claimed in (9, 251, 10.5, "null"):
-        with pytest.raises(ValueError, match="another bound|lower_bound must be"):
+        with pytest.raises(ValueError, match=r"another bound|lower_bound must be"):
             PackingPlan.from_json(older.replace('"lower_bound": 10', f'"lower_bound": {claimed}'))
 
 

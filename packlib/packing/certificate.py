@@ -56,7 +56,8 @@ def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
     alone = sequences[top - short + 1]
     bounds = [alone - (tokens[top - short + 1] - tokens[short]) // top]  # minus a floor rounds up
     if max_sequences_per_pack is not None:
-        bounds.append(alone - (alone - sequences[short]) // max_sequences_per_pack)
+        depth = min(max_sequences_per_pack, int(sequences[0]))  # a limit need not fit in 64 bits
+        bounds.append(alone - (alone - sequences[short]) // depth)
     return max(int(sequences[top // 2 + 1]), *(int(bound.max(initial=0)) for bound in bounds))
 
 
