@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import rank_work as work
+from processes import alive, gone_within
 
 from packlib.distributed import RankError, run_ranks
 
@@ -32,20 +33,6 @@ def nothing_stays(tmp_path, monkeypatch, capfd):
     pids = re.findall(r"pid (\d+)", text)
     assert gone_within(5, pids) and list(tmp_path.iterdir()) == []
     assert not [name for name in os.listdir("/dev/shm") if set(re.findall(r"\d+", name)) & set(pids)]
-
-
-def alive(pid):
-    try:
-        return "zombie" not in Path(f"/proc/{pid}/status").read_text()  # nobody may be there to reap it
-    except FileNotFoundError:
-        return False
-
-
-def gone_within(seconds, pids):
-    deadline = time.monotonic() + seconds
-    while any(map(alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(alive, pids))
 
 
 def pids_told(folder, number):
@@ -211,6 +198,7 @@ def test_a_rank_error_survives_pickle():
 TORCHRUN = """
 import sys
 import rank_work as work
+from processes import alive, gone_within
 from packlib.distributed import run_ranks
 first = run_ranks(work.introduce, None, "hello")
 assert run_ranks(work.introduce, 2, "hello") == first

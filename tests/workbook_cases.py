@@ -5,14 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import types
 from contextlib import suppress
 from pathlib import Path
 
 import nbformat
-import psutil
 import pytest
+from processes import waiting
 
 import packlib
 from packlib.workbook import running
@@ -111,21 +110,3 @@ def clone(small, tmp_path):
     for pid in waiting(small):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def waiting(folder: Path, number: int = 0) -> list[int]:
-    """The kernels that wait at depth 14, once there are so many."""
-    deadline, found = time.monotonic() + 60, []
-    while len(found) < number and time.monotonic() < deadline:
-        time.sleep(0.05)
-        found = [int(path.name.partition("-")[2]) for path in folder.rglob("waiting-*")]
-    assert len(found) >= number, "no kernel came so far"
-    return found
-
-
-def gone_within(seconds: float, pids: list[int]) -> bool:
-    """Whether processes are dead by then."""
-    deadline = time.monotonic() + seconds
-    while any(map(psutil.pid_exists, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(psutil.pid_exists, pids))
