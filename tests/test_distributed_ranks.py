@@ -18,7 +18,7 @@ from processes import alive, gone_within
 
 from packlib.distributed import RankError, run_ranks
 
-TESTS = Path(__file__).parent
+PYTHONPATH = os.pathsep.join([str(Path(__file__).parent), os.environ["PYTHONPATH"]])
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_an_interrupt_ends_the_ranks(tmp_path, nothing_stays):
 @pytest.mark.slow
 def test_ranks_end_with_a_parent_that_is_killed(tmp_path):
     code = "import rank_work as work; from packlib.distributed import run_ranks; run_ranks(work.sleep, 2)"
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TMPDIR": str(tmp_path)}
     parent = subprocess.Popen([sys.executable, "-c", code], env=environment)
     try:
         pids = pids_told(tmp_path, 2)
@@ -218,7 +218,7 @@ def test_the_same_function_under_torchrun(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [*torchrun, script, tmp_path],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
         timeout=300,

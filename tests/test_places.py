@@ -11,8 +11,9 @@ import pytest
 
 from packlib import places
 from packlib.files import atomic_path
+from packlib.lengths import LengthHistogram, load
 from packlib.places import output_path, work_folder
-from packlib.workbook import cli, running
+from packlib.workbook import cli, report, results, running
 
 pytest_plugins = ("workbook_cases",)
 
@@ -132,6 +133,7 @@ def test_what_the_system_refuses_is_one_short_sentence(path):
 KILLED = """
 import os, signal, sys
 from packlib.files import atomic_path
+from packlib.lengths import LengthHistogram, load
 with atomic_path(sys.argv[1]) as beside:
     beside.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -199,3 +201,26 @@ def test_what_is_delivered_replaces_all_or_nothing(tmp_path):
     with pytest.raises(FileExistsError, match=r"b' is a folder; name a file"):
         running.deliver(tmp_path, fill)
     assert (tmp_path / "a").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "..", "", "a\0b", "ü" * 5000, "a/b c"])
+def test_the_name_of_a_data_set_is_no_path(tmp_path, monkeypatch, name):
+    def execute(source, target, values, _):
+        dataset = Path(values["dataset"])
+        assert dataset.parent == source.parent == tmp_path / "out" / places.WORK
+        assert load(str(dataset)).num_sequences == 3
+        target.write_text(source.read_text())
+        (target.parent / "advice.json").write_text('{"data": {"name": "a"}, "advice": []}')
+
+    monkeypatch.setattr(report, "execute", execute)
+    made = report.report(LengthHistogram([0, 1, 2], name=name), {}, tmp_path / "out", progress=False)
+    assert [path.name for path in made] == ["advice.json", "report.html"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+@pytest.mark.parametrize("name", ["../x.json", "/tmp/x.json", "..", "", "a/b"])
+def test_what_a_notebook_keeps_is_in_its_folder(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(results.RESULTS_FOLDER, str(tmp_path))
+    with pytest.raises(ValueError, match="name must be a file name without folders, not '"):
+        results.keep(name, "text")
+    assert not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """`packlib report`: notebook 12 on your lengths, as a page for those who need the answer and not the lesson."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def report(
         nbformat.write(notebook, source)
         dataset, counted = lengths, None
         if isinstance(lengths, LengthHistogram):  # counted once, however large the file is
-            counted = work / f"{lengths.name}.csv"
+            counted = work / f"{_file_name(lengths.name)}.csv"
             lengths.to_csv(counted)
             dataset = str(counted)
         execute(source, target, {"dataset": dataset, **values}, progress)
@@ -44,6 +45,11 @@ def report(
             used.unlink()
 
     return deliver(out, fill)
+
+
+def _file_name(name: str) -> str:
+    """The name of a data set as that of a file, from which the notebook reads it back: no path, and not too long."""
+    return re.sub(r"[/\0]", "_", name).encode()[:200].decode(errors="ignore") or "lengths"
 
 
 def page(notebook: Path, advice: Path) -> str:
