@@ -190,6 +190,31 @@ def test_runs_that_begin_together_take_turns(tmp_path):
     assert len(most) == 90 and max(most) == 1 and not left and not list(tmp_path.glob("out/*"))
 
 
+def test_what_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
+    """Another process may end, or take a file for a dead one's, between the making and the locking."""
+    lock, removed = places._lock, []
+
+    def lock_late(handle):
+        for path in (tmp_path / "out").iterdir() if len(removed) < 1 else ():
+            removed.append(path)
+            if path.is_dir():
+                path.rmdir()
+                path.mkdir()
+            else:
+                path.unlink()
+        return lock(handle)
+
+    monkeypatch.setattr(places, "_lock", lock_late)
+    with work_folder(tmp_path / "out") as work:
+        handle = os.open(work, os.O_RDONLY)
+        assert removed == [work] and not lock(handle), "the folder that is there is the one that is locked"
+        os.close(handle)
+    removed.clear()
+    (tmp_path / "out").mkdir(exist_ok=True)
+    with atomic_path(tmp_path / "out" / "file") as beside:
+        assert removed and beside.exists()
+
+
 def test_what_is_delivered_replaces_all_or_nothing(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "a").write_text("old")

@@ -11,8 +11,7 @@ _DESCRIPTION = "Train on sequences of different lengths without paying for paddi
 _CODES = """\
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
 length,count lines, .npy, or Parquet.
-Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted;
-143 terminated."""
+Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 143 terminated."""
 _EXAMPLES = {
     "list": ["packlib list", "packlib list --json"],
     "run": [
