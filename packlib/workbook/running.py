@@ -179,7 +179,7 @@ def exit_code(command: Callable[[], int | None]) -> int:
         said = f"{how}; of what had not ended, nothing was written."
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, handler or signal.SIG_DFL)  # None: it was not Python that had set it
     print(f"packlib: {said}", file=sys.stderr)
     return code
 
