@@ -1,14 +1,73 @@
 """Settings of every test, notebooks too: two workers share two cores, and nothing may reach out to the network."""
 
 import os
+import random
+import sys
+import tempfile
+from itertools import groupby
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # kernels that notebooks start inherit it too
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # the kernel's debugger warns otherwise
 
+OFFLINE = Path(__file__).parent / "tests" / "offline"  # its `sitecustomize` refuses the network
+handle, network = tempfile.mkstemp(prefix="packlib-network-")  # one for each worker of pytest-xdist
+os.close(handle)
+os.environ["PACKLIB_TEST_NETWORK"] = network
+if str(OFFLINE) not in sys.path:  # else Python has loaded it at its start
+    sys.path.insert(0, str(OFFLINE))
+    import sitecustomize  # noqa: F401
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    dict.fromkeys(filter(None, [str(OFFLINE), os.environ.get("PYTHONPATH")]))
+)
+
 pytest_plugins = ["tests.cpu_seconds"]
 
 settings.register_profile("packlib", deadline=None, derandomize=True)
 settings.load_profile("packlib")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="run files, and tests in a file, in random order"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Shuffle; the cells of a notebook stay in order, and tests of one file together."""
+    if (seed := config.getoption("--shuffle")) is None:
+        return
+    draw = random.Random(seed)
+    files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
+    for tests in files:
+        if tests[0].path.suffix == ".py":
+            draw.shuffle(tests)
+    draw.shuffle(files)
+    items[:] = [test for tests in files for test in tests]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    yield
+    fail_if_network_was_touched()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    yield
+    fail_if_network_was_touched()
+
+
+def fail_if_network_was_touched():
+    if said := Path(network).read_text():
+        os.truncate(network, 0)
+        pytest.fail(f"The network was touched: {said}", pytrace=False)
+
+
+def pytest_unconfigure():
+    Path(network).unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,26 +9,30 @@ from typing import BinaryIO
 
 import numpy as np
 
+from packlib.places import new_part, output_path
+
 
 @contextmanager
 def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
 
-    A reader never sees a half-written file, and an error leaves the old file as it was.
+    A reader never sees a half-written file, and an error leaves the old file as it was. What a killed process left
+    beside `path` is removed by the next one that writes there.
+
+    Raises:
+        OSError: in one sentence, if `path` is no place for a file: see `output_path`.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    beside = Path(name)
+    path = output_path(path)
+    handle, beside = new_part(path)
     try:
         yield beside
         umask = os.umask(0)
         os.umask(umask)
-        beside.chmod(0o666 & ~umask)  # mkstemp keeps others out; a normal file follows the umask
+        beside.chmod(0o666 & ~umask)  # it was made for this user alone; a normal file follows the umask
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def save_arrays(path: str | os.PathLike, *arrays: np.ndarray) -> None:

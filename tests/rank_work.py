@@ -170,3 +170,15 @@ def die_in_exchange(rank, who):
     if rank == who:
         dist.all_to_all_single = start_and_die
     pack_distributed(np.random.default_rng(rank).integers(1, 512, 1_000_000), 512, "lpfhp")
+
+
+def train_until_killed(rank, who, model, batches, recipe):
+    """Rank `who` is killed after the second update; the others are in the middle of the third by then."""
+    from packlib.training import fit
+
+    def die(record):
+        if rank == who and record["update"] == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    tell_pid()
+    fit(model, batches, recipe, on_update=die, progress=False)

@@ -3,10 +3,14 @@
 import json
 import math
 import os
+import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
+from processes import gone_within
 
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
 from packlib.packing import METHODS, plan
@@ -50,6 +54,20 @@ def test_a_bounded_call_returns_raises_and_stops(bounded):
     with pytest.raises(ChildProcessError, match="ended early"):
         bounded.call(os._exit, 1, limit=30)
     assert bounded.call(math.gcd, 12, 18, limit=30)[0] == 6, "a new process takes over"
+    os.kill(bounded.call(os.getpid, limit=30)[0], signal.SIGKILL)
+    with pytest.raises(ChildProcessError, match="Its process ended early"):  # between two calls
+        bounded.call(math.gcd, 12, 18, limit=30)
+
+
+def test_a_bounded_call_ends_with_a_parent_that_is_killed():
+    code = (
+        "import os, time\nfrom packlib.workbook.bounded import Bounded\nwith Bounded() as process:\n"
+        "    print(process.call(os.getpid, limit=60)[0], flush=True)\n    process.call(time.sleep, 600, limit=600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        pid = parent.stdout.readline().strip()
+        parent.kill()
+    assert pid and gone_within(20, [pid])
 
 
 # Trials

@@ -1,7 +1,5 @@
 """Difficulties and token batches on real ranks: each sees what one process sees."""
 
-import socket
-
 import numpy as np
 import pytest
 import torch
@@ -37,9 +35,9 @@ def _mean_token(sample):
     return float(np.mean(sample["input_ids"]))
 
 
-def _rank(rank, port, folder):
+def _rank(rank, folder):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=3)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=3)
     try:
         data, found = store(), {}
         found["lengths"] = torch.from_numpy(difficulties(data))
@@ -59,10 +57,7 @@ def _rank(rank, port, folder):
 
 @pytest.mark.slow
 def test_three_ranks_score_and_sample_as_one(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.start_processes(_rank, (port, tmp_path), nprocs=3, start_method="spawn")
+    torch.multiprocessing.start_processes(_rank, (tmp_path,), nprocs=3, start_method="spawn")
     means = difficulties(store(), _mean_token)
     for rank in range(3):
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)

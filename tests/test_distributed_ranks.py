@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 import rank_work as work
+from processes import alive, gone_within
 
 from packlib.distributed import RankError, run_ranks
 
-TESTS = Path(__file__).parent
+PYTHONPATH = os.pathsep.join([str(Path(__file__).parent), os.environ["PYTHONPATH"]])
 
 
 @pytest.fixture
@@ -32,20 +33,6 @@ def nothing_stays(tmp_path, monkeypatch, capfd):
     pids = re.findall(r"pid (\d+)", text)
     assert gone_within(5, pids) and list(tmp_path.iterdir()) == []
     assert not [name for name in os.listdir("/dev/shm") if set(re.findall(r"\d+", name)) & set(pids)]
-
-
-def alive(pid):
-    try:
-        return "zombie" not in Path(f"/proc/{pid}/status").read_text()  # nobody may be there to reap it
-    except FileNotFoundError:
-        return False
-
-
-def gone_within(seconds, pids):
-    deadline = time.monotonic() + seconds
-    while any(map(alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(alive, pids))
 
 
 def pids_told(folder, number):
@@ -175,7 +162,7 @@ def test_an_interrupt_ends_the_ranks(tmp_path, nothing_stays):
 @pytest.mark.slow
 def test_ranks_end_with_a_parent_that_is_killed(tmp_path):
     code = "import rank_work as work; from packlib.distributed import run_ranks; run_ranks(work.sleep, 2)"
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TMPDIR": str(tmp_path)}
     parent = subprocess.Popen([sys.executable, "-c", code], env=environment)
     try:
         pids = pids_told(tmp_path, 2)
@@ -211,6 +198,7 @@ def test_a_rank_error_survives_pickle():
 TORCHRUN = """
 import sys
 import rank_work as work
+from processes import alive, gone_within
 from packlib.distributed import run_ranks
 first = run_ranks(work.introduce, None, "hello")
 assert run_ranks(work.introduce, 2, "hello") == first
@@ -230,7 +218,7 @@ def test_the_same_function_under_torchrun(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [*torchrun, script, tmp_path],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,5 +1,10 @@
 """The curriculum's experiments: every way to batch costs the same loss, ALiBi is what it says, runs are kept."""
 
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -117,3 +122,40 @@ def test_runs_are_recorded_and_not_made_again(experiment, sequences, tmp_path, m
         curriculum.main([experiment, "--sequences", "500", "--out", str(path)])
     with pytest.raises(ValueError, match="There is no experiment 'speed'"):
         curriculum.main(["speed"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["training", "writing"])
+def test_an_experiment_that_is_killed_loses_one_run_at_most(moment, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(curriculum, "split", lambda: (store(), store()))
+    monkeypatch.setitem(EXPERIMENTS, "alibi", dict(list(EXPERIMENTS["alibi"].items())[-2:]))
+    monkeypatch.setattr(curriculum, "ROWS", 2)
+    monkeypatch.setattr(curriculum, "HELD_OUT_ROWS", 4)
+    path, whole = tmp_path / "found.csv", tmp_path / "whole.csv"
+    arguments = ["alibi", "--sequences", "50", "--seeds", "0", "--out"]
+
+    def killed():
+        where, name = (curriculum, "rows_loss") if moment == "training" else (Path, "replace")
+        act, calls = getattr(where, name), []
+
+        def act_or_die(*values, **options):
+            calls.append(name)
+            if path.exists() and len(calls) > 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return act(*values, **options)
+
+        setattr(where, name, act_or_die)
+        curriculum.main([*arguments, str(path)])
+
+    process = multiprocessing.get_context("fork").Process(target=killed)
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    kept = path.read_text()
+    assert len(list(tmp_path.glob(".*.part"))) == (moment == "writing")
+    curriculum.main([*arguments, str(path)])
+    assert capsys.readouterr().out.count("seed 0") == 1 and path.read_text().startswith(kept)
+    assert list(tmp_path.iterdir()) == [path]
+    curriculum.main([*arguments, str(whole)])
+    for one, other in zip(curriculum.read(path), curriculum.read(whole), strict=True):
+        assert all(one[name] == other[name] for name in ("arm", "update", "loss", "held_out_loss"))

@@ -1,8 +1,8 @@
 """Figures as files: named after notebook and content, in order, with their words inside."""
 
-import asyncio
 import os
 import re
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -10,6 +10,7 @@ from PIL import Image
 
 from packlib.workbook import gallery
 from packlib.workbook.execution import write
+from packlib.workbook.running import NotebookFailedError
 
 SHOW = """\
 from packlib.workbook.figures import new_figure, show
@@ -63,12 +64,27 @@ def test_figures_come_out_once_with_name_place_and_words(notebook, tmp_path, mon
 
 def test_a_notebook_that_fails_leaves_the_earlier_figures(notebook, tmp_path):
     folder = tmp_path / "figures"
-    asyncio.run(gallery.export(notebook, folder))
+    gallery.main(folder, [notebook])
     before = stamps(folder)
     broken = nbformat.read(notebook, as_version=4)
     broken.cells[1].source += "1 / 0"
     write(broken, notebook)
     assert not gallery.is_fresh(notebook, folder)
-    with pytest.raises(Exception, match="ZeroDivisionError"):
-        asyncio.run(gallery.export(notebook, folder))
+    with pytest.raises(NotebookFailedError, match=r"^90_small failed: ZeroDivisionError: division by zero$"):
+        gallery.main(folder, [notebook])
     assert stamps(folder) == before
+
+
+def test_figures_of_which_some_are_missing_are_not_fresh(notebook, tmp_path, monkeypatch):
+    """As after a kill while they were put in place."""
+    folder, replace = tmp_path / "figures", Path.replace
+
+    def replace_one(file, target):
+        if "apple" in target.name:
+            raise KeyboardInterrupt
+        return replace(file, target)
+
+    monkeypatch.setattr(Path, "replace", replace_one)
+    with pytest.raises(KeyboardInterrupt):
+        gallery.main(folder, [notebook])
+    assert len(list(folder.iterdir())) == 2 and not gallery.is_fresh(notebook, folder)

@@ -11,6 +11,7 @@ import pytest
 from figure_style import touches_the_edge
 from PIL import Image
 
+import packlib
 from packlib.workbook import cli, comparison, sweep
 from packlib.workbook.execution import write
 from packlib.workbook.figures import save
@@ -32,7 +33,7 @@ class Fake:
         depth = int(cell.parameters["depth"])
         if depth == 13:
             return "cell 3 of 01_small_steps failed: ValueError: Thirteen is not allowed."
-        out.mkdir(parents=True)
+        out.mkdir(parents=True, exist_ok=True)
         source = f"from packlib.workbook.results import result\nresult('double', {2 * depth})"
         metadata = {"packlib_result": {"name": "double", "value": 2 * depth}}
         output = nbformat.v4.new_output("display_data", {"text/plain": "double"}, metadata=metadata)
@@ -113,16 +114,66 @@ def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[2])
     assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "4,2", "--out", "swept"]) == 0
     assert [run["depth"] for run in fakes[2].ran] == ["4"], "a larger grid keeps what it knows"
-    (known,) = small.glob("swept/*depth=2-*/cell.json")
-    known.write_text(known.read_text().replace('"key": "', '"key": "0'))
+    (path,) = small.glob("swept/*depth=2-*/cell.json")
+    known = json.loads(path.read_text()) | {"key": "0"}
+    del known["checksum"]
+    path.write_text(json.dumps({**known, "checksum": sweep._checksum(known)}))
     (cell, *_) = grid("01_small_steps", [("dataset", "mine.txt"), ("depth", "2")])
-    assert sweep._stored(cell, known.parent) is None, (
+    assert sweep._stored(cell, path.parent) is None, (
         "the key is compared whole, not by the name of its folder"
     )
     (small / "mine.txt").write_text("3\n5\n")
     monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[3])
     assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
     assert len(fakes[3].ran) == 1, "other lengths under the same name are run again"
+
+
+def test_a_changed_library_is_another_sweep(small, tmp_path, monkeypatch):
+    library = tmp_path / "packlib"
+    (library / "packing").mkdir(parents=True)
+    (library / "__init__.py").touch()
+    method = library / "packing" / "greedy.py"
+    method.write_text("one")
+    monkeypatch.setattr(packlib, "__file__", str(library / "__init__.py"))
+
+    def key():
+        return grid("01_small_steps", [("depth", "2")])[0].key
+
+    before = key()
+    assert key() == before
+    method.write_text("two")
+    changed = key()
+    method.rename(method.with_name("other.py"))
+    assert len({before, changed, key()}) == 3
+
+
+DAMAGE = {
+    "cut": lambda text: text[: len(text) // 2],
+    "empty": lambda text: b"",
+    "other result": lambda text: text.replace(b'"double": 4', b'"double": 5'),
+    "other seconds": lambda text: text.replace(b'"seconds": ', b'"seconds": 1'),
+    "list": lambda text: b"[" + text + b"]",
+    "no checksum": lambda text: text.replace(b"checksum", b"checksun"),
+    "bytes": lambda text: b"\xff" + text,
+    "deep": lambda text: b"[" * 100_000,
+    "huge": lambda text: b" " * (1 << 20) + text,
+    "digits": lambda text: text.replace(b'"seconds": ', b'"seconds": ' + b"9" * 5000),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_cell_is_named_and_runs_again(small, monkeypatch, capsys, damage):
+    fake = Fake()
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fake)
+    arguments = ["sweep", "1", "-p", "depth", "2", "--out", "swept", "--no-progress", "--json"]
+    assert cli.main(arguments) == 0
+    (path,) = small.glob("swept/*/cell.json")
+    whole = capsys.readouterr().out, path.read_bytes()
+    path.write_bytes(DAMAGE[damage](whole[1]))
+    assert cli.main(arguments) == 0 and len(fake.ran) == 2
+    said = capsys.readouterr()
+    assert said.err == f"packlib: {path} is damaged; its run is made again.\n"
+    assert (said.out, path.read_bytes()) == whole
 
 
 def test_cells_run_at_the_same_time(small, tmp_path):

@@ -1,10 +1,14 @@
 """Training on two ranks: as on one, although the ranks hold different numbers of sequences and tokens."""
 
-import socket
+import re
+import time
 
 import pytest
 import torch
 import torch.distributed as dist
+from model_cases import make_batch
+from processes import gone_within
+from rank_work import train_until_killed
 from test_training_loop import (
     Broken,
     Interrupted,
@@ -17,13 +21,14 @@ from test_training_loop import (
     weights,
 )
 
+from packlib.distributed import RankError, run_ranks
 from packlib.training import NonFiniteLossError, fit
 
 
-def _train(rank, port, folder):
+def _train(rank, folder):
     """Rank r of 2 takes every second pack; interrupted once, and broken by a NaN on rank 1 only."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     try:
 
         def run(model, on_update=None, objective=None, folder=None, **settings):
@@ -66,10 +71,7 @@ def _train(rank, port, folder):
 
 @pytest.mark.slow
 def test_two_ranks_train_as_one(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.start_processes(_train, (port, tmp_path), nprocs=2, start_method="spawn")
+    torch.multiprocessing.start_processes(_train, (tmp_path,), nprocs=2, start_method="spawn")
     first, second = (torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in (0, 1))
     alone = small_model()
     records = stable(fit(alone, loader(4, which=slice(24), shuffle=False), recipe(4, 2), progress=False))
@@ -84,3 +86,14 @@ def test_two_ranks_train_as_one(tmp_path):
     assert max(sizes[True]) - min(sizes[True]) < max(sizes[False]) - min(sizes[False])
     assert "loss of update 2 is nan on another rank; the weights are those of update 1" in first["nan"]
     assert "in micro-batch 2 of 2 (samples " in second["nan"]
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_rank_that_is_killed_in_training_ends_the_others(who, capfd):
+    plan = recipe(6, 1, replicas=2, total=100_000)
+    started = time.monotonic()
+    with pytest.raises(RankError, match=f"Rank {who} of 2 was ended by SIGKILL before it returned") as raised:
+        run_ranks(train_until_killed, 2, who, small_model(), [make_batch()], plan, timeout=300)
+    assert raised.value.rank == who and time.monotonic() - started < 120, "and not after the time is up"
+    pids = [int(pid) for pid in re.findall(r"pid (\d+)", capfd.readouterr().out)]
+    assert len(pids) == 2 and gone_within(10, pids)

@@ -1,11 +1,19 @@
-"""A small workbook for the tests of the command line."""
+"""A small workbook for the tests of the command line, in this process and in others."""
 
+import os
+import shutil
+import signal
+import subprocess
 import sys
 import types
+from contextlib import suppress
+from pathlib import Path
 
 import nbformat
 import pytest
+from processes import waiting
 
+import packlib
 from packlib.workbook import running
 from packlib.workbook.execution import write
 from packlib.workbook.parameters import Dataset, Whole
@@ -16,27 +24,46 @@ depth: int = 3  # limit
 seed: int = 0  # random
 quick: bool = True  # small
 """
+CHAPTER = """\
+from packlib.workbook.parameters import Dataset, Whole
+PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
+"""
+FIRST = """\
+import os, pathlib, signal, time
+if depth == 14 and not pathlib.Path('go').exists():
+    pathlib.Path(f'waiting-{os.getpid()}').touch()
+    time.sleep(1000)
+if depth == 15:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+LAST = """\
+from packlib.workbook.results import keep, result
+result('twice the depth', 2 * depth)
+keep('depth.txt', str(depth))
+if depth == 13:
+    raise ValueError('Thirteen is not allowed.')
+"""
 
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A workbook of two notebooks that fail at depth 13; the caller's folder is elsewhere."""
+    """A workbook of two notebooks; the caller's folder is elsewhere.
+
+    At depth 13 they fail, at 14 they wait (unless there is a file `go`), at 15 their kernel is killed.
+    """
     folder = tmp_path / "notebooks"
     folder.mkdir()
     for name in ("01_small_steps", "02_long_way"):
         cells = [
             nbformat.v4.new_markdown_cell(f"# The {name[3:]}"),
             nbformat.v4.new_code_cell(SOURCE, metadata={"tags": ["parameters"]}),
+            nbformat.v4.new_code_cell(FIRST),
             nbformat.v4.new_code_cell(
                 "from packlib.workbook.figures import new_figure, show\n"
                 "fig, ax = new_figure()\nax.plot([0, depth]);\n"
                 "show(fig, alt=f'A line up to {depth} for {dataset}, quick {quick}.', name='line')"
             ),
-            nbformat.v4.new_code_cell(
-                "from packlib.workbook.results import keep, result\n"
-                "result('twice the depth', 2 * depth)\nkeep('depth.txt', str(depth))\n"
-                "if depth == 13:\n    raise ValueError('Thirteen is not allowed.')"
-            ),
+            nbformat.v4.new_code_cell(LAST),
         ]
         write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
         module = types.ModuleType(f"packlib.workbook.chapters.{name[3:]}")
@@ -54,3 +81,32 @@ def idle(small, monkeypatch):
     """As `small`, where no notebook may run."""
     monkeypatch.setattr("papermill.execute_notebook", lambda *_, **__: pytest.fail("must not run"))
     return small
+
+
+@pytest.fixture
+def clone(small, tmp_path):
+    """Start processes of a copy of the library that has the small workbook: `clone("run", "1")` is `packlib run 1`.
+
+    At the end those that are left are killed, and so are the kernels that wait at depth 14.
+    """
+    library = Path(packlib.__file__).parent
+    shutil.copytree(library, tmp_path / "packlib")
+    for name in ("small_steps", "long_way"):
+        chapter = tmp_path / "packlib" / "workbook" / "chapters" / f"{name}.py"
+        chapter.write_text(CHAPTER)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    started = []
+
+    def start(*arguments, module="packlib.workbook.cli"):
+        command = [sys.executable, "-m", module, *map(str, arguments)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, cwd=small, env=environment, **pipes))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+    for pid in waiting(small):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -37,8 +37,8 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
 
     The file does not depend on how many ranks wrote it: it is what `packlib.files.save_arrays` writes of the whole. It
     is there once it is complete; if a rank fails or dies before, none is left. (If all die at once, what they wrote
-    stays beside `path`, in a hidden file that ends in .part.) Every rank of the group calls it, and sees the same
-    folder.
+    stays beside `path`, in a hidden file that ends in .part, until the next write there.) Every rank of the group
+    calls it, and sees the same folder.
 
     Args:
         path: rank 0's counts.

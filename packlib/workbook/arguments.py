@@ -11,7 +11,7 @@ _DESCRIPTION = "Train on sequences of different lengths without paying for paddi
 _CODES = """\
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
 length,count lines, .npy, or Parquet.
-Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted."""
+Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 143 terminated."""
 _EXAMPLES = {
     "list": ["packlib list", "packlib list --json"],
     "run": [
@@ -83,6 +83,9 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--out", help="folder of the results (default: out/NOTEBOOK)", **folder)
     one.add_argument("--no-progress", action="store_true", help="no progress bar")
+    one.add_argument(
+        "--until-eof", action="store_true", help=argparse.SUPPRESS
+    )  # what a sweep starts ends with it
 
     one = command("report", "what padding costs you, which packing to take, and what to change")
     _add_lengths(one, "truncate", ("truncate", "drop"))

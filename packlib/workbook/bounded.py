@@ -1,7 +1,9 @@
 """Calls that cannot take longer than they may: in a process of their own, which is stopped when the time is up."""
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -33,15 +35,16 @@ class Bounded:
         """
         if self._process is None:
             self._start()
-        self._pipe.send((function, arguments, options))
-        if not self._pipe.poll(limit):
-            self.close()
-            raise TimeIsUpError(f"It was stopped after {limit:g} seconds.")
         try:
-            error, result, seconds = self._pipe.recv()
-        except EOFError:
+            self._pipe.send((function, arguments, options))
+            answer = self._pipe.recv() if self._pipe.poll(limit) else None
+        except (EOFError, ConnectionError):
             self.close()
             raise ChildProcessError("Its process ended early; is there enough memory?") from None
+        if answer is None:
+            self.close()
+            raise TimeIsUpError(f"It was stopped after {limit:g} seconds.")
+        error, result, seconds = answer
         if error is not None:
             raise error
         return result, seconds
@@ -76,6 +79,7 @@ class Bounded:
 
 def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt stops
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     pipe.send("ready")
     while True:
         try:
@@ -88,3 +92,9 @@ def _serve(pipe: Connection) -> None:
         except Exception as error:
             answer = error, None, 0.0
         pipe.send(answer)
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed stops nothing, and nobody waits for the answer any more."""
+    multiprocessing.parent_process().join()
+    os._exit(1)

@@ -2,22 +2,19 @@
 
 import argparse
 import json
+import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from packlib.lengths import available, load
 from packlib.packing import plan
+from packlib.places import output_path
 from packlib.workbook.arguments import parser
-from packlib.workbook.running import (
-    NotebookFailedError,
-    find_notebook,
-    new_folder,
-    notebooks,
-    read_parameters,
-    run,
-)
+from packlib.workbook.running import exit_code, find_notebook, notebooks, read_parameters, run
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -56,6 +53,8 @@ def _advise(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    if options.out:
+        output_path(options.out)
     histogram = load(options.lengths, options.max_length, options.column, options.overlong)
     limit = {} if options.time_limit is None else {"time_limit": options.time_limit}
     started = time.perf_counter()
@@ -79,11 +78,20 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.until_eof:
+        threading.Thread(target=_stop_at_eof, daemon=True).start()
     notebook = find_notebook(options.notebook)
     values = read_parameters(notebook, options.pairs)
-    out = new_folder(options.out or Path("out") / notebook)
+    out = output_path(options.out or Path("out") / notebook, folder=True)
     print(*run(notebook, values, out, not options.no_progress), sep="\n")
     return 0
+
+
+def _stop_at_eof() -> None:
+    """Wait until standard input ends, as it does when the sweep that started this run was killed."""
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -103,7 +111,7 @@ def _report(options: argparse.Namespace) -> int:
     else:
         lengths = load(options.lengths, column=options.column)
         cut(lengths, options.max_length or lengths.max_length, options.overlong)
-    out = new_folder(options.out or Path("out") / "report")
+    out = output_path(options.out or Path("out") / "report", folder=True)
     made = report(lengths, values, out, not options.no_progress)
     advice = (out / "advice.json").read_text(encoding="utf-8")
     print(advice) if options.json else print(*json.loads(advice)["advice"], *made, sep="\n")
@@ -116,7 +124,7 @@ def _sweep(options: argparse.Namespace) -> int:
     from packlib.workbook.sweep import grid, sweep
 
     cells = grid(find_notebook(options.notebook), options.pairs)
-    out = new_folder(options.out or Path("out") / "sweep")
+    out = output_path(options.out or Path("out") / "sweep", folder=True)
     outcomes = sweep(cells, out, whole_number("--jobs", options.jobs, 1), progress=not options.no_progress)
     return conclude(outcomes, out, options.compare, options.json)
 
@@ -140,19 +148,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 0, 1 if a notebook failed, 2 if the command was wrong, 130 if interrupted."""
+    """The command line; returns an exit code as `exit_code` says."""
     options = parser().parse_args(arguments)
-    try:
-        return COMMANDS[options.command](options)
-    except NotebookFailedError as error:
-        print(f"packlib: {error}", file=sys.stderr)
-        return 1
-    except (ValueError, TypeError, OSError) as error:
-        print(f"packlib: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("packlib: stopped; of what had not ended, nothing was written.", file=sys.stderr)
-        return 130
+    return exit_code(lambda: COMMANDS[options.command](options))
 
 
 if __name__ == "__main__":

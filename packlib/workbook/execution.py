@@ -3,14 +3,19 @@
 `python -m packlib.workbook.execution NOTEBOOK …` runs notebooks in place: `make notebooks`.
 """
 
+import asyncio
 import hashlib
+import os
 import sys
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
 from packlib.files import atomic_path
+from packlib.workbook.running import exit_code, failures
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNEL_OPTIONS = {  # of nbclient, and so of papermill
@@ -53,17 +58,52 @@ def write(notebook: NotebookNode, path: Path) -> None:
         beside.write_text(nbformat.writes(settle(notebook)) + "\n", encoding="utf-8")
 
 
-def run_in_place(path: Path) -> None:
-    """Run a notebook in its own folder and store its outputs; if a cell raises, the file stays as it was."""
+async def run_notebook(path: Path, **environment: str) -> NotebookNode:
+    """Run a notebook in its own folder, its kernel with more variables; return it with its outputs.
+
+    Raises:
+        NotebookFailedError: if a cell raises, or the kernel dies.
+    """
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(notebook, timeout=600, resources=resources, **KERNEL_OPTIONS).execute()
-    write(notebook, path)
+    with failures(path.stem):
+        client = NotebookClient(notebook, timeout=600, resources=resources, **KERNEL_OPTIONS)
+        await client.async_execute(env={**os.environ, **environment})
+    return notebook
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Leaves signals to Python: nbclient would end one kernel at a signal, and go on with the others."""
+
+    def add_signal_handler(self, *_: object) -> None:
+        raise RuntimeError("Signals are not handled here.")  # nbclient takes this for an answer
+
+
+def run_async(work: Coroutine) -> Any:
+    """As `asyncio.run`; an interrupt ends all notebooks that `work` runs, and their kernels."""
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        # what they raise while they are stopped is of no interest
+        runner.get_loop().set_exception_handler(lambda *_: None)
+        return runner.run(work)
+
+
+def run_in_place(path: Path) -> None:
+    """Run a notebook in its own folder and store its outputs; if a cell raises, the file stays as it was.
+
+    Raises:
+        NotebookFailedError: as `run_notebook`.
+    """
+    write(run_async(run_notebook(path)), path)
+
+
+def main(paths: Sequence[str]) -> None:
+    """Run notebooks in place, one after the other."""
+    for path in paths:
+        print(path, flush=True)
+        run_in_place(Path(path).resolve())
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        print(argument, flush=True)
-        run_in_place(Path(argument).resolve())
+    sys.exit(exit_code(lambda: main(sys.argv[1:])))

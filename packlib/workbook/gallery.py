@@ -8,9 +8,7 @@ import glob
 import html
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +20,12 @@ from nbformat import NotebookNode
 import packlib
 from packlib.files import atomic_path
 from packlib.markup import escaped
-from packlib.workbook.execution import KERNEL_OPTIONS
+from packlib.places import work_folder
+from packlib.workbook.execution import run_async, run_notebook
 from packlib.workbook.figures import FIGURES_FOLDER
 from packlib.workbook.memory import SWITCH
 from packlib.workbook.pages import content_policy
+from packlib.workbook.running import exit_code
 
 _IMAGE_ALT = re.compile(r'<img alt="([^"]*)"')
 
@@ -64,40 +64,38 @@ def is_fresh(path: Path, folder: Path) -> bool:
     return bool(made) and min(made) > max(source.stat().st_mtime for source in sources)
 
 
-async def export(path: Path, folder: Path) -> None:
+async def export(path: Path, folder: Path, work: Path) -> None:
     """Run a notebook and leave its pictures in `folder`, in place of those of an earlier run.
 
+    They are made in `work`, a new folder in `folder`.
+
     Raises:
-        nbclient.exceptions.CellExecutionError: if a cell raises; the earlier pictures stay.
+        NotebookFailedError: if a cell raises or the kernel dies; the earlier pictures stay.
     """
-    from nbclient import NotebookClient
-
-    folder.mkdir(parents=True, exist_ok=True)
-    notebook = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{path.stem}.") as work:
-        client = NotebookClient(
-            notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}, **KERNEL_OPTIONS
-        )
-        await client.async_execute(
-            env={**os.environ, FIGURES_FOLDER: work, SWITCH: "off", "OMP_NUM_THREADS": "1"}
-        )
-        by_alt = {picture.alt: picture.svg for picture in map(read_picture, Path(work).glob("*.svg"))}
-        ordered = [by_alt[alt] for alt in shown_alts(notebook)]
-        for old in folder.glob(f"{glob.escape(path.stem)}-*"):
-            old.unlink()
-        for place, made in enumerate(ordered, start=1):
-            for file in (made, made.with_suffix(".png")):
-                shutil.move(file, folder / f"{path.stem}-{place:02}-{file.name}")
+    work.mkdir()
+    variables = {FIGURES_FOLDER: str(work), SWITCH: "off", "OMP_NUM_THREADS": "1"}
+    notebook = await run_notebook(path, **variables)
+    by_alt = {picture.alt: picture.svg for picture in map(read_picture, work.glob("*.svg"))}
+    ordered = [by_alt[alt] for alt in shown_alts(notebook)]
+    for old in folder.glob(f"{glob.escape(path.stem)}-*"):
+        old.unlink()
+    placed = []
+    for place, made in enumerate(ordered, start=1):
+        for file in (made, made.with_suffix(".png")):
+            os.utime(file, (0, 0))  # until all are in place, those that are do not count as fresh
+            placed.append(file.replace(folder / f"{path.stem}-{place:02}-{file.name}"))
+    for file in placed:
+        os.utime(file)
 
 
-async def export_all(paths: Sequence[Path], folder: Path, at_once: int | None = None) -> None:
+async def export_all(paths: Sequence[Path], folder: Path, work: Path, at_once: int | None = None) -> None:
     """Export each notebook whose pictures are not fresh, `at_once` of them at the same time (default: the cores)."""
     places = asyncio.Semaphore(at_once or os.cpu_count() or 1)
 
     async def one(path: Path) -> None:
         async with places:
             if not is_fresh(path, folder):
-                await export(path, folder)
+                await export(path, folder, work / path.stem)
             print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
 
     await asyncio.gather(*map(one, paths))
@@ -137,11 +135,12 @@ figcaption {{ overflow-wrap: anywhere }}
 def main(folder: Path, paths: Sequence[Path]) -> None:
     """Export what is not fresh, and write the contact sheet."""
     folder = folder.resolve()  # kernels run in the folders of their notebooks
-    asyncio.run(export_all(paths, folder))
-    with atomic_path(folder / "index.html") as beside:
-        beside.write_text(contact_sheet(paths, folder), encoding="utf-8")
+    with work_folder(folder) as work:
+        run_async(export_all(paths, folder, work))
+        with atomic_path(folder / "index.html") as beside:
+            beside.write_text(contact_sheet(paths, folder), encoding="utf-8")
     print(folder / "index.html")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [Path(argument) for argument in sys.argv[2:]])
+    sys.exit(exit_code(lambda: main(Path(sys.argv[1]), [Path(argument) for argument in sys.argv[2:]])))

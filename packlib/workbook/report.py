@@ -1,6 +1,7 @@
 """`packlib report`: notebook 12 on your lengths, as a page for those who need the answer and not the lesson."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def report(
         nbformat.write(notebook, source)
         dataset, counted = lengths, None
         if isinstance(lengths, LengthHistogram):  # counted once, however large the file is
-            counted = work / _file_name(lengths.name)
+            counted = work / f"{_file_name(lengths.name)}.csv"
             lengths.to_csv(counted)
             dataset = str(counted)
         execute(source, target, {"dataset": dataset, **values}, progress)
@@ -49,9 +50,8 @@ def report(
 
 
 def _file_name(name: str) -> str:
-    """A file name under which `load` finds the histogram's name again, and that leads to no other folder."""
-    stem = name.replace("/", "-").encode()[:200].decode(errors="ignore")
-    return f"{stem or 'lengths'}.csv"
+    """The name of a data set as that of a file, from which the notebook reads it back: no path, and not too long."""
+    return re.sub(r"[/\0]", "-", name).encode()[:200].decode(errors="ignore") or "lengths"
 
 
 def page(notebook: Path, advice: Path) -> str:

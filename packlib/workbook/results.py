@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from packlib.checks import shown
 from packlib.files import atomic_path
 
 RESULTS_FOLDER = "PACKLIB_RESULTS"  # environment variable: `keep` writes there
@@ -38,7 +39,13 @@ def results_of(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def keep(name: str, text: str) -> None:
-    """Write a text file beside the report of `packlib run`; in JupyterLab this does nothing."""
+    """Write a text file beside the report of `packlib run`; in JupyterLab this does nothing.
+
+    Raises:
+        ValueError: if `name` is a path.
+    """
+    if Path(name).name != name or name in ("", ".."):
+        raise ValueError(f"name must be a file name without folders, not {shown(name)}.")
     if folder := os.environ.get(RESULTS_FOLDER):
         with atomic_path(Path(folder) / name) as beside:
             beside.write_text(text, encoding="utf-8")

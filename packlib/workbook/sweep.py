@@ -16,7 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import packlib
 from packlib.files import atomic_path
+from packlib.places import work_folder
 from packlib.workbook.results import results_of
 from packlib.workbook.running import notebooks, read_parameters
 
@@ -56,6 +58,9 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
     """
     choices: dict[str, list[str]] = {}
     state = hashlib.sha256(notebooks()[notebook].read_bytes() + version("packlib").encode())
+    library = Path(packlib.__file__).parent
+    for source in sorted(library.rglob("*.py")):  # a method that was changed may find something else
+        state.update(f"{source.relative_to(library)}\0".encode() + source.read_bytes())
     for name, text in pairs:
         for value in [text] if os.path.isfile(text) else text.split(","):
             checked = read_parameters(notebook, [(name, value.strip())])[name]
@@ -92,13 +97,16 @@ class Runner:
             *pairs,
             "--out",
             str(out),
+            "--no-progress",
+            "--until-eof",  # of our pipe: it ends when this process is killed
         ]
         with subprocess.Popen(
-            [*command, "--no-progress"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             env=self.environment,
         ) as process:  # fmt: skip
             self.running.add(process)
-            said = process.communicate()[1].strip()
+            said = process.stderr.read().strip()
+            process.wait()
             self.running.discard(process)
         if process.returncode == 0:
             return ""
@@ -120,32 +128,48 @@ def sweep(
     """Run every cell that has not run yet, `jobs` at a time; return all outcomes in the order of `cells`.
 
     A cell that failed is tried again by the next sweep into the same folder; one that ran is not.
+
+    Raises:
+        BlockingIOError: if another sweep writes to `out`.
     """
     from tqdm import tqdm
 
     runner = runner or Runner(threads=1 if jobs > 1 else None)
-    found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
-    left = [cell for cell in cells if cell.key not in found]
-    bar = tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress)
-    with bar, ThreadPoolExecutor(jobs) as pool:
-        try:
-            waiting = {pool.submit(_run, cell, out / cell.folder, runner): cell for cell in left}
-            for done in as_completed(waiting):
-                found[waiting[done].key] = done.result()
-                bar.update()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            getattr(runner, "stop", lambda: None)()
-            raise
+    with work_folder(out):  # it keeps a second sweep out
+        found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
+        left = [cell for cell in cells if cell.key not in found]
+        bar = tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress)
+        with bar, ThreadPoolExecutor(jobs) as pool:
+            try:
+                waiting = {pool.submit(_run, cell, out / cell.folder, runner): cell for cell in left}
+                for done in as_completed(waiting):
+                    found[waiting[done].key] = done.result()
+                    bar.update()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                getattr(runner, "stop", lambda: None)()
+                raise
     return [found[cell.key] for cell in cells]
 
 
 def _stored(cell: Cell, folder: Path) -> Outcome | None:
+    """What the cell found in an earlier sweep; None if it has to run. A damaged file is named on standard error."""
     try:
-        known = json.loads((folder / _DONE).read_text(encoding="utf-8"))
+        with open(folder / _DONE, "rb") as file:
+            known = json.loads(file.read(1 << 20))
+        whole = known.pop("checksum") == _checksum(known)
     except FileNotFoundError:
         return None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        print(f"packlib: {folder / _DONE} is damaged; its run is made again.", file=sys.stderr)
+        return None
     return Outcome(cell.parameters, known["seconds"], known["results"]) if known["key"] == cell.key else None
+
+
+def _checksum(known: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def _run(cell: Cell, folder: Path, runner: Callable[[Cell, Path], str]) -> Outcome:
@@ -155,7 +179,8 @@ def _run(cell: Cell, folder: Path, runner: Callable[[Cell, Path], str]) -> Outco
     if error:
         return Outcome(cell.parameters, seconds, error=error)
     results = results_of(folder / f"{cell.notebook}.ipynb")
+    known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
     with atomic_path(folder / _DONE) as beside:
-        known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
-        beside.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps({**known, "checksum": _checksum(known)}, indent=2)
+        beside.write_text(text + "\n", encoding="utf-8")
     return Outcome(cell.parameters, seconds, results)

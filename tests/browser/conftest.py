@@ -5,10 +5,11 @@ import shutil
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    *"--headless --no-sandbox --disable-gpu --disable-quic --no-first-run".split(),
+    *"--disable-background-networking --disable-component-update --disable-sync".split(),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",  # nothing beyond this machine
+]
 
 
 @pytest.fixture(scope="session")

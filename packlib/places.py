@@ -1,0 +1,128 @@
+"""Places to write to: checked before any work is done, locked while it lasts, and cleaned of what a killed run left."""
+
+import fcntl
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from packlib.checks import shown
+
+WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
+PATIENCE = 5.0  # seconds; a run that was told to end may need as long to clean up
+_KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "file", stat.S_ISFIFO: "pipe", stat.S_ISSOCK: "socket"}
+
+
+def output_path(path: str | os.PathLike, folder: bool = False) -> Path:
+    """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
+
+    Raises:
+        OSError: in one sentence that names `path`, if something else stands there (a device, a pipe), if a link
+            leads nowhere, or if this user may not write there.
+    """
+    name = shown(os.fspath(path))
+    at = whole = Path(path).absolute()
+    while not os.path.lexists(at):
+        at = at.parent
+    if not at.exists():
+        raise FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
+    mode, wanted = at.stat().st_mode, "folder" if folder else "file"
+    kind = next((word for test, word in _KINDS.items() if test(mode)), "device")
+    if at != whole and kind != "folder":
+        raise NotADirectoryError(f"{name} cannot be written: {at} is a {kind} and no folder.")
+    if at == whole and kind != wanted:
+        raise FileExistsError(f"{name} is a {kind}; name a {wanted}.")
+    if not os.access(at, os.W_OK) or not os.access(at if at.is_dir() else at.parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"{name} cannot be written: there is no permission to change {at}.")
+    return Path(os.path.realpath(path))
+
+
+def new_part(path: Path) -> tuple[int, Path]:
+    """Make a temporary file beside `path`, and remove those that dead processes left there.
+
+    Returns:
+        An open handle and the file's path. The file counts as its writer's until the handle is closed or the writer
+        dies; it may be renamed to `path` before.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.part")
+        for old in path.parent.iterdir():
+            if ours.fullmatch(old.name):
+                _remove_if_dead(old)
+        while True:
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+            if _lock(handle) and os.fstat(handle).st_nlink:
+                return handle, Path(name)
+            os.close(handle)  # another process took it for a dead one's before it was locked
+    except OSError as error:
+        raise type(error)(f"{shown(str(path))} cannot be written: {error.strerror}.") from None
+
+
+def _remove_if_dead(part: Path) -> None:
+    with suppress(OSError):  # it has just been renamed, or is another user's
+        handle = os.open(part, os.O_RDONLY)
+        if _lock(handle):
+            part.unlink()
+        os.close(handle)
+
+
+@contextmanager
+def work_folder(out: str | os.PathLike) -> Iterator[Path]:
+    """Yield an empty hidden folder inside the folder `out`, in which one process works at a time.
+
+    It is removed at the end, and `out` too if this made it and nothing was put there. What a killed process left is
+    removed at the beginning.
+
+    Raises:
+        BlockingIOError: if another process works there.
+        OSError: as in `output_path`.
+    """
+    out = output_path(out, folder=True)
+    new, until = not out.exists(), time.monotonic() + PATIENCE
+    while (handle := _locked_folder(out / WORK)) is None:
+        if time.monotonic() > until:
+            raise BlockingIOError(
+                f"Another run is writing to {out}: wait until it ends, or name another folder."
+            )
+        time.sleep(0.05)
+    try:
+        for left in (out / WORK).iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        yield out / WORK
+    finally:
+        shutil.rmtree(out / WORK, ignore_errors=True)
+        os.close(handle)
+        if new:
+            with suppress(OSError):  # it is not empty
+                out.rmdir()
+
+
+def _locked_folder(folder: Path) -> int | None:
+    """An open handle of the folder, made and locked; None if another process has it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:  # the process that had it has just removed it
+        return None
+    except OSError as error:
+        raise type(error)(f"{folder.parent} cannot be written: {error.strerror}.") from None
+    with suppress(FileNotFoundError):
+        if _lock(handle) and os.path.samestat(os.fstat(handle), os.stat(folder)):
+            return handle
+    os.close(handle)
+    return None
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file or folder until it is closed or this process dies; False if another process has it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

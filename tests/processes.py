@@ -1,0 +1,29 @@
+"""What tests ask about processes that they started."""
+
+import time
+from pathlib import Path
+
+
+def alive(pid: int | str) -> bool:
+    try:
+        return "zombie" not in Path(f"/proc/{pid}/status").read_text()  # nobody may be there to reap it
+    except FileNotFoundError:
+        return False
+
+
+def gone_within(seconds: float, pids: list) -> bool:
+    """Whether all are dead by then."""
+    deadline = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not any(map(alive, pids))
+
+
+def waiting(folder: Path, number: int = 0) -> list[int]:
+    """The processes that have left a file `waiting-PID` in `folder`, once there are so many."""
+    deadline, found = time.monotonic() + 60, []
+    while len(found) < number and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = [int(path.name.partition("-")[2]) for path in folder.rglob("waiting-*")]
+    assert len(found) >= number, "none came so far"
+    return found

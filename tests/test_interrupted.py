@@ -1,0 +1,108 @@
+"""What is killed or terminated leaves nothing that matters, and the next run goes on; a dead kernel is a sentence."""
+
+import json
+import signal
+import time
+
+import pytest
+from processes import gone_within, waiting
+
+from packlib import places
+from packlib.workbook import cli, gallery, running
+
+pytest_plugins = ("workbook_cases",)
+
+
+def files(folder):
+    return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("waiting-")]
+
+
+def test_a_run_that_is_terminated_leaves_nothing(small, clone):
+    run = clone("run", "1", "-p", "depth", "14", "--no-progress", "--out", "made")
+    kernels = waiting(small, 1)
+    run.terminate()
+    _, said = run.communicate(timeout=60)
+    assert (
+        said == "packlib: terminated; of what had not ended, nothing was written.\n" and run.returncode == 143
+    )
+    assert not files(small) and not (small / "made").exists() and gone_within(10, kernels)
+
+
+@pytest.mark.parametrize("place", ["run", "figures"])
+def test_a_kernel_that_dies_is_one_sentence(small, place, capfd):
+    if place == "run":
+        assert cli.main(["run", "1", "-p", "depth", "15", "--no-progress"]) == 1
+    else:
+        notebook = running.NOTEBOOKS / "01_small_steps.ipynb"
+        notebook.write_text(notebook.read_text().replace("depth: int = 3", "depth: int = 15"))
+        assert running.exit_code(lambda: gallery.main(small / "figures", [notebook])) == 1
+    says = "the kernel of 01_small_steps died, most likely because memory ran out: take less data"
+    assert capfd.readouterr().err == f"packlib: {says} or close other programs.\n"
+    assert not files(small) and not (small / "figures").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
+    arguments = [
+        "sweep",
+        "1",
+        "-p",
+        "depth",
+        "3,14",
+        "--jobs",
+        "1",
+        "--out",
+        "swept",
+        "--no-progress",
+        "--json",
+    ]
+    killed = clone(*arguments)
+    kernels = waiting(small, 1)
+    (done,) = small.glob("swept/*/cell.json")
+    before = done.stat().st_mtime_ns
+
+    monkeypatch.setattr(places, "PATIENCE", 0.1)
+    assert cli.main(arguments) == 2
+    assert f"Another run is writing to {small / 'swept'}: wait until it ends, or" in capsys.readouterr().err
+
+    killed.kill()
+    killed.communicate()
+    assert (small / "swept" / places.WORK).exists() and gone_within(30, kernels), "its runs end with it"
+    (small / "go").touch()
+    again = clone(*arguments)
+    said, complaints = again.communicate(timeout=120)
+    assert [run["results"] for run in json.loads(said)] == [{"twice the depth": 6}, {"twice the depth": 28}]
+    assert done.stat().st_mtime_ns == before and not complaints
+    assert not [path for path in small.rglob("*.part")]
+
+
+@pytest.mark.slow
+def test_figures_that_are_killed_go_on(small, clone):
+    one, two = sorted(running.NOTEBOOKS.iterdir())
+    two.write_text(two.read_text().replace("depth: int = 3", "depth: int = 14"))
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        stopped = clone("figures", one, two, module="packlib.workbook.gallery")
+        kernels = waiting(running.NOTEBOOKS, 1)
+        until = time.monotonic() + 60
+        while not gallery.is_fresh(one, small / "figures") and time.monotonic() < until:
+            time.sleep(0.05)
+        stopped.send_signal(number)
+        _, said = stopped.communicate(timeout=60)
+        if number == signal.SIGTERM:
+            assert (
+                said.startswith("packlib: terminated;")
+                and said.count("\n") == 1
+                and stopped.returncode == 143
+            )
+            assert gone_within(10, kernels) and not list(small.rglob("*.part"))
+            before = (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns
+        for waits in running.NOTEBOOKS.glob("waiting-*"):
+            waits.unlink()
+    assert (small / "figures" / places.WORK).is_dir()
+    (running.NOTEBOOKS / "go").touch()
+    gallery.main(small / "figures", [one, two])
+    assert sorted(path.name for path in (small / "figures").iterdir()) == [
+        "01_small_steps-01-line.png", "01_small_steps-01-line.svg",
+        "02_long_way-01-line.png", "02_long_way-01-line.svg", "index.html",
+    ]  # fmt: skip
+    assert (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns == before

@@ -1,0 +1,251 @@
+"""Output places: refused before any work where nothing can or should be written, and used by one run at a time."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from packlib import places
+from packlib.files import atomic_path
+from packlib.lengths import LengthHistogram, load
+from packlib.places import output_path, work_folder
+from packlib.workbook import cli, report, results, running
+
+pytest_plugins = ("workbook_cases",)
+
+
+@pytest.fixture
+def strange(tmp_path, monkeypatch):
+    """A folder with everything that is no place to write to."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    Path("folder").mkdir()
+    Path("file").write_text("old")
+    for name, target in {"to-pipe": "pipe", "to-folder": "folder", "to-file": "file", "to-nowhere": "gone/x",
+                         "to-full": "/dev/full", "loop": "loop"}.items():  # fmt: skip
+        Path(name).symlink_to(target)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("socket")
+        yield tmp_path
+
+
+def state(folder):
+    return {path: (path.lstat().st_mode, path.lstat().st_ino) for path in folder.rglob("*")}
+
+
+FILES = {
+    "/dev/full": "'/dev/full' is a device; name a file.",
+    "pipe": "'pipe' is a pipe; name a file.",
+    "socket": "'socket' is a socket; name a file.",
+    "folder": "'folder' is a folder; name a file.",
+    "to-pipe": "'to-pipe' is a pipe; name a file.",
+    "to-folder": "'to-folder' is a folder; name a file.",
+    "to-full": "'to-full' is a device; name a file.",
+    "to-nowhere": "'to-nowhere' cannot be written: the link {}/to-nowhere leads nowhere.",
+    "loop": "'loop' cannot be written: the link {}/loop leads nowhere.",
+    "to-nowhere/a/plan.json": "'to-nowhere/a/plan.json' cannot be written: the link {}/to-nowhere leads nowhere.",
+    "file/plan.json": "'file/plan.json' cannot be written: {}/file is a file and no folder.",
+    "pipe/a/plan.json": "'pipe/a/plan.json' cannot be written: {}/pipe is a pipe and no folder.",
+    "/dev/null/plan.json": "'/dev/null/plan.json' cannot be written: /dev/null is a device and no folder.",
+}
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_is_refused_before_any_work(strange, monkeypatch, capsys, path):
+    monkeypatch.setattr(cli, "load", lambda *_: pytest.fail("must not work"))
+    before = state(strange)
+    assert cli.main(["plan", "squad", "--out", path]) == 2
+    says = FILES[path].format(strange)
+    assert capsys.readouterr().err == f"packlib: {says}\n"
+    with pytest.raises(OSError) as raised, atomic_path(path):
+        pytest.fail("must not begin")
+    assert str(raised.value) == says and state(strange) == before
+    assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "report"])
+def test_a_folder_is_refused_before_any_work(strange, idle, monkeypatch, capsys, command):
+    monkeypatch.chdir(strange)
+    (strange / "lengths.txt").write_text("3\n")
+    before = state(strange)
+    for path in set(FILES) - {"folder", "to-folder"} | {"file", "to-file"}:
+        arguments = ["lengths.txt"] if command == "report" else ["1"]
+        assert cli.main([command, *arguments, "--out", path]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"packlib: '{path}' ") and said.count("\n") == 1
+        assert "cannot be written: " in said or said.endswith("; name a folder.\n")
+    assert state(strange) == before
+
+
+def check_places_without_permission(folder):
+    closed = Path(folder) / "closed"
+    closed.mkdir()
+    (closed / "read-only").write_text("old")
+    (closed / "read-only").chmod(0o444)
+    for mode, path in (
+        (0o755, closed / "read-only"),
+        (0o555, closed / "new"),
+        (0o555, closed / "new" / "newer"),
+    ):
+        closed.chmod(mode)
+        for is_folder in {False, path.name != "read-only"}:
+            with pytest.raises(PermissionError, match="there is no permission to change"):
+                output_path(path, is_folder)
+
+
+def test_places_without_permission(tmp_path):
+    if os.geteuid() != 0:
+        return check_places_without_permission(tmp_path)
+    child = os.fork()
+    if child == 0:  # root may write everywhere, so it becomes another user
+        code = 1
+        try:
+            os.chown(tmp_path, 65534, 65534)
+            os.chdir(tmp_path)  # the folders above are closed to others
+            os.setuid(65534)
+            check_places_without_permission(".")
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_link_to_a_file_stays_a_link(strange):
+    with atomic_path("to-file") as beside:
+        beside.write_text("new")
+    assert Path("to-file").is_symlink() and Path("file").read_text() == "new"
+    with atomic_path("to-folder/new") as beside:
+        beside.write_text("new")
+    assert Path("folder/new").read_text() == "new"
+
+
+@pytest.mark.parametrize("path", ["/proc/nowhere/plan.json", "x" * 300, "x" * 5000])
+def test_what_the_system_refuses_is_one_short_sentence(path):
+    with pytest.raises(OSError, match=r"^'.* cannot be written: [A-Z].*\.$") as raised, atomic_path(path):
+        pytest.fail("must not begin")
+    assert len(str(raised.value)) < 400
+
+
+KILLED = """
+import os, signal, sys
+from packlib.files import atomic_path
+from packlib.lengths import LengthHistogram, load
+with atomic_path(sys.argv[1]) as beside:
+    beside.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    path = tmp_path / "a+b.txt"
+    subprocess.run([sys.executable, "-c", KILLED, path])
+    (left,) = tmp_path.iterdir()
+    others = [tmp_path / name for name in (".a+b.txt.part", ".a+b.txt.mine.part", ".aab.txt.abcdefgh.part")]
+    for other in others:
+        other.touch()
+    with atomic_path(path) as first, atomic_path(path) as second:  # neither takes the other for dead
+        assert first.exists() and second.exists() and not left.exists()
+        second.write_text("second")
+        first.write_text("first")
+    assert path.read_text() == "first" and sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+def test_a_folder_has_one_run_at_a_time(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    monkeypatch.setattr(places, "PATIENCE", 0.1)
+    with work_folder(out) as work:
+        (work / "x").touch()
+        (out / "kept").touch()
+        with pytest.raises(BlockingIOError, match=f"^Another run is writing to {out}: wait until it ends"):
+            running.deliver(out, lambda _: pytest.fail("must not begin"))
+        assert (work / "x").exists()
+    assert [path.name for path in out.iterdir()] == ["kept"]
+    with pytest.raises(KeyboardInterrupt), work_folder(tmp_path / "new" / "er"):
+        raise KeyboardInterrupt
+    assert not (tmp_path / "new" / "er").exists() and out.exists()
+
+
+def test_runs_that_begin_together_take_turns(tmp_path):
+    """Each finds its folder empty, although the others remove theirs at the same time."""
+    inside, most, left = [], [], []
+
+    def use():
+        for _ in range(30):
+            with work_folder(tmp_path / "out") as work:
+                inside.append(1)
+                most.append(len(inside))
+                left.extend(work.iterdir())
+                (work / "x").touch()
+                inside.pop()
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(most) == 90 and max(most) == 1 and not left and not list(tmp_path.glob("out/*"))
+
+
+def test_what_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
+    """Another process may end, or take a file for a dead one's, between the making and the locking."""
+    lock, removed = places._lock, []
+
+    def lock_late(handle):
+        for path in (tmp_path / "out").iterdir() if len(removed) < 1 else ():
+            removed.append(path)
+            if path.is_dir():
+                path.rmdir()
+                path.mkdir()
+            else:
+                path.unlink()
+        return lock(handle)
+
+    monkeypatch.setattr(places, "_lock", lock_late)
+    with work_folder(tmp_path / "out") as work:
+        handle = os.open(work, os.O_RDONLY)
+        assert removed == [work] and not lock(handle), "the folder that is there is the one that is locked"
+        os.close(handle)
+    removed.clear()
+    (tmp_path / "out").mkdir(exist_ok=True)
+    with atomic_path(tmp_path / "out" / "file") as beside:
+        assert removed and beside.exists()
+
+
+def test_what_is_delivered_replaces_all_or_nothing(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a").write_text("old")
+
+    def fill(work):
+        for name in "ab":
+            (work / name).write_text("new")
+
+    with pytest.raises(FileExistsError, match=r"b' is a folder; name a file"):
+        running.deliver(tmp_path, fill)
+    assert (tmp_path / "a").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "..", "", "a\0b", "ü" * 5000, "a/b c"])
+def test_the_name_of_a_data_set_is_no_path(tmp_path, monkeypatch, name):
+    def execute(source, target, values, _):
+        dataset = Path(values["dataset"])
+        assert dataset.parent == source.parent == tmp_path / "out" / places.WORK
+        assert load(str(dataset)).num_sequences == 3
+        target.write_text(source.read_text())
+        (target.parent / "advice.json").write_text('{"data": {"name": "a"}, "advice": []}')
+
+    monkeypatch.setattr(report, "execute", execute)
+    made = report.report(LengthHistogram([0, 1, 2], name=name), {}, tmp_path / "out", progress=False)
+    assert [path.name for path in made] == ["advice.json", "report.html"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+@pytest.mark.parametrize("name", ["../x.json", "/tmp/x.json", "..", "", "a/b"])
+def test_what_a_notebook_keeps_is_in_its_folder(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(results.RESULTS_FOLDER, str(tmp_path))
+    with pytest.raises(ValueError, match="name must be a file name without folders, not '"):
+        results.keep(name, "text")
+    assert not list(tmp_path.iterdir())
