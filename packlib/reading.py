@@ -1,0 +1,79 @@
+"""Reading files that others wrote: what is missing, special or damaged is one sentence that names the file."""
+
+import difflib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_LARGEST_JSON = 1 << 26  # bytes
+
+
+def named(path: str | os.PathLike) -> str:
+    """How a sentence names a file: as it is, or quoted if a line break or the like is in its name."""
+    text = os.fspath(path)
+    return text if text.isprintable() else repr(text)
+
+
+def regular_file(path: str | os.PathLike, needed: str) -> Path:
+    """Return `path` if it is a regular file; reading a pipe or a device might never end.
+
+    Args:
+        needed: what should be there, in words, such as "a recipe".
+
+    Raises:
+        FileNotFoundError, IsADirectoryError, ValueError: one sentence that names the path.
+    """
+    path = Path(path)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise IsADirectoryError(f"{named(path)} is a folder; {needed} is needed.")
+    if path.exists():
+        raise ValueError(f"{named(path)} is a pipe, a socket or a device; {needed} is needed.")
+    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    hint = f": did you mean {named(near[0])}?" if near else "."
+    raise FileNotFoundError(f"There is no file {named(path)}{hint}")
+
+
+@contextmanager
+def naming(path: str | os.PathLike, needed: str) -> Iterator[Path]:
+    """Yield `path` to be read; what is wrong with its content becomes one sentence that names it.
+
+    Args:
+        needed: what should be there, in words, such as "whole file of packs".
+
+    Raises:
+        FileNotFoundError, IsADirectoryError, ValueError: also as `regular_file`.
+    """
+    path = regular_file(path, f"a {needed}")
+    try:
+        yield path
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{named(path)} is no {needed}: {' '.join(str(error).split())}") from None
+
+
+def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:
+    """Read a JSON file that holds one object.
+
+    Args:
+        needed: what should be there, in words, such as "a recipe".
+
+    Raises:
+        FileNotFoundError, IsADirectoryError, ValueError: if it is no such file, or not JSON.
+    """
+    path = regular_file(path, needed)
+    if path.stat().st_size > _LARGEST_JSON:
+        raise ValueError(f"{named(path)} has {path.stat().st_size:,} bytes, too many for {needed}.")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{named(path)} is not JSON: {error}.") from None
+    except RecursionError:
+        raise ValueError(f"{named(path)} is nested too deeply for {needed}.") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{named(path)} must hold one JSON object: {needed}.")
+    return values
