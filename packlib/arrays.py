@@ -92,7 +92,7 @@ def map_arrays(
             raise ValueError(f"it has {' and '.join(unknown)}, which this version of packlib does not know.")
         if size != end + _CHECKSUM:
             raise ValueError(f"its arrays and checksum take {end + _CHECKSUM:,} bytes, but it has {size:,}.")
-        if verify and _sha256(file, end) != file.read():
+        if verify and checksum(file, end) != file.read():
             raise ValueError("the checksum differs.")
         whole = np.memmap(file, np.uint8, "r")
     return {
@@ -127,7 +127,9 @@ def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
 def _old_places(file: BinaryIO, size: int, kind: str, names: Sequence[str]) -> tuple[dict[str, Place], int]:
     """The same for a file of packlib 0.1.0: the arrays one after the other, each as `np.save` writes it."""
     if not names:
-        raise ValueError(f"it was written by packlib 0.1.0; this version reads {kind} of packlib 0.2 and later.")
+        raise ValueError(
+            f"it was written by packlib 0.1.0; this version reads {kind} of packlib 0.2 and later."
+        )
     places, end = {}, 0
     for name in names:
         file.seek(end)
@@ -154,7 +156,7 @@ def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:
     return shape, dtype
 
 
-def _sha256(file: BinaryIO, size: int) -> bytes:
+def checksum(file: BinaryIO, size: int) -> bytes:
     """the checksum of the first `size` bytes; leaves the file there."""
     file.seek(0)
     seen = hashlib.sha256()

@@ -46,11 +46,22 @@ class Packs:
         ends, packs = self.offsets, len(self.offsets) - 1
         if packs < 1 or ends[0] != 0 or ends[-1] != len(self.sample_ids) or (ends[1:] <= ends[:-1]).any():
             raise ValueError(f"The offsets do not cut {len(self.sample_ids)} sample ids into packs.")
-        if len(self.lengths_used) != packs:
-            raise ValueError(f"lengths_used must have {packs} entries, one a pack, not {len(self.lengths_used)}.")
-        whole_number("sample_ids", self.sample_ids.min(), 0)
-        for used in (self.lengths_used.min(), self.lengths_used.max()):
-            whole_number("lengths_used", used, 1, top)
+        if len(used := self.lengths_used) != packs or used.max() > top or (used < np.diff(ends)).any():
+            raise ValueError(
+                f"lengths_used must have {packs} entries, of at most {top} tokens and one or more a sample."
+            )
+        ids = np.sort(self.sample_ids)
+        whole_number("sample_ids", ids[0], 0)
+        if (same := ids[1:] == ids[:-1]).any():
+            raise ValueError(f"Sample {ids[same.argmax()]} comes more than once in the packs.")
+
+    @classmethod
+    def _of(cls, *arrays: np.ndarray, max_length: int) -> "Packs":
+        """Packs that are right by construction: checking 16 million samples takes a second."""
+        packs = object.__new__(cls)
+        for name, value in zip(cls.__dataclass_fields__, (*arrays, max_length), strict=True):
+            object.__setattr__(packs, name, value)
+        return packs
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -150,7 +161,8 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
         done += packs.size
     ends = np.cumsum(np.repeat(plan.sizes, plan.repeats))
     totals = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int32)
-    return Packs(sample_ids, np.concatenate([[0], ends]), np.repeat(totals, plan.repeats), top)
+    used = np.repeat(totals, plan.repeats)
+    return Packs._of(sample_ids, np.concatenate([[0], ends]), used, max_length=top)
 
 
 def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:

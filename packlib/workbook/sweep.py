@@ -141,11 +141,23 @@ def sweep(
 
 
 def _stored(cell: Cell, folder: Path) -> Outcome | None:
+    """What the cell found in an earlier sweep; None if it has to run. A damaged file is named on standard error."""
     try:
-        known = json.loads((folder / _DONE).read_text(encoding="utf-8"))
+        with open(folder / _DONE, "rb") as file:
+            known = json.loads(file.read(1 << 20))
+        whole = known.pop("checksum") == _checksum(known)
     except FileNotFoundError:
         return None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        print(f"packlib: {folder / _DONE} is damaged; its run is made again.", file=sys.stderr)
+        return None
     return Outcome(cell.parameters, known["seconds"], known["results"]) if known["key"] == cell.key else None
+
+
+def _checksum(known: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def _run(cell: Cell, folder: Path, runner: Callable[[Cell, Path], str]) -> Outcome:
@@ -155,7 +167,8 @@ def _run(cell: Cell, folder: Path, runner: Callable[[Cell, Path], str]) -> Outco
     if error:
         return Outcome(cell.parameters, seconds, error=error)
     results = results_of(folder / f"{cell.notebook}.ipynb")
+    known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
     with atomic_path(folder / _DONE) as beside:
-        known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
-        beside.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps({**known, "checksum": _checksum(known)}, indent=2)
+        beside.write_text(text + "\n", encoding="utf-8")
     return Outcome(cell.parameters, seconds, results)

@@ -1,7 +1,7 @@
 """What packlib 0.1.0 wrote, of each kind one small file; made once, to see that later versions read or refuse it.
 
-    git worktree add /tmp/old 92fc6b3
-    PYTHONPATH=/tmp/old python tests/written_by_0_1_0/make.py tests/written_by_0_1_0
+git worktree add /tmp/old 92fc6b3
+PYTHONPATH=/tmp/old python tests/written_by_0_1_0/make.py tests/written_by_0_1_0
 """
 
 import sys
@@ -24,7 +24,9 @@ made.to_json(folder / "plan.json")
 assign(made, lengths).save(folder / "six.packs")
 tokens = np.arange(sum(lengths), dtype=np.uint16)
 labels = np.array([0, 1, -100, 0, 1, 0])
-TokenStore(tokens, (tokens % 2).astype(np.uint8), np.cumsum([0, *lengths]), labels).save(folder / "six.tokens")
+TokenStore(tokens, (tokens % 2).astype(np.uint8), np.cumsum([0, *lengths]), labels).save(
+    folder / "six.tokens"
+)
 write_ordered(folder / "rows", np.arange(6).reshape(3, 2))
 Recipe(2, 0.5, 10).to_json(folder / "recipe.json")
 model = torch.nn.Linear(1, 1)
