@@ -10,6 +10,7 @@ import torch.distributed as dist
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from packlib.arrays import save_arrays
 from packlib.distributed import (
     RankError,
     interleave,
@@ -21,7 +22,6 @@ from packlib.distributed import (
     sort_rows,
     write_ordered,
 )
-from packlib.arrays import save_arrays
 
 LOW, HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 VALUES = st.sampled_from([LOW, LOW + 1, HIGH]) | st.integers(LOW, HIGH)

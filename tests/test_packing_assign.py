@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from file_cases import full_disk
 from hypothesis import given
 from hypothesis import strategies as st
-from file_cases import full_disk
 from packing_cases import DEPTHS, histograms
 
 from packlib.lengths import LengthHistogram, load
@@ -121,8 +121,16 @@ WRONG = [
     ({"offsets": [0, 3]}, ValueError, "lengths_used must have 1 entries"),
     ({"offsets": np.array([0, 2**63 + 1, 3], np.uint64)}, ValueError, "The offsets do not cut 3 sample ids"),
     ({"offsets": [0, 0, 3]}, ValueError, "The offsets do not cut 3 sample ids into packs."),
-    ({"lengths_used": [8, 0]}, ValueError, "lengths_used must have 2 entries, of at most 8 tokens and one or more"),
-    ({"lengths_used": [9, 1]}, ValueError, "lengths_used must have 2 entries, of at most 8 tokens and one or more"),
+    (
+        {"lengths_used": [8, 0]},
+        ValueError,
+        "lengths_used must have 2 entries, of at most 8 tokens and one or more",
+    ),
+    (
+        {"lengths_used": [9, 1]},
+        ValueError,
+        "lengths_used must have 2 entries, of at most 8 tokens and one or more",
+    ),
     ({"max_length": -5}, ValueError, "max_length must be from 1 to 67108864, not -5."),
     ({"max_length": 7.5}, TypeError, "max_length must be a whole number from 1 to 67108864, not 7.5."),
     ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 67108864, not 1000000000000000."),

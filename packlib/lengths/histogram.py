@@ -12,6 +12,7 @@ from packlib.checks import one_of, whole_number
 from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_integers, count_lengths
 from packlib.lengths.own_files import read_counts
+from packlib.reading import naming
 
 KINDS = ("measured", "reconstruction", "synthetic")
 
@@ -148,7 +149,9 @@ class LengthHistogram:
         Raises:
             FileNotFoundError, ValueError: naming the file and the line that is wrong.
         """
-        whole = cls(read_counts(path), **{"name": Path(path).stem, "source": Path(path).name, **fields})
+        counts = read_counts(path)
+        with naming(path, "histogram of lengths"):
+            whole = cls(counts, **{"name": Path(path).stem, "source": Path(path).name, **fields})
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
 
     def to_csv(self, path: str | os.PathLike) -> None:
