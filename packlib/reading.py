@@ -53,7 +53,9 @@ def naming(path: str | os.PathLike, needed: str) -> Iterator[Path]:
     try:
         yield path
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{named(path)} is no {needed}: {' '.join(str(error).split())}") from None
+        said = " ".join(str(error).split())
+        said = said if len(said) <= 400 else f"{said[:400]} …"
+        raise ValueError(f"{named(path)} is no {needed}: {said}") from None
 
 
 def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:

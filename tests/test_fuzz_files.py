@@ -3,10 +3,9 @@
 import hashlib
 import json
 import re
-import resource
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager, redirect_stderr
+from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from file_cases import bounded_memory
 
 from packlib.batches import TokenStore
 from packlib.distributed import read_ordered, write_ordered
@@ -173,11 +173,15 @@ def write_store(path: Path) -> None:
     )
 
 
-# A kind of file more is a line more.
+def write_rows(path: Path) -> None:
+    write_ordered(path, np.arange(12).reshape(-1, 3))
+
+
+# Another kind of file is another line here.
 KINDS = [
     Kind("some.packs", write_packs, Packs.load, check_packs, reseal_arrays),
     Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays),
-    Kind("rows", lambda path: write_ordered(path, np.arange(12).reshape(-1, 3)), read_ordered, check_rows, reseal_arrays),
+    Kind("rows", write_rows, read_ordered, check_rows, reseal_arrays),
     Kind("old.packs", copy_of("six.packs"), Packs.load, check_packs, reseal_arrays),
     Kind("old.tokens", copy_of("six.tokens"), TokenStore.load, check_store, reseal_arrays),
     Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist, reseal_checkpoint),
@@ -196,8 +200,8 @@ KINDS = [
 NUMBERS = [b"-7", b"0", b"0.5", b"1e400", b"1e5", b"nan", b"1_000", "٣".encode(), b"9" * 400, b"9" * 5000,
            str(2**31).encode(), str(2**63 - 1).encode(), str(2**63).encode(), b"null", b'"5"', b"[5]", b"true", b"",
            b"[" * 100_000, b"[" * 900 + b"]" * 900, b'{"a":' * 100_000, b'"', b"\n", b"\0", b"1,1"]  # fmt: skip
-WORDS = [b"|O", b"<f8", b"<U4", b">i8", b"<i8", b"|u1", b"|b1", b"|i8", b"<M8[s]", b"|V3", b"(3, 2)", b"(-1,)", b"()",
-         b"(True,)", b"(1000000000000000,)", b"offsets", b"packlib", b"labels", b"True", b"2", b"3", b"True,"]  # fmt: skip
+WORDS = [b"|O", b"<f8", b"<U4", b">i8", b"<i8", b"|u1", b"|b1", b"|i8", b"<M8[s]", b"|V3", b"(3, 2)", b"(-1,)",
+         b"()", b"(True,)", b"(1000000000000000,)", b"offsets", b"packlib", b"labels", b"2", b"True,"]  # fmt: skip
 
 
 def flip_bits(rng, data):
@@ -260,18 +264,6 @@ DAMAGE = [
     replace_a_word,
     set_a_number,
 ]
-
-
-@contextmanager
-def bounded_memory(room: int):
-    """The process cannot get more than `room` bytes more."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + room, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def outcome(kind: Kind, path: Path) -> object | None:

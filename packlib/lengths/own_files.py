@@ -234,7 +234,7 @@ def _is_length(text: str) -> bool:
 
 
 def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
-    """Views of the file, so that only the chunk that is counted is in memory."""
+    """The numbers of the array; only the chunk that is counted is in memory."""
     with naming(path, "whole .npy file of lengths"), path.open("rb") as file:
         shape, dtype = npy_header(file)
         if len(shape) != 1:
@@ -244,9 +244,8 @@ def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
         size = file.tell() + shape[0] * dtype.itemsize
         if not 0 <= shape[0] <= size or size > path.stat().st_size:
             raise ValueError(f"its header tells of {shape[0]} numbers, for which it is too short.")
-        array = np.memmap(file, dtype, "r", file.tell(), shape) if shape[0] else np.empty(0, dtype)
-    for start in range(0, len(array), _ROWS):
-        yield array[start : start + _ROWS]
+        for start in range(0, shape[0], _ROWS):
+            yield np.fromfile(file, dtype, min(_ROWS, shape[0] - start))
 
 
 def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:

@@ -68,20 +68,19 @@ class RunFolder:
 
     def _newest(self) -> tuple[Path | None, dict | None]:
         """The newest checkpoint that is whole, the same on all ranks; None if there is no checkpoint."""
-        newest, before = self.folder / CHECKPOINT, self.folder / PREVIOUS
-        path, state = next((p for p in (newest, before) if p.exists()), None), None
-        if path is not None:
+        paths = [path for name in (CHECKPOINT, PREVIOUS) if (path := self.folder / name).exists()]
+        path, state, refusals = None, None, []
+        for path in paths:
             try:
                 state = _load(path)
-            except (ValueError, OSError) as error:
-                if path == before or not before.exists():
-                    raise
-                path, state = before, _load(before)
-                if self.rank == 0:
-                    warnings.warn(
-                        f"{error} The run goes on from {named(before)}, of update {state['update']}.",
-                        stacklevel=4,
-                    )
+                break
+            except ValueError as error:
+                refusals.append(str(error))
+        if paths and state is None:
+            raise ValueError(" ".join(refusals))
+        if refusals and self.rank == 0:
+            said = f"{refusals[0]} The run goes on from {named(path)}, of update {state['update']}."
+            warnings.warn(said, stacklevel=4)
         if self.grouped:
             updates = [None] * dist.get_world_size()
             dist.all_gather_object(updates, state and state["update"])
