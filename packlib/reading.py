@@ -1,12 +1,13 @@
 """Reading files that others wrote: what is missing, special or damaged is one sentence that names the file."""
 
 import difflib
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from packlib.strict_json import parse_json
 
 _LARGEST_JSON = 1 << 26  # bytes
 
@@ -53,7 +54,9 @@ def naming(path: str | os.PathLike, needed: str) -> Iterator[Path]:
     try:
         yield path
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{named(path)} is no {needed}: {' '.join(str(error).split())}") from None
+        said = " ".join(str(error).split())
+        said = said if len(said) <= 400 else f"{said[:400]} …"
+        raise ValueError(f"{named(path)} is no {needed}: {said}") from None
 
 
 def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:
@@ -69,11 +72,9 @@ def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:
     if path.stat().st_size > _LARGEST_JSON:
         raise ValueError(f"{named(path)} has {path.stat().st_size:,} bytes, too many for {needed}.")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{named(path)} is not JSON: {error}.") from None
-    except RecursionError:
-        raise ValueError(f"{named(path)} is nested too deeply for {needed}.") from None
+        raise ValueError(f"{named(path)} is not {needed}: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{named(path)} must hold one JSON object: {needed}.")
     return values

@@ -1,7 +1,10 @@
 """The token store and WordNet's sentence pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from file_cases import full_disk
 from model_cases import store, tokenizer
 
 from packlib.batches import TokenStore, sentence_pairs, tokenize, wordnet_store
@@ -69,13 +72,29 @@ def test_a_saved_store_is_mapped_and_checked(tmp_path):
         TokenStore.load(tmp_path / "none.tokens")
 
 
-def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+def test_what_is_saved_is_all_that_a_store_has(tmp_path):
+    rng, some = np.random.default_rng(0), store().take([3, 1, 7])
+    labeled = replace(some, labels=rng.integers(-100, 99, len(some.input_ids)))
+    labeled.save(tmp_path / "labeled.tokens")
+    assert equal(TokenStore.load(tmp_path / "labeled.tokens"), labeled)
+    some.save(tmp_path / "plain.tokens")
+    plain = TokenStore.load(tmp_path / "plain.tokens")
+    assert plain.labels is None and plain.sample_ids.tolist() == [3, 1, 7]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_offsets_that_wrap_around_are_refused(kind):
+    turns = np.array([0, 2**63 - 1, -(2**63), -1, 3]).astype(kind)  # differences in 64 bits are all positive
+    with pytest.raises(ValueError, match="Sequence 1 has no token"):
+        TokenStore(np.zeros(3, int), np.zeros(3, int), turns, np.zeros(4, int))
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path):
     path = tmp_path / "some.tokens"
     store().save(path)
     before = path.read_bytes()
-    monkeypatch.setattr(np, "save", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        store().take([0]).save(path)
+    with full_disk(1000), pytest.raises(OSError, match="File too large"):
+        store().save(path)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
 

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from packlib.arrays import save_arrays
 from packlib.distributed import (
     RankError,
     interleave,
@@ -21,7 +22,6 @@ from packlib.distributed import (
     sort_rows,
     write_ordered,
 )
-from packlib.files import save_arrays
 
 LOW, HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 VALUES = st.sampled_from([LOW, LOW + 1, HIGH]) | st.integers(LOW, HIGH)
@@ -223,7 +223,7 @@ def sort_to_file(rank, path):
 
 def test_any_number_of_ranks_writes_the_same_file(tmp_path):
     rows = lexsorted(np.random.default_rng(0).integers(0, 9, (1000, 2)), 2)
-    save_arrays(tmp_path / "whole", rows)
+    save_arrays(tmp_path / "whole", "rows", {"columns": np.array([2]), "rows": rows.ravel()})
     for ranks in (1, 2, 3):
         run_ranks(sort_to_file, ranks, tmp_path / "sorted")
         np.testing.assert_array_equal(read_ordered(tmp_path / "sorted"), rows)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from file_cases import full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, histograms
@@ -107,18 +108,11 @@ def test_a_truncated_file_is_refused(tmp_path, keep):
         Packs.load(tmp_path / "missing.packs")
 
 
-def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_old_file(tmp_path):
     path = tmp_path / "some.packs"
     wordnet_packs().save(path)
-    before, save, calls = path.read_bytes(), np.save, []
-
-    def full(file, array):
-        calls.append(save(file, array))
-        if len(calls) == 2:
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "save", full)
-    with pytest.raises(OSError, match="No space"):
+    before = path.read_bytes()
+    with full_disk(20_000), pytest.raises(OSError, match="File too large"):
         wordnet_packs().save(path)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
@@ -134,12 +128,37 @@ def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path, umask, mode):
     assert (tmp_path / "some.packs").stat().st_mode & 0o777 == mode
 
 
-def test_packs_check_themselves():
-    packs = wordnet_packs()
-    with pytest.raises(ValueError, match="do not cut"):
-        replace(packs, offsets=packs.offsets[:-1])
-    with pytest.raises(ValueError, match="at most 100 tokens"):
-        replace(packs, max_length=100)
+WRONG = [
+    ({"sample_ids": [0, -7, 1]}, ValueError, "sample_ids must be at least 0, not -7."),
+    ({"sample_ids": [0.5, 1, 2]}, TypeError, "Value of sample_ids 0.5 at position 0 is not a whole number."),
+    ({"sample_ids": np.zeros((3, 1), int)}, ValueError, "must have one dimension, not the shape (3, 1)."),
+    ({"sample_ids": np.array(["a", "b", "c"])}, TypeError, "Value of sample_ids 'a' at position 0"),
+    ({"sample_ids": [4, 2, 4]}, ValueError, "Sample 4 comes more than once in the packs."),
+    ({"offsets": [0, 3]}, ValueError, "lengths_used must have 1 entries"),
+    ({"offsets": np.array([0, 2**63 + 1, 3], np.uint64)}, ValueError, "The offsets do not cut 3 sample ids"),
+    ({"offsets": [0, 0, 3]}, ValueError, "The offsets do not cut 3 sample ids into packs."),
+    (
+        {"lengths_used": [8, 0]},
+        ValueError,
+        "lengths_used must have 2 entries, of at most 8 tokens and one or more",
+    ),
+    (
+        {"lengths_used": [9, 1]},
+        ValueError,
+        "lengths_used must have 2 entries, of at most 8 tokens and one or more",
+    ),
+    ({"max_length": -5}, ValueError, "max_length must be from 1 to 67108864, not -5."),
+    ({"max_length": 7.5}, TypeError, "max_length must be a whole number from 1 to 67108864, not 7.5."),
+    ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 67108864, not 1000000000000000."),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "says"), WRONG)
+def test_packs_check_themselves(change, kind, says):
+    packs = Packs([0, 1, 2], [0, 2, 3], [8, 1], 8)
+    with pytest.raises(kind) as refusal:
+        replace(packs, **change)
+    assert says in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 @given(histograms(), st.integers(1, 6), st.sampled_from(DEPTHS), st.data())

@@ -39,7 +39,7 @@ def idle(tmp_path, monkeypatch):
             ["mine.txt", "--max-length", "4", "--overlong", "drop"],
             "All 3 sequences of mine are longer than 4",
         ),
-        (["mine.txt", "--recipe", "none.json"], "There is no recipe file"),
+        (["mine.txt", "--recipe", "none.json"], "There is no file"),
         (["mine.txt", "--recipe", "packed.json"], "is packed already, with factor 2"),
         (["mine.txt", "--column", "size"], "not 'size'"),
         (["mine.txt", "--out", "taken"], "is a file; name a folder."),

@@ -1,9 +1,13 @@
 """A user's own files: every kind, every way to be broken."""
 
+import os
+import signal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from file_cases import bounded_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,12 +131,18 @@ def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         ("3,4\n0,5\n", "broken.csv, line 2: a length is from 1 to"),
         ("3,4\n4,-5\n", "broken.csv, line 2: .*a count is from 0 to"),
         (f"3,{2**63}\n", "broken.csv, line 1: .*a count is from 0 to"),
-        ("9" * 200_000, "is no CSV: field larger"),
+        ("9" * 200_000, "line 1: '9{80}' is no CSV: field larger"),
         ("3,0\n", "holds no sequence"),
         ("id,length,words\n1,2,3\n", "has 3 columns: pass column= with one of id, length, words"),
         ("1,2,3\n4,5,6\n", "has 3 columns"),
         ("[" + "1, " * 99 + "2]", "has 100 columns: .* 1, 1, …"),
-        (f"2,{2**62}\n3,{2**61}\n", "tokens; at most"),
+        (f"2,{2**62}\n3,{2**61}\n", "broken.csv is no histogram of lengths: .* tokens; at most"),
+        ("3\n1_000\n", "broken.csv, line 2: expected a whole number, not '1_000'"),
+        ("3\n٣\n", "broken.csv, line 2: expected a whole number, not '٣'"),
+        ("٣\n3\n", "broken.csv, line 1: expected a whole number, not '٣'"),
+        ("3,1_0\n", "broken.csv, line 1: expected \"length,count\", not '3,1_0'"),
+        ("3," + "9" * 400 + "\n", "broken.csv, line 1: a length is from 1 to"),
+        ("9" * 5000 + "\n", "broken.csv, line 1: expected a whole number"),
     ],
 )
 def test_broken_text_files_name_the_line(tmp_path, text, message):
@@ -153,6 +163,8 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
         ("length,7\n3,2\nx,2\n", "broken.csv, line 3: expected a whole number, not 'x'"),
         ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
+        ("length,id,length\n1,2,3\n", "broken.csv has 2 columns named length; one is needed"),
+        ('id,length\n1,"2\n' + "3,4\n" * 50_000, "broken.csv is no CSV: field larger than field limit"),
     ],
 )
 def test_broken_columns_name_the_line(tmp_path, text, message):
@@ -207,6 +219,81 @@ def test_arrays_that_hold_no_lengths(tmp_path):
             load(tmp_path / "a.npy")
 
 
+def test_what_is_named_npy_and_is_none(tmp_path):
+    path = tmp_path / "a.npy"
+    for write, says in (
+        (lambda: path.write_text("300\n400\n"), "the magic string is not correct"),
+        (lambda: np.savez(open(path, "wb"), np.arange(3)), "the magic string is not correct"),
+        (
+            lambda: np.save(path, np.array([3, None]), allow_pickle=True),
+            "Python objects, which are never unpickled",
+        ),
+    ):
+        write()
+        with pytest.raises(
+            ValueError, match=rf"a\.npy is no whole \.npy file of lengths: .*{says}"
+        ) as refusal:
+            load(path)
+        assert "\n" not in str(refusal.value) and "allow_pickle" not in str(refusal.value)
+
+
+def sparse(path, start, size=10 << 30):
+    """A file of `size` bytes, zeros after `start`, that takes no room on the disk."""
+    path.write_bytes(start)
+    os.truncate(path, size)
+
+
+def test_huge_files_are_refused_in_bounded_memory(tmp_path):
+    sparse(tmp_path / "line.txt", b"3\n4")
+    sparse(tmp_path / "line.csv", b"id,n\n1,2\n3,4")
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000,), }".ljust(117) + b"\n"
+    sparse(tmp_path / "floats.npy", b"\x93NUMPY\x01\x00v\x00" + header)
+    sparse(tmp_path / "header.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff")
+    sparse(tmp_path / "some.parquet", b"PAR1")
+    with bounded_memory(1 << 28):
+        for name, column, kind, says in (
+            ("line.txt", None, ValueError, "line.txt, line 2: it has 1,000,000 characters or more."),
+            ("line.csv", "n", ValueError, "line.csv, line 3: it has 1,000,000 characters or more."),
+            ("floats.npy", None, TypeError, "Lengths must be integers, not float64"),
+            ("header.npy", None, ValueError, "header.npy is no whole .npy file of lengths: it has no header"),
+            ("some.parquet", None, ValueError, "some.parquet is no whole Parquet file"),
+        ):
+            with pytest.raises(kind, match=says):
+                load(tmp_path / name, column=column)
+
+
+@pytest.mark.parametrize("name", ["pipe.txt", "pipe.npy", "pipe.parquet"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("It waits for the pipe."))
+    signal.alarm(20)
+    try:
+        with pytest.raises(
+            ValueError, match=f"{name} is a pipe, a socket or a device; a file of lengths is needed"
+        ):
+            load(tmp_path / name)
+    finally:
+        signal.alarm(0)
+
+
+STRANGE = "a\n{b} {0}"
+
+
+def test_a_strange_name_is_written_in_one_line(tmp_path):
+    bad = {".txt": b"3\n0\n", ".csv": b"3,1\nx,y\n", ".npy": b"no array", ".parquet": b"no table"}
+    np.save(tmp_path / "zero.npy", [3, 0])
+    bad["zero.npy"] = (tmp_path / "zero.npy").read_bytes()
+    for suffix, content in {**bad, "empty": b""}.items():
+        (tmp_path / f"{STRANGE}{suffix}").write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\\n\{b\} \{0\}") as refusal:
+            load(tmp_path / f"{STRANGE}{suffix}")
+        assert "\n" not in str(refusal.value)
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'a\\n\{b\} \{0\}.csv'\?$"):
+        load(tmp_path / f"{STRANGE}.cs")
+    (tmp_path / f"{STRANGE}.txt").write_bytes(b"3\n4\n")
+    assert load(tmp_path / f"{STRANGE}.txt").num_sequences == 2
+
+
 def test_parquet_files_that_hold_no_lengths(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a"], "score": [0.5], "gap": pa.array([None], pa.int32())}), path)
@@ -225,6 +312,12 @@ def test_parquet_files_that_hold_no_lengths(tmp_path):
     pq.write_table(pa.table({"n": [[1, 2], [], [3]]}), path)
     with pytest.raises(ValueError, match="Length 0 at row 1"):
         load(path)
+    pq.write_table(pa.table({}), path)
+    with pytest.raises(ValueError, match=r"a.parquet has no column"):
+        load(path)
+    pq.write_table(pa.table([[1], [2]], ["n", "n"]), path)
+    with pytest.raises(ValueError, match=r"a.parquet has 2 columns named n; one is needed"):
+        load(path, column="n")
 
 
 def test_a_name_wins_over_a_file_and_a_bare_file_is_found(tmp_path, monkeypatch):

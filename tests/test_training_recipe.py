@@ -96,9 +96,17 @@ def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        ({"micro_batch": 0}, ValueError, "micro_batch must be at least 1, not 0."),
-        ({"accumulation": 2.5}, TypeError, "accumulation must be a whole number at least 1, not 2.5."),
-        ({"replicas": True}, TypeError, "replicas must be a whole number at least 1, not True."),
+        ({"micro_batch": 0}, ValueError, "micro_batch must be from 1 to 9223372036854775807, not 0."),
+        (
+            {"accumulation": 2.5},
+            TypeError,
+            "accumulation must be a whole number from 1 to 9223372036854775807, not 2.5.",
+        ),
+        (
+            {"replicas": True},
+            TypeError,
+            "replicas must be a whole number from 1 to 9223372036854775807, not True.",
+        ),
         ({"total_sequences": 10}, ValueError, "warmup_sequences must be from 0 to 10, not 3000000."),
         ({"learning_rate": 0.0}, ValueError, "learning_rate must be above 0, not 0.0."),
         ({"learning_rate": math.inf}, ValueError, "learning_rate must be above 0, not inf."),
@@ -114,8 +122,12 @@ def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
         ),
         ({"decay": "exp"}, ValueError, "decay must be 'linear', 'polynomial' or 'cosine', not 'exp'."),
         ({"power": 0.5}, ValueError, "power 0.5 needs decay 'polynomial', not 'linear'."),
-        ({"packing_factor": 0.9}, ValueError, "packing_factor must be at least 1, not 0.9."),
-        ({"max_length": 0}, ValueError, "max_length must be at least 1, not 0."),
+        (
+            {"packing_factor": 0.9},
+            ValueError,
+            "packing_factor must be at least 1 and at most 67108864, not 0.9.",
+        ),
+        ({"max_length": 0}, ValueError, "max_length must be from 1 to 67108864, not 0."),
     ],
 )
 def test_a_bad_recipe_gets_one_sentence(change, error, says):
@@ -127,8 +139,8 @@ def test_a_bad_recipe_gets_one_sentence(change, error, says):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: adjust(PAPER, 0.5), "packing_factor must be at least 1, not 0.5."),
-        (lambda: adjust(PAPER, math.nan), "packing_factor must be at least 1, not nan."),
+        (lambda: adjust(PAPER, 0.5), "packing_factor must be at least 1 and at most 67108864, not 0.5."),
+        (lambda: adjust(PAPER, math.nan), "packing_factor must be at least 1 and at most 67108864, not nan."),
         (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
         (lambda: adjust(PAPER, 2, "beta"), "not 'beta': did you mean 'betas'?"),
         (lambda: adjust(PAPER, 2, "rate", "cubic"), "not 'cubic'"),
@@ -154,7 +166,11 @@ def test_bad_advice_is_refused_in_one_sentence(call, says):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("{", "recipe.json is not JSON"), ("[]", "must hold one JSON object"), (None, "no recipe file")],
+    [
+        ("{", "recipe.json is not JSON"),
+        ("[]", "must hold one JSON object"),
+        (None, "There is no file .*recipe.json"),
+    ],
 )
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path, text, says):
     path = tmp_path / "recipe.json"

@@ -7,12 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
+from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
 from packlib.checks import one_of, shown
-from packlib.files import map_arrays, save_arrays
 from packlib.lengths.counting import as_integers
+from packlib.reading import naming
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
+_OPTIONAL = ("labels", "sample_ids")
 _BLOCK = 4096  # texts that are tokenized at once
 
 
@@ -44,10 +46,10 @@ class TokenStore:
     sample_ids: np.ndarray | None = None
 
     def __post_init__(self):
-        for name in ("input_ids", "token_type_ids", "offsets", "sequence_labels", "labels", "sample_ids"):
+        for name in (*_ARRAYS, *_OPTIONAL):
             if (values := getattr(self, name)) is not None:
-                whole = as_integers(values, f"Value of {name}")
-                object.__setattr__(self, name, values if isinstance(values, np.memmap) else whole)
+                object.__setattr__(self, name, as_integers(values, f"Value of {name}"))
+        object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
         count = len(self.offsets) - 1
         if self.sample_ids is None:
             object.__setattr__(self, "sample_ids", np.arange(count))
@@ -61,8 +63,9 @@ class TokenStore:
         for name in ("sequence_labels", "sample_ids"):
             if len(getattr(self, name)) != count:
                 raise ValueError(f"There are {len(getattr(self, name))} {name} for {count} sequences.")
-        if count and self.lengths.min() < 1:
-            raise ValueError(f"Sequence {int(self.lengths.argmin())} has no token.")
+        empty = np.flatnonzero(self.offsets[1:] <= self.offsets[:-1])  # differences could overflow
+        if empty.size:
+            raise ValueError(f"Sequence {empty[0]} has no token.")
         for name in ("input_ids", "token_type_ids", "sample_ids"):
             if len(values := getattr(self, name)) and values.min() < 0:
                 raise ValueError(f"{name} must be at least 0, not {values.min()}.")
@@ -186,7 +189,8 @@ class TokenStore:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the store to one file, which is whole or not there."""
-        save_arrays(path, *(getattr(self, name) for name in _ARRAYS))
+        arrays = {name: getattr(self, name) for name in (*_ARRAYS, *_OPTIONAL)}
+        save_arrays(path, "TokenStore", {name: array for name, array in arrays.items() if array is not None})
 
     @classmethod
     def load(cls, path: str | os.PathLike, verify: bool = True) -> "TokenStore":
@@ -198,10 +202,8 @@ class TokenStore:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it is no whole token store.
         """
-        try:
-            return cls(**dict(zip(_ARRAYS, map_arrays(path, len(_ARRAYS), verify), strict=True)))
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{path} is no whole token store: {error}.") from None
+        with naming(path, "whole token store") as file:
+            return cls(**map_arrays(file, "TokenStore", _ARRAYS, _OPTIONAL, old=_ARRAYS, verify=verify))
 
 
 # One number for a whole sequence, by its names in transformers' data sets and models

@@ -8,9 +8,15 @@ from pathlib import Path
 import numpy as np
 import torch.distributed as dist
 
+from packlib.arrays import header, map_arrays
+from packlib.checks import whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.sorting import check_rows
-from packlib.files import atomic_path, map_arrays
+from packlib.files import atomic_path
+from packlib.lengths.counting import INT64_MAX
+from packlib.reading import naming
+
+_INT64 = np.dtype("<i8")
 
 
 def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.ndarray:
@@ -35,7 +41,7 @@ def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.n
 def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.ProcessGroup | None = None) -> None:
     """Write the rows of all ranks to one file, rank after rank; all write at the same time.
 
-    The file does not depend on how many ranks wrote it: it is what `packlib.files.save_arrays` writes of the whole. It
+    The file does not depend on how many ranks wrote it: it is what `packlib.arrays.save_arrays` writes of the whole. It
     is there once it is complete; if a rank fails or dies before, none is left. (If all die at once, what they wrote
     stays beside `path`, in a hidden file that ends in .part, until the next write there.) Every rank of the group
     calls it, and sees the same folder.
@@ -49,21 +55,22 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
     """
     ranks = Collectives(group)
     rows, sizes = check_rows(ranks, rows)
-    header = {"descr": "<i8", "fortran_order": False, "shape": (int(sizes.sum()), rows.shape[1])}
+    columns = rows.shape[1]
+    line = header("rows", {"columns": (_INT64, 1), "rows": (_INT64, int(sizes.sum()) * columns)})
     with ExitStack() as cleanup:
         started = None
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 beside = cleanup.enter_context(atomic_path(path))
                 with open(beside, "wb") as file:
-                    np.lib.format.write_array_header_1_0(file, header)
+                    file.write(line + np.array([columns], _INT64).tobytes())
                     started = str(beside), file.tell()
         beside, start = ranks.broadcast(started)
         try:
             with ranks.agree_on_errors(), open(beside, "r+b") as file:
                 # Not through a map: on a full disk the system would end the process, where `write` raises.
-                file.seek(start + int(sizes[: ranks.rank].sum()) * rows.shape[1] * rows.itemsize)
-                file.write(np.ascontiguousarray(rows, "<i8"))
+                file.seek(start + int(sizes[: ranks.rank].sum()) * columns * rows.itemsize)
+                file.write(np.ascontiguousarray(rows, _INT64))
             with ranks.agree_on_errors():
                 if ranks.rank == 0:
                     with open(beside, "r+b") as file:
@@ -83,7 +90,7 @@ def read_ordered(path: str | os.PathLike, verify: bool = True) -> np.ndarray:
     Raises:
         FileNotFoundError, ValueError: if there is no such file, or it is no whole file of rows.
     """
-    try:
-        return map_arrays(path, 1, verify)[0]
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is no whole file of rows: {error}.") from None
+    with naming(path, "whole file of rows") as file:
+        arrays = map_arrays(file, "rows", ("columns", "rows"), verify=verify)
+        columns = whole_number("columns", arrays["columns"].item(), 1, INT64_MAX)
+        return arrays["rows"].astype(np.int64, copy=False).reshape(-1, columns)

@@ -16,7 +16,7 @@ _ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for
 
 
 def as_integers(values: Iterable[int], noun: str, where: str = "position {}", start: int = 0) -> np.ndarray:
-    """Return whole numbers as an integer array, shape (n,); no copy if they are one already.
+    """Return whole numbers as an integer array, shape (n,); no copy if they are one already, mapped or not.
 
     Args:
         noun: what one value is called in an error, such as "Length".
@@ -38,7 +38,7 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
     if array.ndim != 1:
         raise ValueError(f"{noun}s must have one dimension, not the shape {array.shape}.")
     if array.dtype.kind in "iu":
-        return array
+        return values if isinstance(values, np.memmap) else array
     values = list(values) if array.dtype.kind == "O" or isinstance(values, (list, tuple)) else array.tolist()
     _refuse_the_first(values, noun, where, start)
     if any(isinstance(value, float) for value in values):

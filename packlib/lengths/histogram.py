@@ -12,6 +12,7 @@ from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_int64, count_lengths
 from packlib.lengths.own_files import read_counts
 from packlib.markup import escaped, in_html, one_line
+from packlib.reading import naming
 
 KINDS = ("measured", "reconstruction", "synthetic")
 
@@ -151,7 +152,9 @@ class LengthHistogram:
         Raises:
             FileNotFoundError, ValueError: naming the file and the line that is wrong.
         """
-        whole = cls(read_counts(path), **{"name": Path(path).stem, "source": Path(path).name, **fields})
+        counts = read_counts(path)
+        with naming(path, "histogram of lengths"):
+            whole = cls(counts, **{"name": Path(path).stem, "source": Path(path).name, **fields})
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
 
     def to_csv(self, path: str | os.PathLike) -> None:

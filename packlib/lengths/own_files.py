@@ -1,7 +1,6 @@
 """Lengths from a user's own files: text, CSV, `.npy` and Parquet, read in chunks."""
 
 import csv
-import difflib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from packlib.arrays import npy_header
 from packlib.checks import one_of
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
+from packlib.reading import named, naming, regular_file
 
 _ROWS = 1 << 16  # rows read at a time
+_LONGEST_LINE = 1_000_000  # characters
 
 
 @dataclass(frozen=True)
@@ -26,20 +28,14 @@ class LengthStream:
 
 
 def existing_file(path: str | os.PathLike) -> Path:
-    """Return `path` if it is a file that holds something.
+    """Return `path` if it is a regular file that holds something.
 
     Raises:
         FileNotFoundError, IsADirectoryError, ValueError: one sentence that names the path.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; a file of lengths is needed.")
-    if not path.exists():
-        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, beside, n=1)
-        raise FileNotFoundError(f"There is no file {path}{f': did you mean {near[0]}?' if near else '.'}")
+    path = regular_file(path, "a file of lengths")
     if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty.")
+        raise ValueError(f"{named(path)} is empty.")
     return path
 
 
@@ -55,12 +51,14 @@ def read_lengths(path: str | os.PathLike, column: str | None = None) -> LengthSt
     """
     path = existing_file(path)
     suffix = path.suffix.lower()
+    place = named(path).replace("{", "{{").replace("}", "}}")  # it is filled in
     if suffix in (".parquet", ".pq"):
-        stream = LengthStream(_parquet_chunks(path, column), f"row {{}} of {path}", 0)
+        stream = LengthStream(_parquet_chunks(path, column), f"row {{}} of {place}", 0)
     elif suffix == ".npy":
-        stream = LengthStream([_npy_array(path)], f"position {{}} of {path}", 0)
+        stream = LengthStream(_npy_chunks(path), f"position {{}} of {place}", 0)
     else:
-        stream = _text_stream(path, column)
+        cells, start = _text_cells(path, column)
+        stream = LengthStream(_integers(cells, path, start), f"line {{}} of {place}", start)
     return replace(stream, chunks=_not_empty(stream.chunks, path))
 
 
@@ -70,7 +68,7 @@ def _not_empty(chunks: Iterable[np.ndarray], path: Path) -> Iterator[np.ndarray]
         size += len(chunk)
         yield chunk
     if size == 0:
-        raise ValueError(f"{path} holds no length.")
+        raise ValueError(f"{named(path)} holds no length.")
 
 
 def holds_counts(path: str | os.PathLike) -> bool:
@@ -91,23 +89,25 @@ def read_counts(path: str | os.PathLike) -> np.ndarray:
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        fields = _fields(text)
+        fields = _fields(text, path, number)
         if not started and _is_counts_header(fields):
             started = True
             continue
         started = True
         try:
-            length, count = map(int, fields)
+            length, count = _whole(fields)
         except ValueError:
-            raise ValueError(f'{path}, line {number}: expected "length,count", not {text[:80]!r}.') from None
+            raise ValueError(
+                f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.'
+            ) from None
         if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
             raise ValueError(
-                f"{path}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
+                f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
                 f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}."
             )
         rows[length] = count
     if not rows:
-        raise ValueError(f"{path} holds no length.")
+        raise ValueError(f"{named(path)} holds no length.")
     counts = np.zeros(max(rows) + 1, np.int64)
     counts[list(rows)] = list(rows.values())
     return counts
@@ -117,26 +117,31 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file with their numbers, from 1."""
     with path.open(encoding="utf-8-sig") as file:
         try:
-            yield from enumerate(file, start=1)
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), start=1):
+                if len(line) == _LONGEST_LINE:
+                    raise ValueError(
+                        f"{named(path)}, line {number}: it has {_LONGEST_LINE:,} characters or more."
+                    )
+                yield number, line
         except UnicodeDecodeError:
             raise ValueError(
-                f"{path} is no text file of lengths (.npy and .parquet files need their suffix)."
+                f"{named(path)} is no text file of lengths (.npy and .parquet files need their suffix)."
             ) from None
 
 
-def _fields(line: str) -> list[str]:
+def _fields(line: str, path: Path, number: int) -> list[str]:
     try:
         return [field.strip() for field in next(csv.reader([line]))]
     except csv.Error as error:
-        raise ValueError(f"The line {line[:80]!r} is no CSV: {error}.") from None
+        raise ValueError(f"{named(path)}, line {number}: {line[:80]!r} is no CSV: {error}.") from None
 
 
 def _first_line(path: Path) -> tuple[int, list[str]]:
     """The number and the fields of the first line that is neither blank nor a comment."""
     for number, line in _lines(path):
         if line.strip() and not line.startswith("#"):
-            return number, _fields(line)
-    raise ValueError(f"{path} holds no length.")
+            return number, _fields(line, path, number)
+    raise ValueError(f"{named(path)} holds no length.")
 
 
 def _is_counts_header(fields: list[str]) -> bool:
@@ -151,23 +156,42 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _text_stream(path: Path, column: str | None) -> LengthStream:
-    """One length a line, or the named column of a CSV."""
+def _text_cells(path: Path, column: str | None) -> tuple[Iterator[str], int]:
+    """One length a line, or the named column of a CSV; and the number of the first line with a length."""
     first, fields = _first_line(path)
-    if column is not None:
-        one_of(f"the column of {path}", column, fields)
-    elif len(fields) > 1:
-        raise _many_columns(path, fields)
+    at = _column(path, column, fields)
     start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
     cells = (line for number, line in _lines(path) if number >= start)
     if len(fields) > 1:
-        cells = (_cell(row, fields.index(column), len(fields)) for row in csv.reader(cells))
-    return LengthStream(_integers(cells, path, start), f"line {{}} of {path}", start)
+        cells = (_cell(row, at, len(fields)) for row in _csv_rows(cells, path))
+    return cells, start
 
 
-def _many_columns(path: Path, names: list[str]) -> ValueError:
-    shown = [name[:30] for name in names[:10]] + ["…"] * (len(names) > 10)
-    return ValueError(f"{path} has {len(names)} columns: pass column= with one of {', '.join(shown)}.")
+def _column(path: Path, column: str | None, names: list[str]) -> int:
+    """Where the column is among those of a file."""
+    if not names:
+        raise ValueError(f"{named(path)} has no column.")
+    if column is None and len(names) == 1:
+        return 0
+    if column is None:
+        shown = [name[:30] for name in names[:10]] + ["…"] * (len(names) > 10)
+        raise ValueError(
+            f"{named(path)} has {len(names)} columns: pass column= with one of {', '.join(shown)}."
+        )
+    one_of(f"the column of {named(path)}", column, names)
+    if names.count(column) > 1:
+        raise ValueError(f"{named(path)} has {names.count(column)} columns named {column}; one is needed.")
+    return names.index(column)
+
+
+def _csv_rows(lines: Iterator[str], path: Path) -> Iterator[list[str]]:
+    rows = csv.reader(lines)
+    try:
+        yield from rows
+    except csv.Error as error:  # say, a quotation mark that is never closed
+        raise ValueError(
+            f"{named(path)} is no CSV: {error} in the {rows.line_num}th row of lengths."
+        ) from None
 
 
 def _cell(row: list[str], at: int, size: int) -> str:
@@ -181,33 +205,47 @@ def _integers(cells: Iterator[str], path: Path, line: int) -> Iterator[np.ndarra
     """Turn cells into arrays; blank lines may only end the file, for elsewhere a length is missing."""
     while block := list(islice(cells, _ROWS)):
         try:
-            yield np.array(list(map(int, block)), np.int64)
+            yield np.array(_whole(block), np.int64)
         except (ValueError, OverflowError):
             at, text = next((i, text.strip()) for i, text in enumerate(block) if not _is_length(text))
             if text or any(rest.strip() for rest in chain(block[at:], cells)):
                 shown = repr(text[:80]) if text else "a blank"
-                raise ValueError(f"{path}, line {line + at}: expected a whole number, not {shown}.") from None
-            yield np.array(list(map(int, block[:at])), np.int64)
+                raise ValueError(
+                    f"{named(path)}, line {line + at}: expected a whole number, not {shown}."
+                ) from None
+            yield np.array(_whole(block[:at]), np.int64)
             return
         line += len(block)
 
 
+def _whole(cells: list[str]) -> list[int]:
+    """Whole numbers as files write them: Python's own reading takes 1_000 and the digits of all scripts too."""
+    text = "".join(cells)
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return list(map(int, cells))
+
+
 def _is_length(text: str) -> bool:
     try:
-        return abs(int(text)) <= INT64_MAX
+        return abs(_whole([text])[0]) <= INT64_MAX
     except ValueError:
         return False
 
 
-def _npy_array(path: Path) -> np.ndarray:
-    """A view of the file, so that only the chunk that is counted is in memory."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is no whole .npy file of lengths: {error}") from None
-    if array.ndim != 1:
-        raise ValueError(f"{path} must hold one dimension, not the shape {array.shape}.")
-    return array
+def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
+    """The numbers of the array; only the chunk that is counted is in memory."""
+    with naming(path, "whole .npy file of lengths"), path.open("rb") as file:
+        shape, dtype = npy_header(file)
+        if len(shape) != 1:
+            raise ValueError(f"it must hold one dimension, not the shape {shape}.")
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects, which are never unpickled.")
+        size = file.tell() + shape[0] * dtype.itemsize
+        if not 0 <= shape[0] <= size or size > path.stat().st_size:
+            raise ValueError(f"its header tells of {shape[0]} numbers, for which it is too short.")
+        for start in range(0, shape[0], _ROWS):
+            yield np.fromfile(file, dtype, min(_ROWS, shape[0] - start))
 
 
 def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
@@ -216,26 +254,24 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             names = file.schema_arrow.names
-            if column is None and len(names) > 1:
-                raise _many_columns(path, names)
-            column = one_of(f"the column of {path}", column, names) if column is not None else names[0]
+            column = names[_column(path, column, names)]
             kind = file.schema_arrow.field(column).type
             is_list = (
                 pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
             )
             if not (is_list or pa.types.is_integer(kind)):
                 raise TypeError(
-                    f"The column {column} of {path} holds {kind}; lengths are integers or lists of tokens."
+                    f"The column {column} of {named(path)} holds {kind}; lengths are integers or lists of tokens."
                 )
             row = 0
             for batch in file.iter_batches(_ROWS, columns=[column]):
                 values = batch.column(0)
                 if values.null_count:
                     at = pc.index(values.is_null(), True).as_py()
-                    raise ValueError(f"The column {column} of {path} has no value in row {row + at}.")
+                    raise ValueError(f"The column {column} of {named(path)} has no value in row {row + at}.")
                 yield (pc.list_value_length(values) if is_list else values).to_numpy(zero_copy_only=False)
                 row += len(values)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path} is no whole Parquet file: {' '.join(str(error).split())}") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{named(path)} is no whole Parquet file: {' '.join(str(error).split())}") from None

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from packlib.arrays import map_arrays, save_arrays
 from packlib.checks import whole_number
-from packlib.files import map_arrays, save_arrays
-from packlib.lengths.counting import as_lengths
+from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.plan import PackingPlan
+from packlib.reading import naming
+
+_ARRAYS = ("sample_ids", "offsets", "lengths_used")
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,12 +21,15 @@ class Packs:
     """Which samples share a pack: pack `i` holds `sample_ids[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
-        sample_ids: integers, shape (number of samples,); positions in the `lengths` that were packed.
+        sample_ids: integers from 0 up, shape (number of samples,); positions in the `lengths` that were packed.
         offsets: int64, shape (number of packs + 1,).
-        lengths_used: integers, shape (number of packs,); tokens in each pack, at most `max_length`.
+        lengths_used: integers, shape (number of packs,); tokens in each pack, from 1 to `max_length`.
         max_length: slots of a pack, in tokens.
 
     `len(packs)` is the number of packs, `packs[i]` the sample ids of pack i, and iterating goes through all packs.
+
+    Raises:
+        TypeError, ValueError: with the first attribute that is wrong, in one sentence.
     """
 
     sample_ids: np.ndarray
@@ -32,11 +38,30 @@ class Packs:
     max_length: int
 
     def __post_init__(self):
+        for name in _ARRAYS:
+            object.__setattr__(self, name, as_integers(getattr(self, name), f"Value of {name}"))
+        object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
+        top = whole_number("max_length", self.max_length, 1, MAX_LENGTH)
+        object.__setattr__(self, "max_length", top)
         ends, packs = self.offsets, len(self.offsets) - 1
         if packs < 1 or ends[0] != 0 or ends[-1] != len(self.sample_ids) or (ends[1:] <= ends[:-1]).any():
             raise ValueError(f"The offsets do not cut {len(self.sample_ids)} sample ids into packs.")
-        if len(self.lengths_used) != packs or self.lengths_used.max() > self.max_length:
-            raise ValueError(f"lengths_used must have {packs} entries of at most {self.max_length} tokens.")
+        if len(used := self.lengths_used) != packs or used.max() > top or (used < np.diff(ends)).any():
+            raise ValueError(
+                f"lengths_used must have {packs} entries, of at most {top} tokens and one or more a sample."
+            )
+        ids = np.sort(self.sample_ids)
+        whole_number("sample_ids", ids[0], 0)
+        if (same := ids[1:] == ids[:-1]).any():
+            raise ValueError(f"Sample {ids[same.argmax()]} comes more than once in the packs.")
+
+    @classmethod
+    def _of(cls, *arrays: np.ndarray, max_length: int) -> "Packs":
+        """Packs that are right by construction: checking 16 million samples takes a second."""
+        packs = object.__new__(cls)
+        for name, value in zip(cls.__dataclass_fields__, (*arrays, max_length), strict=True):
+            object.__setattr__(packs, name, value)
+        return packs
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -56,7 +81,8 @@ class Packs:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the packs to one file, which is whole or not there."""
-        save_arrays(path, self.sample_ids, self.offsets, self.lengths_used, np.array([self.max_length]))
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        save_arrays(path, "Packs", {**arrays, "max_length": np.array([self.max_length])})
 
     @classmethod
     def load(cls, path: str | os.PathLike, verify: bool = True) -> "Packs":
@@ -68,11 +94,10 @@ class Packs:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.
         """
-        try:
-            *arrays, top = map_arrays(path, 4, verify)
-            return cls(*arrays, max_length=int(top[0]))
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{path} is no whole file of packs: {error}.") from None
+        names = (*_ARRAYS, "max_length")
+        with naming(path, "whole file of packs") as file:
+            fields = map_arrays(file, "Packs", names, old=names, verify=verify)
+            return cls(**{**fields, "max_length": fields["max_length"].item()})
 
 
 def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +161,8 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
         done += packs.size
     ends = np.cumsum(np.repeat(plan.sizes, plan.repeats))
     totals = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int32)
-    return Packs(sample_ids, np.concatenate([[0], ends]), np.repeat(totals, plan.repeats), top)
+    used = np.repeat(totals, plan.repeats)
+    return Packs._of(sample_ids, np.concatenate([[0], ends]), used, max_length=top)
 
 
 def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:

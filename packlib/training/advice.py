@@ -88,7 +88,8 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
     if abs(off(after)) < 1e-9:
         return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
     reasons = [f"{first}{'' if before.accumulation == 1 else ', rounded'}: {counts(after)}."]
-    smaller = min(map(closest, range(before.micro_batch, 0, -1)), key=lambda r: abs(off(r)))
+    near = range(before.micro_batch, max(0, before.micro_batch - _TRIED), -1)
+    smaller = min(map(closest, near), key=lambda r: abs(off(r)))
     if abs(off(smaller)) < abs(off(after)):
         reasons.append(
             f"Micro batch {smaller.micro_batch:,} with accumulation {smaller.accumulation:,} comes closer: "
@@ -99,6 +100,7 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
     return after, [*reasons, _STAY], off(after)
 
 
+_TRIED = 1024  # micro-batches, of which the closest is named
 _STAY = "Learning rate, betas and weight decay stay: they belong to the number of sequences behind an update."
 
 

@@ -1,17 +1,26 @@
-"""The folder of a run: metrics as JSON lines, and one checkpoint to go on from bit for bit."""
+"""The folder of a run: metrics as JSON lines, and the last two checkpoints, to go on from bit for bit.
 
+A checkpoint is a file of torch's, which `torch.load` reads too, and behind it a line with the format's number and the
+SHA-256 of all before that line.
+"""
+
+import hashlib
 import json
 import os
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from packlib.arrays import checksum
 from packlib.files import atomic_path
+from packlib.reading import named, naming
 from packlib.training.recipe import Recipe
 
-CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"
+CHECKPOINT, PREVIOUS, METRICS = "checkpoint.pt", "checkpoint.previous.pt", "metrics.jsonl"
+_SEAL = b"\npacklib checkpoint 2, SHA-256 "
 
 
 class RunFolder:
@@ -32,29 +41,65 @@ class RunFolder:
         self.saved_update: int | None = None
 
     def resume(self) -> None:
-        """Load the checkpoint if there is one, and cut the metrics back to its update.
+        """Load the newest whole checkpoint if there is one, and cut the metrics back to its update.
+
+        A damaged checkpoint gives way to the one before it, with a warning: the run ends the same, only later.
 
         Raises:
-            ValueError: if the checkpoint is of another setting, or its metrics are gone.
+            ValueError: if no checkpoint is whole, or it is of another setting, or the metrics are not its own.
         """
         if self.folder is None:
             return
-        device = next(self.parts["model"].parameters()).device
-        if (self.folder / CHECKPOINT).is_file():
-            state = torch.load(self.folder / CHECKPOINT, map_location="cpu", weights_only=True)
+        path, state = self._newest()
+        if state is not None:
             _refuse_other_setting(self.folder, state["setting"], self.setting)
-            self.records = _read_metrics(self.folder / METRICS, state["update"])
-            for name, part in self.parts.items():
-                part.load_state_dict(state[name])
-            own = state["ranks"][self.rank]
-            self.own.load_state_dict(own["stream"])
-            torch.set_rng_state(own["rng"])
-            if device.type == "cuda":
-                torch.cuda.set_rng_state(own["cuda_rng"], device)
+            self.records = _read_metrics(self.folder / METRICS, state["update"], state["metrics"])
+            try:
+                self._take(state)
+            except Exception as error:  # torch has many kinds
+                said = " ".join(f"{type(error).__name__}: {error}".split())
+                raise ValueError(f"{named(path)} does not fit this run: {said[:300]}") from error
             self.saved_update = state["update"]
         if self.rank == 0:
+            if path == self.folder / PREVIOUS:
+                path.replace(self.folder / CHECKPOINT)
             with atomic_path(self.folder / METRICS) as beside:
                 beside.write_text("".join(map(_line, self.records)), encoding="utf-8")
+
+    def _newest(self) -> tuple[Path | None, dict | None]:
+        """The newest checkpoint that is whole, the same on all ranks; None if there is no checkpoint."""
+        paths = [path for name in (CHECKPOINT, PREVIOUS) if (path := self.folder / name).exists()]
+        path, state, refusals = None, None, []
+        for path in paths:
+            try:
+                state = _load(path)
+                break
+            except ValueError as error:
+                refusals.append(str(error))
+        if paths and state is None:
+            raise ValueError(" ".join(refusals))
+        if refusals and self.rank == 0:
+            said = f"{refusals[0]} The run goes on from {named(path)}, of update {state['update']}."
+            warnings.warn(said, stacklevel=4)
+        if self.grouped:
+            updates = [None] * dist.get_world_size()
+            dist.all_gather_object(updates, state and state["update"])
+            if len(set(updates)) > 1:
+                raise ValueError(
+                    f"The ranks find checkpoints of the updates {updates} in {named(self.folder)}."
+                )
+        return path, state
+
+    def _take(self, state: dict) -> None:
+        """Go on from the state of a checkpoint."""
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        own = state["ranks"][self.rank]
+        self.own.load_state_dict(own["stream"])
+        torch.set_rng_state(own["rng"])
+        device = next(self.parts["model"].parameters()).device
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(own["cuda_rng"], device)
 
     def record(self, metrics: dict) -> None:
         """Add the metrics of one update."""
@@ -64,7 +109,10 @@ class RunFolder:
                 file.write(_line(metrics))
 
     def save(self) -> None:
-        """Write a checkpoint of the last recorded update, whole or not at all; every rank must call this."""
+        """Write a checkpoint of the last recorded update, whole or not at all; every rank must call this.
+
+        The one before it stays until this one has been read back, and then beside it.
+        """
         update = len(self.records)
         if self.folder is None or self.saved_update == update:
             return
@@ -79,8 +127,12 @@ class RunFolder:
         if self.rank == 0:
             state = {name: part.state_dict() for name, part in self.parts.items()}
             state |= {"update": update, "setting": self.setting, "ranks": ranks}
-            with atomic_path(self.folder / CHECKPOINT) as beside:
-                torch.save(state, beside)
+            state["metrics"] = _digest("".join(map(_line, self.records)).encode())
+            newest = self.folder / CHECKPOINT
+            with atomic_path(newest) as beside:
+                _write(state, beside)
+                if newest.exists():
+                    newest.replace(self.folder / PREVIOUS)
         if self.grouped:
             dist.barrier()  # no rank goes on before the file is there
         self.saved_update = update
@@ -101,14 +153,60 @@ def _line(metrics: dict) -> str:
     return json.dumps(metrics) + "\n"
 
 
-def _read_metrics(path: Path, updates: int) -> list[dict]:
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+def _write(state: dict, path: Path) -> None:
+    """Write a checkpoint, and read it back."""
+    torch.save(state, path)
+    with open(path, "r+b") as file:
+        seen = hashlib.file_digest(file, "sha256")
+        file.write(_SEAL + seen.hexdigest().encode())
+        file.flush()
+        os.fsync(file.fileno())
+    _load(path, mmap=True)
+
+
+def _load(path: Path, **options) -> dict:
+    """The state in a checkpoint; `options` are those of `torch.load`.
+
+    Raises:
+        FileNotFoundError, ValueError: if it is damaged, or of another version, naming it.
+    """
+    with naming(path, "whole checkpoint"):
+        with open(path, "rb") as file:
+            seen = checksum(file, max(0, path.stat().st_size - len(_SEAL) - 64))
+            seal = file.read()
+        if not seal.startswith(_SEAL):
+            raise ValueError(
+                "it does not end with a checksum: either it was cut short, or packlib 0.1.0 wrote it, and this "
+                "version reads those of packlib 0.2 and later."
+            )
+        if seal != _SEAL + seen.hex().encode():
+            raise ValueError("the checksum differs.")
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True, **options)
+        except Exception as error:  # pickle, zip and torch have many kinds
+            raise ValueError(f"torch cannot load it ({type(error).__name__}).") from None
+        kinds = {"setting": dict, "update": int, "metrics": str, "ranks": list}
+        if not isinstance(state, dict) or not all(isinstance(state.get(n), k) for n, k in kinds.items()):
+            raise ValueError("it holds no state of a run.")
+        return state
+
+
+def _read_metrics(path: Path, updates: int, digest: str) -> list[dict]:
     """The first `updates` lines; what follows them, a torn line too, was written after the checkpoint."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    lines = path.read_bytes().splitlines(keepends=True)[:updates] if path.is_file() else []
     if len(lines) < updates:
         raise ValueError(
-            f"{path} has {len(lines)} lines, but the checkpoint beside it is of update {updates}."
+            f"{named(path)} has {len(lines)} lines, but the checkpoint beside it is of update {updates}."
         )
-    return [json.loads(line) for line in lines[:updates]]
+    if _digest(b"".join(lines)) != digest:
+        raise ValueError(
+            f"{named(path)} was changed: its first {updates} lines are not those of the checkpoint beside it."
+        )
+    return [json.loads(line) for line in lines]
 
 
 def _refuse_other_setting(folder: Path, saved: dict, now: dict) -> None:

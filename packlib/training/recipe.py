@@ -5,11 +5,12 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 
-from packlib.checks import number, one_of, whole_number
+from packlib.checks import number, one_of, shown, whole_number
 from packlib.files import atomic_path
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.markup import in_html
+from packlib.reading import naming, read_json
 
 OPTIMIZERS = ("adamw", "lamb")
 DECAYS = ("linear", "polynomial", "cosine")
@@ -54,10 +55,10 @@ class Recipe:
 
     def __post_init__(self):
         for name in ("micro_batch", "accumulation", "replicas", "total_sequences"):
-            whole_number(name, getattr(self, name), 1)
+            whole_number(name, getattr(self, name), 1, INT64_MAX)
         whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
         if self.max_length is not None:
-            whole_number("max_length", self.max_length, 1)
+            whole_number("max_length", self.max_length, 1, MAX_LENGTH)
         plain = {  # as Python's own numbers, which JSON can hold
             "learning_rate": number("learning_rate", self.learning_rate, above=0),
             "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
@@ -71,7 +72,7 @@ class Recipe:
         if self.power != 1 and self.decay != "polynomial":
             raise ValueError(f"power {self.power} needs decay 'polynomial', not {self.decay!r}.")
         if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
-            raise TypeError(f"betas must be two numbers, not {self.betas!r}.")
+            raise TypeError(f"betas must be two numbers, not {shown(self.betas)}.")
         names = ("beta1", "beta2")
         betas = (
             number(name, beta, at_least=0, below=1) for name, beta in zip(names, self.betas, strict=True)
@@ -81,7 +82,7 @@ class Recipe:
     @classmethod
     def from_steps(cls, total_steps: int, warmup_steps: int = 0, **settings) -> "Recipe":
         """A recipe whose source counts warm-up and total in updates; `settings` are the other attributes."""
-        whole_number("total_steps", total_steps, 1)
+        whole_number("total_steps", total_steps, 1, INT64_MAX)
         whole_number("warmup_steps", warmup_steps, 0, total_steps)
         one = cls.from_dict({**settings, "total_sequences": 1, "warmup_sequences": 0})
         total, warmup = (round(steps * one.sequences_per_update) for steps in (total_steps, warmup_steps))
@@ -116,18 +117,9 @@ class Recipe:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
         """
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"There is no recipe file {str(path)!r}.")
-        try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path} is not JSON: {error}.") from None
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} must hold one JSON object with the fields of a recipe.")
-        try:
+        values = read_json(path, "a recipe")
+        with naming(path, "recipe"):
             return cls.from_dict(values)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {error}") from None
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Write the recipe as JSON; the file is whole or not there."""
@@ -185,7 +177,7 @@ class Recipe:
 
 def check_factor(value: float, max_length: int | None) -> float:
     """Return a packing factor; refuse one below 1, or above one sequence a token."""
-    factor = number("packing_factor", value, at_least=1)
+    factor = number("packing_factor", value, at_least=1, at_most=MAX_LENGTH)
     if max_length is not None and factor > max_length:
         raise ValueError(
             f"packing_factor {factor:g} is over max_length {max_length}: a sequence has a token."

@@ -157,7 +157,7 @@ def _stored(cell: Cell, folder: Path) -> Outcome | None:
     try:
         with open(folder / _DONE, "rb") as file:
             known = json.loads(file.read(1 << 20))
-        whole = known.pop("checksum") == _checksum(known)
+        whole = known.pop("checksum") == _checksum(known) and {"key", "seconds", "results"} <= known.keys()
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
