@@ -47,7 +47,7 @@ def text(name: str, value: Any) -> str:
 
 def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf) -> int:
     """Return `value` as an int, or raise: TypeError if it is no whole number, ValueError if out of range."""
-    limits = f"at least {at_least}" if at_most == math.inf else f"from {at_least} to {at_most}"
+    limits = f"at least {at_least}" if at_most >= 2**63 - 1 else f"from {at_least} to {at_most}"
     try:
         number = operator.index(value)
     except TypeError:
@@ -55,7 +55,8 @@ def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf
     if isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number {limits}, not {value!r}.")
     if not at_least <= number <= at_most:
-        raise ValueError(f"{name} must be {limits}, not {shown(number)}.")
+        fits = " and fit in 64 bits" if number > at_most >= 2**63 - 1 else ""
+        raise ValueError(f"{name} must be {limits}{fits}, not {shown(number)}.")
     return number
 
 

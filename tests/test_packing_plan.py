@@ -244,14 +244,14 @@ def _at(*keys, value):
         (_at("histogram", "counts", 0, value=3.9), "Count 3.9 at position 0 is not a whole number."),
         (_at("histogram", "lengths", 0, value=-8), "must ascend from 1 to at most 8."),
         (_at("histogram", "max_length", value=10**15), "must be from 1 to 67108864, not 1000000000000000."),
-        (_at("histogram", "truncated", value=-5), "truncated must be from 0 to 9223372036854775807, not -5."),
+        (_at("histogram", "truncated", value=-5), "truncated must be at least 0, not -5."),
         (
             _at("histogram", "truncated", value="<b>"),
-            "a whole number from 0 to 9223372036854775807, not '<b>'.",
+            "a whole number at least 0, not '<b>'.",
         ),
         (
             _at("histogram", "dropped", value=1e300),
-            "a whole number from 0 to 9223372036854775807, not 1e+300.",
+            "a whole number at least 0, not 1e+300.",
         ),
         (_at("histogram", "name", value=["a"]), "name must be text, not ['a']."),
         (_at("format", value="packlib.PackingPlan 3"), "format must be 'packlib.PackingPlan 2' or"),
