@@ -22,7 +22,7 @@ from packlib.files import atomic_path
 _START = ("packlib", "arrays", "2")  # the last is the format's number
 _LONGEST_LINE = 4096  # bytes
 _DTYPES = {np.dtype(kind).newbyteorder("<").str for kind in np.typecodes["AllInteger"]}
-_ARRAY = re.compile(r"([a-z_]+):([<|][iu][1248]):([0-9]{1,18})")
+_ARRAY = re.compile(r"([a-z_]+):([^:]+):([0-9]{1,18})")
 _CHECKSUM = 32  # bytes
 
 Place = tuple[int, np.dtype, int]  # of an array in a file: its first byte, dtype and length

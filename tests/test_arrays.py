@@ -88,7 +88,8 @@ def test_an_old_file_is_read_with_the_same_care(tmp_path, first):
     path = tmp_path / "some.packs"
     number = (7).to_bytes(8, "little")
     path.write_bytes(sealed(first + number + old(shape="(2,)") + number * 2 + 2 * (old() + number)))
-    with pytest.raises(ValueError, match=r"some\.packs is no whole file of packs") as refusal:
+    said = "its array sample_ids has the dtype|it has no header of NumPy's"
+    with pytest.raises(ValueError, match=rf"some\.packs is no whole file of packs: ({said})") as refusal:
         Packs.load(path)
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 600
 
