@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from packlib.checks import shown
+
 MAX_LENGTH = 1 << 26  # 67 million tokens: the counts of a longer histogram would take over half a gigabyte
 INT64_MAX = 2**63 - 1
 OVERLONG = ("error", "truncate", "drop")
@@ -45,7 +47,7 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
     except OverflowError:
         at = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
         raise ValueError(
-            f"{noun} {values[at]} at {where.format(at + start)} does not fit in 64 bits."
+            f"{noun} {shown(values[at])} at {where.format(at + start)} does not fit in 64 bits."
         ) from None
 
 

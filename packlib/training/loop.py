@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
-from packlib.checks import whole_number
+from packlib.checks import flag, whole_number
 from packlib.training.checkpoint import RunFolder, setting_of
 from packlib.training.lamb import make_optimizer
 from packlib.training.objective import Objective, PretrainingObjective
@@ -78,6 +78,7 @@ def fit(
         TypeError, ValueError: if recipe, loader and folder do not go together.
     """
     whole_number("save_every", save_every, 1)
+    flag("even_updates", even_updates), flag("progress", progress)
     grouped = dist.is_available() and dist.is_initialized()
     world = dist.get_world_size() if grouped else 1
     _check(loader, recipe, world, folder, even_updates)
