@@ -240,6 +240,8 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
             fields[column] = _row(sample, column, name)
             if len(fields[column]) != length:
                 raise ValueError(f"{name} has {len(fields[column])} {column} for {length} input_ids.")
+            if column == "labels":
+                _refuse_labels(f"labels of {name}", fields[column])
         elif column != "input_ids":
             raise ValueError(
                 f"{name} has the column {column!r}, which no batch can carry: remove it from the data set, or train "
