@@ -124,6 +124,26 @@ def test_packs_check_themselves():
         replace(packs, offsets=packs.offsets[:-1])
     with pytest.raises(ValueError, match="at most 100 tokens"):
         replace(packs, max_length=100)
+    lists = Packs([3, 0, 7], [0, 2, 3], [8, 4], 8)
+    assert lists[0].tolist() == [3, 0] and len(lists) == 2 and lists.sample_ids.dtype == np.int64
+    right = {"sample_ids": [3, 0, 7], "offsets": [0, 2, 3], "lengths_used": [8, 4], "max_length": 8}
+    for sentence, wrong in {
+        "Sample 3 comes more than once": {"sample_ids": [3, 3, 7]},
+        "sample_ids must be at least 0, not -7": {"sample_ids": [3, 0, -7]},
+        "sample_id 0.5 at position 1 is not a whole number": {"sample_ids": [3, 0.5, 7]},
+        "sample_ids must be an array or a list of whole numbers, not None": {"sample_ids": None},
+        "have one dimension": {"sample_ids": [[3, 0, 7]]},
+        "sample_id 1000.* at position 2 does not fit in 64 bits": {"sample_ids": [3, 0, 10**400]},
+        "of at most 8 tokens and one or more a sample": {"lengths_used": [1, 4]},
+        "one or more a sample": {"lengths_used": [8, -4]},
+        "max_length must be at least 1, not -5": {"max_length": -5},
+        "max_length must be a whole number at least 1, not 8.5": {"max_length": 8.5},
+    }.items():
+        with pytest.raises((TypeError, ValueError), match=sentence) as caught:
+            Packs(**{**right, **wrong})
+        assert len(str(caught.value)) < 300
+    with pytest.raises(TypeError, match="plan must be a PackingPlan, not None"):
+        assign(None, [1, 2])
 
 
 @given(histograms(), st.integers(1, 6), st.sampled_from(DEPTHS), st.data())

@@ -17,7 +17,7 @@ from test_training_loop import (
     weights,
 )
 
-from packlib.training import NonFiniteLossError, fit
+from packlib.training import NonFiniteLossError, evaluate, fit
 
 
 def _train(rank, port, folder):
@@ -56,12 +56,20 @@ def _train(rank, port, folder):
                 weights(resumed),
                 [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
             )
+        results["means"] = evaluate(model, loader(2, which=slice(24)))
         with pytest.raises(NonFiniteLossError) as raised:
             run(small_model(), objective=Broken(4 if rank else -1))
         results["nan"] = str(raised.value)
         torch.save(results, folder / f"rank-{rank}.pt")
     finally:
         dist.destroy_process_group()
+
+
+def resumed_of(values):
+    """The small model with these weights."""
+    model = small_model()
+    model.load_state_dict(values, strict=False)
+    return model
 
 
 @pytest.mark.slow
@@ -74,6 +82,8 @@ def test_two_ranks_train_as_one(tmp_path):
     alone = small_model()
     records = stable(fit(alone, loader(4, which=slice(24)), recipe(4, 2), progress=False))
     assert furthest(first[False][0], weights(alone)) < 1e-10
+    means = evaluate(resumed_of(first[True][0]), loader(4, which=slice(24)))
+    assert first["means"] == second["means"] == pytest.approx(means, rel=1e-10)
     for ours, one in zip(first[False][1], records, strict=True):
         assert ours == pytest.approx(one, rel=1e-9)
     for name in (False, True):

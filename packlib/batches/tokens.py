@@ -46,7 +46,7 @@ class TokenStore:
     def __post_init__(self):
         for name in _ARRAYS:
             if (values := getattr(self, name)) is not None or name not in ("labels", "sample_ids"):
-                whole = as_integers(values, f"Value of {name}")
+                whole = as_integers(values, name.removesuffix("s"))
                 object.__setattr__(self, name, values if isinstance(values, np.memmap) else whole)
         count = len(self.offsets) - 1
         if self.sample_ids is None:

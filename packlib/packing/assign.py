@@ -35,8 +35,12 @@ class Packs:
     max_length: int
 
     def __post_init__(self):
-        for name in ("sample_ids", "offsets", "lengths_used"):
-            whole = as_integers(values := getattr(self, name), f"Value of {name}")
+        for name, noun in (
+            ("sample_ids", "sample_id"),
+            ("offsets", "offset"),
+            ("lengths_used", "used length"),
+        ):
+            whole = as_integers(values := getattr(self, name), noun)
             object.__setattr__(self, name, values if isinstance(values, np.memmap) else whole)
         top = whole_number("max_length", self.max_length, 1)
         object.__setattr__(self, "max_length", top)
