@@ -190,5 +190,7 @@ def test_arguments_that_do_not_suit_packs_are_refused(tmp_path):
             make_trainer(tmp_path, data=data, **changes)
     with pytest.raises(TypeError, match="data_collator must be a PackingCollator"):
         PackTrainer(small_model(), arguments(tmp_path), list)
+    with pytest.raises(TypeError, match="objective must be a PretrainingObjective or of its kind, not 'mlm'"):
+        PackTrainer(small_model(), arguments(tmp_path), objective="mlm")
     with pytest.raises(TypeError, match="on a PackDataset, not on None"):
         PackTrainer(small_model(), arguments(tmp_path)).train()

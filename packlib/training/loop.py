@@ -56,8 +56,8 @@ def fit(
     Args:
         loader: batches of `recipe.micro_batch` packs, passed through again and again (see `pack_loader`); with
             packs of depth 1 this is the padded run.
-        objective: what to train; by default `PretrainingObjective` for BERT and `CausalObjective` for decoders, each
-            token with equal weight.
+        objective: what to train; by default `PretrainingObjective` for BERT and `CausalObjective` for decoders, with
+            the model's `mean`.
         folder: where metrics.jsonl and checkpoint.pt go. If a checkpoint is there the run goes on from it, and
             ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).
             None writes nothing.

@@ -90,8 +90,9 @@ def _labeled(labels: Tensor) -> Tensor:
 
 
 def default_objective(model: nn.Module) -> PretrainingObjective:
-    """What a packed model is trained for: a decoder's objective or BERT's."""
-    return CausalObjective() if getattr(model, "causal", False) else PretrainingObjective()
+    """What a packed model is trained for: a decoder's objective or BERT's, with the mean that its own loss has."""
+    kind = CausalObjective if getattr(model, "causal", False) else PretrainingObjective
+    return kind(getattr(model, "mean", "token"))
 
 
 def evaluate(

@@ -76,6 +76,10 @@ class PackTrainer(Trainer):
     ):
         if not isinstance(data_collator, PackingCollator | None):
             raise TypeError(f"data_collator must be a PackingCollator, not {shown(data_collator)}.")
+        if not isinstance(objective, PretrainingObjective | None):
+            raise TypeError(
+                f"objective must be a PretrainingObjective or of its kind, not {shown(objective)}."
+            )
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **options)
         self.model_accepts_loss_kwargs = True  # before transformers had `loss_is_scaled_for_ga`
         self.packing = data_collator
