@@ -83,7 +83,7 @@ class PackedBatch(Mapping):
     def __getitem__(self, name: str) -> Any:
         if (
             name == "return_loss"
-        ):  # this only a transformers.Trainer asks, which evaluates and would cut rows off
+        ):  # only an evaluating transformers.Trainer asks for this; it would cut rows off
             raise TypeError(
                 "A transformers.Trainer evaluates row by row, and a row of packs holds several sequences: use "
                 "packlib.training.PackTrainer in its place."
