@@ -131,6 +131,15 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"segment_ids": SEGMENTS.float()}, "segment_ids must be int64, not torch.float32"),
         ({"input_ids": IDS.int()}, "input_ids must be int64"),
         ({"attention_mask": SEGMENTS}, "has no field 'attention_mask'"),
+        ({"input_ids": [[5, 6, 7, 8, 0]]}, r"input_ids must be an int64 tensor, not \[\[5, 6"),
+        ({"segment_ids": [[1, 1, 2, 2, 0]]}, "segment_ids must be an int64 tensor"),
+        ({"sample_ids": np.array([3, 4])}, "sample_ids must be an int64 tensor"),
+        ({"sample_ids": torch.tensor([3, -4])}, "sample_ids must be at least -1, not -4"),
+        ({"input_ids": -IDS}, "input_ids must be at least 0, not -8"),
+        ({"token_type_ids": SEGMENTS - 1}, "token_type_ids must be at least 0"),
+        ({"labels": SEGMENTS - 3}, "labels must be from 0 up, or -100 for none, not -2"),
+        ({"sequence_labels": torch.tensor([1, -1])}, "sequence_labels must be from 0 up, or -100"),
+        ({"num_sequences": 2.0}, "num_sequences must be a whole number at least 0, not 2.0"),
     ],
 )
 def test_bad_batches_get_one_sentence(changes, sentence):

@@ -374,6 +374,8 @@ def test_bad_input_gets_one_sentence():
         (IndexError, "no batch 7", lambda: batch_by_tokens([1], 9)[7]),
         (ValueError, "rank must be from 0 to 1, not 2", lambda: sampler(2, 2)),
         (ValueError, "max_tokens 20 allows 20 tokens", lambda: TokenBatchSampler(store().lengths, 20)),
+        (TypeError, "shuffle must be True or False, not 'no'", lambda: sampler(shuffle="no")),
+        (TypeError, "same_shape must be True or False, not 1", lambda: sampler(same_shape=1)),
         (ValueError, "sampler with seed 4; this one has 5", lambda: sampler(seed=5).load_state_dict(state)),
         (ValueError, "batches_done must be from 0", lambda: sampler().load_state_dict(
             {**state, "batches_done": 10**6})),

@@ -250,6 +250,11 @@ def test_bad_input_gets_one_sentence():
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=match):
             call()
+    for name in ("truncate", "keep_end"):
+        with pytest.raises(TypeError, match=f"{name} must be True or False, not 'no'"):
+            SequenceLengthWarmup(**make, **{name: "no"})
+        with pytest.raises(TypeError, match=f"{name} must be True or False, not 'no'"):
+            shorten({"input_ids": ids}, 4, **{name: "no"})
 
 
 class Noisy(nn.Module):

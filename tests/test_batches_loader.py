@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from model_cases import MAX_LENGTH, masking, store
 
 from packlib.batches import PackDataset, PackingCollator, PackSampler, pack_lengths, pack_loader
@@ -109,9 +111,58 @@ def test_any_map_style_data_set_will_do():
     assert (batch.sequence_labels == -100).all() and not batch.token_type_ids.any()
 
 
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 5), st.booleans(), st.booleans())
+def test_ranks_share_each_step_and_no_pack_comes_twice_or_not_at_all(packs, size, ranks, drop_last, shuffle):
+    def sampler(batch_size, ranks, rank):
+        return PackSampler(packs, batch_size, 5, shuffle, drop_last, ranks, rank)
+
+    rest = packs % (size * ranks)
+    if packs < ranks or (drop_last and rest == packs) or (not drop_last and 0 < rest < ranks and size == 1):
+        with pytest.raises(ValueError, match=r"fill no batch|leave some of . ranks without a pack"):
+            sampler(size, ranks, 0)
+        return
+    shares = [list(sampler(size, ranks, rank)) for rank in range(ranks)]
+    steps = [[pack for batch in step for _, pack in batch] for step in zip(*shares, strict=True)]
+    seen = [pack for step in steps for pack in step]
+    assert len(set(seen)) == len(seen) == (packs - rest if drop_last else packs)
+    assert all(1 <= len(batch) <= size for share in shares for batch in share)
+    together = [[pack for _, pack in batch] for batch in sampler(size * ranks, 1, 0)]
+    assert [pack for step in together for pack in step] != [] and len(together) == len(steps)
+    same = steps if drop_last or not 0 < rest < ranks else steps[:-2]
+    assert list(map(sorted, same)) == list(map(sorted, together[: len(same)]))
+
+
+def test_a_rank_resumes_where_any_rank_was():
+    def share(rank):
+        return loader(3, ranks=2, rank=rank)
+
+    iterator = iter(first := share(0))
+    next(iterator), next(iterator)
+    straight, resumed = list(share(1)), share(1)
+    resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    rest = list(resumed)
+    assert len(rest) == len(straight) - 2 and all(map(same, straight[2:], rest))
+    with pytest.raises(ValueError, match="state is of a loader with ranks 2; this one has 1"):
+        loader(3).load_state_dict(first.state_dict())
+    alone = loader(3)
+    old = {name: value for name, value in alone.state_dict().items() if name != "ranks"}
+    alone.load_state_dict(old)  # of version 0.1.0, which knew no ranks
+
+
+def test_the_epoch_can_be_chosen():
+    batches, again = loader(), loader()
+    list(batches)
+    again.set_epoch(1)
+    assert all(map(same, batches, again))
+    data = PackDataset(store(), pack_lengths(store().lengths, MAX_LENGTH))
+    data.set_epoch(3)
+    assert data[0][0] == data.epoch == 3 and data[5, 0][0] == 5
+
+
 def test_bad_input_gets_one_sentence():
     packs = pack_lengths(store().lengths, MAX_LENGTH)
-    state = loader().state_dict()
+    state, shuffled = loader().state_dict(), store().take(range(len(store()))[::-1])
     for match, call in {
         r"The packs hold sample \d+; the data set has 5": lambda: PackDataset(store().take(range(5)), packs),
         f"packs of 50 tokens; the fullest pack holds {MAX_LENGTH}": lambda: pack_loader(
@@ -123,9 +174,26 @@ def test_bad_input_gets_one_sentence():
         "state is of a loader with batch_size 8; this one has 4": lambda: loader(4).load_state_dict(state),
         "batches_done must be from 0": lambda: loader().load_state_dict({**state, "batches_done": 999}),
         "epoch must be at least 0": lambda: PackDataset(store(), packs).set_epoch(-1),
+        "epoch must be at least 0, not -2": lambda: loader().set_epoch(-2),
+        "rank must be from 0 to 1, not 2": lambda: loader(ranks=2, rank=2),
+        "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackSampler(
+            7, 1, ranks=2, rank=0
+        ),
+        "3 packs fill no batch of 2 on 2 ranks": lambda: PackSampler(3, 2, drop_last=True, ranks=2, rank=0),
+        "made for other lengths: pack 0 has 96 tokens, and its samples have": lambda: PackDataset(
+            shuffled, packs
+        ),
+        r"made for other lengths: pack 0 has 96 tokens": lambda: PackDataset(
+            [shuffled[i] for i in range(len(shuffled))], packs
+        )[0],
     }.items():
         with pytest.raises(ValueError, match=match):
             call()
+    for name in ("shuffle", "drop_last"):
+        with pytest.raises(TypeError, match=f"{name} must be True or False, not 'no'"):
+            loader(**{name: "no"})
+    with pytest.raises(TypeError, match=r"packs must be Packs, not \[\[0, 1\]\]"):
+        PackDataset(store(), [[0, 1]])
     with pytest.raises(IndexError, match="no pack"):
         PackDataset(store(), packs)[len(packs)]
 

@@ -198,7 +198,7 @@ def test_bad_settings_are_named():
             LengthHistogram([0, 1]).with_max_length(wrong)
     for lost in ("truncated", "dropped"):
         for wrong in (-5, 1.0, True, "<b>", 1e300, 2**63):
-            with pytest.raises((TypeError, ValueError), match=f"{lost} must be .*from 0 to {INT64_MAX}"):
+            with pytest.raises((TypeError, ValueError), match=f"{lost} must be .*at least 0"):
                 LengthHistogram([0, 1], **{lost: wrong})
         kept = LengthHistogram([0, 1], **{lost: np.int64(3)})
         assert type(getattr(kept, lost)) is int  # JSON has no word for NumPy's

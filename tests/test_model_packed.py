@@ -31,17 +31,16 @@ def test_checkpoints_go_both_ways_unchanged(tmp_path, kind, packed, plain):
         assert torch.equal(again.eval()(**batch).token_logits, model.eval()(**batch).token_logits)
 
 
-def test_the_trainer_takes_packs_as_they_are(tmp_path):
+def test_a_plain_trainer_trains_on_packs_and_saves_them(tmp_path):
     packs = pack_lengths(store().lengths, MAX_LENGTH)
     data, collator = PackDataset(store(), packs), PackingCollator(MAX_LENGTH, masking())
     model = make_model("bert", torch.float32)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     arguments = TrainingArguments(
-        output_dir=tmp_path, per_device_train_batch_size=4, per_device_eval_batch_size=4, max_steps=3, save_steps=3,
-        gradient_accumulation_steps=2, learning_rate=1e-3, lr_scheduler_type="constant", logging_steps=1,
-        disable_tqdm=True, report_to=[], use_cpu=True,
+        output_dir=tmp_path, per_device_train_batch_size=8, max_steps=3, save_steps=3, learning_rate=1e-3,
+        lr_scheduler_type="constant", logging_steps=1, disable_tqdm=True, report_to=[], use_cpu=True,
     )  # fmt: skip
-    trainer = Trainer(model, arguments, data_collator=collator, train_dataset=data, eval_dataset=data)
+    trainer = Trainer(model, arguments, data_collator=collator, train_dataset=data)
     trainer.train()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert trainer.state.global_step == 3 and len(losses) == 3 and losses[-1] < losses[0] < 12
@@ -51,15 +50,6 @@ def test_the_trainer_takes_packs_as_they_are(tmp_path):
         torch.equal(a, b)
         for a, b in zip(saved.state_dict().values(), model.state_dict().values(), strict=True)
     )
-    # what it says of the data is what the model says
-    said = trainer.evaluate()["eval_loss"]
-    model.eval()
-    with torch.no_grad():
-        batches = [
-            collator([data[i] for i in range(at, min(at + 4, len(data)))]) for at in range(0, len(data), 4)
-        ]
-        weighted = [(float(model(**batch).loss), batch.num_packs) for batch in batches]
-    assert abs(said - sum(loss * packs for loss, packs in weighted) / len(data)) < 1e-3
 
 
 @pytest.mark.slow

@@ -130,9 +130,9 @@ def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path, umask, mode):
 
 WRONG = [
     ({"sample_ids": [0, -7, 1]}, ValueError, "sample_ids must be at least 0, not -7."),
-    ({"sample_ids": [0.5, 1, 2]}, TypeError, "Value of sample_ids 0.5 at position 0 is not a whole number."),
+    ({"sample_ids": [0.5, 1, 2]}, TypeError, "sample_id 0.5 at position 0 is not a whole number."),
     ({"sample_ids": np.zeros((3, 1), int)}, ValueError, "must have one dimension, not the shape (3, 1)."),
-    ({"sample_ids": np.array(["a", "b", "c"])}, TypeError, "Value of sample_ids 'a' at position 0"),
+    ({"sample_ids": np.array(["a", "b", "c"])}, TypeError, "sample_id 'a' at position 0"),
     ({"sample_ids": [4, 2, 4]}, ValueError, "Sample 4 comes more than once in the packs."),
     ({"offsets": [0, 3]}, ValueError, "lengths_used must have 1 entries"),
     ({"offsets": np.array([0, 2**63 + 1, 3], np.uint64)}, ValueError, "The offsets do not cut 3 sample ids"),
@@ -147,6 +147,9 @@ WRONG = [
         ValueError,
         "lengths_used must have 2 entries, of at most 8 tokens and one or more",
     ),
+    ({"sample_ids": None}, TypeError, "sample_ids must be an array or a list of whole numbers, not None."),
+    ({"sample_ids": [0, 1, 10**400]}, ValueError, "at position 2 does not fit in 64 bits"),
+    ({"lengths_used": [1, 1]}, ValueError, "of at most 8 tokens and one or more a sample"),
     ({"max_length": -5}, ValueError, "max_length must be from 1 to 67108864, not -5."),
     ({"max_length": 7.5}, TypeError, "max_length must be a whole number from 1 to 67108864, not 7.5."),
     ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 67108864, not 1000000000000000."),
@@ -159,6 +162,14 @@ def test_packs_check_themselves(change, kind, says):
     with pytest.raises(kind) as refusal:
         replace(packs, **change)
     assert says in str(refusal.value) and "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 300
+
+
+def test_packs_of_lists_are_arrays():
+    lists = Packs([3, 0, 7], [0, 2, 3], [8, 4], 8)
+    assert lists[0].tolist() == [3, 0] and len(lists) == 2 and lists.sample_ids.dtype == np.int64
+    with pytest.raises(TypeError, match="plan must be a PackingPlan, not None"):
+        assign(None, [1, 2])
 
 
 @given(histograms(), st.integers(1, 6), st.sampled_from(DEPTHS), st.data())

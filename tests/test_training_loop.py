@@ -315,6 +315,8 @@ def test_bad_input_gets_one_sentence(tmp_path):
             call()
         assert says in str(raised.value) and str(raised.value).count("\n") == 0
     assert before == ((ran / "checkpoint.pt").read_bytes(), (ran / "metrics.jsonl").read_bytes())
+    with pytest.raises(TypeError, match="even_updates must be True or False, not 'no'"):
+        run(even_updates="no")
     with pytest.raises(TypeError, match="the loader needs state_dict and load_state_dict"):
         run(data=[make_batch()])
 

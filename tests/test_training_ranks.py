@@ -22,17 +22,17 @@ from test_training_loop import (
 )
 
 from packlib.distributed import RankError, run_ranks
-from packlib.training import NonFiniteLossError, fit
+from packlib.training import NonFiniteLossError, evaluate, fit
 
 
 def _train(rank, folder):
-    """Rank r of 2 takes every second pack; interrupted once, and broken by a NaN on rank 1 only."""
+    """Each rank has its share of the loader; interrupted once, and broken by a NaN on rank 1 only."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     try:
 
         def run(model, on_update=None, objective=None, folder=None, **settings):
-            data = loader(2, which=slice(rank, 24, 2), shuffle=False)
+            data = loader(2, which=slice(24))
             plan = recipe(2, 2, replicas=2, packing_factor=35 / 12)
             return fit(
                 model,
@@ -61,6 +61,7 @@ def _train(rank, folder):
                 weights(resumed),
                 [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
             )
+        results["means"] = evaluate(model, loader(2, which=slice(24)))
         with pytest.raises(NonFiniteLossError) as raised:
             run(small_model(), objective=Broken(4 if rank else -1))
         results["nan"] = str(raised.value)
@@ -69,13 +70,22 @@ def _train(rank, folder):
         dist.destroy_process_group()
 
 
+def resumed_of(values):
+    """The small model with these weights."""
+    model = small_model()
+    model.load_state_dict(values, strict=False)
+    return model
+
+
 @pytest.mark.slow
 def test_two_ranks_train_as_one(tmp_path):
     torch.multiprocessing.start_processes(_train, (tmp_path,), nprocs=2, start_method="spawn")
     first, second = (torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in (0, 1))
     alone = small_model()
-    records = stable(fit(alone, loader(4, which=slice(24), shuffle=False), recipe(4, 2), progress=False))
+    records = stable(fit(alone, loader(4, which=slice(24)), recipe(4, 2), progress=False))
     assert furthest(first[False][0], weights(alone)) < 1e-10
+    means = evaluate(resumed_of(first[True][0]), loader(4, which=slice(24)))
+    assert first["means"] == second["means"] == pytest.approx(means, rel=1e-10)
     for ours, one in zip(first[False][1], records, strict=True):
         assert ours == pytest.approx(one, rel=1e-9)
     for name in (False, True):

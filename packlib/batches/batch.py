@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from packlib.checks import shown, whole_number
 from packlib.markup import escaped, in_html
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
@@ -18,7 +19,7 @@ _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class PackedBatch(Mapping):
-    """B packs of T slots that hold S sequences. `model(**batch)` works, and so does a `transformers.Trainer`.
+    """B packs of T slots that hold S sequences: `model(**batch)`.
 
     All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and
     are token type 0 and no label of a sequence). A batch without `labels` has no such key.
@@ -63,20 +64,30 @@ class PackedBatch(Mapping):
     useful_tokens: int
 
     def __init__(self, fields: Mapping[str, Any] | None = None, /, **more: Any):
-        values = {**(fields or {}), **more}
+        values = {name: value for name, value in {**(fields or {}), **more}.items() if value is not None}
         if unknown := set(values) - set(self.__dataclass_fields__):
             names = ", ".join(self.__dataclass_fields__)
             raise TypeError(f"A PackedBatch has no field {min(unknown)!r}; it has {names}.")
-        values.setdefault("labels", None)
         for name in ("input_ids", "segment_ids"):
             if name not in values:
                 raise TypeError(f"A PackedBatch needs {name}.")
+        for name in set(values).intersection((*_BY_TOKEN, *_BY_SEQUENCE)):
+            if not isinstance(values[name], Tensor):
+                raise TypeError(f"{name} must be an int64 tensor, not {shown(values[name])}.")
+        values.setdefault("labels", None)
         if values["segment_ids"].device.type == "cpu" or len(values) < len(self.__dataclass_fields__):
             values = _completed(values)
         for name in self.__dataclass_fields__:
             object.__setattr__(self, name, values[name])
 
     def __getitem__(self, name: str) -> Any:
+        if (
+            name == "return_loss"
+        ):  # only an evaluating transformers.Trainer asks for this; it would cut rows off
+            raise TypeError(
+                "A transformers.Trainer evaluates row by row, and a row of packs holds several sequences: use "
+                "packlib.training.PackTrainer in its place."
+            )
         if name not in self.__dataclass_fields__ or (value := getattr(self, name)) is None:
             raise KeyError(name)
         return value
@@ -162,12 +173,14 @@ def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
 def _completed(values: dict[str, Any]) -> dict[str, Any]:
     """Check the fields that are given, and work out the others."""
     segments = values["segment_ids"]
-    if segments.dim() != 2:
-        raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
     for name in (*_BY_TOKEN, *_BY_SEQUENCE):
         value = values.get(name)
         if value is not None and value.dtype != torch.int64:
             raise TypeError(f"{name} must be int64, not {value.dtype}.")
+    if segments.dim() != 2:
+        raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
+    for name in (*_BY_TOKEN, *_BY_SEQUENCE):
+        value = values.get(name)
         if name in _BY_TOKEN and value is not None and value.shape != segments.shape:
             raise ValueError(
                 f"{name} has the shape {tuple(value.shape)}; segment_ids has {tuple(segments.shape)}."
@@ -202,11 +215,19 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"{name} has the shape {tuple(out[name].shape)}; sequence_starts has {tuple(given.shape)}."
             )
+    for name, least in (("input_ids", 0), ("token_type_ids", 0), ("sample_ids", -1)):
+        if out[name].numel():
+            whole_number(name, int(out[name].min()), least)
+    for name in ("labels", "sequence_labels"):
+        values = out.get(name)
+        if values is not None and bool((wrong := (values < 0) & (values != IGNORED)).any()):
+            raise ValueError(f"{name} must be from 0 up, or -100 for none, not {int(values[wrong][0])}.")
     if out.get("labels") is not None and bool((out["labels"][~useful] != IGNORED).any()):
         raise ValueError("labels must be -100 on padding.")
     if bool((out["sequence_labels"][count:] != IGNORED).any()):
         raise ValueError("sequence_labels must be -100 in empty places.")
     for name, right in (("num_sequences", count), ("useful_tokens", tokens)):
-        if out.setdefault(name, right) != right:
+        out[name] = whole_number(name, out.get(name, right), 0)
+        if out[name] != right:
             raise ValueError(f"{name} is {out[name]}, but the segment ids hold {right}.")
     return out

@@ -107,7 +107,7 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
 class PackingCollator:
     """A `collate_fn` for packs, as `PackDataset` gives them: a list of (epoch, sequences of the pack).
 
-    Works in a `DataLoader`, in its workers, and as the `data_collator` of `transformers.Trainer`.
+    Works in a `DataLoader`, in its workers, and as the `data_collator` of a `packlib.training.PackTrainer`.
 
     Attributes:
         max_length: slots of a pack, in tokens.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad as pad_tensor
 
 from packlib.batches.batch import IGNORED, PackedBatch
-from packlib.checks import number, whole_number
+from packlib.checks import flag, number, whole_number
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class SequenceLengthWarmup:
         whole_number("max_length", self.max_length, self.min_length)
         whole_number("step", self.step, 1)
         whole_number("root_degree", self.root_degree, 1)
+        flag("truncate", self.truncate), flag("keep_end", self.keep_end)
         if self.keep_end and not self.truncate:
             raise ValueError("keep_end is for truncate=True: a reshaped row keeps every token.")
 
@@ -108,6 +109,7 @@ def shorten(
         ValueError: if the tensors disagree on T, or a pack holds several sequences.
     """
     whole_number("length", length, 1)
+    flag("truncate", truncate), flag("keep_end", keep_end)
     packed = isinstance(batch, PackedBatch)
     tensors = (
         _by_row(batch) if packed else {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}

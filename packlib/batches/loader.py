@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
+import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from packlib.batches.batch import PackedBatch
 from packlib.batches.collate import PackingCollator
 from packlib.batches.tokens import TokenStore
-from packlib.checks import whole_number
+from packlib.checks import flag, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.packing.assign import Packs
 
@@ -31,23 +33,38 @@ class PackDataset(Dataset):
     """Item `i` is pack `i`: its epoch and its sequences, as `PackingCollator` takes them.
 
     Args:
-        dataset: the samples: a `TokenStore`, or any map-style data set of mappings with `input_ids` and,
-            where there are some, `token_type_ids` and `label`.
+        dataset: the samples: a `TokenStore`, or any map-style data set of mappings with `input_ids` and the other
+            columns that `TokenStore.from_samples` takes.
         packs: which samples share a pack.
 
-    `dataset[epoch, i]` says the epoch with the index, which reaches workers that live on through epochs;
-    `dataset[i]` takes the epoch of `set_epoch`, which `transformers.Trainer` calls.
+    `dataset[epoch, i]` says the epoch with the index; `dataset[i]` takes the epoch of `set_epoch`, which reaches
+    workers that live on through epochs too.
+
+    Raises:
+        TypeError, ValueError: if the packs were made for other samples.
     """
 
     def __init__(self, dataset, packs: Packs):
+        if not isinstance(packs, Packs):
+            raise TypeError(f"packs must be Packs, not {shown(packs)}.")
         if len(packs.sample_ids) and int(packs.sample_ids.max()) >= len(dataset):
             raise ValueError(
                 f"The packs hold sample {packs.sample_ids.max()}; the data set has {len(dataset)} samples."
             )
-        self.dataset, self.packs, self.epoch = dataset, packs, 0
+        self.dataset, self.packs = dataset, packs
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that live on see it change
+        if isinstance(dataset, TokenStore):
+            held = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
+            if (other := held != packs.lengths_used).any():
+                _refuse_other_lengths(int(other.argmax()), packs, held[other.argmax()])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of `dataset[i]`."""
+        return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        self.epoch = whole_number("epoch", epoch, 0)
+        self._epoch.fill_(whole_number("epoch", epoch, 0))
 
     def __len__(self) -> int:
         return len(self.packs)
@@ -57,34 +74,104 @@ class PackDataset(Dataset):
         ids = self.packs[index]
         if isinstance(self.dataset, TokenStore):
             return epoch, self.dataset.take(ids)
-        return epoch, TokenStore.from_samples([self.dataset[int(i)] for i in ids], ids)
+        sequences = TokenStore.from_samples([self.dataset[int(i)] for i in ids], ids)
+        if len(sequences.input_ids) != self.packs.lengths_used[index]:
+            _refuse_other_lengths(index, self.packs, len(sequences.input_ids))
+        return epoch, sequences
+
+
+def _refuse_other_lengths(index: int, packs: Packs, held: int) -> None:
+    raise ValueError(
+        f"The packs were made for other lengths: pack {index} has {packs.lengths_used[index]} tokens, and its "
+        f"samples have {held}."
+    )
+
+
+def share_of(ranks: int | None, rank: int | None) -> tuple[int, int]:
+    """How many ranks there are and which this is, checked; by default as torch.distributed says, or 1 and 0."""
+    grouped = dist.is_available() and dist.is_initialized()
+    ranks = whole_number("ranks", (dist.get_world_size() if grouped else 1) if ranks is None else ranks, 1)
+    if rank is None:
+        rank = dist.get_rank() if grouped and ranks > 1 else 0
+    return ranks, whole_number("rank", rank, 0, ranks - 1)
 
 
 class PackSampler(Sampler):
-    """Batches of (epoch, pack) in an order that the seed and the epoch give; starts at batch `start`."""
+    """Batches of (epoch, pack) in an order that the seed and the epoch give; starts at batch `start`.
+
+    On several ranks a step takes `batch_size` packs for each from this one order, and deals them out in turn: every
+    pack comes once, and all ranks make as many steps. Where the last step has fewer packs, ranks get one less; if not
+    every rank would get one, the step before leaves it some.
+
+    Args:
+        batch_size: packs in a batch of one rank.
+        drop_last: leave out a last step that is not full (other packs each epoch).
+        ranks, rank: by default those of torch.distributed; 1 and 0 without it.
+
+    Raises:
+        TypeError, ValueError: for bad arguments, or if some rank would get no pack in some step.
+    """
 
     def __init__(
-        self, num_packs: int, batch_size: int, seed: int = 0, shuffle: bool = True, drop_last: bool = False
+        self,
+        num_packs: int,
+        batch_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        ranks: int | None = None,
+        rank: int | None = None,
     ):
         self.num_packs = whole_number("the number of packs", num_packs, 1)
         self.batch_size = whole_number("batch_size", batch_size, 1)
         self.seed = whole_number("seed", seed, 0)
-        self.shuffle, self.drop_last = shuffle, drop_last
-        if drop_last and batch_size > num_packs:
-            raise ValueError(f"{num_packs} packs fill no batch of {batch_size}, and drop_last leaves none.")
+        self.shuffle, self.drop_last = flag("shuffle", shuffle), flag("drop_last", drop_last)
+        self.ranks, self.rank = share_of(ranks, rank)
+        self._bounds = self._steps()
         self.epoch = self.start = 0
 
+    def _steps(self) -> list[int]:
+        """Where the steps begin in the order of an epoch, and where the last one ends."""
+        step, ranks = self.batch_size * self.ranks, self.ranks
+        bounds = list(range(0, self.num_packs + 1, step))
+        rest = self.num_packs - bounds[-1]
+        if self.drop_last:
+            if len(bounds) == 1:
+                on = f" on {ranks} ranks" if ranks > 1 else ""
+                raise ValueError(
+                    f"{self.num_packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none."
+                )
+        elif rest:
+            if rest < ranks:
+                bounds[-1] -= ranks - rest
+                if len(bounds) == 1 or self.batch_size == 1:
+                    raise ValueError(
+                        f"{self.num_packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without "
+                        "a pack in the last step: pass drop_last=True, or another batch_size."
+                    )
+            bounds.append(self.num_packs)
+        return bounds
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass, from its start."""
+        self.epoch, self.start = whole_number("epoch", epoch, 0), 0
+
     def __len__(self) -> int:
-        return self.num_packs // self.batch_size if self.drop_last else -(-self.num_packs // self.batch_size)
+        return len(self._bounds) - 1
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         epoch, start = self.epoch, self.start
         order = np.arange(self.num_packs)
         if self.shuffle:
             order = np.random.default_rng([self.seed, epoch]).permutation(self.num_packs)
-        for batch in range(start, len(self)):
-            packs = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+        for step in range(start, len(self)):
+            packs = order[self._bounds[step] : self._bounds[step + 1]][self.rank :: self.ranks]
             yield [(epoch, pack) for pack in packs.tolist()]
+
+    def setting(self) -> dict:
+        """What the batches of all ranks depend on, as plain values."""
+        names = ("num_packs", "batch_size", "seed", "shuffle", "drop_last", "ranks")
+        return {name: getattr(self, name) for name in names}
 
 
 class PackLoader(DataLoader):
@@ -111,24 +198,24 @@ class PackLoader(DataLoader):
                 self.epoch, self._done = self.epoch + 1, 0
             yield batch
 
-    def _setting(self) -> dict:
-        sampler = self.batch_sampler
-        return {
-            name: getattr(sampler, name)
-            for name in ("num_packs", "batch_size", "seed", "shuffle", "drop_last")
-        }
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
+        if whole_number("epoch", epoch, 0) != self.epoch:
+            self.epoch, self._start, self._done = epoch, 0, 0
+            self.batch_sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict:
-        """The epoch, the batches of it that were handed out, and what the order depends on."""
-        return {"epoch": self.epoch, "batches_done": self._done, **self._setting()}
+        """The epoch, the batches of it that this rank was handed out, and what the order depends on."""
+        return {"epoch": self.epoch, "batches_done": self._done, **self.batch_sampler.setting()}
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from `state` at the next pass.
+        """Go on from `state`, of any rank, at the next pass.
 
         Raises:
-            ValueError: if the state is of a loader with other packs, batch size or shuffling.
+            ValueError: if the state is of a loader with other packs, batch size, ranks or shuffling.
         """
-        for name, value in self._setting().items():
+        state = {"ranks": 1, **state}  # version 0.1.0 knew no ranks
+        for name, value in self.batch_sampler.setting().items():
             if state.get(name) != value:
                 raise ValueError(
                     f"The state is of a loader with {name} {state.get(name)}; this one has {value}."
@@ -146,9 +233,11 @@ def pack_loader(
     seed: int = 0,
     shuffle: bool = True,
     drop_last: bool = False,
+    ranks: int | None = None,
+    rank: int | None = None,
     **options,
 ) -> PackLoader:
-    """A loader of `batch_size` packs a batch.
+    """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share of them (`PackSampler`).
 
     Args:
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`).
@@ -156,13 +245,15 @@ def pack_loader(
         collator: by default one without masking, at the packs' maximum length.
         seed, shuffle: the order of the packs, another one each epoch.
         drop_last: leave out an incomplete last batch (another one each epoch).
+        ranks, rank: by default those of torch.distributed; `ranks=1` gives every rank all packs.
         options: passed on to `torch.utils.data.DataLoader` (`num_workers`, `pin_memory`, …).
     """
+    data = PackDataset(dataset, packs)
     collator = PackingCollator(packs.max_length) if collator is None else collator
     if collator.max_length < int(packs.lengths_used.max()):
         raise ValueError(
             f"The collator makes packs of {collator.max_length} tokens; "
             f"the fullest pack holds {packs.lengths_used.max()}."
         )
-    sampler = PackSampler(len(packs), batch_size, seed, shuffle, drop_last)
-    return PackLoader(PackDataset(dataset, packs), sampler, collator, **options)
+    sampler = PackSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
+    return PackLoader(data, sampler, collator, **options)

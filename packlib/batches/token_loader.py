@@ -4,17 +4,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import torch.distributed as dist
 from torch.nn.functional import pad as pad_tensor
 from torch.utils.data import Dataset, Sampler
 
 from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.collate import collate
-from packlib.batches.loader import PackLoader
+from packlib.batches.loader import PackLoader, share_of
 from packlib.batches.masking import MlmMasking
 from packlib.batches.token_budget import TokenBatches, batch_by_tokens
 from packlib.batches.tokens import TokenStore
-from packlib.checks import whole_number
+from packlib.checks import flag, whole_number
 from packlib.lengths.counting import as_lengths
 
 
@@ -63,15 +62,11 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         rank: int | None = None,
         **options: Any,
     ):
-        grouped = dist.is_available() and dist.is_initialized()
-        ranks = (dist.get_world_size() if grouped else 1) if ranks is None else ranks
-        rank = (dist.get_rank() if grouped else 0) if rank is None else rank
-        self.ranks = whole_number("ranks", ranks, 1)
-        self.rank = whole_number("rank", rank, 0, ranks - 1)
+        self.ranks, self.rank = share_of(ranks, rank)
         self.accumulation = whole_number("accumulation", accumulation, 1)
         self.seed = whole_number("seed", seed, 0)
         self.lengths, self.max_tokens, self.options = as_lengths(lengths), max_tokens, options
-        self.same_shape, self.shuffle = same_shape, shuffle
+        self.same_shape, self.shuffle = flag("same_shape", same_shape), flag("shuffle", shuffle)
         self.epoch = 0
         self.start = 0  # where the next pass begins
         self._done = 0  # micro-batches of this epoch that were handed out
@@ -156,7 +151,7 @@ class PaddedSamples(Dataset):
 
     Args:
         dataset: a `TokenStore`, or any map-style data set; without `pad` one of mappings with `input_ids` and,
-            where there are some, `token_type_ids` and `label`.
+            where there are some, the other columns of `TokenStore.from_samples`.
         pad: what makes a batch of `(samples, rows, width)`, a list of samples and the shape; by default a
             `PackedBatch` with a sequence a row, where blank rows hold padding only.
         masking: draws the tokens to predict, without `pad`; None leaves the tokens alone.
@@ -203,9 +198,6 @@ class TokenLoader(PackLoader):
     def __init__(self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any):
         super().__init__(samples, sampler, collate, **options)
         self.epoch, self._done, self._start = sampler.epoch, sampler.start, sampler.start
-
-    def _setting(self) -> dict:
-        return self.batch_sampler.setting()
 
     def load_state_dict(self, state: dict) -> None:
         self.batch_sampler.set_epoch(state["epoch"])  # epochs differ in their number of batches

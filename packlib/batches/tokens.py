@@ -9,8 +9,8 @@ import numpy as np
 
 from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
-from packlib.checks import one_of, shown
-from packlib.lengths.counting import as_integers
+from packlib.checks import flag, one_of, shown, whole_number
+from packlib.lengths.counting import INT64_MAX, as_integers
 from packlib.reading import naming
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
@@ -47,8 +47,8 @@ class TokenStore:
 
     def __post_init__(self):
         for name in (*_ARRAYS, *_OPTIONAL):
-            if (values := getattr(self, name)) is not None:
-                object.__setattr__(self, name, as_integers(values, f"Value of {name}"))
+            if (values := getattr(self, name)) is not None or name not in _OPTIONAL:
+                object.__setattr__(self, name, as_integers(values, name.removesuffix("s")))
         object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
         count = len(self.offsets) - 1
         if self.sample_ids is None:
@@ -67,8 +67,12 @@ class TokenStore:
         if empty.size:
             raise ValueError(f"Sequence {empty[0]} has no token.")
         for name in ("input_ids", "token_type_ids", "sample_ids"):
-            if len(values := getattr(self, name)) and values.min() < 0:
-                raise ValueError(f"{name} must be at least 0, not {values.min()}.")
+            if len(values := getattr(self, name)):
+                whole_number(name, values.min(), 0, INT64_MAX)
+                whole_number(name, values.max(), 0, INT64_MAX)
+        for name in ("sequence_labels", "labels"):
+            if (values := getattr(self, name)) is not None:
+                _refuse_labels(name, values)
 
     @classmethod
     def _of(cls, **fields: np.ndarray | None) -> "TokenStore":
@@ -101,6 +105,8 @@ class TokenStore:
         """
         samples = list(samples)
         names = range(len(samples)) if sample_ids is None else np.asarray(sample_ids).tolist()
+        if len(names) != len(samples):
+            raise ValueError(f"There are {len(names)} sample_ids for {len(samples)} samples.")
         columns: dict[str, list] = {
             "input_ids": [],
             "token_type_ids": [],
@@ -206,12 +212,21 @@ class TokenStore:
             return cls(**map_arrays(file, "TokenStore", _ARRAYS, _OPTIONAL, old=_ARRAYS, verify=verify))
 
 
+def _refuse_labels(name: str, values: np.ndarray) -> None:
+    """A label is a whole number from 0 up, or -100."""
+    if (wrong := (values < 0) & (values != IGNORED)).any():
+        at = int(wrong.argmax())
+        raise ValueError(f"{name} must be from 0 up, or -100 for none, not {values[at]} (at position {at}).")
+
+
 # One number for a whole sequence, by its names in transformers' data sets and models
 _SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
 
 
 def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
     """The columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
+    if not isinstance(sample, Mapping):
+        raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
     if "input_ids" not in sample:
         raise ValueError(f"{name} has no input_ids; it has {', '.join(map(str, sample)) or 'nothing'}.")
     fields, found = {"input_ids": _row(sample, "input_ids", name)}, []
@@ -223,6 +238,8 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
             fields[column] = _row(sample, column, name)
             if len(fields[column]) != length:
                 raise ValueError(f"{name} has {len(fields[column])} {column} for {length} input_ids.")
+            if column == "labels":
+                _refuse_labels(f"labels of {name}", fields[column])
         elif column != "input_ids":
             raise ValueError(
                 f"{name} has the column {column!r}, which no batch can carry: remove it from the data set, or train "
@@ -232,15 +249,16 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
         raise ValueError(f"attention_mask of {name} hides tokens: give sequences without padding.")
     if len(found) > 1:
         raise ValueError(f"{name} has {' and '.join(found)}: a sequence has one label.")
-    label = np.asarray(sample[found[0]] if found else IGNORED)
-    if label.ndim or label.dtype.kind not in "iu":
-        raise TypeError(f"{found[0]} of {name} must be a whole number, not {shown(sample[found[0]])}.")
+    label = sample[found[0]] if found else IGNORED
+    if getattr(label, "ndim", None) == 0:  # a NumPy or torch scalar
+        label = label.item()
+    label = whole_number(f"{found[0]} of {name}" if found else "", label, IGNORED, INT64_MAX)
     types = fields.setdefault("token_type_ids", np.zeros(length, np.uint8))
     if types.size and not 0 <= types.min() <= types.max() <= 255:
         raise ValueError(
             f"token_type_ids of {name} must be from 0 to 255, not {types.min()} to {types.max()}."
         )
-    return {**fields, "token_type_ids": types.astype(np.uint8), "sequence_labels": int(label)}
+    return {**fields, "token_type_ids": types.astype(np.uint8), "sequence_labels": label}
 
 
 def _row(sample: Mapping, column: str, name: str) -> np.ndarray:
@@ -251,7 +269,7 @@ def _row(sample: Mapping, column: str, name: str) -> np.ndarray:
         values = np.empty((0, 0))
     if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
         raise TypeError(
-            f"{column} of {name} must be whole numbers, one a token, not {shown(sample[column])}."
+            f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(sample[column])}."
         )
     if not len(values):
         raise ValueError(f"{name} has no token.")
@@ -288,7 +306,7 @@ def tokenize(
     if overlong == "error":
         options |= {"max_length": None, "verbose": False}  # longer ones are named below
     starts = range(0, len(texts), _BLOCK)
-    if progress:
+    if flag("progress", progress):
         from tqdm.auto import tqdm
 
         starts = tqdm(starts, desc="tokenize", unit="block")

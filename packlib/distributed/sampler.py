@@ -7,7 +7,7 @@ import numpy as np
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import flag, one_of, whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.ordered import interleave
 from packlib.distributed.sorting import sample_sort, sort_rows
@@ -58,7 +58,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         rank, size = self._ranks.rank, self._ranks.size
         with self._ranks.agree_on_errors():
             self.curriculum = one_of("curriculum", curriculum, CURRICULA)
-            self.seed, self.drop_last = whole_number("seed", seed, 0), drop_last
+            self.seed, self.drop_last = whole_number("seed", seed, 0), flag("drop_last", drop_last)
             self.num_samples = whole_number(f"the number of samples for {size} ranks", len(dataset), size)
         self._ranks.check_same(**self._setting())
         share = range(self.num_samples * rank // size, self.num_samples * (rank + 1) // size)

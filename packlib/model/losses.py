@@ -119,6 +119,8 @@ def nsp_accuracy(output, batch: PackedBatch, mean: str = "sequence") -> Sums:
 
 
 def _over_tokens(measure, output, batch: PackedBatch, mean: str) -> Sums:
+    if output.token_logits is None:  # the batch has no labels
+        return Sums(torch.zeros((), device=batch["segment_ids"].device), batch["segment_ids"].new_zeros(()))
     values = measure(output.token_logits, output.token_labels)
     return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, mean)
 

@@ -45,7 +45,7 @@ class Packed:
     """
 
     causal = False
-    accepts_loss_kwargs = False  # for transformers.Trainer: it divides the loss by the accumulation steps
+    accepts_loss_kwargs = True  # a transformers.Trainer then says how many labels its update has
 
     def __init__(self, config, backend: str = "auto", mean: str = "token"):
         super().__init__(config)
@@ -65,18 +65,28 @@ class Packed:
         num_sequences: int | None = None,
         useful_tokens: int | None = None,
         inputs_embeds: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
     ) -> PackedOutput:
         """Takes the fields of a `PackedBatch`: `model(**batch)`; without labels there is no loss.
 
         Args:
             inputs_embeds: shape (B, T, d), embeddings in place of `input_ids`.
             labels: shape (B, T): see `PackedBatch`; for a causal model by default `input_ids`.
+            num_items_in_batch: labels in the whole update, as a `transformers.Trainer` counts them. It does not count
+                the sequences of a batch, nor stop at their borders, so no more than this batch may be in the update.
 
         Raises:
             ValueError: if a pack is longer than the position table, or the backend cannot work here.
         """
         if segment_ids is None:
             raise TypeError("A packed model needs segment_ids: call it with a PackedBatch, model(**batch).")
+        if num_items_in_batch is not None:
+            own = [int((part != IGNORED).sum()) for part in (labels, labels[:, 1:])]
+            if int(num_items_in_batch) not in own:
+                raise ValueError(
+                    "A transformers.Trainer weighs packs of several micro-batches or ranks wrongly: use "
+                    "packlib.training.PackTrainer in its place."
+                )
         inputs = {"inputs_embeds": inputs_embeds} if input_ids is None else {"input_ids": input_ids}
         if not self.causal:
             inputs["token_type_ids"] = token_type_ids

@@ -61,7 +61,7 @@ def predict(
         answers: list[np.ndarray | None] = [None] * len(chunk)
         model.eval()
         try:
-            for batch in pack_loader(store, packs, batch_size=batch_size, shuffle=False):
+            for batch in pack_loader(store, packs, batch_size=batch_size, shuffle=False, ranks=1):
                 batch = batch.to(device)
                 rows = model(**{name: batch[name] for name in _READ})[output].cpu()
                 rows = (rows if rows.dtype == torch.float64 else rows.float()).numpy()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from packlib.arrays import map_arrays, save_arrays
-from packlib.checks import whole_number
+from packlib.checks import shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.plan import PackingPlan
@@ -38,8 +38,8 @@ class Packs:
     max_length: int
 
     def __post_init__(self):
-        for name in _ARRAYS:
-            object.__setattr__(self, name, as_integers(getattr(self, name), f"Value of {name}"))
+        for name, noun in zip(_ARRAYS, ("sample_id", "offset", "used length"), strict=True):
+            object.__setattr__(self, name, as_integers(getattr(self, name), noun))
         object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
         top = whole_number("max_length", self.max_length, 1, MAX_LENGTH)
         object.__setattr__(self, "max_length", top)
@@ -131,8 +131,10 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
         Packs in the plan's order (their order in training is the loader's business).
 
     Raises:
-        ValueError: if the plan was made for other lengths.
+        TypeError, ValueError: if there is no plan, or it was made for other lengths.
     """
+    if not isinstance(plan, PackingPlan):
+        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
     histogram, top = plan.histogram, plan.histogram.max_length
     lengths = as_lengths(lengths)
     if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:

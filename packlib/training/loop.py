@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
-from packlib.checks import whole_number
+from packlib.checks import flag, whole_number
 from packlib.training.checkpoint import RunFolder, setting_of
 from packlib.training.lamb import make_optimizer
-from packlib.training.objective import Objective, PretrainingObjective
+from packlib.training.objective import Objective, default_objective
 from packlib.training.recipe import Recipe
 from packlib.training.schedules import SequenceSchedule
 from packlib.training.updates import UpdateStream
@@ -51,12 +51,13 @@ def fit(
 
     Each loss is divided by its count over the whole update, all micro-batches of all ranks: not the mean of means,
     so it does not matter how the sequences are spread. Under torch.distributed each rank calls this with a loader of
-    its own share; a model that is not in `DistributedDataParallel` yet is put there.
+    its own share, as `pack_loader` gives it; a model that is not in `DistributedDataParallel` yet is put there.
 
     Args:
         loader: batches of `recipe.micro_batch` packs, passed through again and again (see `pack_loader`); with
             packs of depth 1 this is the padded run.
-        objective: what to train; by default BERT's, each token with equal weight.
+        objective: what to train; by default `PretrainingObjective` for BERT and `CausalObjective` for decoders, with
+            the model's `mean`.
         folder: where metrics.jsonl and checkpoint.pt go. If a checkpoint is there the run goes on from it, and
             ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).
             None writes nothing.
@@ -78,11 +79,12 @@ def fit(
         TypeError, ValueError: if recipe, loader and folder do not go together.
     """
     whole_number("save_every", save_every, 1)
+    flag("even_updates", even_updates), flag("progress", progress)
     grouped = dist.is_available() and dist.is_initialized()
     world = dist.get_world_size() if grouped else 1
     _check(loader, recipe, world, folder, even_updates)
-    objective = PretrainingObjective() if objective is None else objective
     bare = model.module if isinstance(model, DistributedDataParallel) else model
+    objective = default_objective(bare) if objective is None else objective
     if world > 1 and model is bare:
         model = DistributedDataParallel(model)
     optimizer = make_optimizer(bare, recipe) if optimizer is None else optimizer

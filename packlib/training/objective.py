@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from typing import Protocol
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.batches.batch import sequence_of_slots
 from packlib.checks import one_of
-from packlib.model import Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss
+from packlib.model import PackedOutput, Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss
 from packlib.model.losses import MEANS
+from packlib.model.packed import next_tokens
 
 
 class Objective(Protocol):
@@ -28,26 +30,23 @@ class PretrainingObjective:
 
     Args:
         mean: what has equal weight, each "token" (in the papers), "sequence" or "pack".
+
+    Attributes:
+        losses: the names of what is trained; everything else is only measured.
     """
+
+    losses: tuple[str, ...] = ("mlm_loss", "nsp_loss")
 
     def __init__(self, mean: str = "token"):
         self.mean = one_of("mean", mean, MEANS)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
-        slots = torch.arange(0)
-        if batch.labels is not None:
-            slots = (batch.labels != IGNORED).flatten().nonzero().flatten()
         starts = batch.sequence_starts[batch.sequence_labels != IGNORED]
-        if self.mean == "pack":
-            groups = slots // batch.max_length, starts // batch.max_length
-        elif self.mean == "sequence":
-            groups = sequence_of_slots(batch.segment_ids, batch.num_sequences)[slots], starts
-        else:
-            groups = slots, starts
-        return dict(zip(("mlm_loss", "nsp_loss"), (len(group.unique()) for group in groups), strict=True))
+        masked = 0 if batch.labels is None else self._number(_labeled(batch.labels), batch)
+        return {"mlm_loss": masked, "nsp_loss": self._number(starts, batch)}
 
-    def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
-        output = model(**batch)
+    def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
+        """From what the model returned for `batch`, each loss and measure under its name."""
         sums = {
             "mlm_loss": token_loss(output, batch, self.mean),
             "nsp_loss": nsp_loss(output, batch, self.mean),
@@ -57,20 +56,74 @@ class PretrainingObjective:
             sums["nsp_accuracy"] = nsp_accuracy(output, batch, self.mean)
         return sums
 
+    def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
+        return self.sums(model(**batch), batch)
 
-@torch.no_grad()
+    def _number(self, slots: Tensor, batch: PackedBatch) -> int:
+        """How many tokens, sequences or packs these `slots` are of."""
+        if self.mean == "pack":
+            slots = slots // batch.max_length
+        elif self.mean == "sequence":
+            slots = sequence_of_slots(batch.segment_ids, batch.num_sequences)[slots]
+        return len(slots.unique())
+
+
+class CausalObjective(PretrainingObjective):
+    """A decoder's: the loss of the next token, where it has a label, and the accuracy."""
+
+    losses = ("token_loss",)
+
+    def counts(self, batch: PackedBatch) -> dict[str, int]:
+        labels = batch.input_ids if batch.labels is None else batch.labels
+        return {"token_loss": self._number(_labeled(next_tokens(labels, batch.segment_ids)), batch)}
+
+    def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
+        sums = {"token_loss": token_loss(output, batch, self.mean)}
+        with torch.no_grad():
+            sums["token_accuracy"] = token_accuracy(output, batch, self.mean)
+        return sums
+
+
+def _labeled(labels: Tensor) -> Tensor:
+    """The slots that have a label."""
+    return (labels != IGNORED).flatten().nonzero().flatten()
+
+
+def default_objective(model: nn.Module) -> PretrainingObjective:
+    """What a packed model is trained for: a decoder's objective or BERT's, with the mean that its own loss has."""
+    kind = CausalObjective if getattr(model, "causal", False) else PretrainingObjective
+    return kind(getattr(model, "mean", "token"))
+
+
 def evaluate(
     model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None
 ) -> dict[str, float]:
     """The means of everything that `objective` measures, over all of `batches`, without dropout.
 
+    Args:
+        batches: where they are a loader of this rank's share (see `pack_loader`), every rank calls this and gets the
+            means over all.
+        objective: by default the model's (see `fit`).
+
     Returns:
         By name; NaN where there was nothing to count.
     """
-    objective = PretrainingObjective() if objective is None else objective
+    sums = add_up(model, batches, objective)
+    if getattr(getattr(batches, "batch_sampler", None), "ranks", 1) > 1:
+        for both in sums.values():
+            dist.all_reduce(both)
+    return {name: (both[0] / both[1]).item() for name, both in sums.items()}
+
+
+@torch.no_grad()
+def add_up(
+    model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None
+) -> dict[str, Tensor]:
+    """What `evaluate` divides: by name the total and the count, float64, shape (2,), over this rank's batches."""
     model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+    objective = default_objective(model) if objective is None else objective
     device, was_training = next(model.parameters()).device, model.training
-    sums: dict[str, list[Tensor]] = {}
+    sums: dict[str, Tensor] = {}
     model.eval()
     try:
         with torch.random.fork_rng(devices=[]):  # a loader draws seeds: the model's dropout must not see it
@@ -80,4 +133,4 @@ def evaluate(
                     sums[name] = sums[name] + both if name in sums else both
     finally:
         model.train(was_training)
-    return {name: (both[0] / both[1]).item() for name, both in sums.items()}
+    return sums
