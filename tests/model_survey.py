@@ -1,0 +1,207 @@
+"""Every decoder and encoder that transformers can build small: does it compute the same packed as alone?
+
+`python -m tests.model_survey` compares all of them and writes packlib/model/families.csv; with names, it compares only
+these families and prints what it finds.
+"""
+
+import contextlib
+import io
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from unittest import mock
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+import transformers
+from torch.overrides import TorchFunctionMode
+from transformers import AutoConfig, PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
+
+from packlib.batches import IGNORED, PackedBatch
+from packlib.model import Causal, packed
+from packlib.model.packed import Masked
+
+VOCABULARY = 64
+PACKS = ((5, 1, 7), (13,), (2, 8, 1))  # the lengths of the sequences in each pack; 14 slots
+TOLERANCE = 1e-10
+MAPPINGS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "masked": MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+
+# What makes a model small, under each of the names that configurations have for it; others are left alone.
+SMALL = {
+    **dict.fromkeys(("vocab_size",), VOCABULARY),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size", "word_embed_proj_dim"), 32),
+    **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "decoder_ffn_dim", "encoder_ffn_dim", "d_inner"), 48),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size", "ffn_hidden_size"), 32),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers"), 4),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 4),
+    **dict.fromkeys(("decoder_attention_heads", "encoder_attention_heads"), 4),
+    **dict.fromkeys(("num_key_value_heads",), 2),
+    **dict.fromkeys(("head_dim", "v_head_dim", "rotary_dim"), 8),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "moe_topk"), 2),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 64),
+    **dict.fromkeys(("sliding_window", "attention_chunk_size", "local_attention"), 4),
+    **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob", "embd_pdrop", "attn_pdrop"), 0.0),
+    **dict.fromkeys(("resid_pdrop", "dropout", "attention_dropout", "activation_dropout", "layerdrop"), 0.0),
+    **dict.fromkeys(("hidden_dropout", "embedding_dropout", "emb_pdrop", "ffn_pdrop"), 0.0),
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), 1),
+}  # fmt: skip
+
+# What some families need besides, or some of their variants: both kinds of layers, a window that is switched on.
+MORE: dict[str, dict] = {
+    "qwen2": {"use_sliding_window": True, "max_window_layers": 2, "sliding_window": 4},
+}
+
+
+class InDouble(TorchFunctionMode):
+    """Where transformers raises numbers to float32, keep float64: what remains are faults, not rounding."""
+
+    def __torch_function__(self, function, types, arguments=(), options=None):
+        if function is torch.Tensor.float:
+            function = torch.Tensor.double
+        swap = {torch.float32: torch.float64}
+        arguments = [swap.get(a, a) if isinstance(a, torch.dtype) else a for a in arguments]
+        options = {k: swap.get(v, v) if isinstance(v, torch.dtype) else v for k, v in (options or {}).items()}
+        return function(*arguments, **options)
+
+
+def small_config(model_type: str, **changes):
+    config_class = CONFIG_MAPPING[model_type]
+    known = config_class()
+    small = {name: value for name, value in SMALL.items() if getattr(known, name, None) is not None}
+    small |= MORE.get(model_type, {}) | changes
+    config = config_class(**small)
+    config._experts_implementation = "eager"  # the grouped product takes no double precision
+    return config
+
+
+def randomize(model: PreTrainedModel, seed: int = 0) -> None:
+    """Other numbers in every parameter, biases and norms included, so that each fault shows."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        with torch.no_grad():
+            parameter.copy_(1 + 0.2 * noise if parameter.dim() == 1 and "norm" in name.lower() else 0.3 * noise)
+
+
+def make_batch(kind: str) -> PackedBatch:
+    """Random tokens from 4 up; a third of them have labels, other tokens where the model is masked."""
+    generator = torch.Generator().manual_seed(7)
+    slots = 1 + max(map(sum, PACKS))
+    ids, segments = torch.zeros(2, len(PACKS), slots, dtype=torch.int64)
+    for row, lengths in enumerate(PACKS):
+        ids[row, : sum(lengths)] = torch.randint(4, VOCABULARY, (sum(lengths),), generator=generator)
+        at = torch.arange(1, len(lengths) + 1).repeat_interleave(torch.tensor(lengths))
+        segments[row, : sum(lengths)] = at
+    if kind == "causal":
+        return PackedBatch(input_ids=ids, segment_ids=segments)
+    chosen = (torch.rand(ids.shape, generator=generator) < 0.4) & (segments > 0)
+    labels = torch.where(chosen, torch.randint(4, VOCABULARY, ids.shape, generator=generator), IGNORED)
+    return PackedBatch(input_ids=ids, segment_ids=segments, labels=labels)
+
+
+def alone(model: PreTrainedModel, kind: str, batch: PackedBatch) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits of the predicted tokens and the loss of transformers' own class, a sequence at a time."""
+    logits, total, count = [], 0, 0
+    for row, segments in enumerate(batch.segment_ids):
+        for segment in range(1, int(segments.max()) + 1):
+            ids = batch.input_ids[row][segments == segment]
+            labels = ids if kind == "causal" else batch.labels[row][segments == segment]
+            targets = labels[1:] if kind == "causal" else labels
+            if (targets != IGNORED).any():
+                own = {"use_cache": False} if kind == "causal" else {}
+                output = model(input_ids=ids[None], labels=labels[None], **own)
+                scores = output.logits[0, :-1] if kind == "causal" else output.logits[0]
+                logits.append(scores[targets != IGNORED])
+                total = total + output.loss * (targets != IGNORED).sum()
+                count += int((targets != IGNORED).sum())
+    return torch.cat(logits), total / count
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    transformers.logging.set_verbosity_error()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def differences(kind: str, own: type, config, backend: str = "auto") -> dict[str, float]:
+    """How far the packed run is from each sequence alone: logits, loss and gradients, relative to the largest."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with mock.patch.object(packed, "check_family"):
+            ours = type("Packed" + own.__name__, (Causal if kind == "causal" else Masked, own), {})
+        with InDouble():
+            model = ours(config, backend=backend).double().eval()
+            randomize(model)
+            theirs = type(config).from_dict(config.to_dict())
+            theirs._experts_implementation = "eager"
+            plain = own(theirs).double().eval()
+            plain.load_state_dict(model.state_dict())
+            batch = make_batch(kind)
+            output = model(**batch)
+            output.loss.backward()
+            logits, loss = alone(plain, kind, batch)
+            loss.backward()
+    finally:
+        torch.set_default_dtype(default)
+    found = {"logits": _difference(output.token_logits, logits), "loss": _difference(output.loss, loss)}
+    theirs = {name: p.grad for name, p in plain.named_parameters() if p.grad is not None}
+    ours = {name: p.grad for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
+    gradients = [_difference(ours.get(name, torch.zeros_like(g)), g) for name, g in theirs.items()]
+    assert not ours.keys() - theirs.keys()
+    return found | {"gradients": max(gradients)}
+
+
+def _difference(a: torch.Tensor, b: torch.Tensor) -> float:
+    gap = (a - b).abs().max() / b.abs().max().clamp(min=1)
+    return float("inf") if not gap.isfinite() else float(gap)
+
+
+def survey(kind: str, model_type: str) -> tuple[str, str]:
+    """The result, "exact", "refused" or "not tried", and the reason."""
+    own = getattr(transformers, MAPPINGS[kind][model_type], None)
+    if own is None:
+        return "not tried", "no class"
+    if own._is_stateful:
+        return "refused", "state"
+    try:
+        with quiet():
+            config = small_config(model_type)
+            if config.is_encoder_decoder: pass
+            own(config)
+    except Exception as error:
+        return "not tried", f"config {type(error).__name__}: {str(error)[:150]}"
+    try:
+        with quiet():
+            found = differences(kind, own, config)
+    except Exception as error:
+        import traceback
+        tb = traceback.extract_tb(error.__traceback__)[-1]
+        return "refused", f"{type(error).__name__}: {str(error)[:150]} {tb.filename[-40:]}:{tb.lineno}"
+    worst = max(found.values())
+    return ("exact", "") if worst < TOLERANCE else ("refused", f"differs {found}")
+
+
+def main():
+    names = sys.argv[1:]
+    import time
+    for kind in MAPPINGS:
+        for t in MAPPINGS[kind]:
+            if names and t not in names: continue
+            t0 = time.time()
+            r = survey(kind, t)
+            print(kind, t, MAPPINGS[kind][t], *r, f"{time.time()-t0:.1f}s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
