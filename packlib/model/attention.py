@@ -6,7 +6,6 @@ and what padding computes reaches no token.
 
 import inspect
 import math
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,13 +16,16 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
 
 from packlib.checks import one_of
 
-# What packlib calls it: the name under which transformers finds the attention and its mask.
-BACKENDS = {name: f"packlib_{name}" for name in ("sdpa", "eager", "flex", "varlen")}
+BACKENDS = {  # what packlib calls it: what transformers calls it
+    "sdpa": "sdpa",
+    "eager": "eager",
+    "flex": "packlib_flex",
+    "varlen": "packlib_varlen",
+}
 _NOW = threading.local()  # its `packs` are those that a packed model computes in this thread
 
 
@@ -212,18 +214,13 @@ def within_sequences(segment_ids: Tensor, dtype: torch.dtype) -> Iterator[None]:
 def _packed_mask(backend: str, *, mask_function: Callable, **options):
     """The mask of the layers that follow the rule `mask_function`; called by transformers."""
     packs = getattr(_NOW, "packs", None)
-    if packs is None:  # someone runs the model without packs
+    if packs is None:
         own = {"sdpa": sdpa_mask, "eager": eager_mask}.get(backend)
         return own(mask_function=mask_function, **options) if own else None
     packs.masks += 1
     causal = mask_function is causal_mask_function
     rule = None if causal or mask_function is bidirectional_mask_function else mask_function
     return attention_arguments(packs.segment_ids, backend, causal, packs.dtype, rule)["attention_mask"]
-
-
-def _eager_attention(module, *arguments, **options):
-    """The attention that the model's own file spells out."""
-    return sys.modules[type(module).__module__].eager_attention_forward(module, *arguments, **options)
 
 
 def _check_plain(backend: str, mask, kind: type, dropout: float, options: dict) -> None:
@@ -284,12 +281,7 @@ def _varlen_attention(module, query, key, value, attention_mask, scaling=None, d
     return out.view(batch, slots, heads, width), None
 
 
-_ATTENTION = {
-    "sdpa": sdpa_attention_forward,
-    "eager": _eager_attention,
-    "flex": _flex_attention,
-    "varlen": _varlen_attention,
-}
-for _backend, _name in BACKENDS.items():
-    AttentionInterface.register(_name, _ATTENTION[_backend])
+AttentionInterface.register("packlib_flex", _flex_attention)
+AttentionInterface.register("packlib_varlen", _varlen_attention)
+for _backend, _name in BACKENDS.items():  # around transformers' own masks too; without packs they are as ever
     AttentionMaskInterface.register(_name, partial(_packed_mask, _backend))

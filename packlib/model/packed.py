@@ -65,11 +65,17 @@ class Packed:
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
         self.mean = one_of("mean", mean, MEANS)
-        self._dense = config._attn_implementation.removeprefix("packlib_")  # what transformers chose
-        self._reads = frozenset(inspect.signature(self.base_model.forward).parameters)
+        self._dense = self.config._attn_implementation  # what transformers chose
+        self._reads = frozenset(inspect.signature(self._base().forward).parameters)
         self._first_position = next(  # RoBERTa and its kin begin after the place of padding
-            (m.padding_idx + 1 for m in self.modules() if hasattr(m, "create_position_ids_from_input_ids")), 0
+            (m.padding_idx + 1 for m in self.modules() if hasattr(m, "padding_idx") and hasattr(m, "position_embeddings")),
+            0,
         )
+
+    def _base(self) -> PreTrainedModel:
+        if self.base_model is not self:
+            return self.base_model
+        return next(part for part in self.children() if isinstance(part, PreTrainedModel))  # of another name
 
     def forward(
         self,
@@ -112,7 +118,7 @@ class Packed:
     def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> ModelOutput:
         """All that transformers' base model returns for the packs."""
         slots, table = segment_ids.shape[1], getattr(self.config, "max_position_embeddings", None)
-        if table is not None and slots + self._first_position > table:
+        if table and 0 < table < slots + self._first_position:
             room = table - self._first_position
             raise ValueError(f"The packs have {slots} slots; the model's position table ends at {room}.")
         device, dtype = segment_ids.device, self.dtype
@@ -125,7 +131,7 @@ class Packed:
         inputs |= {"position_ids": positions + self._first_position, "use_cache": False}
         inputs = {name: value for name, value in inputs.items() if name in self._reads}
         with within_sequences(segment_ids, dtype):
-            return self.base_model(attention_mask=torch.ones_like(segment_ids), **inputs)
+            return self._base()(attention_mask=torch.ones_like(segment_ids), **inputs)
 
     def own_head(self, rows: Tensor, batch: dict) -> ModelOutput:
         """What transformers' own class makes of the hidden states `rows`, shape (M, d), of the chosen tokens."""
