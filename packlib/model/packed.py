@@ -11,7 +11,7 @@ from transformers.utils import ModelOutput
 from packlib.batches import IGNORED
 from packlib.checks import one_of, whole_number
 from packlib.model.attention import BACKENDS, choose_backend, knows_varlen, reset_positions, within_sequences
-from packlib.model.families import check_family
+from packlib.model.families import check_family, position_room
 from packlib.model.losses import MEANS, nsp_loss, token_loss
 
 
@@ -62,6 +62,7 @@ class Packed:
             check_family("causal" if cls.causal else "masked", cls)
 
     def __init__(self, config, backend: str = "auto", mean: str = "token"):
+        check_family("causal" if self.causal else "masked", type(self), config)
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
         self.mean = one_of("mean", mean, MEANS)
@@ -117,9 +118,8 @@ class Packed:
 
     def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> ModelOutput:
         """All that transformers' base model returns for the packs."""
-        slots, table = segment_ids.shape[1], getattr(self.config, "max_position_embeddings", None)
-        if table and 0 < table < slots + self._first_position:
-            room = table - self._first_position
+        slots, room = segment_ids.shape[1], position_room(self.config) - self._first_position
+        if slots > room:
             raise ValueError(f"The packs have {slots} slots; the model's position table ends at {room}.")
         device, dtype = segment_ids.device, self.dtype
         if torch.is_autocast_enabled(device.type):
@@ -137,7 +137,7 @@ class Packed:
         """What transformers' own class makes of the hidden states `rows`, shape (M, d), of the chosen tokens."""
         states = replace(batch["states"], last_hidden_state=rows[None])
         forward = super(Packed, type(self)).forward
-        return forward(_Ran(self, states), attention_mask=(batch["segment_ids"] > 0).long())
+        return forward(_Ran(self, states), attention_mask=(batch["segment_ids"] > 0).long(), inputs_embeds=rows[None])
 
     def _choose_backend(self, device: torch.device, dtype: torch.dtype) -> str:
         gradient = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
