@@ -18,7 +18,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 import transformers
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -38,9 +38,9 @@ MAPPINGS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "masked": MODEL_FOR_MAS
 # What makes a model small, under each of the names that configurations have for it; others are left alone.
 SMALL = {
     **dict.fromkeys(("vocab_size",), VOCABULARY),
-    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size", "word_embed_proj_dim"), 32),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size"), 32),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "decoder_ffn_dim", "encoder_ffn_dim", "d_inner"), 48),
-    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size", "ffn_hidden_size"), 32),
+    **dict.fromkeys(("word_embed_proj_dim", "moe_intermediate_size", "shared_expert_intermediate_size", "ffn_hidden_size"), 32),
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers"), 4),
     **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 4),
     **dict.fromkeys(("decoder_attention_heads", "encoder_attention_heads"), 4),
@@ -65,62 +65,21 @@ SMALL = {
 }  # fmt: skip
 
 # What some families need besides, or some of their variants: both kinds of layers, a window that is switched on.
-FULL = {"num_key_value_heads": 4}
+FULL, NARROW = {"num_key_value_heads": 4}, {"head_dim": 8}
+ROPE = {"rope_type": "default", "rope_theta": 1e4}
 MORE: dict[str, dict] = {
     **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"), FULL),
     **dict.fromkeys(("glm_moe_dsa", "minicpm3", "youtu", "nemotron", "esmc", "hy_v4"), FULL),
-    **dict.fromkeys(("ministral", "hunyuan_v1_dense", "hunyuan_v1_moe"), {"head_dim": 8}),
-    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}, "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 32}},
+    **dict.fromkeys(("ministral", "hunyuan_v1_dense", "hunyuan_v1_moe"), NARROW),
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0},
+        "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 32},
+    },
     "deepseek_v2": FULL | {"num_experts_per_tok": 2},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "big_bird": {"attention_type": "original_full"},
-    "cohere_compass_text": {"rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), {"rope_type": "default", "rope_theta": 1e4})},
-    "neomme": {"head_dim": 16},
-    "longcat_flash": {"head_dim": 8, "qk_rope_head_dim": 8, "num_key_value_heads": 4},
-    "esm": {"vocab_size": VOCABULARY, "mask_token_id": 5, "pad_token_id": 1},
-    "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 4},
-    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
-    "luke": {"entity_vocab_size": 8, "entity_emb_size": 8},
-    "roc_bert": {"pronunciation_vocab_size": 8, "shape_vocab_size": 8, "pronunciation_embed_dim": 8, "shape_embed_dim": 8},
-    "xmod": {"default_language": "en_XX"},
-    "gemma3n_text": {"num_kv_shared_layers": 0},
-}
-
-
-CONVOLUTION = "it convolves over neighboring tokens, of which some belong to another sequence"
-OWN_MASK = "it takes no mask that says which token may see which"
-WHOLE = "its attention is computed from summaries of the whole pack"
-REFUSED = {
-    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "inkling_text", "inkling2_text"), CONVOLUTION),
-    **dict.fromkeys(("convbert", "mobilebert"), CONVOLUTION),
-    **dict.fromkeys(("openai-gpt", "xlm", "xlnet", "deberta", "deberta-v2", "flaubert", "layoutlm"), OWN_MASK),
-    **dict.fromkeys(("nystromformer", "mra", "yoso", "longformer"), WHOLE),
-    "fnet": "its Fourier transform mixes all tokens of the pack",
-    "funnel": "it pools neighboring tokens, of which some belong to another sequence",
-    "minimax": STATE,
-}
-NOT_TRIED = {
-    "cpmant": "its input is a prompt and a text, with lengths of their own",
-    "dots3_note_text": "its sliding layers have a size of their own, and are not small",
-    "gemma4_assistant": "it reads the states of another model",
-    "moss_transcribe_diarize": "it is made of several models",
-    "perceiver": "it reads bytes through a few latent vectors",
-    "reformer": "it hashes tokens into buckets at random",
-    "tapas": "its input is a table",
-    "trocr": "it is half of an encoder-decoder model",
-}
-
-
-class InDouble(TorchFunctionMode):
-    """Where transformers raises numbers to float32, keep float64: what remains are faults, not rounding."""
-
-    def __torch_function__(self, function, types, arguments=(), options=None):
-        if function is torch.Tensor.float:
-            function = torch.Tensor.double
-        swap = {torch.float32: torch.float64}
-        arguments = [swap.get(a, a) if isinstance(a, torch.dtype) else a for a in arguments]
-        options = {k: swap.get(v, v) if isinstance(v, torch.dtype) else v for k, v in (options or {}).items()}
+    "cohere_compass_text": {
+        "rope_parameters": {"full_attention": ROPE, "sliding_attention": ROPE}.items()}
         return function(*arguments, **options)
 
 
@@ -144,7 +103,10 @@ def small_config(model_type: str, **changes):
 
 
 def _has(config, name: str) -> bool:
-    return not isinstance(getattr(type(config), name, None), property) and getattr(config, name, None) is not None
+    return (
+        not isinstance(getattr(type(config), name, None), property)
+        and getattr(config, name, None) is not None
+    )
 
 
 def randomize(model: PreTrainedModel, seed: int = 0) -> None:
@@ -155,7 +117,9 @@ def randomize(model: PreTrainedModel, seed: int = 0) -> None:
             continue
         noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         with torch.no_grad():
-            parameter.copy_(1 + 0.2 * noise if parameter.dim() == 1 and "norm" in name.lower() else 0.3 * noise)
+            parameter.copy_(
+                1 + 0.2 * noise if parameter.dim() == 1 and "norm" in name.lower() else 0.3 * noise
+            )
 
 
 def make_batch(kind: str) -> PackedBatch:
@@ -195,7 +159,11 @@ def alone(model: PreTrainedModel, kind: str, batch: PackedBatch) -> tuple[torch.
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     transformers.logging.set_verbosity_error()
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         warnings.simplefilter("ignore")
         yield
 

@@ -16,7 +16,13 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import (
+    bidirectional_mask_function,
+    causal_mask_function,
+    eager_mask,
+    sdpa_mask,
+)
 
 from packlib.checks import one_of
 
@@ -208,7 +214,9 @@ def within_sequences(segment_ids: Tensor, dtype: torch.dtype) -> Iterator[None]:
     finally:
         _NOW.packs = before
     if not packs.masks:
-        raise ValueError("The model makes its attention mask its own way, so its sequences cannot be kept apart.")
+        raise ValueError(
+            "The model makes its attention mask its own way, so its sequences cannot be kept apart."
+        )
 
 
 def _packed_mask(backend: str, *, mask_function: Callable, **options):
@@ -281,6 +289,14 @@ def _varlen_attention(module, query, key, value, attention_mask, scaling=None, d
     return out.view(batch, slots, heads, width), None
 
 
+def _sdpa_attention(*arguments, segment_ids=None, **options):
+    """transformers' own. Models hand down what they do not know: here a `PackedBatch` in one of them is noticed."""
+    if segment_ids is not None:
+        raise ValueError("This model would attend across sequences; give a PackedBatch to a packed model.")
+    return sdpa_attention_forward(*arguments, **options)
+
+
+AttentionInterface.register("sdpa", _sdpa_attention)
 AttentionInterface.register("packlib_flex", _flex_attention)
 AttentionInterface.register("packlib_varlen", _varlen_attention)
 for _backend, _name in BACKENDS.items():  # around transformers' own masks too; without packs they are as ever

@@ -12,7 +12,11 @@ _STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
 _SETTINGS = {  # what a family that is exact otherwise can be told to do
     ("falcon", "alibi", True): "alibi=True rounds the distance of two tokens by their place in the pack",
     ("esm", "token_dropout", True): "token_dropout=True scales a token by the masked share of the whole pack",
-    ("big_bird", "attention_type", "block_sparse"): "attention_type='block_sparse' draws blocks from the whole pack; "
+    (
+        "big_bird",
+        "attention_type",
+        "block_sparse",
+    ): "attention_type='block_sparse' draws blocks from the whole pack; "
     "attention_type='original_full' can be packed",
 }
 

@@ -66,12 +66,15 @@ class Packed:
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
         self.mean = one_of("mean", mean, MEANS)
-        self._dense = self.config._attn_implementation  # what transformers chose
+        chosen, able = (
+            self.config._attn_implementation,
+            self._supports_sdpa,
+        )  # what transformers chose, if dense
+        self._dense = chosen if chosen in ("sdpa", "eager") else "sdpa" if able else "eager"
         self._reads = frozenset(inspect.signature(self._base().forward).parameters)
-        self._first_position = next(  # RoBERTa and its kin begin after the place of padding
-            (m.padding_idx + 1 for m in self.modules() if hasattr(m, "padding_idx") and hasattr(m, "position_embeddings")),
-            0,
-        )
+        tables = (part for part in self.modules() if hasattr(part, "position_embeddings"))
+        padded = (part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx"))
+        self._first_position = next(padded, 0)  # RoBERTa and its kin begin after the place of padding
 
     def _base(self) -> PreTrainedModel:
         if self.base_model is not self:
@@ -137,7 +140,9 @@ class Packed:
         """What transformers' own class makes of the hidden states `rows`, shape (M, d), of the chosen tokens."""
         states = replace(batch["states"], last_hidden_state=rows[None])
         forward = super(Packed, type(self)).forward
-        return forward(_Ran(self, states), attention_mask=(batch["segment_ids"] > 0).long(), inputs_embeds=rows[None])
+        return forward(
+            _Ran(self, states), attention_mask=(batch["segment_ids"] > 0).long(), inputs_embeds=rows[None]
+        )
 
     def _choose_backend(self, device: torch.device, dtype: torch.dtype) -> str:
         gradient = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
