@@ -44,6 +44,9 @@ class PackedOutput(ModelOutput):
 class Packed:
     """What `Masked` and `Causal` share: attention within segments, whatever the model and the backend.
 
+    A model computes for each sequence what transformers' own class computes for it alone. That was compared for every
+    family of transformers: `families.csv`, beside this file, says which are exact, and why others are refused.
+
     Args:
         backend: "auto", "sdpa", "eager", "flex" or "varlen" (see `packlib.model.attention`).
         mean: which mean `output.loss` is: over each "token", "sequence" or "pack".
@@ -137,7 +140,7 @@ class Packed:
             return self._base()(attention_mask=torch.ones_like(segment_ids), **inputs)
 
     def own_head(self, rows: Tensor, batch: dict) -> ModelOutput:
-        """What transformers' own class makes of the hidden states `rows`, shape (M, d), of the chosen tokens."""
+        """What transformers' own class makes of the hidden states `rows`, shape (M, d): logits, scaled as it does."""
         states = replace(batch["states"], last_hidden_state=rows[None])
         forward = super(Packed, type(self)).forward
         return forward(
