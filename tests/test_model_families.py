@@ -12,6 +12,7 @@ from transformers import (
     BigBirdForMaskedLM,
     EsmForMaskedLM,
     FalconForCausalLM,
+    Gemma2ForCausalLM,
     GPT2LMHeadModel,
     Lfm2ForCausalLM,
     LlamaConfig,
@@ -44,6 +45,7 @@ NAMED = [
     ("causal", "gemma2", {}),
     ("causal", "gemma3_text", {}),
     ("causal", "mixtral", {}),
+    ("causal", "llama4_text", {}),  # chunks of a sequence, counted from its first token
 ]
 
 
@@ -142,6 +144,20 @@ def test_a_model_that_makes_its_mask_its_own_way_never_runs(monkeypatch):
     model = in_packs("causal", OpenAIGPTLMHeadModel)(small_config("openai-gpt"))
     with pytest.raises(ValueError, match="makes its attention mask its own way"):
         model(**make_batch("causal"))
+
+
+def test_what_a_backend_cannot_do_exactly_it_refuses(monkeypatch):
+    batch = make_batch("causal")
+    for backend, reason in {"sdpa": "has its own attention", "flex": "knows no softcap"}.items():
+        model = in_packs("causal", Gemma2ForCausalLM)(small_config("gemma2"), backend=backend)
+        with torch.no_grad(), pytest.raises(ValueError, match=reason):
+            model(**batch)
+    monkeypatch.setattr(attention, "_refusal", lambda *_: None)  # as on a GPU
+    model = in_packs("causal", MistralForCausalLM)(small_config("mistral"), backend="varlen")
+    with pytest.raises(ValueError, match="varlen backend knows no windows"):
+        model(**batch)
+    model.backend = "auto"
+    assert model(**batch).loss.isfinite() and model.config._attn_implementation == "sdpa"
 
 
 def test_longrope_scales_by_the_longest_sequence_so_packs_stay_below():
