@@ -197,7 +197,7 @@ def test_a_causal_model_does_not_look_ahead():
 
 def mask_off_by_one(monkeypatch, model, batch):
     right = attention.allowed_pairs
-    monkeypatch.setattr(attention, "allowed_pairs", lambda ids, causal: right(ids.roll(1, 1), causal))
+    monkeypatch.setattr(attention, "allowed_pairs", lambda ids, *rest: right(ids.roll(1, 1), *rest))
     return {}
 
 
@@ -236,7 +236,8 @@ def first_token_slots_over_real_tokens(monkeypatch, model, batch):
 
 
 def causal_mask_dropped(monkeypatch, model, batch):
-    monkeypatch.setattr(type(model), "causal", False)
+    right = attention.allowed_pairs
+    monkeypatch.setattr(attention, "allowed_pairs", lambda ids, causal, rule: right(ids, False, rule))
     return {}
 
 

@@ -40,6 +40,10 @@ class PackedBatch(Mapping):
         num_sequences: the number of sequences; S, less the empty places.
         useful_tokens: the number of slots that hold a token.
 
+    It is for packed models. A model of transformers that is not packed ignores `segment_ids` and would attend across
+    sequences: with "sdpa", the usual attention, it raises once `packlib.model` is imported; with "eager" and the
+    flash kernels nothing here can notice.
+
     A batch is checked when it is made on the CPU; moved to a device it is taken as it is, so that nothing
     waits.
 

@@ -6,12 +6,23 @@ and what padding computes reaches no token.
 
 import inspect
 import math
+import threading
 import warnings
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import (
+    bidirectional_mask_function,
+    causal_mask_function,
+    eager_mask,
+    sdpa_mask,
+)
 
 from packlib.checks import one_of
 
@@ -21,11 +32,21 @@ BACKENDS = {  # what packlib calls it: what transformers calls it
     "flex": "packlib_flex",
     "varlen": "packlib_varlen",
 }
+_NOW = threading.local()  # its `packs` are those that a packed model computes in this thread
 
 
-def allowed_pairs(segment_ids: Tensor, causal: bool = False) -> Tensor:
-    """Which query may look at which key: (B, T) segment ids to bool, shape (B, queries T, keys T)."""
+def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Tensor:
+    """Which query may look at which key: (B, T) segment ids to bool, shape (B, queries T, keys T).
+
+    Args:
+        rule: what else must hold, as transformers writes it: (pack, head, query, key) to bool, where query and
+            key are places in their own sequence. A sliding window is such a rule.
+    """
     allowed = segment_ids[:, :, None] == segment_ids[:, None, :]
+    if rule is not None:
+        places = reset_positions(segment_ids)
+        packs = torch.arange(len(segment_ids), device=segment_ids.device)[:, None, None]
+        allowed = allowed & rule(packs, 0, places[:, :, None], places[:, None, :])
     return allowed.tril() if causal else allowed
 
 
@@ -37,19 +58,28 @@ def reset_positions(segment_ids: Tensor) -> Tensor:
     return (slots - torch.where(begins, slots, 0).cummax(1).values) * (segment_ids > 0)
 
 
-def additive_mask(segment_ids: Tensor, causal: bool = False, dtype: torch.dtype = torch.float32) -> Tensor:
+def additive_mask(
+    segment_ids: Tensor,
+    causal: bool = False,
+    dtype: torch.dtype = torch.float32,
+    rule: Callable | None = None,
+) -> Tensor:
     """The mask that is added to the scores: 0 or the least number of `dtype`; shape (B, 1, T, T)."""
     least = torch.finfo(dtype).min
     mask = torch.zeros((), dtype=dtype, device=segment_ids.device)
-    return mask.where(allowed_pairs(segment_ids, causal), least)[:, None]
+    return mask.where(allowed_pairs(segment_ids, causal, rule), least)[:, None]
 
 
-def block_mask(segment_ids: Tensor, causal: bool = False):
+def block_mask(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None):
     """FlexAttention's block mask: which 128 × 128 tiles can be skipped, and a rule for the others."""
     from torch.nn.attention.flex_attention import create_block_mask
 
+    places = reset_positions(segment_ids)
+
     def same_segment(b, h, query, key):
         same = segment_ids[b, query] == segment_ids[b, key]
+        if rule is not None:
+            same = same & rule(b, h, places[b, query], places[b, key])
         return same & (query >= key) if causal else same
 
     packs, slots = segment_ids.shape
@@ -92,6 +122,18 @@ def choose_backend(
     return backend
 
 
+def knows_varlen(model: PreTrainedModel) -> bool:
+    """Whether variable-length kernels can do all that the attention of `model` does: no windows, no soft cap."""
+    config = model.config
+    more = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping")
+    return (
+        model._supports_flash_attn
+        and model._supports_attention_backend
+        and not any(getattr(config, name, None) for name in more)
+        and set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
+    )
+
+
 def _refusal(
     backend: str, device: torch.device, dtype: torch.dtype, needs_gradient: bool, dropout: float
 ) -> str | None:
@@ -112,24 +154,91 @@ def _refusal(
     )
 
 
-def attention_arguments(
-    segment_ids: Tensor, backend: str, causal: bool = False, dtype: torch.dtype = torch.float32
-) -> dict:
-    """The keyword arguments that make a transformers model with the chosen backend attend within segments.
+@dataclass(frozen=True)
+class Bounds:
+    """What stands in for a mask with variable-length kernels: see `cumulative_lengths`."""
 
-    The model's `config._attn_implementation` must be `BACKENDS[backend]`.
+    bounds: Tensor
+    longest: int
+    causal: bool
+
+
+def attention_arguments(
+    segment_ids: Tensor,
+    backend: str,
+    causal: bool = False,
+    dtype: torch.dtype = torch.float32,
+    rule: Callable | None = None,
+) -> dict:
+    """The keyword argument that makes a layer of transformers attend within segments.
+
+    The model's `config._attn_implementation` must be `BACKENDS[backend]`. A whole model makes its masks itself,
+    one for each kind of layer: see `within_sequences`.
+
+    Args:
+        rule: what else must hold (see `allowed_pairs`).
+
+    Raises:
+        ValueError: if the backend knows no rules.
     """
-    if backend in ("sdpa", "eager"):
-        return {"attention_mask": additive_mask(segment_ids, causal, dtype)}
     if backend == "flex":
-        return {"attention_mask": None, "packed_mask": block_mask(segment_ids, causal)}
-    bounds, longest = cumulative_lengths(segment_ids)
-    return {
-        "attention_mask": None,
-        "packed_bounds": bounds,
-        "packed_longest": longest,
-        "packed_causal": causal,
-    }
+        return {"attention_mask": block_mask(segment_ids, causal, rule)}
+    if backend != "varlen":
+        return {"attention_mask": additive_mask(segment_ids, causal, dtype, rule)}
+    if rule is not None:
+        raise ValueError("The varlen backend knows no windows, and the model has one; use sdpa or eager.")
+    return {"attention_mask": Bounds(*cumulative_lengths(segment_ids), causal)}
+
+
+@dataclass
+class _Packs:
+    segment_ids: Tensor
+    dtype: torch.dtype
+    masks: int = 0  # how many the model has made
+
+
+@contextmanager
+def within_sequences(segment_ids: Tensor, dtype: torch.dtype) -> Iterator[None]:
+    """In here a model of transformers, asked for one of the `BACKENDS`, makes its masks for these packs.
+
+    Each model tells transformers which rule each of its layers follows: causal or not, a window, a chunk. We are
+    asked to make the mask (transformers' `AttentionMaskInterface`), keep the rule, and add ours: the same sequence.
+
+    Raises:
+        ValueError: at the end, if the model made no mask this way; its tokens have seen other sequences.
+    """
+    before, packs = getattr(_NOW, "packs", None), _Packs(segment_ids, dtype)
+    _NOW.packs = packs
+    try:
+        yield
+    finally:
+        _NOW.packs = before
+    if not packs.masks:
+        raise ValueError(
+            "The model makes its attention mask its own way, so its sequences cannot be kept apart."
+        )
+
+
+def _packed_mask(backend: str, *, mask_function: Callable, **options):
+    """The mask of the layers that follow the rule `mask_function`; called by transformers."""
+    packs = getattr(_NOW, "packs", None)
+    if packs is None:
+        own = {"sdpa": sdpa_mask, "eager": eager_mask}.get(backend)
+        return own(mask_function=mask_function, **options) if own else None
+    packs.masks += 1
+    causal = mask_function is causal_mask_function
+    rule = None if causal or mask_function is bidirectional_mask_function else mask_function
+    return attention_arguments(packs.segment_ids, backend, causal, packs.dtype, rule)["attention_mask"]
+
+
+def _check_plain(backend: str, mask, kind: type, dropout: float, options: dict) -> None:
+    if not isinstance(mask, kind) or dropout:
+        raise ValueError(
+            f"The {backend} backend takes a {kind.__name__} and no dropout; call the packed model, not its parts."
+        )
+    for name in ("softcap", "s_aux", "position_bias"):
+        if options.get(name) is not None:
+            raise ValueError(f"The {backend} backend knows no {name}, and the model has one; use eager.")
 
 
 @cache
@@ -139,17 +248,12 @@ def _compiled_flex_attention():
     return torch.compile(flex_attention, dynamic=False)
 
 
-def _flex_attention(
-    module, query, key, value, attention_mask, scaling=None, dropout=0.0, packed_mask=None, **_
-):
+def _flex_attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **others):
     """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
-    from torch.nn.attention.flex_attention import flex_attention
+    from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-    if packed_mask is None or dropout:
-        raise ValueError(
-            "The flex backend takes a block mask and no dropout; call the packed model, not its parts."
-        )
-    options = {"block_mask": packed_mask, "scale": scaling, "enable_gqa": key.shape[1] != query.shape[1]}
+    _check_plain("flex", attention_mask, BlockMask, dropout, others)
+    options = {"block_mask": attention_mask, "scale": scaling, "enable_gqa": key.shape[1] != query.shape[1]}
     if query.is_cuda:
         run = flex_attention if torch.compiler.is_compiling() else _compiled_flex_attention()
         return run(query, key, value, **options).transpose(1, 2), None
@@ -167,15 +271,10 @@ def _varlen_attn():
     return varlen_attn
 
 
-def _varlen_attention(
-    module, query, key, value, attention_mask, scaling=None, dropout=0.0,
-    packed_bounds=None, packed_longest=None, packed_causal=False, **_,
-):  # fmt: skip
+def _varlen_attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **others):
     """Shapes (B, H, T, D) in, (B, T, H, D) out: packs end to end, the bounds keep the sequences apart."""
-    if packed_bounds is None or dropout:
-        raise ValueError(
-            "The varlen backend takes bounds and no dropout; call the packed model, not its parts."
-        )
+    _check_plain("varlen", attention_mask, Bounds, dropout, others)
+    bounds, longest = attention_mask.bounds, attention_mask.longest
     batch, heads, slots, width = query.shape
     if key.shape[1] != heads:
         key, value = (x.repeat_interleave(heads // key.shape[1], dim=1) for x in (key, value))
@@ -183,12 +282,22 @@ def _varlen_attention(
     if scaling is not None:  # the kernel divides by the square root of the width, in every version of torch
         query = query * (scaling * math.sqrt(width)) if not math.isclose(scaling, width**-0.5) else query
     kernel, options = _varlen_attn(), {}
-    if packed_causal:  # torch 2.10 had a flag; later versions have a window
+    if attention_mask.causal:  # torch 2.10 had a flag; later versions have a window
         has_window = "window_size" in inspect.signature(kernel).parameters
         options = {"window_size": (-1, 0)} if has_window else {"is_causal": True}
-    out = kernel(query, key, value, packed_bounds, packed_bounds, packed_longest, packed_longest, **options)
+    out = kernel(query, key, value, bounds, bounds, longest, longest, **options)
     return out.view(batch, slots, heads, width), None
 
 
+def _sdpa_attention(*arguments, segment_ids=None, **options):
+    """transformers' own. Models hand down what they do not know: here a `PackedBatch` in one of them is noticed."""
+    if segment_ids is not None:
+        raise ValueError("This model would attend across sequences; give a PackedBatch to a packed model.")
+    return sdpa_attention_forward(*arguments, **options)
+
+
+AttentionInterface.register("sdpa", _sdpa_attention)
 AttentionInterface.register("packlib_flex", _flex_attention)
 AttentionInterface.register("packlib_varlen", _varlen_attention)
+for _backend, _name in BACKENDS.items():  # around transformers' own masks too; without packs they are as ever
+    AttentionMaskInterface.register(_name, partial(_packed_mask, _backend))

@@ -1,15 +1,17 @@
 """Packed BERT and its causal twin: transformers' own models and weights, attending within each sequence."""
 
-from dataclasses import dataclass
+import inspect
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from transformers import BertForPreTraining, GPT2LMHeadModel
+from transformers import BertForPreTraining, GPT2LMHeadModel, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from packlib.batches import IGNORED
 from packlib.checks import one_of, whole_number
-from packlib.model.attention import BACKENDS, attention_arguments, choose_backend, reset_positions
+from packlib.model.attention import BACKENDS, choose_backend, knows_varlen, reset_positions, within_sequences
+from packlib.model.families import check_family, position_room
 from packlib.model.losses import MEANS, nsp_loss, token_loss
 
 
@@ -25,6 +27,8 @@ class PackedOutput(ModelOutput):
         nsp_logits: shape (S, 2), one row a sequence; BERT only.
         pooled: shape (S, d), the pooled first token of each sequence; BERT only.
         hidden: shape (B, T, d), the last hidden states.
+        aux_loss: scalar: the loss that balances the experts of a mixture, part of `loss`; None if the model's
+            `config.output_router_logits` asks for none.
     """
 
     loss: Tensor | None = None
@@ -34,23 +38,51 @@ class PackedOutput(ModelOutput):
     nsp_logits: Tensor | None = None
     pooled: Tensor | None = None
     hidden: Tensor | None = None
+    aux_loss: Tensor | None = None
 
 
 class Packed:
-    """Mix into a transformers model: attention within segments, whatever the backend.
+    """What `Masked` and `Causal` share: attention within segments, whatever the model and the backend.
+
+    A model computes for each sequence what transformers' own class computes for it alone. That was compared for every
+    family of transformers: `families.csv`, beside this file, says which are exact, and why others are refused.
 
     Args:
         backend: "auto", "sdpa", "eager", "flex" or "varlen" (see `packlib.model.attention`).
         mean: which mean `output.loss` is: over each "token", "sequence" or "pack".
+
+    Raises:
+        TypeError: when the class is made or the model is built, if packs would change what the model computes;
+            with the reason.
     """
 
     causal = False
     accepts_loss_kwargs = True  # a transformers.Trainer then says how many labels its update has
 
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if issubclass(cls, PreTrainedModel):
+            check_family("causal" if cls.causal else "masked", cls)
+
     def __init__(self, config, backend: str = "auto", mean: str = "token"):
+        check_family("causal" if self.causal else "masked", type(self), config)
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
         self.mean = one_of("mean", mean, MEANS)
+        chosen, able = (
+            self.config._attn_implementation,
+            self._supports_sdpa,
+        )  # what transformers chose, if dense
+        self._dense = chosen if chosen in ("sdpa", "eager") else "sdpa" if able else "eager"
+        self._reads = frozenset(inspect.signature(self._base().forward).parameters)
+        tables = (part for part in self.modules() if hasattr(part, "position_embeddings"))
+        padded = (part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx"))
+        self._first_position = next(padded, 0)  # RoBERTa and its kin begin after the place of padding
+
+    def _base(self) -> PreTrainedModel:
+        if self.base_model is not self:
+            return self.base_model
+        return next(part for part in self.children() if isinstance(part, PreTrainedModel))  # of another name
 
     def forward(
         self,
@@ -90,42 +122,75 @@ class Packed:
         inputs = {"inputs_embeds": inputs_embeds} if input_ids is None else {"input_ids": input_ids}
         if not self.causal:
             inputs["token_type_ids"] = token_type_ids
-        output = PackedOutput(hidden=self.encode(segment_ids, position_ids, **inputs))
+        states = self.base_states(segment_ids, position_ids, **inputs)
+        output = PackedOutput(hidden=states.last_hidden_state)
         batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "labels": labels}
-        batch |= {"sequence_labels": sequence_labels, "input_ids": input_ids}
+        batch |= {"sequence_labels": sequence_labels, "input_ids": input_ids, "states": states}
         return self.heads(output, output.hidden.flatten(0, 1), batch)
 
     def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> Tensor:
         """The last hidden states of the packs, shape (B, T, d). Positions restart with each sequence."""
-        slots, table = segment_ids.shape[1], self.config.max_position_embeddings
-        if slots > table:
-            raise ValueError(f"The packs have {slots} slots; the model's position table ends at {table}.")
+        return self.base_states(segment_ids, position_ids, **inputs).last_hidden_state
+
+    def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> ModelOutput:
+        """All that transformers' base model returns for the packs."""
+        slots, room = segment_ids.shape[1], position_room(self.config) - self._first_position
+        if slots > room:
+            raise ValueError(f"The packs have {slots} slots; the model's position table ends at {room}.")
         device, dtype = segment_ids.device, self.dtype
         if torch.is_autocast_enabled(device.type):
             dtype = torch.get_autocast_dtype(device.type)
+        attention = BACKENDS[self._choose_backend(device, dtype)]
+        if self.config._attn_implementation != attention:
+            self.config._attn_implementation = attention
+        positions = reset_positions(segment_ids) if position_ids is None else position_ids
+        inputs |= {"position_ids": positions + self._first_position, "use_cache": False}
+        inputs = {name: value for name, value in inputs.items() if name in self._reads}
+        with within_sequences(segment_ids, dtype):
+            return self._base()(attention_mask=torch.ones_like(segment_ids), **inputs)
+
+    def own_head(self, rows: Tensor, batch: dict) -> ModelOutput:
+        """What transformers' own class makes of the hidden states `rows`, shape (M, d): logits, scaled as it does."""
+        states = replace(batch["states"], last_hidden_state=rows[None])
+        forward = super(Packed, type(self)).forward
+        return forward(
+            _Ran(self, states), attention_mask=(batch["segment_ids"] > 0).long(), inputs_embeds=rows[None]
+        )
+
+    def _choose_backend(self, device: torch.device, dtype: torch.dtype) -> str:
         gradient = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
-        backend = choose_backend(self.backend, device, dtype, gradient, self._attention_dropout())
-        if self.config._attn_implementation != BACKENDS[backend]:
-            self.config._attn_implementation = BACKENDS[backend]
-        if self.causal:
-            inputs["use_cache"] = False
-        return self.base_model(
-            position_ids=reset_positions(segment_ids) if position_ids is None else position_ids,
-            **attention_arguments(segment_ids, backend, self.causal, dtype),
-            **inputs,
-        ).last_hidden_state
+        chosen = choose_backend(self.backend, device, dtype, gradient, self._attention_dropout())
+        if self.backend == "auto" and not (chosen == "varlen" and knows_varlen(self)):
+            return self._dense
+        able = self._supports_sdpa if chosen == "sdpa" else self._supports_attention_backend
+        if chosen != "eager" and not able:
+            reason = f"{type(self).__name__} has its own attention (use eager)"
+            raise ValueError(f"The attention backend {chosen!r} cannot work here: {reason}.")
+        return chosen
 
     def _attention_dropout(self) -> float:
         names = ("attention_probs_dropout_prob", "attn_pdrop", "attention_dropout")
         return max(getattr(self.config, name, 0.0) or 0.0 for name in names) if self.training else 0.0
 
 
-class PackedBert(Packed, BertForPreTraining):
-    """BERT for pre-training on packs: `BertForPreTraining` with the same weights under the same names.
+class _Ran:
+    """Stands in for a model whose base model has run: `forward` finds `states` there and computes the head."""
 
-    `PackedBert(config)` starts at random, `PackedBert.from_pretrained(folder)` from a checkpoint of either
-    class. The MLM head works on the tokens to predict only, pooler and NSP head on every sequence's first
-    token.
+    def __init__(self, module: Packed | PreTrainedModel, states: ModelOutput):
+        self._module, self._states = module, states
+
+    def __getattr__(self, name: str):
+        part = getattr(self._module, name)
+        return _Ran(part, self._states) if isinstance(part, PreTrainedModel) else part
+
+    def __call__(self, *_, **__) -> ModelOutput:
+        return self._states
+
+
+class Masked(Packed):
+    """Mix into a transformers encoder with a head for masked tokens: `class Mine(Masked, RobertaForMaskedLM): …`.
+
+    The head works on the tokens to predict only.
 
     Args:
         mlm_slots: None for as many rows of MLM logits as there are masked tokens; a number for that many for
@@ -137,20 +202,17 @@ class PackedBert(Packed, BertForPreTraining):
         self.mlm_slots = None if mlm_slots is None else whole_number("mlm_slots", mlm_slots, 1)
 
     def heads(self, output: PackedOutput, flat: Tensor, batch: dict) -> PackedOutput:
-        firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty slot says B·T
-        output.pooled = self.bert.pooler(firsts[:, None])
-        output.nsp_logits = self.cls.seq_relationship(output.pooled)
         if batch["labels"] is not None:
             output.token_positions = self._predicted(batch["labels"] != IGNORED)
             at = output.token_positions.clamp(min=0)
             labels = batch["labels"].flatten()[at]
             output.token_labels = torch.where(output.token_positions < 0, IGNORED, labels)
-            output.token_logits = self.cls.predictions(flat[at])
+            output.token_logits = self.token_logits(flat[at], batch)
             output.loss = token_loss(output, batch, self.mean).mean
-        if batch["sequence_labels"] is not None:
-            nsp = nsp_loss(output, batch, self.mean).mean
-            output.loss = nsp if output.loss is None else output.loss + nsp
         return output
+
+    def token_logits(self, rows: Tensor, batch: dict) -> Tensor:
+        return self.own_head(rows, batch).logits[0]
 
     def _predicted(self, masked: Tensor) -> Tensor:
         """Where the masked tokens are among the B·T slots, -1 in empty slots."""
@@ -166,8 +228,36 @@ class PackedBert(Packed, BertForPreTraining):
         return torch.where(torch.arange(len(first), device=first.device) < count, first, -1)
 
 
+class PackedBert(Masked, BertForPreTraining):
+    """BERT for pre-training on packs: `BertForPreTraining` with the same weights under the same names.
+
+    `PackedBert(config)` starts at random, `PackedBert.from_pretrained(folder)` from a checkpoint of either
+    class. Pooler and NSP head work on every sequence's first token.
+    """
+
+    def heads(self, output: PackedOutput, flat: Tensor, batch: dict) -> PackedOutput:
+        firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty slot says B·T
+        output.pooled = self.bert.pooler(firsts[:, None])
+        output.nsp_logits = self.cls.seq_relationship(output.pooled)
+        output = super().heads(output, flat, batch)
+        if batch["sequence_labels"] is not None:
+            nsp = nsp_loss(output, batch, self.mean).mean
+            output.loss = nsp if output.loss is None else output.loss + nsp
+        return output
+
+    def token_logits(self, rows: Tensor, batch: dict) -> Tensor:
+        return self.cls.predictions(rows)
+
+
 class Causal(Packed):
-    """Mix into a transformers decoder: a token looks back within its sequence and predicts the next one."""
+    """Mix into a transformers decoder: `class Mine(Causal, LlamaForCausalLM): …`.
+
+    A token looks back within its sequence, as far as the model's own windows let it, and predicts the next one.
+
+    A mixture of experts computes the same for each token as alone, but for the loss that balances the experts,
+    which `config.output_router_logits=True` asks for: it is a mean over all tokens that share the batch, packed or
+    padded, and so depends on a sequence's company.
+    """
 
     causal = True
 
@@ -177,13 +267,17 @@ class Causal(Packed):
             target = next_tokens(labels, batch["segment_ids"]).flatten()
             output.token_positions = (target != IGNORED).nonzero().flatten()
             output.token_labels = target[output.token_positions]
-            output.token_logits = self.get_output_embeddings()(flat[output.token_positions])
+            own = self.own_head(flat[output.token_positions], batch)
+            output.token_logits = own.logits[0]
             output.loss = token_loss(output, batch, self.mean).mean
+            output.aux_loss = own.get("aux_loss")
+            if output.aux_loss is not None:
+                output.loss = output.loss + self.router_aux_loss_coef * output.aux_loss
         return output
 
 
 class PackedCausal(Causal, GPT2LMHeadModel):
-    """GPT-2 on packs, with the weights of `GPT2LMHeadModel`. Other decoders: `class Mine(Causal, …): …`."""
+    """GPT-2 on packs, with the weights of `GPT2LMHeadModel`."""
 
 
 def next_tokens(labels: Tensor, segment_ids: Tensor) -> Tensor:

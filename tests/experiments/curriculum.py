@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import GPT2Config
+from transformers.utils import ModelOutput
 
 from packlib.batches import SequenceLengthWarmup, TokenStore, VariableBatchLR
 from packlib.checks import one_of, whole_number
@@ -95,16 +96,14 @@ class AlibiCausal(PackedCausal):
     Source: Press, Smith, Lewis 2021, "Train short, test long" (arXiv 2108.12409), section 3.
     """
 
-    def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> Tensor:
+    def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> ModelOutput:
         self.config._attn_implementation = "sdpa"
         heads, slots = self.config.n_head, torch.arange(segment_ids.shape[1])
         slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
         bias = -slopes[:, None, None] * (slots[:, None] - slots).clamp(min=0)
         mask = additive_mask(segment_ids, causal=True) + bias
         nowhere = torch.zeros_like(segment_ids)
-        return self.base_model(
-            position_ids=nowhere, attention_mask=mask, use_cache=False, **inputs
-        ).last_hidden_state
+        return self.base_model(position_ids=nowhere, attention_mask=mask, use_cache=False, **inputs)
 
 
 def new_model(seed: int, alibi: bool = False) -> PackedCausal:

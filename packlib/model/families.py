@@ -1,0 +1,64 @@
+"""Which of transformers' models compute the same in packs as with each sequence alone: what was measured."""
+
+import csv
+import math
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("families.csv")  # its first line says how it is made
+
+STATE = "it carries a state from token to token, which would run on into the next sequence"
+_STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
+_SETTINGS = {  # what a family that is exact otherwise can be told to do
+    ("falcon", "alibi", True): "alibi=True rounds the distance of two tokens by their place in the pack",
+    ("esm", "token_dropout", True): "token_dropout=True scales a token by the masked share of the whole pack",
+    (
+        "big_bird",
+        "attention_type",
+        "block_sparse",
+    ): "attention_type='block_sparse' draws blocks from the whole pack; "
+    "attention_type='original_full' can be packed",
+}
+
+
+@cache
+def families() -> dict[tuple[str, str], dict[str, str]]:
+    """By ("causal" or "masked", transformers' `model_type`): its class, the result, and the reason.
+
+    The result is "exact", "refused" (it was compared and is not exact) or "not tried".
+    """
+    lines = TABLE.read_text(encoding="utf-8").splitlines()[1:]
+    return {(row["kind"], row["model_type"]): row for row in csv.DictReader(lines)}
+
+
+def check_family(kind: str, model: type, config=None) -> None:
+    """Raise a TypeError with the reason if packs change what `model` computes, a "causal" or "masked" class.
+
+    Args:
+        config: its configuration, once there is one.
+    """
+    if reason := _reason(kind, model, config):
+        raise TypeError(f"{model.__name__} cannot be packed: {reason}.")
+
+
+def _reason(kind: str, model: type, config) -> str | None:
+    family = model.config_class.model_type
+    row = families().get((kind, family))
+    if row is None:
+        return f"{family!r} is not among the {kind} models that were compared, packed and alone"
+    if row["result"] != "exact":
+        return row["reason"]
+    if _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
+        return STATE
+    for (name, setting, value), reason in _SETTINGS.items():
+        if family == name and getattr(config, setting, None) == value:
+            return reason
+    return None
+
+
+def position_room(config) -> float:
+    """How many positions the model has; past them it has none, or scales all by the longest sequence."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    scaled = rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None
+    room = scaled or getattr(config, "max_position_embeddings", None)
+    return room if room and room > 0 else math.inf

@@ -1,0 +1,309 @@
+"""Every decoder and encoder that transformers can build small: does it compute the same packed as alone?
+
+`python -m tests.model_survey` compares all of them and writes packlib/model/families.csv; with names, it compares only
+these families and prints what it finds.
+"""
+
+import contextlib
+import csv
+import io
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from unittest import mock
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+import transformers
+from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
+
+from packlib.batches import IGNORED, PackedBatch
+from packlib.files import atomic_path
+from packlib.model import Causal, Masked, packed
+from packlib.model.families import STATE, TABLE
+
+VOCABULARY = 64
+PACKS = ((5, 1, 7), (13,), (2, 8, 1))  # the lengths of the sequences in each pack; 14 slots
+TOLERANCE = {"roformer": 1e-7}  # 1e-10; its table of sines is computed in float32
+MAPPINGS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "masked": MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+
+# What makes a model small, under each of the names that configurations have for it; others are left alone.
+SMALL = {
+    **dict.fromkeys(("vocab_size",), VOCABULARY),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size"), 32),
+    **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "decoder_ffn_dim", "encoder_ffn_dim", "d_inner"), 48),
+    **dict.fromkeys(("word_embed_proj_dim",), 32),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size", "ffn_hidden_size"), 32),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers"), 4),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 4),
+    **dict.fromkeys(("decoder_attention_heads", "encoder_attention_heads"), 4),
+    **dict.fromkeys(("num_key_value_heads",), 2),
+    **dict.fromkeys(("head_dim", "v_head_dim", "global_head_dim", "rotary_dim"), 8),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "moe_topk"), 2),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 64),
+    **dict.fromkeys(("sliding_window", "attention_chunk_size", "local_attention"), 4),
+    **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob", "embd_pdrop", "attn_pdrop"), 0.0),
+    **dict.fromkeys(("resid_pdrop", "dropout", "attention_dropout", "activation_dropout", "layerdrop"), 0.0),
+    **dict.fromkeys(("hidden_dropout", "embedding_dropout", "emb_pdrop", "ffn_pdrop"), 0.0),
+    **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "index_head_dim", "qk_head_dim"), 16),
+    **dict.fromkeys(("qk_rope_head_dim", "qk_nope_head_dim", "o_lora_rank"), 8),
+    **dict.fromkeys(("index_topk",), 4),
+    **dict.fromkeys(("index_n_heads",), 32),  # so that no two index scores are equal: all ReLUs at zero
+    **dict.fromkeys(("n_group", "topk_group", "num_expert_group", "first_k_dense_replace", "n_shared_experts"), 1),
+    **dict.fromkeys(("vocab_size_per_layer_input",), VOCABULARY),
+    **dict.fromkeys(("hidden_size_per_layer_input", "laurel_rank", "expert_ffn_hidden_size"), 8),
+    **dict.fromkeys(("dff", "encoder_hidden_dim"), 48),
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), 1),
+}  # fmt: skip
+
+# What some families need besides, or some of their variants: both kinds of layers, a window that is switched on.
+FULL, NARROW = {"num_key_value_heads": 4}, {"head_dim": 8}
+ROPE = {"rope_type": "default", "rope_theta": 1e4}
+MORE: dict[str, dict] = {
+    **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"), FULL),
+    **dict.fromkeys(("glm_moe_dsa", "minicpm3", "youtu", "nemotron", "esmc", "hy_v4"), FULL),
+    **dict.fromkeys(("ministral", "hunyuan_v1_dense", "hunyuan_v1_moe"), NARROW),
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0},
+        "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 32},
+    },
+    "deepseek_v2": FULL | {"num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "big_bird": {"attention_type": "original_full"},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": ROPE, "sliding_attention": ROPE}},
+    "neomme": {"head_dim": 16},
+    "longcat_flash": {"head_dim": 8, "qk_rope_head_dim": 8, "num_key_value_heads": 4},
+    "esm": {"vocab_size": VOCABULARY, "mask_token_id": 5, "pad_token_id": 1},
+    "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 4},
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
+    "luke": {"entity_vocab_size": 8, "entity_emb_size": 8},
+    "roc_bert": {"pronunciation_vocab_size": 8, "shape_vocab_size": 8, "shape_embed_dim": 8},
+    "xmod": {"default_language": "en_XX"},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+}
+
+
+CONVOLUTION = "it convolves over neighboring tokens, of which some belong to another sequence"
+OWN_MASK = "it takes no mask that says which token may see which"
+WHOLE = "its attention is computed from summaries of the whole pack"
+REFUSED = {
+    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "inkling_text", "inkling2_text"), CONVOLUTION),
+    **dict.fromkeys(("convbert", "mobilebert"), CONVOLUTION),
+    **dict.fromkeys(
+        ("openai-gpt", "xlm", "xlnet", "deberta", "deberta-v2", "flaubert", "layoutlm"), OWN_MASK
+    ),
+    **dict.fromkeys(("nystromformer", "mra", "yoso", "longformer"), WHOLE),
+    "fnet": "its Fourier transform mixes all tokens of the pack",
+    "funnel": "it pools neighboring tokens, of which some belong to another sequence",
+    "minimax": STATE,
+}
+NOT_TRIED = {
+    "cpmant": "its input is a prompt and a text, with lengths of their own",
+    "dots3_note_text": "its sliding layers have a size of their own, and are not small",
+    "gemma4_assistant": "it reads the states of another model",
+    "moss_transcribe_diarize": "it is made of several models",
+    "perceiver": "it reads bytes through a few latent vectors",
+    "reformer": "it hashes tokens into buckets at random",
+    "tapas": "its input is a table",
+    "trocr": "it is half of an encoder-decoder model",
+}
+
+
+class InDouble(TorchFunctionMode):
+    """Where transformers raises numbers to float32, keep float64: what remains are faults, not rounding."""
+
+    def __torch_function__(self, function, types, arguments=(), options=None):
+        if function is torch.Tensor.float:
+            function = torch.Tensor.double
+        swap = {torch.float32: torch.float64}
+        arguments = [swap.get(a, a) if isinstance(a, torch.dtype) else a for a in arguments]
+        options = {k: swap.get(v, v) if isinstance(v, torch.dtype) else v for k, v in (options or {}).items()}
+        return function(*arguments, **options)
+
+
+def small_config(model_type: str, **changes):
+    """A few layers of each kind that the family has, with windows shorter than the sequences."""
+    config_class = CONFIG_MAPPING[model_type]
+    known = config_class()
+    known.allow_global_per_layer_attribute_access = True
+    small = {name: value for name, value in SMALL.items() if _has(known, name)}
+    kinds = sorted(set(getattr(known, "layer_types", None) or ()))
+    if hasattr(known, "sliding_window"):  # switch it on
+        small["sliding_window"] = 4
+        kinds += ["sliding_attention"] if kinds == ["full_attention"] else []
+    if hasattr(known, "use_sliding_window"):
+        small |= {"use_sliding_window": True, "max_window_layers": 2}
+    if kinds:
+        small["layer_types"] = [kinds[i % len(kinds)] for i in range(4)]
+    config = config_class(**small | MORE.get(model_type, {}) | changes)
+    config._experts_implementation = "eager"  # the grouped product takes no double precision
+    return config
+
+
+def _has(config, name: str) -> bool:
+    return (
+        not isinstance(getattr(type(config), name, None), property)
+        and getattr(config, name, None) is not None
+    )
+
+
+def randomize(model: PreTrainedModel, seed: int = 0) -> None:
+    """Other numbers in every parameter, biases and norms included, so that each fault shows."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:  # a table of sines
+            continue
+        noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        with torch.no_grad():
+            parameter.copy_(
+                1 + 0.2 * noise if parameter.dim() == 1 and "norm" in name.lower() else 0.3 * noise
+            )
+
+
+def make_batch(kind: str) -> PackedBatch:
+    """Random tokens from 4 up; a third of them have labels, other tokens where the model is masked."""
+    generator = torch.Generator().manual_seed(7)
+    slots = 1 + max(map(sum, PACKS))
+    ids, segments = torch.zeros(2, len(PACKS), slots, dtype=torch.int64)
+    for row, lengths in enumerate(PACKS):
+        ids[row, : sum(lengths)] = torch.randint(4, VOCABULARY, (sum(lengths),), generator=generator)
+        at = torch.arange(1, len(lengths) + 1).repeat_interleave(torch.tensor(lengths))
+        segments[row, : sum(lengths)] = at
+    if kind == "causal":
+        return PackedBatch(input_ids=ids, segment_ids=segments)
+    chosen = (torch.rand(ids.shape, generator=generator) < 0.4) & (segments > 0)
+    labels = torch.where(chosen, torch.randint(4, VOCABULARY, ids.shape, generator=generator), IGNORED)
+    return PackedBatch(input_ids=ids, segment_ids=segments, labels=labels)
+
+
+def alone(model: PreTrainedModel, kind: str, batch: PackedBatch) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits of the predicted tokens and the loss of transformers' own class, a sequence at a time."""
+    logits, total, count = [], 0, 0
+    for row, segments in enumerate(batch.segment_ids):
+        for segment in range(1, int(segments.max()) + 1):
+            ids = batch.input_ids[row][segments == segment]
+            labels = ids if kind == "causal" else batch.labels[row][segments == segment]
+            targets = labels[1:] if kind == "causal" else labels
+            if (targets != IGNORED).any():
+                own = {"use_cache": False} if kind == "causal" else {}
+                output = model(input_ids=ids[None], labels=labels[None], **own)
+                scores = output.logits[0, :-1] if kind == "causal" else output.logits[0]
+                logits.append(scores[targets != IGNORED])
+                total = total + output.loss * (targets != IGNORED).sum()
+                count += int((targets != IGNORED).sum())
+    return torch.cat(logits), total / count
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    transformers.logging.set_verbosity_error()
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def differences(kind: str, own: type, config, backend: str = "auto") -> dict[str, float]:
+    """How far the packed run is from each sequence alone: logits, loss and gradients, relative to the largest."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with mock.patch.object(packed, "check_family"):  # what may be packed is what is to be found out
+            ours = type("Packed" + own.__name__, (Causal if kind == "causal" else Masked, own), {})
+            with InDouble():
+                model = ours(config, backend=backend).double().eval()
+        with InDouble():
+            randomize(model)
+            theirs = type(config).from_dict(config.to_dict())
+            theirs._experts_implementation = "eager"
+            plain = own(theirs).double().eval()
+            plain.load_state_dict(model.state_dict())
+            batch = make_batch(kind)
+            with torch.set_grad_enabled(backend != "flex"):  # on a CPU it has no backward pass
+                output = model(**batch)
+                logits, loss = alone(plain, kind, batch)
+            if backend != "flex":
+                output.loss.backward()
+                loss.backward()
+    finally:
+        torch.set_default_dtype(default)
+    found = {"logits": _difference(output.token_logits, logits), "loss": _difference(output.loss, loss)}
+    theirs = {name: p.grad for name, p in plain.named_parameters() if p.grad is not None}
+    ours = {name: p.grad for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
+    gradients = [_difference(ours.get(name, torch.zeros_like(g)), g) for name, g in theirs.items()]
+    assert not ours.keys() - theirs.keys()
+    return found | {"gradients": max(gradients, default=0.0)}
+
+
+def _difference(a: torch.Tensor, b: torch.Tensor) -> float:
+    if not b.numel():
+        return 0.0
+    gap = (a - b).abs().max() / b.abs().max().clamp(min=1)
+    return float("inf") if not gap.isfinite() else float(gap)
+
+
+def survey(kind: str, model_type: str) -> tuple[str, str]:
+    """The result, "exact", "refused" or "not tried", and the reason.
+
+    Raises:
+        AssertionError: if the family is not exact and nobody has said why.
+    """
+    own = getattr(transformers, MAPPINGS[kind][model_type])
+    if model_type in NOT_TRIED:
+        return "not tried", NOT_TRIED[model_type]
+    if own._is_stateful:
+        return "refused", STATE
+    with quiet():
+        config = small_config(model_type)
+        if config.is_encoder_decoder:
+            return "not tried", "it is half of an encoder-decoder model"
+        if set(config.sub_configs) - {"attn_config", "ffn_config", "esmfold_config"}:
+            return "not tried", "it is made of several models"
+        with torch.device("meta"):
+            assert own(config).num_parameters() < 3_000_000, f"{model_type} is not small"
+        try:
+            worst = max(differences(kind, own, config).values())
+            said = f"it differs by {worst:.1e}"
+        except Exception as error:
+            worst, said = float("inf"), f"{type(error).__name__}: {error}"
+    if worst < TOLERANCE.get(model_type, 1e-10):
+        return "exact", ""
+    assert model_type in REFUSED, f"{kind} {model_type} is not exact ({said}); find out why"
+    return "refused", REFUSED[model_type]
+
+
+def rows() -> Iterator[tuple[str, str, str, str, str]]:
+    """The table of families."""
+    for kind, mapping in MAPPINGS.items():
+        for model_type, name in mapping.items():
+            yield kind, model_type, name, *survey(kind, model_type)
+
+
+def main(names: list[str]) -> None:
+    if names:
+        for kind, mapping in MAPPINGS.items():
+            for model_type in set(names) & set(mapping):
+                print(kind, model_type, *survey(kind, model_type))
+        return
+    with atomic_path(TABLE) as path, open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(f"# python -m tests.model_survey (transformers {transformers.__version__})\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("kind", "model_type", "class", "result", "reason"))
+        writer.writerows(rows())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

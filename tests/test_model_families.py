@@ -1,0 +1,203 @@
+"""Other people's models in packs: exact, or refused when the class is made, for every family of transformers."""
+
+import csv
+import os
+
+import pytest
+import torch
+import transformers
+from model_survey import MAPPINGS, differences, make_batch, quiet, rows, small_config
+from transformers import (
+    BertForMaskedLM,
+    BigBirdForMaskedLM,
+    EsmForMaskedLM,
+    FalconForCausalLM,
+    Gemma2ForCausalLM,
+    GPT2LMHeadModel,
+    Lfm2ForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaForCausalLM,
+    MistralForCausalLM,
+    MixtralForCausalLM,
+    OpenAIGPTLMHeadModel,
+    Phi3ForCausalLM,
+    Qwen3NextForCausalLM,
+    RobertaForMaskedLM,
+)
+
+from packlib.model import Causal, Masked, attention, packed
+from packlib.model.families import TABLE, families, position_room
+
+NAMED = [
+    ("masked", "bert", {}),
+    ("masked", "roberta", {}),
+    ("masked", "modernbert", {}),
+    ("causal", "gpt2", {}),
+    ("causal", "gpt_neox", {}),
+    ("causal", "opt", {}),
+    ("causal", "llama", {}),
+    ("causal", "qwen2", {}),
+    ("causal", "qwen2", {"use_sliding_window": False, "layer_types": None}),
+    ("causal", "qwen3", {}),
+    ("causal", "mistral", {}),
+    ("causal", "phi3", {}),
+    ("causal", "gemma2", {}),
+    ("causal", "gemma3_text", {}),
+    ("causal", "mixtral", {}),
+    ("causal", "llama4_text", {}),  # chunks of a sequence, counted from its first token
+]
+
+
+def compare(kind, model_type, changes, **options):
+    own = getattr(transformers, MAPPINGS[kind][model_type])
+    with quiet():
+        return differences(kind, own, small_config(model_type, **changes), **options)
+
+
+@pytest.mark.parametrize("kind, model_type, changes", NAMED, ids=lambda value: str(value) if value else "")
+def test_packed_equals_each_sequence_alone(kind, model_type, changes):
+    for what, difference in compare(kind, model_type, changes).items():
+        assert difference < 1e-10, what
+
+
+@pytest.mark.parametrize("kind, model_type", [
+    ("masked", "modernbert"), ("causal", "mistral"), ("causal", "gemma3_text"), ("causal", "opt"),
+])  # fmt: skip
+def test_windows_are_kept_by_every_backend(kind, model_type):
+    assert max(compare(kind, model_type, {}, backend="eager").values()) < 1e-10
+    assert max(compare(kind, model_type, {}, backend="flex").values()) < 1e-10
+
+
+@pytest.mark.parametrize(
+    "model_type", ["modernbert", "qwen2", "mistral", "phi3", "gemma2", "gemma3_text", "mixtral"]
+)
+def test_the_comparison_sees_a_lost_window(monkeypatch, model_type):
+    kind, right = "masked" if model_type == "modernbert" else "causal", attention.allowed_pairs
+    monkeypatch.setattr(attention, "allowed_pairs", lambda ids, *_: right(ids, kind == "causal"))
+    assert compare(kind, model_type, {})["logits"] > 1e-3
+
+
+def test_the_table_has_every_family_and_none_is_unexplained():
+    found = {(kind, name) for kind, mapping in MAPPINGS.items() for name in mapping}
+    assert found == families().keys(), f"run {TABLE.read_text().splitlines()[0]}"
+    for row in families().values():
+        assert row["result"] in ("exact", "refused", "not tried")
+        assert bool(row["reason"]) == (row["result"] != "exact")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("PACKLIB_ALL"), reason="make test-all compares all families")
+def test_the_table_is_what_the_survey_finds():
+    with open(TABLE, encoding="utf-8", newline="") as file:
+        file.readline()
+        assert list(csv.reader(file))[1:] == [list(row) for row in rows()]
+
+
+def in_packs(kind, own):
+    return type("Mine", (Causal if kind == "causal" else Masked, own), {})
+
+
+@pytest.mark.parametrize("own, reason", [
+    (MambaForCausalLM, "it carries a state from token to token"),
+    (Qwen3NextForCausalLM, "it carries a state from token to token"),
+    (OpenAIGPTLMHeadModel, "it takes no mask that says which token may see which"),
+    (Lfm2ForCausalLM, "it convolves over neighboring tokens"),
+])  # fmt: skip
+def test_a_model_that_packs_would_change_is_refused_when_the_class_is_made(own, reason):
+    with pytest.raises(TypeError, match=f"Mine cannot be packed: {reason}"):
+        in_packs("causal", own)
+
+
+def test_a_family_that_nobody_compared_is_refused():
+    class NewConfig(LlamaConfig):
+        model_type = "brand_new"
+
+    class New(LlamaForCausalLM):
+        config_class = NewConfig
+
+    with pytest.raises(TypeError, match="'brand_new' is not among the causal models that were compared"):
+        in_packs("causal", New)
+    with pytest.raises(TypeError, match="'llama' is not among the masked models"):
+        in_packs("masked", LlamaForCausalLM)
+
+
+@pytest.mark.parametrize("kind, model_type, own, changes, reason", [
+    ("causal", "falcon", FalconForCausalLM, {"alibi": True}, "alibi=True rounds"),
+    ("masked", "esm", EsmForMaskedLM, {"token_dropout": True}, "token_dropout=True scales"),
+    ("masked", "big_bird", BigBirdForMaskedLM, {"attention_type": "block_sparse"}, "'original_full' can be packed"),
+    ("causal", "llama", LlamaForCausalLM, {"layer_types": ["conv"] * 4}, "it carries a state"),
+])  # fmt: skip
+def test_a_setting_that_packs_would_change_is_refused_when_the_model_is_built(
+    kind, model_type, own, changes, reason
+):
+    config = small_config(model_type)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    with pytest.raises(TypeError, match=reason):
+        in_packs(kind, own)(config)
+
+
+def test_a_model_that_makes_its_mask_its_own_way_never_runs(monkeypatch):
+    """Should the table be wrong about a family, the run still says so."""
+    monkeypatch.setattr(packed, "check_family", lambda *_: None)
+    model = in_packs("causal", OpenAIGPTLMHeadModel)(small_config("openai-gpt"))
+    with pytest.raises(ValueError, match="makes its attention mask its own way"):
+        model(**make_batch("causal"))
+
+
+def test_what_a_backend_cannot_do_exactly_it_refuses(monkeypatch):
+    batch = make_batch("causal")
+    for backend, reason in {"sdpa": "has its own attention", "flex": "knows no softcap"}.items():
+        model = in_packs("causal", Gemma2ForCausalLM)(small_config("gemma2"), backend=backend)
+        with torch.no_grad(), pytest.raises(ValueError, match=reason):
+            model(**batch)
+    monkeypatch.setattr(attention, "_refusal", lambda *_: None)  # as on a GPU
+    model = in_packs("causal", MistralForCausalLM)(small_config("mistral"), backend="varlen")
+    with pytest.raises(ValueError, match="varlen backend knows no windows"):
+        model(**batch)
+    model.backend = "auto"
+    assert model(**batch).loss.isfinite() and model.config._attn_implementation == "sdpa"
+
+
+def test_longrope_scales_by_the_longest_sequence_so_packs_stay_below():
+    rope = {"rope_type": "longrope", "rope_theta": 1e4}
+    rope |= {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    config = small_config("phi3", rope_parameters=rope, original_max_position_embeddings=12)
+    assert position_room(config) == 12
+    with pytest.raises(ValueError, match="The packs have 14 slots; the model's position table ends at 12"):
+        in_packs("causal", Phi3ForCausalLM)(config)(**make_batch("causal"))
+
+
+def test_positions_of_roberta_begin_after_padding():
+    model = in_packs("masked", RobertaForMaskedLM)(small_config("roberta", max_position_embeddings=15))
+    with pytest.raises(ValueError, match="The packs have 14 slots; the model's position table ends at 13"):
+        model(**make_batch("masked"))
+
+
+def test_the_loss_that_balances_experts_is_that_of_the_padded_batch():
+    """It depends on which sequences share the batch: packed or padded, all their tokens are counted alike."""
+    torch.manual_seed(0)
+    config = small_config("mixtral", output_router_logits=True)
+    model = in_packs("causal", MixtralForCausalLM)(config).double().eval()
+    batch, plain = make_batch("causal"), MixtralForCausalLM(config).double().eval()
+    plain.load_state_dict(model.state_dict())
+    own = batch.segment_ids.flatten() + 10 * torch.arange(3).repeat_interleave(14)
+    pieces = [batch.input_ids.flatten()[own == n] for n in own[batch.segment_ids.flatten() > 0].unique()]
+    ids = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
+    padded = plain(ids, attention_mask=(ids > 0).long(), labels=ids.where(ids > 0, -100), use_cache=False)
+    output = model(**batch)
+    assert abs(output.aux_loss - padded.aux_loss) < 1e-6  # transformers counts in float32
+    assert abs(output.loss - padded.loss) < 1e-6
+    alone = [plain(piece[None], use_cache=False).aux_loss for piece in pieces]
+    assert abs(output.aux_loss - sum(alone) / len(alone)) > 1e-3
+
+
+@pytest.mark.parametrize("own, model_type", [
+    (BertForMaskedLM, "bert"), (GPT2LMHeadModel, "gpt2"), (LlamaForCausalLM, "llama"), (MistralForCausalLM, "mistral"),
+])  # fmt: skip
+def test_an_unmodified_model_does_not_take_packs(own, model_type):
+    model, batch = own(small_config(model_type)), make_batch("causal")
+    with pytest.raises(ValueError, match="give a PackedBatch to a packed model"):
+        model(**batch)
+    assert model(batch.input_ids).logits.shape == (*batch.input_ids.shape, 64)
