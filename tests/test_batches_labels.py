@@ -207,13 +207,13 @@ TOKENS = {"input_ids": [4, 5, 6]}
         ({**TOKENS, "labels": [1, -7, 3]}, "labels of sample 1 must be from 0 up, or -100 for none, not -7"),
         ({**TOKENS, "label": -7}, "sequence_labels must be from 0 up, or -100 for none, not -7"),
         ({**TOKENS, "label": [0, 1]}, "label of sample 1 must be a whole number"),
-        ({**TOKENS, "label": 0.5}, "label of sample 1 must be a whole number from -100 .*, not 0.5"),
-        ({**TOKENS, "label": 10**400}, "label of sample 1 must be from -100 to 9223372036854775807"),
+        ({**TOKENS, "label": 0.5}, "label of sample 1 must be a whole number at least -100, not 0.5"),
+        ({**TOKENS, "label": 10**400}, "label of sample 1 must be at least -100 and fit in 64 bits"),
         ({**TOKENS, "token_type_ids": [0, 0, 300]}, "token_type_ids of sample 1 must be from 0 to 255"),
         ({**TOKENS, "token_type_ids": [0, 0, 10**30]}, "token_type_ids of sample 1 must be whole numbers of 64"),
         ({"input_ids": [4, 5.5]}, "input_ids of sample 1 must be whole numbers of 64 bits"),
         ({"input_ids": [4, 10**400]}, "input_ids of sample 1 must be whole numbers of 64 bits"),
-        ({"input_ids": [4, -5]}, "input_ids must be from 0 to .*, not -5"),
+        ({"input_ids": [4, -5]}, "input_ids must be at least 0, not -5"),
         ({"text": "a"}, "sample 1 has no input_ids; it has text"),
         ([4, 5], r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
     ],
@@ -232,7 +232,7 @@ def test_labels_of_a_part_of_the_samples_are_refused():
     with pytest.raises(ValueError, match="Store 0 has no labels, and store 1 has some"):
         PackingCollator(8)([(0, some) for some in stores])
     for ids, sentence in (
-        ([3, 3], "must be different for each"), ([3, -3], "sample_ids must be from 0"), ([3], "1 sample_ids for 2"),
+        ([3, 3], "must be different for each"), ([3, -3], "sample_ids must be at least 0"), ([3], "1 sample_ids for 2"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=sentence):
             TokenStore.from_samples([TOKENS, TOKENS], ids)

@@ -94,5 +94,5 @@ def test_bad_masking_gets_one_sentence():
         MlmMasking(0, 4, 100, (0,), probability=1.5)
     with pytest.raises(ValueError, match="All 3 tokens are special"):
         MlmMasking(0, 2, 3, (0, 1, 2))
-    with pytest.raises(ValueError, match="seed must be from 0"):
+    with pytest.raises(ValueError, match="seed must be at least 0"):
         MlmMasking(-1, 4, 100, (0,))

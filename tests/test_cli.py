@@ -230,7 +230,7 @@ def test_advise_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
         (
             {"micro_batch": "15"},
             ["--factor", "2"],
-            "micro_batch must be a whole number from 1 to 9223372036854775807, not '15'.",
+            "micro_batch must be a whole number at least 1, not '15'.",
         ),
         ({"batch": 3}, ["--factor", "2"], "not 'batch'"),
         (None, ["--factor", "2"], "There is no file"),

@@ -294,7 +294,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     assert os.listdir(tmp_path) == ["rows"] and (read_ordered(path) == 1).all()
     (tmp_path / "folder").mkdir()
     said = run_ranks(rename_onto_a_folder, 2, tmp_path / "folder")
-    assert said[0] == said[1] and said[0].startswith("Rank 0 of 2 raised IsADirectoryError")
+    assert said[0] == said[1] and said[0].startswith("Rank 0 of 2 raised FileExistsError")
     assert sorted(os.listdir(tmp_path)) == ["folder", "rows"]
 
 

@@ -132,7 +132,11 @@ class RecipeFile:
             return None
         if not isinstance(value, str):
             raise TypeError(f"{name} must be the path of a recipe in JSON or None, not {shown(value)}.")
-        if (factor := Recipe.from_json(value).packing_factor) != 1:
+        try:
+            factor = Recipe.from_json(value).packing_factor
+        except (ValueError, OSError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        if factor != 1:
             raise ValueError(
                 f"{name}: {value} is packed already, with factor {factor:g}; give the padded one."
             )
