@@ -78,11 +78,9 @@ class SequenceLengthWarmup:
         warmup = round(self.duration * total)
         if done >= warmup:
             return self.max_length
-        more, degree = len(self.lengths) - 1, self.root_degree
-        # the last length whose share of the lengths is at most the root of done / warmup, in exact integers
-        return self.lengths[
-            bisect_right(range(1, more), done * more**degree, key=lambda i: warmup * i**degree)
-        ]
+        last, degree = len(self.lengths) - 1, self.root_degree
+        reached = last**degree * done // warmup  # its root, rounded down, is the place of the length
+        return self.lengths[bisect_right(range(1, last), reached, key=lambda place: place**degree)]
 
     def __call__(self, batch: Mapping[str, Any], done: int, total: int) -> Mapping[str, Any]:
         """The batch at the length that is due; see `shorten`."""
