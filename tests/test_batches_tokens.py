@@ -38,8 +38,13 @@ def test_take_and_concatenate():
     assert some.sample_ids.tolist() == ids
     for place, i in enumerate(ids):
         assert some[place]["input_ids"].tolist() == store()[i]["input_ids"].tolist()
-    parts = TokenStore.concatenate([store().take(ids[:1]), store().take(ids[1:])])
-    assert equal(parts, some)
+    parts = TokenStore.concatenate([store().take(ids[1:2]), store().take(ids[2:])])
+    assert equal(parts, store().take(ids[1:]))
+    with pytest.raises(ValueError, match="sample_ids must be different for each sequence"):
+        TokenStore.concatenate([store().take(ids[:1]), store().take(ids[1:])])
+    for wrong in ([0.7], [True, False]):
+        with pytest.raises(TypeError, match="Index"):
+            store().take(wrong)
     again = TokenStore.from_samples([store()[i] for i in ids[1:]], ids[1:])
     assert equal(again, store().take(ids[1:]))
     assert len(store().take([])) == 0

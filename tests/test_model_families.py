@@ -201,3 +201,21 @@ def test_an_unmodified_model_does_not_take_packs(own, model_type):
     with pytest.raises(ValueError, match="give a PackedBatch to a packed model"):
         model(**batch)
     assert model(batch.input_ids).logits.shape == (*batch.input_ids.shape, 64)
+
+
+def make_wrong_classes():
+    yield "another head than", lambda: type("P", (Causal, transformers.LlamaForTokenClassification), {})
+    yield "another head than", lambda: type("P", (Causal, transformers.BertForMaskedLM), {})
+    yield "another head than", lambda: type("P", (Masked, transformers.BertLMHeadModel), {})
+    yield "another head than", lambda: type("P", (Masked, transformers.RobertaForSequenceClassification), {})
+    yield "bases in this order: Causal", lambda: type("P", (transformers.LlamaForCausalLM, Causal), {})
+    tiny = transformers.BertConfig(
+        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+    )
+    yield "look ahead", lambda: type("P", (Causal, transformers.BertLMHeadModel), {})(tiny)
+
+
+@pytest.mark.parametrize("says, make", make_wrong_classes())
+def test_a_class_with_another_head_or_order_is_refused(says, make):
+    with pytest.raises(TypeError, match=says):
+        make()

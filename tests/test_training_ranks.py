@@ -61,6 +61,8 @@ def _train(rank, folder):
                 weights(resumed),
                 [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
             )
+        with pytest.raises(ValueError, match="loaders of the same packs: make them with pack_loader"):
+            fit(small_model(), loader(2, which=slice(24), ranks=1), recipe(2, 2, replicas=2), progress=False)
         results["means"] = evaluate(model, loader(2, which=slice(24)))
         with pytest.raises(NonFiniteLossError) as raised:
             run(small_model(), objective=Broken(4 if rank else -1))

@@ -1,10 +1,15 @@
 """transformers' Trainer on packs: each sequence and labeled token once, an update as `fit` has it, on two ranks too."""
 
+import re
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
+from model_cases import store
 from trainer_cases import (
     accuracies,
     arguments,
@@ -16,12 +21,23 @@ from trainer_cases import (
     small_model,
     weights,
 )
-from transformers import Trainer
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    Trainer,
+)
 
-from packlib.batches import IGNORED
+from packlib.batches import IGNORED, pack_loader
 from packlib.distributed import run_ranks
+from packlib.model import Causal, Masked
 from packlib.model.packed import next_tokens
 from packlib.training import CausalObjective, PackTrainer, PretrainingObjective, Recipe, evaluate, fit
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def everything(kind="bert", data=None):
@@ -105,8 +121,7 @@ def test_an_update_with_accumulation_is_the_update_of_fit(tmp_path, kind, mean):
     # and not the mean of its micro-batches
     loader.set_epoch(0)
     batches = [batch for _, batch in zip(range(3), loader, strict=False)]
-    of_means = sum(sum(part.mean for part in list(objective(model, b).values())[: len(objective.losses)])
-                   for b in batches) / 3  # fmt: skip
+    of_means = sum(objective(model, b)[name].mean for b in batches for name in objective.losses) / 3
     wrong = torch.autograd.grad(of_means, list(model.parameters()))
     assert furthest(gradients, dict(zip(gradients, wrong, strict=True))) > 1e-4
 
@@ -171,8 +186,70 @@ def test_a_plain_trainer_is_refused_where_it_would_be_wrong(tmp_path):
         for call in (plain.evaluate, partial(plain.predict, plain.eval_dataset)):
             with pytest.raises(TypeError, match=r"a row of packs holds several .* use packlib.training.Pack"):
                 call()
-        with pytest.raises(ValueError, match=r"several micro-batches .* wrongly: use packlib.training.Pack"):
+        with pytest.raises(
+            ValueError, match=r"several micro-batches .* wrongly.*: use packlib.training.Pack"
+        ):
             make_trainer(tmp_path, kind, trainer=Trainer, gradient_accumulation_steps=2).train()
+    unlabeled = packed_data("causal")
+    unlabeled.dataset = replace(
+        unlabeled.dataset, labels=None
+    )  # all tokens are predicted, and Trainer counts none
+    for steps in (1, 2):
+        with pytest.raises(
+            ValueError, match=r"counts nothing without labels: use packlib.training.PackTrainer"
+        ):
+            make_trainer(
+                tmp_path, "causal", unlabeled, trainer=Trainer, gradient_accumulation_steps=steps
+            ).train()
+
+
+def test_an_encoder_without_a_head_for_pairs_is_trained_for_its_masked_tokens(tmp_path):
+    config = RobertaConfig(
+        vocab_size=4000, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    torch.manual_seed(1)
+    model = type("PackedRoberta", (Masked, RobertaForMaskedLM), {})(config).double()
+    said = make_trainer(tmp_path, model=model).evaluate()
+    with torch.no_grad():
+        output = model.eval()(**everything())
+    assert said["eval_loss"] == pytest.approx(float(output.loss), abs=1e-10) and "eval_nsp_loss" not in said
+    data = packed_data()
+    records = fit(
+        model, pack_loader(data.dataset, data.packs, collator(), 4), Recipe(4, 0.1, 120), progress=False
+    )
+    assert records[-1]["sequences"] >= 120 and records[-1]["loss"] == records[-1]["mlm_loss"]
+
+
+def test_the_balancing_loss_of_experts_is_not_lost_in_training():
+    config = MixtralConfig(
+        vocab_size=4000, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+        intermediate_size=16, output_router_logits=True,
+    )  # fmt: skip
+    model = type("PackedMixtral", (Causal, MixtralForCausalLM), {})(config)
+    assert model(**everything("causal")).aux_loss > 0
+    with pytest.raises(
+        ValueError, match="cannot train the balancing loss of experts: set output_router_logits"
+    ):
+        evaluate(model, [everything("causal")])
+
+
+def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
+    (example,) = re.findall(
+        r"```python\n([^`]*PackTrainer[^`]*)```", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
+    ids = [store()[i]["input_ids"].tolist() for i in range(0, 120, 6)]
+    rows = {
+        "input_ids": ids,
+        "labels": [[-100, *row[1:]] for row in ids],
+        "attention_mask": [[1] * len(r) for r in ids],
+    }
+    config = LlamaConfig(
+        vocab_size=4000, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    monkeypatch.setattr(LlamaForCausalLM, "from_pretrained", classmethod(lambda cls, name: cls(config)))
+    names = {"dataset": Dataset.from_dict(rows), "arguments": arguments(tmp_path), "name": "a model"}
+    exec(compile(example, "README.md", "exec"), names)
+    assert names["trainer"].state.global_step > 0
 
 
 def test_arguments_that_do_not_suit_packs_are_refused(tmp_path):
@@ -190,7 +267,7 @@ def test_arguments_that_do_not_suit_packs_are_refused(tmp_path):
             make_trainer(tmp_path, data=data, **changes)
     with pytest.raises(TypeError, match="data_collator must be a PackingCollator"):
         PackTrainer(small_model(), arguments(tmp_path), list)
-    with pytest.raises(TypeError, match="objective must be a PretrainingObjective or of its kind, not 'mlm'"):
+    with pytest.raises(TypeError, match="objective must be a MaskedObjective or of its kind, not 'mlm'"):
         PackTrainer(small_model(), arguments(tmp_path), objective="mlm")
     with pytest.raises(TypeError, match="on a PackDataset, not on None"):
         PackTrainer(small_model(), arguments(tmp_path)).train()

@@ -128,6 +128,7 @@ class PackingCollator:
 
     def __post_init__(self):
         whole_number("max_length", self.max_length, 1)
+        whole_number("pad_id", self.pad_id, 0)
         for name in ("max_sequences", "max_predictions"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), 1)

@@ -147,7 +147,8 @@ class PackSampler(Sampler):
                 if len(bounds) == 1 or self.batch_size == 1:
                     raise ValueError(
                         f"{self.num_packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without "
-                        "a pack in the last step: pass drop_last=True, or another batch_size."
+                        "a pack in the last step: pass drop_last=True (dataloader_drop_last of a Trainer), or "
+                        "another batch_size."
                     )
             bounds.append(self.num_packs)
         return bounds

@@ -49,6 +49,7 @@ class MlmMasking:
 
     def __post_init__(self):
         whole_number("seed", self.seed, 0, 2**64 - 1)
+        whole_number("mask_id", self.mask_id, 0, whole_number("vocab_size", self.vocab_size, 1) - 1)
         number("probability", self.probability, above=0, at_most=1)
         if self._ordinary_ids.size == 0:
             raise ValueError(f"All {self.vocab_size} tokens are special; none is left to draw.")

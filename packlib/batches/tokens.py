@@ -53,8 +53,8 @@ class TokenStore:
         count = len(self.offsets) - 1
         if self.sample_ids is None:
             object.__setattr__(self, "sample_ids", np.arange(count))
-        elif len(np.unique(self.sample_ids)) < len(self.sample_ids):
-            raise ValueError("sample_ids must be different for each sequence; some are the same.")
+        else:
+            _refuse_same_ids(self.sample_ids)
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
             raise ValueError(f"The offsets do not cut {len(self.input_ids)} tokens into sequences.")
         for name in ("token_type_ids", "labels"):
@@ -133,7 +133,11 @@ class TokenStore:
 
     @classmethod
     def concatenate(cls, stores: Sequence["TokenStore"]) -> "TokenStore":
-        """One store of all sequences of `stores`, in their order."""
+        """One store of all sequences of `stores`, in their order, under their sample ids.
+
+        Raises:
+            ValueError: if two sequences have one sample id, or some stores have labels and others none.
+        """
         if len(stores) == 1:
             return stores[0]
         labeled = [store.labels is not None for store in stores]
@@ -141,6 +145,7 @@ class TokenStore:
             raise ValueError(
                 f"Store {labeled.index(False)} has no labels, and store {labeled.index(True)} has some."
             )
+        _refuse_same_ids(np.concatenate([store.sample_ids for store in stores]))
         names = (
             "input_ids",
             "token_type_ids",
@@ -172,7 +177,7 @@ class TokenStore:
 
     def take(self, indices: Sequence[int]) -> "TokenStore":
         """The sequences at `indices`, in that order, under their sample ids."""
-        indices = np.asarray(indices, np.int64)
+        indices = as_integers(indices, "Index").astype(np.int64, copy=False)
         if indices.size and not (0 <= indices.min() and indices.max() < len(self)):
             raise IndexError(
                 f"There are {len(self)} sequences; the indices go from {indices.min()} to {indices.max()}."
@@ -212,6 +217,15 @@ class TokenStore:
             return cls(**map_arrays(file, "TokenStore", _ARRAYS, _OPTIONAL, old=_ARRAYS, verify=verify))
 
 
+def _refuse_same_ids(ids: np.ndarray) -> None:
+    """A sample id decides what is masked, and says whose a prediction is."""
+    if len(np.unique(ids)) < len(ids):
+        raise ValueError(
+            "sample_ids must be different for each sequence; some are the same. Other ones can be set with "
+            "dataclasses.replace(store, sample_ids=…)."
+        )
+
+
 def _refuse_labels(name: str, values: np.ndarray) -> None:
     """A label is a whole number from 0 up, or -100."""
     if (wrong := (values < 0) & (values != IGNORED)).any():
@@ -242,8 +256,8 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
                 _refuse_labels(f"labels of {name}", fields[column])
         elif column != "input_ids":
             raise ValueError(
-                f"{name} has the column {column!r}, which no batch can carry: remove it from the data set, or train "
-                f"without it knowingly (carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
+                f"{name} has the column {column!r}, which no batch can carry: remove it from the data set "
+                f"(carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
             )
     if (fields.pop("attention_mask", np.ones(1)) != 1).any():
         raise ValueError(f"attention_mask of {name} hides tokens: give sequences without padding.")

@@ -9,6 +9,7 @@ TABLE = Path(__file__).with_name("families.csv")  # its first line says how it i
 
 STATE = "it carries a state from token to token, which would run on into the next sequence"
 _STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
+_ALSO = {("masked", "bert"): ("BertForPreTraining",)}  # the head of PackedBert, which has tests of its own
 _SETTINGS = {  # what a family that is exact otherwise can be told to do
     ("falcon", "alibi", True): "alibi=True rounds the distance of two tokens by their place in the pack",
     ("esm", "token_dropout", True): "token_dropout=True scales a token by the masked share of the whole pack",
@@ -48,6 +49,13 @@ def _reason(kind: str, model: type, config) -> str | None:
         return f"{family!r} is not among the {kind} models that were compared, packed and alone"
     if row["result"] != "exact":
         return row["reason"]
+    compared = {row["class"], *_ALSO.get((kind, family), ())}
+    if compared.isdisjoint(base.__name__ for base in model.__mro__):
+        return (
+            f"it has another head than {' or '.join(sorted(compared))}, which was compared, packed and alone"
+        )
+    if kind == "causal" and getattr(config, "is_decoder", None) is False:
+        return "is_decoder=False lets its tokens look ahead"
     if _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
         return STATE
     for (name, setting, value), reason in _SETTINGS.items():

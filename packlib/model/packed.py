@@ -4,6 +4,7 @@ import inspect
 from dataclasses import dataclass, replace
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from transformers import BertForPreTraining, GPT2LMHeadModel, PreTrainedModel
 from transformers.utils import ModelOutput
@@ -57,12 +58,22 @@ class Packed:
     """
 
     causal = False
-    accepts_loss_kwargs = True  # a transformers.Trainer then says how many labels its update has
+    in_plain_trainer = False
+
+    @property
+    def accepts_loss_kwargs(self) -> bool:
+        """True: a transformers.Trainer, which alone asks, then says how many labels its update has."""
+        self.in_plain_trainer = True
+        return True
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
         if issubclass(cls, PreTrainedModel):
             check_family("causal" if cls.causal else "masked", cls)
+            model = next(base for base in cls.__mro__ if not issubclass(base, Packed) and base is not object)
+            if cls.__mro__.index(model) < cls.__mro__.index(Packed):
+                mixin = "Causal" if cls.causal else "Masked"
+                raise TypeError(f"{cls.__name__} needs its bases in this order: {mixin}, {model.__name__}.")
 
     def __init__(self, config, backend: str = "auto", mean: str = "token"):
         check_family("causal" if self.causal else "masked", type(self), config)
@@ -112,13 +123,8 @@ class Packed:
         """
         if segment_ids is None:
             raise TypeError("A packed model needs segment_ids: call it with a PackedBatch, model(**batch).")
-        if num_items_in_batch is not None:
-            own = [int((part != IGNORED).sum()) for part in (labels, labels[:, 1:])]
-            if int(num_items_in_batch) not in own:
-                raise ValueError(
-                    "A transformers.Trainer weighs packs of several micro-batches or ranks wrongly: use "
-                    "packlib.training.PackTrainer in its place."
-                )
+        if num_items_in_batch is not None or (self.in_plain_trainer and self.training):
+            _refuse_wrong_mean(labels, num_items_in_batch)
         inputs = {"inputs_embeds": inputs_embeds} if input_ids is None else {"input_ids": input_ids}
         if not self.causal:
             inputs["token_type_ids"] = token_type_ids
@@ -278,6 +284,17 @@ class Causal(Packed):
 
 class PackedCausal(Causal, GPT2LMHeadModel):
     """GPT-2 on packs, with the weights of `GPT2LMHeadModel`."""
+
+
+def _refuse_wrong_mean(labels: Tensor | None, num_items_in_batch: Tensor | int | None) -> None:
+    """Refuse what a plain Trainer weighs wrongly: an update of more than this batch, or one that it cannot count."""
+    own = [] if labels is None else [int((part != IGNORED).sum()) for part in (labels, labels[:, 1:])]
+    ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    if ranks > 1 or num_items_in_batch is None or int(num_items_in_batch) not in own:
+        raise ValueError(
+            "A transformers.Trainer weighs packs of several micro-batches or ranks wrongly, and counts nothing without "
+            "labels: use packlib.training.PackTrainer in its place."
+        )
 
 
 def next_tokens(labels: Tensor, segment_ids: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ _HOME = {
     "CompileCounter": "compile_counter",
     "Lamb": "lamb",
     "NonFiniteLossError": "loop",
+    "MaskedObjective": "objective",
     "PackTrainer": "trainer",
     "Phase": "calculator",
     "Pipeline": "pipeline",

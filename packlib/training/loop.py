@@ -5,7 +5,9 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from hashlib import sha256
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -13,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
 from packlib.checks import flag, whole_number
+from packlib.packing import Packs
 from packlib.training.checkpoint import RunFolder, setting_of
 from packlib.training.lamb import make_optimizer
 from packlib.training.objective import Objective, default_objective
@@ -216,6 +219,8 @@ def _check(loader, recipe: Recipe, world: int, folder, even_updates: bool) -> No
     if recipe.replicas != world:
         raise ValueError(f"The recipe has {recipe.replicas} replicas, but {world} processes train.")
     packs = getattr(getattr(loader, "dataset", None), "packs", None)
+    if world > 1:
+        _refuse_same_packs(packs, getattr(getattr(loader, "batch_sampler", None), "ranks", 1))
     if even_updates and packs is not None:
         factor = len(packs.sample_ids) / len(packs)
         if not 0.9 < factor / recipe.packing_factor < 1.1:
@@ -226,4 +231,18 @@ def _check(loader, recipe: Recipe, world: int, folder, even_updates: bool) -> No
     if folder is not None and not hasattr(loader, "load_state_dict"):
         raise TypeError(
             "To save checkpoints the loader needs state_dict and load_state_dict, as a PackLoader has."
+        )
+
+
+def _refuse_same_packs(packs: Packs | None, shares: int) -> None:
+    """Every rank says what it loads alone: two that load the same packs would count each sequence twice."""
+    mine = None
+    if packs is not None and shares == 1:
+        mine = sha256(np.concatenate([packs.sample_ids, packs.lengths_used]).tobytes()).hexdigest()
+    everyone: list[str | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, mine)
+    if mine is not None and everyone.count(mine) > 1:
+        raise ValueError(
+            "Ranks have loaders of the same packs: make them with pack_loader under torch.distributed, which gives "
+            "each rank its share."
         )

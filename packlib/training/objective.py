@@ -12,7 +12,7 @@ from packlib.batches.batch import sequence_of_slots
 from packlib.checks import one_of
 from packlib.model import PackedOutput, Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss
 from packlib.model.losses import MEANS
-from packlib.model.packed import next_tokens
+from packlib.model.packed import Packed, PackedBert, next_tokens
 
 
 class Objective(Protocol):
@@ -25,8 +25,8 @@ class Objective(Protocol):
         """Run the model: each loss under its name, and under other names what is only to be measured."""
 
 
-class PretrainingObjective:
-    """BERT's: the masked-token loss plus the next-sentence loss, and both accuracies.
+class MaskedObjective:
+    """An encoder's: the masked-token loss, and the accuracy. It reads no labels of whole sequences.
 
     Args:
         mean: what has equal weight, each "token" (in the papers), "sequence" or "pack".
@@ -35,25 +35,19 @@ class PretrainingObjective:
         losses: the names of what is trained; everything else is only measured.
     """
 
-    losses: tuple[str, ...] = ("mlm_loss", "nsp_loss")
+    losses: tuple[str, ...] = ("mlm_loss",)
 
     def __init__(self, mean: str = "token"):
         self.mean = one_of("mean", mean, MEANS)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
-        starts = batch.sequence_starts[batch.sequence_labels != IGNORED]
-        masked = 0 if batch.labels is None else self._number(_labeled(batch.labels), batch)
-        return {"mlm_loss": masked, "nsp_loss": self._number(starts, batch)}
+        return {"mlm_loss": 0 if batch.labels is None else self._number(_labeled(batch.labels), batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
         """From what the model returned for `batch`, each loss and measure under its name."""
-        sums = {
-            "mlm_loss": token_loss(output, batch, self.mean),
-            "nsp_loss": nsp_loss(output, batch, self.mean),
-        }
+        sums = {"mlm_loss": token_loss(output, batch, self.mean)}
         with torch.no_grad():
             sums["mlm_accuracy"] = token_accuracy(output, batch, self.mean)
-            sums["nsp_accuracy"] = nsp_accuracy(output, batch, self.mean)
         return sums
 
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
@@ -68,8 +62,29 @@ class PretrainingObjective:
         return len(slots.unique())
 
 
-class CausalObjective(PretrainingObjective):
-    """A decoder's: the loss of the next token, where it has a label, and the accuracy."""
+class PretrainingObjective(MaskedObjective):
+    """BERT's: the masked-token loss plus the next-sentence loss, and both accuracies."""
+
+    losses = ("mlm_loss", "nsp_loss")
+
+    def counts(self, batch: PackedBatch) -> dict[str, int]:
+        starts = batch.sequence_starts[batch.sequence_labels != IGNORED]
+        return {**super().counts(batch), "nsp_loss": self._number(starts, batch)}
+
+    def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
+        sums = {**super().sums(output, batch), "nsp_loss": nsp_loss(output, batch, self.mean)}
+        with torch.no_grad():
+            sums["nsp_accuracy"] = nsp_accuracy(output, batch, self.mean)
+        return sums
+
+
+class CausalObjective(MaskedObjective):
+    """A decoder's: the loss of the next token, where it has a label, and the accuracy.
+
+    Raises:
+        ValueError: for a mixture of experts that computes its balancing loss: that is a mean over whatever shares a
+            batch, which no sum over an update can give.
+    """
 
     losses = ("token_loss",)
 
@@ -78,6 +93,11 @@ class CausalObjective(PretrainingObjective):
         return {"token_loss": self._number(_labeled(next_tokens(labels, batch.segment_ids)), batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
+        if output.aux_loss is not None:
+            raise ValueError(
+                "CausalObjective cannot train the balancing loss of experts: set output_router_logits of the model's "
+                "configuration to False, or pass an objective of your own."
+            )
         sums = {"token_loss": token_loss(output, batch, self.mean)}
         with torch.no_grad():
             sums["token_accuracy"] = token_accuracy(output, batch, self.mean)
@@ -89,9 +109,11 @@ def _labeled(labels: Tensor) -> Tensor:
     return (labels != IGNORED).flatten().nonzero().flatten()
 
 
-def default_objective(model: nn.Module) -> PretrainingObjective:
-    """What a packed model is trained for: a decoder's objective or BERT's, with the mean that its own loss has."""
-    kind = CausalObjective if getattr(model, "causal", False) else PretrainingObjective
+def default_objective(model: nn.Module) -> MaskedObjective:
+    """What a packed model is trained for, by the heads that it has, with the mean that its own loss has."""
+    kind = PretrainingObjective
+    if isinstance(model, Packed) and not isinstance(model, PackedBert):
+        kind = CausalObjective if model.causal else MaskedObjective
     return kind(getattr(model, "mean", "token"))
 
 

@@ -22,7 +22,7 @@ from packlib.batches import PackDataset, PackedBatch, PackingCollator, PackLoade
 from packlib.checks import one_of, shown
 from packlib.model import PackedOutput
 from packlib.model.losses import sequence_of
-from packlib.training.objective import PretrainingObjective, add_up, default_objective
+from packlib.training.objective import MaskedObjective, add_up, default_objective
 
 KEPT = ("token_logits", "nsp_logits", "pooled", "hidden")
 _UNUSED = {  # arguments of Trainer that would change nothing here, and what they must be
@@ -70,21 +70,20 @@ class PackTrainer(Trainer):
         train_dataset: PackDataset | None = None,
         eval_dataset: PackDataset | dict[str, PackDataset] | None = None,
         *,
-        objective: PretrainingObjective | None = None,
+        objective: MaskedObjective | None = None,
         keep: Iterable[str] = ("token_logits", "nsp_logits"),
         **options: Any,
     ):
         if not isinstance(data_collator, PackingCollator | None):
             raise TypeError(f"data_collator must be a PackingCollator, not {shown(data_collator)}.")
-        if not isinstance(objective, PretrainingObjective | None):
-            raise TypeError(
-                f"objective must be a PretrainingObjective or of its kind, not {shown(objective)}."
-            )
+        if not isinstance(objective, MaskedObjective | None):
+            raise TypeError(f"objective must be a MaskedObjective or of its kind, not {shown(objective)}.")
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **options)
         self.model_accepts_loss_kwargs = True  # before transformers had `loss_is_scaled_for_ga`
+        self.model.in_plain_trainer = False
         self.packing = data_collator
         self.objective = default_objective(self.model) if objective is None else objective
-        self.keep = [one_of("keep", name, KEPT) for name in keep]
+        self.keep = [one_of("keep", name, KEPT) for name in ([keep] if isinstance(keep, str) else keep)]
         for name, value in _UNUSED.items():
             if (given := getattr(self.args, name, value)) != value:
                 raise ValueError(f"{name} must be {value!r} for packs, not {given!r}.")

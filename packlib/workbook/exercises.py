@@ -140,6 +140,7 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
     """
     import html
 
+    from IPython import get_ipython
     from IPython.display import display
 
     judged = judge_guess(guess, truth, unit)
@@ -150,5 +151,8 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
     if beside:  # one reads it before one opens the answer, and may guess again
         page += f"<p>{html.escape(beside)}</p>"
     display({"text/html": page, "text/plain": f"{judged.answer}. {judged.message} {why}"}, raw=True)
+    shell = get_ipython()
+    if shell is not None and shell.user_ns.get("guess") is guess:
+        shell.user_ns["guess"] = ...  # it is no guess at the next question
     if judged.guess is not None:
         note_guess(judged.guess, judged.truth, unit, judged.state in ("right", "near"), why)

@@ -155,7 +155,7 @@ def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, flo
 def _compare_words(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
     if not isinstance(guess, (str, numbers.Real)):
         raise UnreadableGuessError(f"{in_short(guess)} is not a word; guess again.")
-    return _right_or_wrong(in_short(guess, str).strip(), _word(str(guess)) == _word(truth))
+    return _right_or_wrong(in_short(guess, str).strip(), _root(str(guess)) == _root(truth))
 
 
 def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
@@ -202,7 +202,8 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
         top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
         rest = written[3].casefold().strip(" .!")
         if rest and rest not in _ways_to_write(unit):
-            counted = f"is not counted in {unit}" if unit else "is not a plain number"
+            counted = {"%": "is not a percentage", "": "is not a plain number"}.get(unit, f"is not in {unit}")
+            counted = "is not a plain number" if unit.startswith("of ") else counted
             raise UnreadableGuessError(f"{in_short(guess)} {counted}; guess again.")
         number = top / bottom if bottom else math.nan
     elif isinstance(guess, (numbers.Real, Decimal)) and not isinstance(guess, bool):
@@ -240,6 +241,11 @@ def _items(guess: Any) -> list[float | str]:
 def _word(text: str) -> str:
     """A word as it is compared: without case, quotes, end marks, and what joins its parts."""
     return re.sub(r"[\s_-]+", " ", text.casefold()).strip(" .!?`'\"")
+
+
+def _root(text: str) -> str:
+    """A word without its article, and in the singular."""
+    return re.sub("^(?:an?|the) ", "", _word(text)).removesuffix("s")
 
 
 def _ways_to_write(unit: str) -> set[str]:

@@ -166,6 +166,7 @@ def run_all(page, lab, name):
     page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
     page.wait_for_function(FINISHED, arg=page.locator(".jp-CodeCell").count())
     errors = page.locator(".jp-OutputArea-output[data-mime-type*='error']")
+    errors = errors.or_(page.locator(".jp-OutputArea-output[data-mime-type*='stderr']", has_text="Traceback"))
     assert not errors.count(), errors.first.inner_text()
     idle(page)
 
