@@ -85,6 +85,17 @@ def test_a_prediction_without_labels_or_with_static_shapes_or_hidden_states(tmp_
     assert best.tolist() == plain.predictions["token_logits"].argmax(-1).tolist()
 
 
+def test_arguments_of_trainer_that_packs_keep(tmp_path):
+    data = packed_data()
+    plain = make_trainer(tmp_path, data=data, seed=5).get_train_dataloader().batch_sampler
+    assert (plain.seed, plain.shuffle, plain.drop_last) == (5, True, False)
+    changes = {"data_seed": 7, "train_sampling_strategy": "sequential", "dataloader_drop_last": True}
+    others = make_trainer(tmp_path, data=data, seed=5, **changes).get_train_dataloader().batch_sampler
+    assert (others.seed, others.shuffle, others.drop_last) == (7, False, True)
+    only_loss = make_trainer(tmp_path, data=data, prediction_loss_only=True).predict(data)
+    assert only_loss.predictions is None and only_loss.metrics["test_loss"] > 0
+
+
 @pytest.mark.parametrize("kind, mean", [("bert", "token"), ("bert", "sequence"), ("causal", "token")])
 def test_an_update_with_accumulation_is_the_update_of_fit(tmp_path, kind, mean):
     objective = (PretrainingObjective if kind == "bert" else CausalObjective)(mean)
