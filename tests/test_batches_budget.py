@@ -147,7 +147,11 @@ def test_a_multiple_of_batches_keeps_every_sample_and_budget(lengths, budget, mu
             batch_by_tokens(lengths, budget, order=order, multiple_of=multiple)
         return
     found = batch_by_tokens(lengths, budget, order=order, multiple_of=multiple)
-    assert len(found) == needed and found.sizes.min() > 0 and found.sample_ids.tolist() == plain.sample_ids.tolist()
+    assert (
+        len(found) == needed
+        and found.sizes.min() > 0
+        and found.sample_ids.tolist() == plain.sample_ids.tolist()
+    )
     assert all(fits(batch, lengths, budget, "tokens") for batch in found)
     assert set(plain.offsets.tolist()) <= set(found.offsets.tolist())
 
