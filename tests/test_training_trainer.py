@@ -57,6 +57,7 @@ def test_a_prediction_has_every_sequence_and_labeled_token_once(tmp_path, kind):
     assert len(by_sample(labels, labels["token_labels"])) == len(labels["token_labels"])
     lengths = dict(zip(labels["sample_ids"].tolist(), labels["lengths"].tolist(), strict=True))
     assert lengths == dict(enumerate(data.dataset.lengths.tolist()))
+    assert all(place < lengths[sample] for sample, place in by_sample(labels, labels["token_labels"]))
     # what it measures is the exact mean over all, not the mean of batches
     means = evaluate(model, [batch])
     for said in (trainer.evaluate(), {k.replace("test", "eval"): v for k, v in prediction.metrics.items()}):
