@@ -72,8 +72,8 @@ FAULTS = {
         ),
         (
             "(middles < 2 * wanted)",
-            "(middles < wanted)",
-            "test_training_updates.py::test_a_target_is_met_within_the_deepest_pack_and_no_pack_is_lost",
+            "(middles < 3 * wanted)",
+            "test_training_updates.py::test_even_updates_are_more_even",
         ),
     ],
     "packlib/training/checkpoint.py": [
