@@ -91,9 +91,10 @@ def try_fault(tree: Path, fault: Fault) -> str:
 
 
 def table() -> list[Fault]:
-    """All faults of `tests/fault_table.py`."""
-    by_file = runpy.run_path(str(ROOT / "tests/fault_table.py"))["FAULTS"]
-    return [Fault(path, *fault) for path, faults in by_file.items() for fault in faults]
+    """All faults of `tests/fault_tables/`."""
+    files = sorted((ROOT / "tests/fault_tables").glob("*.py"))
+    by_file = [entry for file in files for entry in runpy.run_path(str(file))["FAULTS"].items()]
+    return [Fault(path, *fault) for path, faults in by_file for fault in faults]
 
 
 def main(words: Sequence[str] = ()) -> int:

@@ -113,4 +113,7 @@ def test_the_line_is_part_of_what_the_checksum_sees(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"a:<i8:4 b:<i8:4", b"b:<i8:4 a:<i8:4"))
     with pytest.raises(ValueError, match="the checksum differs"):
         map_arrays(path, "Some", ["a", "b"])
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(ValueError, match="its arrays and checksum take 160 bytes, but it has 164"):
+        map_arrays(path, "Some", ["a", "b"], verify=False)
     assert len(header("Some", {"a": (np.dtype(np.int8), 3)})) % 64 == 0

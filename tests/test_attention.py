@@ -92,6 +92,17 @@ def test_varlen_backend_with_a_kernel_by_hand(monkeypatch, kind, kernel):
     assert model.config._attn_implementation == "packlib_varlen"
 
 
+def test_varlen_scales_the_scores_as_the_model_says(monkeypatch):
+    monkeypatch.setattr(attention, "_varlen_attn", lambda: varlen_by_hand)
+    query, key, value = torch.randn(3, 1, 2, 5, 8, generator=torch.Generator().manual_seed(0))
+    ids = torch.tensor([[1, 1, 2, 2, 2]])
+    mask = attention.attention_arguments(ids, "varlen")["attention_mask"]
+    out, _ = attention._varlen_attention(None, query, key, value, mask, scaling=0.7)
+    allowed = attention.allowed_pairs(ids)[:, None]
+    expected = scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=0.7)
+    assert (out.transpose(1, 2) - expected).abs().max() < 1e-6
+
+
 class PackedLlama(Causal, LlamaForCausalLM):
     pass
 

@@ -138,6 +138,7 @@ def test_a_seed_permutes_what_is_equally_difficult():
 
 
 @given(LENGTHS, st.integers(12, 40), st.integers(1, 8), st.sampled_from(ORDERS))
+@example([4, 4, 4, 12], 12, 4, "dataset")  # halved twice, for a batch of one cannot be halved
 def test_a_multiple_of_batches_keeps_every_sample_and_budget(lengths, budget, multiple, order):
     plain = batch_by_tokens(lengths, budget, order=order)
     needed = -(-len(plain) // multiple) * multiple
@@ -146,7 +147,11 @@ def test_a_multiple_of_batches_keeps_every_sample_and_budget(lengths, budget, mu
             batch_by_tokens(lengths, budget, order=order, multiple_of=multiple)
         return
     found = batch_by_tokens(lengths, budget, order=order, multiple_of=multiple)
-    assert len(found) == needed and found.sample_ids.tolist() == plain.sample_ids.tolist()
+    assert (
+        len(found) == needed
+        and found.sizes.min() > 0
+        and found.sample_ids.tolist() == plain.sample_ids.tolist()
+    )
     assert all(fits(batch, lengths, budget, "tokens") for batch in found)
     assert set(plain.offsets.tolist()) <= set(found.offsets.tolist())
 

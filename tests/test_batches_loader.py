@@ -133,6 +133,12 @@ def test_ranks_share_each_step_and_no_pack_comes_twice_or_not_at_all(packs, size
     assert list(map(sorted, same)) == list(map(sorted, together[: len(same)]))
 
 
+def test_seven_packs_are_dealt_in_turn_and_the_last_step_has_one_for_each_rank():
+    shares = [PackSampler(7, 2, shuffle=False, ranks=3, rank=rank) for rank in range(3)]
+    dealt = [[[pack for _, pack in batch] for batch in share] for share in shares]
+    assert dealt == [[[0, 3], [4]], [[1], [5]], [[2], [6]]]
+
+
 def test_a_rank_resumes_where_any_rank_was():
     def share(rank):
         return loader(3, ranks=2, rank=rank)
@@ -155,6 +161,11 @@ def test_the_epoch_can_be_chosen():
     list(batches)
     again.set_epoch(1)
     assert all(map(same, batches, again))
+    next(iter(again))
+    resumed = loader()
+    resumed.load_state_dict(again.state_dict())
+    resumed.set_epoch(2)  # as a Trainer does: the epoch that it is in already
+    assert len(list(resumed)) == len(again) - 1
     data = PackDataset(store(), pack_lengths(store().lengths, MAX_LENGTH))
     data.set_epoch(3)
     assert data[0][0] == data.epoch == 3 and data[5, 0][0] == 5

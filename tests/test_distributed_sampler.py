@@ -2,6 +2,7 @@
 
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -143,6 +144,13 @@ def test_a_global_curriculum_goes_on_with_other_ranks():
     assert run_ranks(broken_off, 3, "global", steps[2][0][1], 1)[0][0] == []  # over, repeated samples and all
     with pytest.raises(RankError, match="4 ranks cannot go on after 42 samples, which is no multiple of 4"):
         run_ranks(broken_off, 4, "global", steps[0][0][1] | {"samples_done": 42}, 1)
+
+
+def test_a_state_at_the_end_counts_each_sample_once_though_ranks_repeat_some(monkeypatch):
+    for drop_last, each in ((False, 17), (True, 16)):
+        sampler = DistributedCurriculumSampler(TEXTS, drop_last=drop_last)
+        monkeypatch.setattr(sampler, "_ranks", SimpleNamespace(size=3))  # as on each of three ranks
+        assert [sampler.state_dict(done)["samples_done"] for done in (15, each)] == [45, 50]
 
 
 def test_a_state_counts_what_was_used_and_fits_its_sampler_only():

@@ -69,6 +69,8 @@ def test_a_right_answer_is_right_however_it_is_written(guess, truth, unit):
         (30, 50.0, "%", "You guessed 30 %: 20 points below the answer."),
         ("0.87 %", 87.1, "%", "You guessed 0.87 %: 86.2 points below the answer."),
         (51, 50.0, "%", "very close, 1 point above the answer."),
+        (-24, -25.0, "%", "very close, 1 point above the answer."),
+        (900, 999.7, "rows", "You guessed 900 rows: 99.7 rows below the answer."),
         ("1 pack", 4, "packs", "You guessed 1 pack: 3 packs below the answer."),
         (6, 4, "times", "You guessed 6 times: 2 above the answer."),
         (0, 1000, "rows", "You guessed 0 rows: 1,000 rows below the answer."),
@@ -90,6 +92,7 @@ def test_only_the_exact_answer_is_exactly_right(guess, truth, unit, says):
     [
         (0.87, 87.1, "%", "Do you mean 87 %? Then write 87; if you mean 0.87 %, write '0.87 %'."),
         ("0.87", 87.1, "%", "Do you mean 87 %?"), ("3/8", 40, "%", "Do you mean 37.5 %?"), (1 / 3, 40, "%", "33.33 %?"),
+        (-0.25, -25.0, "%", "Do you mean -25 %?"),
         ("half", 50, "%", "'half' is not a number; guess again."), ([1], 4, "", "[1] is not a number"),
         (True, 4, "", "True is not a number"), ("4 rows", 4, "packs", "'4 rows' is not counted in packs; guess again."),
         ("4 rows", 4, "", "'4 rows' is not a plain number"), ("1,14", 114, "", "'1,14' is not a number"),
@@ -148,6 +151,16 @@ NUMBERS = st.integers(-(10**6), 10**6) | st.floats(-1e9, 1e9).map(lambda x: roun
 @given(NUMBERS, st.sampled_from(["", "%", "packs", "times", "s"]))
 def test_the_answer_that_is_shown_is_right(truth, unit):
     assert judge_guess(judge_guess(..., truth, unit).answer, truth, unit).state == "right"
+
+
+def test_an_answer_is_written_as_people_write_it():
+    for truth, answer in {
+        999.4: "999 rows",
+        999.7: "1,000 rows",
+        12_345.6: "12,346 rows",
+        0.1234: "0.123 rows",
+    }.items():
+        assert judge_guess(..., truth, "rows").answer == answer
 
 
 @pytest.fixture

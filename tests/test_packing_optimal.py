@@ -70,6 +70,29 @@ def test_wikipedia_a_billion_times(depth):
         assert plan(times(load("wikipedia"), factor), "optimal", depth).gap <= 1
 
 
+MILLIONS = 10**6 * np.array([1151, 770, 1319, 245, 992, 1846, 230, 961, 439])
+FEW = [1666, 467, 1700, 1802, 797, 1292, 517, 529, 801, 737]
+POWERS = [43, 43, 15, 38, 34, 14, 18, 14, 18, 16, 37, 2, 19, 26]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "counts", "top", "depth"),
+    [
+        # rounded prices alone prove too little
+        ([10, 14, 15, 18, 23, 31, 33, 34, 35], MILLIONS * 1000, 42, None),
+        # so many of one length that a solver in floats does not see the strategies of the others
+        ([1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12], [*FEW, 9_609_834_505_469_778], 12, None),
+        # or takes what the rare ones need for its own error
+        ([1, 2, 3, 6, 8, 9, 10, 11, 12, 13, 14, 15, 18, 19], [2**power for power in POWERS], 20, 4),
+    ],
+    ids=["all many", "one huge", "powers of two"],
+)
+def test_huge_counts_are_packed_to_the_bound(lengths, counts, top, depth):
+    histogram = np.zeros(top + 1, np.int64)
+    histogram[lengths] = counts
+    assert plan(LengthHistogram(histogram), "optimal", depth).gap == 0
+
+
 def test_sixty_four_bits_are_the_limit():
     with pytest.raises(ValueError, match="tokens; at most 9223372036854775807 fit in 64 bits"):
         LengthHistogram([0, 3, 2**62])

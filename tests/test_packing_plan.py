@@ -235,6 +235,14 @@ def _at(*keys, value):
     return damage
 
 
+def twice_the_first_length(text):
+    """With another count before: if the last one held, the plan would be read."""
+    raw = json.loads(text)
+    raw["histogram"]["lengths"].insert(0, raw["histogram"]["lengths"][0])
+    raw["histogram"]["counts"].insert(0, 99)
+    return json.dumps(raw)
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -243,6 +251,7 @@ def _at(*keys, value):
         (_at("repeats", 0, value=True), "Repeat count True at position 0 is not a whole number."),
         (_at("histogram", "counts", 0, value=3.9), "Count 3.9 at position 0 is not a whole number."),
         (_at("histogram", "lengths", 0, value=-8), "must ascend from 1 to at most 8."),
+        (twice_the_first_length, "must ascend from 1 to at most 8."),
         (_at("histogram", "max_length", value=10**15), "must be from 1 to 67108864, not 1000000000000000."),
         (_at("histogram", "truncated", value=-5), "truncated must be at least 0, not -5."),
         (
@@ -306,6 +315,10 @@ def test_the_bound_of_a_file_is_the_proven_one():
     for refused in ({**old, "lower_bound": 3}, {**old, "lower_bound": 5}, {**raw, "lower_bound": 3}):
         with pytest.raises(ValueError, match="It states other packs or another bound"):
             PackingPlan.from_json(json.dumps(refused))
+    nine = PackingPlan.from_json(Path(__file__).parent / "written_by_0_1_0" / "plan_lpfhp.json")
+    area = {**json.loads(nine.to_json()), "lower_bound": nine.lower_bound - 1}  # as version 0.1.0 stated it
+    with pytest.raises(ValueError, match="It states other packs or another bound"):
+        PackingPlan.from_json(json.dumps(area))
 
 
 def test_a_disk_that_is_full_leaves_the_old_file(tmp_path, monkeypatch):

@@ -167,6 +167,10 @@ def test_a_folder_has_one_run_at_a_time(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt), work_folder(tmp_path / "new" / "er"):
         raise KeyboardInterrupt
     assert not (tmp_path / "new" / "er").exists() and out.exists()
+    (tmp_path / "empty").mkdir()
+    with work_folder(tmp_path / "empty"):
+        pass
+    assert (tmp_path / "empty").exists(), "what was there before stays"
 
 
 def test_runs_that_begin_together_take_turns(tmp_path):

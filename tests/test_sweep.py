@@ -101,7 +101,7 @@ def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(smal
 
 def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
     (small / "mine.txt").write_text("3\n4\n")
-    fakes = [Fake(), Fake(), Fake(), Fake()]
+    fakes = [Fake(), Fake(), Fake()]
     monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[0])
     arguments = ["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2,13", "--out", "swept", "--json"]
     assert cli.main(arguments) == 1
@@ -122,10 +122,17 @@ def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
     assert sweep._stored(cell, path.parent) is None, (
         "the key is compared whole, not by the name of its folder"
     )
-    (small / "mine.txt").write_text("3\n5\n")
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[3])
-    assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
-    assert len(fakes[3].ran) == 1, "other lengths under the same name are run again"
+
+
+def test_other_lengths_under_the_same_name_are_another_sweep(small, monkeypatch):
+    fakes = []
+    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes.append(Fake()) or fakes[-1])
+    for lengths in ("3\n4\n", "3\n4\n", "3\n5\n"):
+        (small / "mine.txt").write_text(lengths)
+        assert (
+            cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
+        )
+    assert [len(fake.ran) for fake in fakes] == [1, 0, 1]
 
 
 def test_a_changed_library_is_another_sweep(small, tmp_path, monkeypatch):

@@ -85,6 +85,12 @@ def test_steps_become_sequences():
     assert Recipe.from_steps(100, **given_in_steps, packing_factor=2.5).total_sequences == 16_000
 
 
+def test_a_gradient_weighs_half_after_its_half_life():
+    plain = Recipe(8, 1e-3, 1000, accumulation=4, betas=(0.5, 0.25))
+    assert plain.half_lives == (32, 16)
+    assert Recipe(8, 1e-3, 1000, betas=(0.0, 0.5)).half_lives == (0, 8)
+
+
 def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
     PAPER.to_json(tmp_path / "recipe.json")
     assert Recipe.from_json(tmp_path / "recipe.json") == PAPER

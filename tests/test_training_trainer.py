@@ -73,6 +73,7 @@ def test_a_prediction_has_every_sequence_and_labeled_token_once(tmp_path, kind):
     assert len(by_sample(labels, labels["token_labels"])) == len(labels["token_labels"])
     lengths = dict(zip(labels["sample_ids"].tolist(), labels["lengths"].tolist(), strict=True))
     assert lengths == dict(enumerate(data.dataset.lengths.tolist()))
+    assert all(place < lengths[sample] for sample, place in by_sample(labels, labels["token_labels"]))
     # what it measures is the exact mean over all, not the mean of batches
     means = evaluate(model, [batch])
     for said in (trainer.evaluate(), {k.replace("test", "eval"): v for k, v in prediction.metrics.items()}):
@@ -99,6 +100,17 @@ def test_a_prediction_without_labels_or_with_static_shapes_or_hidden_states(tmp_
     first = {"preprocess_logits_for_metrics": lambda logits, labels: logits["token_logits"].argmax(-1)}
     best = make_trainer(tmp_path, options=first).predict(data).predictions
     assert best.tolist() == plain.predictions["token_logits"].argmax(-1).tolist()
+
+
+def test_arguments_of_trainer_that_packs_keep(tmp_path):
+    data = packed_data()
+    plain = make_trainer(tmp_path, data=data, seed=5).get_train_dataloader().batch_sampler
+    assert (plain.seed, plain.shuffle, plain.drop_last) == (5, True, False)
+    changes = {"data_seed": 7, "train_sampling_strategy": "sequential", "dataloader_drop_last": True}
+    others = make_trainer(tmp_path, data=data, seed=5, **changes).get_train_dataloader().batch_sampler
+    assert (others.seed, others.shuffle, others.drop_last) == (7, False, True)
+    only_loss = make_trainer(tmp_path, data=data, prediction_loss_only=True).predict(data)
+    assert only_loss.predictions is None and only_loss.metrics["test_loss"] > 0
 
 
 @pytest.mark.parametrize("kind, mean", [("bert", "token"), ("bert", "sequence"), ("causal", "token")])

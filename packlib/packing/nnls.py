@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from packlib.checks import number, one_of, whole_number
-from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import Strategy, lpfhp
 from packlib.packing.slots import fill_slots
@@ -115,9 +114,8 @@ def _least_squares(
 ) -> np.ndarray:
     from scipy.optimize import nnls
 
-    unit = float_unit(histogram.counts)
     try:
-        return nnls(matrix, target / unit, maxiter=10 * matrix.shape[1])[0] * unit
+        return nnls(matrix, target, maxiter=10 * matrix.shape[1])[0]
     except RuntimeError as error:
         raise ValueError(f"{method} found no least squares for {histogram.name}: {error}") from None
 
