@@ -202,7 +202,9 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
         top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
         rest = written[3].casefold().strip(" .!")
         if rest and rest not in _ways_to_write(unit):
-            counted = {"%": "is not a percentage", "": "is not a plain number"}.get(unit, f"is not in {unit}")
+            counted = {"%": "is not a percentage", "": "is not a plain number"}.get(
+                unit, f"is not counted in {unit}"
+            )
             counted = "is not a plain number" if unit.startswith("of ") else counted
             raise UnreadableGuessError(f"{in_short(guess)} {counted}; guess again.")
         number = top / bottom if bottom else math.nan
