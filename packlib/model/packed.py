@@ -70,7 +70,8 @@ class Packed:
         super().__init_subclass__(**options)
         if issubclass(cls, PreTrainedModel):
             check_family("causal" if cls.causal else "masked", cls)
-            model = next(base for base in cls.__mro__ if not issubclass(base, Packed) and base is not object)
+            models = (base for base in cls.__mro__ if issubclass(base, PreTrainedModel))
+            model = next(base for base in models if not issubclass(base, Packed))
             if cls.__mro__.index(model) < cls.__mro__.index(Packed):
                 mixin = "Causal" if cls.causal else "Masked"
                 raise TypeError(f"{cls.__name__} needs its bases in this order: {mixin}, {model.__name__}.")

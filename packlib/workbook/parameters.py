@@ -43,10 +43,7 @@ class Whole:
     def parse(self, text: str) -> Any:
         if self.optional and text.lower() == "none":
             return None
-        try:
-            return int(text.replace("_", ""))
-        except ValueError:
-            return text
+        return int(text) if re.fullmatch("[+-]?[0-9]+(_[0-9]+)*", text) else text
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # playwright runs an event loop, which no later test may find running
 def chromium():
     from playwright.sync_api import sync_playwright
 
