@@ -157,7 +157,7 @@ def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def checksum(file: BinaryIO, size: int) -> bytes:
-    """the checksum of the first `size` bytes; leaves the file there."""
+    """The checksum of the first `size` bytes; leaves the file there."""
     file.seek(0)
     seen = hashlib.sha256()
     while block := file.read(min(1 << 20, size - file.tell())):

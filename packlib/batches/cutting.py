@@ -98,11 +98,8 @@ def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool
     """
     ends = _furthest_ends(rows, budget, most, slots)
     number = len(ends)
-    cuts, starts, at = (
-        [0] * number,
-        [number],
-        0,
-    )  # starts: the rows from which the rest can be cut, last first
+    cuts, at = [0] * number, 0
+    starts = [number]  # the rows from which the rest can be cut, last first
     for start in range(number - 1, -1, -1):
         while starts[at] > ends[start]:  # the further from the end, the nearer the ends: `at` never goes back
             at += 1

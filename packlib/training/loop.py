@@ -61,7 +61,8 @@ def fit(
             packs of depth 1 this is the padded run.
         objective: what to train; by default `PretrainingObjective` for BERT and `CausalObjective` for decoders, with
             the model's `mean`.
-        folder: where metrics.jsonl and checkpoint.pt go. If a checkpoint is there the run goes on from it, and
+        folder: where metrics.jsonl and checkpoint.pt go, and the checkpoint before it, which is taken with a warning if
+            the newest is damaged. If a checkpoint is there the run goes on from it, and
             ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).
             None writes nothing.
         optimizer: by default the recipe's; its rate is the highest one.
