@@ -108,9 +108,9 @@ def _locked_folder(folder: Path) -> int | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:  # the process that had it has just removed it
-        return None
     except OSError as error:
+        if isinstance(error, (FileNotFoundError, FileExistsError)) and not folder.is_file():
+            return None  # the process that had it has just removed it
         raise type(error)(f"{folder.parent} cannot be written: {error.strerror}.") from None
     with suppress(FileNotFoundError):
         if _lock(handle) and os.path.samestat(os.fstat(handle), os.stat(folder)):

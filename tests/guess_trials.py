@@ -1,7 +1,7 @@
 """One run of a notebook tries four guesses at every question, with the memory on.
 
-A guess goes nowhere but into `reveal` (tests/test_notebooks.py), so it is tried there, in the notebook's own kernel:
-each question is reached once, with what the cells before it computed.
+A guess goes nowhere but into `reveal` (tests/workbook/test_notebooks.py), so it is tried there, in the
+notebook's own kernel: each question is reached once, with what the cells before it computed.
 """
 
 import json

@@ -22,7 +22,7 @@ from packlib.batches import (
     wordnet_tokenizer,
 )
 from packlib.lengths.wordnet import wordnet_texts
-from packlib.model import PackedBert, PackedCausal
+from packlib.model import PackedBert, PackedCausal, nsp_accuracy, nsp_loss, token_accuracy, token_loss
 
 MAX_LENGTH = 96
 DEPTHS = (1, 2, 3, 8, None)
@@ -163,3 +163,44 @@ def reference(model: PackedBert | PackedCausal, batch: PackedBatch) -> Reference
         {(what, mean): value for what in hits for mean, value in _means(hits[what]).items()},
         gradients,
     )
+
+
+MEANS = ("token", "sequence", "pack")
+
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def assert_close(what, got, expected, tolerance):
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    assert got.shape == expected.shape, what
+    error = (got.detach().double() - expected.detach()).abs().max() if got.numel() else 0
+    assert error <= tolerance, f"{what} differs by {error:.3g}"
+
+
+def assert_equals_unpacked(model, batch, expected, read=None, losses=token_loss, tolerance=None):
+    """Compare everything; `read` is what the model gets if not the batch, `losses` how it is averaged."""
+    tolerance = tolerance or TOLERANCE[model.dtype]
+    for mean in MEANS:
+        model.zero_grad()
+        output = model(**(batch if read is None else read))
+        assert_close("token logits", output.token_logits, expected.token_logits, tolerance)
+        loss = losses(output, batch, mean)
+        assert_close(f"token loss by {mean}", loss.mean, expected.losses["token", mean], tolerance)
+        hits = token_accuracy(output, batch, mean).mean
+        assert_close(f"token accuracy by {mean}", hits, expected.accuracies["token", mean], 1e-10)
+        total = loss.mean
+        if expected.nsp_logits is not None:
+            assert_close(
+                "NSP logits", output.nsp_logits[: batch.num_sequences], expected.nsp_logits, tolerance
+            )
+            nsp = nsp_loss(output, batch, mean)
+            assert_close(f"NSP loss by {mean}", nsp.mean, expected.losses["nsp", mean], tolerance)
+            hits = nsp_accuracy(output, batch, mean).mean
+            assert_close(f"NSP accuracy by {mean}", hits, expected.accuracies["nsp", mean], 1e-10)
+            total = total + nsp.mean
+        total.backward()
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        assert gradients.keys() == expected.gradients[mean].keys()
+        for name, gradient in gradients.items():
+            assert_close(f"gradient of {name} by {mean}", gradient, expected.gradients[mean][name], tolerance)

@@ -66,7 +66,7 @@ def small(tmp_path, monkeypatch):
             nbformat.v4.new_code_cell(LAST),
         ]
         write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
-        module = types.ModuleType(f"packlib.workbook.chapters.{name[3:]}")
+        module = types.ModuleType(f"packlib.workbook.chapters.n{name}.lesson")
         module.PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(running, "NOTEBOOKS", folder)
@@ -91,8 +91,9 @@ def clone(small, tmp_path):
     """
     library = Path(packlib.__file__).parent
     shutil.copytree(library, tmp_path / "packlib")
-    for name in ("small_steps", "long_way"):
-        chapter = tmp_path / "packlib" / "workbook" / "chapters" / f"{name}.py"
+    for name in ("01_small_steps", "02_long_way"):
+        chapter = tmp_path / "packlib" / "workbook" / "chapters" / f"n{name}" / "lesson.py"
+        chapter.parent.mkdir()
         chapter.write_text(CHAPTER)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     started = []

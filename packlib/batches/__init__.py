@@ -1,13 +1,13 @@
 """Batches: tokens, masking, collation and loading of packs; batches by tokens, curricula, variable rates."""
 
 from packlib.batches.batch import IGNORED, PackedBatch
-from packlib.batches.collate import PackingCollator, collate, pad
+from packlib.batches.collation import PackingCollator, collate, pad
 from packlib.batches.curriculum import SequenceLengthWarmup, shorten, warm_memory
 from packlib.batches.difficulty import difficulties
 from packlib.batches.loader import PackDataset, PackLoader, PackSampler, pack_lengths, pack_loader
 from packlib.batches.masking import MlmMasking
 from packlib.batches.token_budget import TokenBatches, batch_by_tokens
-from packlib.batches.token_loader import (
+from packlib.batches.token_loading import (
     MicroBatch,
     PaddedSamples,
     TokenBatchSampler,

@@ -8,11 +8,11 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from packlib.batches.batch import PackedBatch
-from packlib.batches.collate import PackingCollator
+from packlib.batches.collation import PackingCollator
 from packlib.batches.tokens import TokenStore
 from packlib.checks import flag, shown, whole_number
 from packlib.lengths import LengthHistogram
-from packlib.packing.assign import Packs
+from packlib.packing.packs import Packs
 
 
 def pack_lengths(

@@ -12,7 +12,7 @@ from packlib.batches.cutting import cut, halve_fullest, next_cuts
 from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.markup import escaped, in_html
-from packlib.packing.assign import order_by_length
+from packlib.packing.packs import order_by_length
 
 ORDERS = ("dataset", "ascending", "descending", "random")
 COUNTS = ("tokens", "slots")

@@ -20,7 +20,7 @@ from packlib.distributed.collectives import Collectives
 from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import PackingPlan, Packs, plan
-from packlib.packing.assign import order_by_length
+from packlib.packing.packs import order_by_length
 
 
 @dataclass(frozen=True, eq=False, repr=False)

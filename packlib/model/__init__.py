@@ -3,7 +3,7 @@
 from packlib.model.attention import BACKENDS, attention_arguments, choose_backend
 from packlib.model.losses import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 from packlib.model.packed import Causal, Masked, PackedBert, PackedCausal, PackedOutput
-from packlib.model.predict import predict
+from packlib.model.prediction import predict
 
 __all__ = [
     "BACKENDS",

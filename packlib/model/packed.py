@@ -294,7 +294,7 @@ def _refuse_wrong_mean(labels: Tensor | None, num_items_in_batch: Tensor | int |
     if ranks > 1 or num_items_in_batch is None or int(num_items_in_batch) not in own:
         raise ValueError(
             "A transformers.Trainer weighs packs of several micro-batches or ranks wrongly, and counts nothing without "
-            "labels: use packlib.training.PackTrainer in its place."
+            "labels: use packlib.bridges.PackTrainer in its place."
         )
 
 

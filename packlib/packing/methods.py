@@ -10,7 +10,7 @@ from packlib.packing.baselines import best_fit_decreasing, first_fit_decreasing,
 from packlib.packing.greedy import lpfhp, spfhp
 from packlib.packing.nnls import ennlshp, nnlshp
 from packlib.packing.optimal import optimal
-from packlib.packing.plan import PackingPlan
+from packlib.packing.plans import PackingPlan
 
 #: Each method takes a histogram, a depth limit or None, and its options; it returns strategies, and `optimal` the
 #: prices that prove its bound too.

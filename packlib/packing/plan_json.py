@@ -14,7 +14,7 @@ from packlib.lengths.histogram import LengthHistogram
 from packlib.strict_json import parse_json
 
 if TYPE_CHECKING:
-    from packlib.packing.plan import PackingPlan
+    from packlib.packing.plans import PackingPlan
 
 FORMATS = ("packlib.PackingPlan 2", "packlib.PackingPlan 1")  # the first is written, both are read
 _ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")  # a histogram, beside its counts

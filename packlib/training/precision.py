@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from packlib.checks import number, one_of, whole_number
 from packlib.training.objective import Objective, PretrainingObjective
-from packlib.training.timeline import bubble_formula
+from packlib.training.scaling.timeline import bubble_formula
 
 HALVES = (torch.bfloat16, torch.float16)
 ROUNDINGS = ("stochastic", "nearest", "master")

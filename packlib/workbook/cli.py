@@ -95,7 +95,7 @@ def _stop_at_eof() -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from packlib.workbook.advisor import cut, lengths_for
+    from packlib.advisor.advising import cut, lengths_for
     from packlib.workbook.parameters import check_values
     from packlib.workbook.report import NOTEBOOK, report
 

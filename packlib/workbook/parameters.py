@@ -155,9 +155,9 @@ EVERY = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
 def parameters_of(notebook: str) -> dict[str, Kind]:
     """The names and kinds of a notebook's parameters: `PARAMETERS` of its chapter module.
 
-    The chapter of "01_padding_waste" is `packlib.workbook.chapters.padding_waste`.
+    The chapter of "01_padding_waste" is `packlib.workbook.chapters.n01_padding_waste.lesson`.
     """
-    chapter = importlib.import_module(f"packlib.workbook.chapters.{notebook.partition('_')[2]}")
+    chapter = importlib.import_module(f"packlib.workbook.chapters.n{notebook}.lesson")
     return {**chapter.PARAMETERS, **EVERY}
 
 

@@ -9,8 +9,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.workbook.chapters.padding_waste import WasteExplorer
-from packlib.workbook.chapters.your_dataset import MaximumExplorer
+from packlib.workbook.chapters.n01_padding_waste.lesson import WasteExplorer
+from packlib.workbook.chapters.n12_your_dataset.lesson import MaximumExplorer
 from packlib.workbook.comparison import compared, table
 from packlib.workbook.figures import img, save, svg
 from packlib.workbook.gallery import contact_sheet

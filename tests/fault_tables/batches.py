@@ -5,136 +5,136 @@ FAULTS = {
         (
             "(fate < 0.9 * 2**53)",
             "(fate < 0.95 * 2**53)",
-            "test_batches_masking.py::test_proportions_and_places_are_even",
+            "batches/test_masking.py::test_proportions_and_places_are_even",
         ),
         (
             "state ^ sequences.sample_ids.astype(np.uint64)",
             "state ^ np.arange(len(sequences), dtype=np.uint64)",
-            "test_batches_masking.py::test_a_sample_is_masked_the_same_in_any_company",
+            "batches/test_masking.py::test_a_sample_is_masked_the_same_in_any_company",
         ),
     ],
     "packlib/batches/cutting.py": [
         (
             "starts[at] - start >= fewest",
             "starts[at] - start > fewest",
-            "test_batches_cutting.py::test_min_batch_refuses_only_what_no_cut_keeps",
+            "batches/test_cutting.py::test_min_batch_refuses_only_what_no_cut_keeps",
         ),
         (
             "> budget or end - start > most:",
             ">= budget or end - start > most:",
-            "test_batches_budget.py::test_it_is_the_plain_loop",
+            "batches/test_budget.py::test_it_is_the_plain_loop",
         ),
         (
             "budget // max(length, int(lengths[start])) - rows",
             "budget // length - rows",
-            "test_batches_budget.py::test_it_is_the_plain_loop",
+            "batches/test_budget.py::test_it_is_the_plain_loop",
         ),
         (
             "fullest = fullest[sizes[fullest] > 1]\n",
             "pass\n",
-            "test_batches_budget.py::test_a_multiple_of_batches_keeps_every_sample_and_budget",
+            "batches/test_budget.py::test_a_multiple_of_batches_keeps_every_sample_and_budget",
         ),
         (
             "np.arange(len(rows)) + most)",
             "np.arange(len(rows)) + most + 1)",
-            "test_batches_cutting.py::test_min_batch_refuses_only_what_no_cut_keeps",
+            "batches/test_cutting.py::test_min_batch_refuses_only_what_no_cut_keeps",
         ),
         (
             "    if in_order:  #",
             "    if in_order or slots:  #",
-            "test_batches_budget.py::test_it_is_the_plain_loop",
+            "batches/test_budget.py::test_it_is_the_plain_loop",
         ),
     ],
     "packlib/batches/curriculum.py": [
         (
             "if done >= warmup:",
             "if done >= warmup - 1:",
-            "test_batches_curriculum.py::test_the_warm_up_keeps_its_promises",
+            "batches/test_curriculum.py::test_the_warm_up_keeps_its_promises",
         ),
         (
             "short[name][cut, length - 1] = tensors[name][cut, ends[cut]]",
             "short[name][cut, length - 1] = tensors[name][cut, -1]",
-            "test_batches_curriculum.py::test_truncating_drops_the_rest_and_may_keep_the_end",
+            "batches/test_curriculum.py::test_truncating_drops_the_rest_and_may_keep_the_end",
         ),
     ],
     "packlib/distributed/sorting.py": [
         (
             "wanted.clip(0, last - first)",
             "wanted.clip(0)",
-            "test_distributed_sort.py::test_ties_are_taken_from_no_rank_beyond_what_it_has",
+            "distributed/test_sorting.py::test_ties_are_taken_from_no_rank_beyond_what_it_has",
         ),
         (
             "rows_sent=len(rows) - int(counts[ranks.rank])",
             "rows_sent=len(rows)",
-            "test_distributed_sort.py::test_ties_are_taken_from_no_rank_beyond_what_it_has",
+            "distributed/test_sorting.py::test_ties_are_taken_from_no_rank_beyond_what_it_has",
         ),
         (
             "rows.T[:by][::-1]",
             "rows.T[:by]",
-            "test_distributed_sort.py::test_a_local_sort_is_numpys_lexsort",
+            "distributed/test_sorting.py::test_a_local_sort_is_numpys_lexsort",
         ),
     ],
     "packlib/distributed/packing.py": [
         (
             "np.cumsum(plan.repeats) + world_size - 1",
             "np.cumsum(plan.repeats) + world_size",
-            "test_distributed_packing.py::test_dealing_packs_in_turn",
+            "distributed/test_distributed_packing.py::test_dealing_packs_in_turn",
         ),
         (
             "np.cumsum(sizes) - sizes, 0",
             "np.cumsum(sizes) - sizes[0], 0",
-            "test_distributed_packing.py::test_the_packs_of_many_ranks_are_those_of_one",
+            "distributed/test_distributed_packing.py::test_the_packs_of_many_ranks_are_those_of_one",
         ),
         (
             "check_same(group, plan=digest)",
             "pass",
-            "test_distributed_packing.py::test_ranks_that_plan_otherwise_stop",
+            "distributed/test_distributed_packing.py::test_ranks_that_plan_otherwise_stop",
         ),
     ],
     "packlib/distributed/sampler.py": [
         (
             "return bits ^ (bits >> 63 & np.iinfo(np.int64).max)",
             "return bits",
-            "test_distributed_sampler.py::test_bits_order_as_floats_do",
+            "distributed/test_sampler.py::test_bits_order_as_floats_do",
         ),
         (
             "self.num_samples if done == len(self) else done * size",
             "done * size",
-            "test_distributed_sampler.py::test_a_state_at_the_end_counts_each_sample_once_though_ranks_repeat_some",
+            "distributed/test_sampler.py::test_a_state_at_the_end_counts_each_sample_once_though_ranks_repeat_some",
         ),
     ],
     "packlib/batches/loader.py": [
         (
             "default_rng([self.seed, epoch])",
             "default_rng([self.seed])",
-            "test_batches_loader.py::test_every_sample_comes_once_an_epoch_in_another_order",
+            "batches/test_loader.py::test_every_sample_comes_once_an_epoch_in_another_order",
         ),
         (
             "bounds[-1] -= ranks - rest",
             "bounds[-1] -= ranks",
-            "test_batches_loader.py::test_seven_packs_are_dealt_in_turn_and_the_last_step_has_one_for_each_rank",
+            "batches/test_loader.py::test_seven_packs_are_dealt_in_turn_and_the_last_step_has_one_for_each_rank",
         ),
         (
             "[self.rank :: self.ranks]",
             "[self.ranks - 1 - self.rank :: self.ranks]",
-            "test_batches_loader.py::test_seven_packs_are_dealt_in_turn_and_the_last_step_has_one_for_each_rank",
+            "batches/test_loader.py::test_seven_packs_are_dealt_in_turn_and_the_last_step_has_one_for_each_rank",
         ),
         (
             'if whole_number("epoch", epoch, 0) != self.epoch:',
             'if whole_number("epoch", epoch, 0) >= 0:',
-            "test_batches_loader.py::test_the_epoch_can_be_chosen",
+            "batches/test_loader.py::test_the_epoch_can_be_chosen",
         ),
         (
             "if self._done == len(sampler):",
             "if self._done > len(sampler):",
-            "test_batches_loader.py::test_a_loader_resumes_identically[all]",
+            "batches/test_loader.py::test_a_loader_resumes_identically[all]",
         ),
     ],
     "packlib/distributed/ordered.py": [
         (
             "rows[(rank - start) % ranks.size :: ranks.size]",
             "rows[rank :: ranks.size]",
-            "test_distributed_sort.py::test_ranks_sort_as_numpy_does_and_evenly",
+            "distributed/test_sorting.py::test_ranks_sort_as_numpy_does_and_evenly",
         ),
     ],
 }

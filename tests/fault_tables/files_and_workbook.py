@@ -5,167 +5,167 @@ FAULTS = {
         (
             "0o666 & ~umask",
             "0o666",
-            "test_packing_assign.py::test_a_file_gets_the_rights_that_the_umask_leaves",
+            "packing/test_packs.py::test_a_file_gets_the_rights_that_the_umask_leaves",
         ),
     ],
     "packlib/workbook/exercises.py": [
         (
             "rel_tol=1e-9",
             "rel_tol=1e-2",
-            "test_workbook.py::test_same_compares_like_a_teacher",
+            "workbook/test_workbook.py::test_same_compares_like_a_teacher",
         ),
         (
             "answer(*copy.deepcopy(case))",
             "answer(*case)",
-            "test_workbook.py::test_an_answer_cannot_change_the_case_that_follows",
+            "workbook/test_workbook.py::test_an_answer_cannot_change_the_case_that_follows",
         ),
     ],
     "packlib/workbook/parameters.py": [
         (
             "kind.parse(value) if isinstance(value, str) else value",
             "value",
-            "test_workbook.py::test_text_is_read_as_from_a_shell",
+            "workbook/test_workbook.py::test_text_is_read_as_from_a_shell",
         ),
         (
             '{"true": True, "false": False}',
             '{"true": True, "false": True}',
-            "test_workbook.py::test_values_are_read_from_the_shell",
+            "workbook/test_workbook.py::test_values_are_read_from_the_shell",
         ),
     ],
     "packlib/workbook/tables.py": [
         (
             "text.rjust(width) if right",
             "text.rjust(width) if not right",
-            "test_advisor.py::test_a_table_reads_as_text_and_as_html",
+            "advisor/test_advisor.py::test_a_table_reads_as_text_and_as_html",
         ),
         (
             "in_html(text)}</{tag}>",
             "text}</{tag}>",
-            "test_markup.py::test_a_name_makes_no_element_where_an_object_shows_itself",
+            "files/test_markup.py::test_a_name_makes_no_element_where_an_object_shows_itself",
         ),
     ],
     "packlib/strict_json.py": [
         (
             "        if name in found:\n",
             "        if False:\n",
-            "test_packing_plan.py::test_what_a_file_holds_is_taken_exactly_or_refused",
+            "packing/test_plans.py::test_what_a_file_holds_is_taken_exactly_or_refused",
         ),
     ],
     "packlib/arrays.py": [
         (
             "if size != end + _CHECKSUM:",
             "if size < end + _CHECKSUM:",
-            "test_arrays.py::test_the_line_is_part_of_what_the_checksum_sees",
+            "files/test_arrays.py::test_the_line_is_part_of_what_the_checksum_sees",
         ),
         (
             "if verify and checksum(file, end) != file.read():",
             "if False:",
-            "test_arrays.py::test_the_line_is_part_of_what_the_checksum_sees",
+            "files/test_arrays.py::test_the_line_is_part_of_what_the_checksum_sees",
         ),
         (
             "not 0 <= shape[0] <= size:",
             "False:",
-            "test_arrays.py::test_an_old_file_is_read_with_the_same_care",
+            "files/test_arrays.py::test_an_old_file_is_read_with_the_same_care",
         ),
         (
             "or found[1] in places:",
             "or False:",
-            "test_arrays.py::test_a_line_that_tells_of_no_integers_is_refused",
+            "files/test_arrays.py::test_a_line_that_tells_of_no_integers_is_refused",
         ),
     ],
     "packlib/places.py": [
         (
             "        if _lock(handle):\n            part",
             "        if _lock(handle) or True:\n            part",
-            "test_places.py::test_what_a_killed_writer_left_is_removed_by_the_next",
+            "project/test_places.py::test_what_a_killed_writer_left_is_removed_by_the_next",
         ),
         (
             "if _lock(handle) and os.fstat(handle).st_nlink:",
             "if _lock(handle):",
-            "test_places.py::test_what_was_removed_before_it_was_locked_is_made_again",
+            "project/test_places.py::test_what_was_removed_before_it_was_locked_is_made_again",
         ),
         (
             " and os.path.samestat(os.fstat(handle), os.stat(folder))",
             "",
-            "test_places.py::test_what_was_removed_before_it_was_locked_is_made_again",
+            "project/test_places.py::test_what_was_removed_before_it_was_locked_is_made_again",
         ),
         (
             "        if new:\n",
             "        if True:\n",
-            "test_places.py::test_a_folder_has_one_run_at_a_time",
+            "project/test_places.py::test_a_folder_has_one_run_at_a_time",
         ),
         (
             "return Path(os.path.realpath(path))",
             "return Path(path).absolute()",
-            "test_places.py::test_a_link_to_a_file_stays_a_link",
+            "project/test_places.py::test_a_link_to_a_file_stays_a_link",
         ),
     ],
     "packlib/markup.py": [
         (
             'r"[$\\\\]"',
             'r"[$]"',
-            "test_markup.py::test_an_element_says_what_the_text_says_and_holds_no_formula",
+            "files/test_markup.py::test_an_element_says_what_the_text_says_and_holds_no_formula",
         ),
         (
             "html.escape(text)",
             "html.escape(text, quote=False)",
-            "test_markup.py::test_an_attribute_holds_the_text_in_either_quotes",
+            "files/test_markup.py::test_an_attribute_holds_the_text_in_either_quotes",
         ),
         (
             " if letter.isprintable() or letter.isspace()",
             "",
-            "test_markup.py::test_a_name_is_one_short_line_that_can_be_printed",
+            "files/test_markup.py::test_a_name_is_one_short_line_that_can_be_printed",
         ),
     ],
     "packlib/workbook/guesses.py": [
         (
             "<= _NEAR * abs(truth)",
             "<= _NEAR * truth",
-            "test_guesses.py::test_only_the_exact_answer_is_exactly_right",
+            "workbook/test_guesses.py::test_only_the_exact_answer_is_exactly_right",
         ),
         (
             "and 0 < abs(number) < 1:",
             "and 0 < number < 1:",
-            "test_guesses.py::test_a_guess_that_cannot_be_judged_gets_one_sentence",
+            "workbook/test_guesses.py::test_a_guess_that_cannot_be_judged_gets_one_sentence",
         ),
         (
             "abs(value) < 999.5",
             "abs(value) < 1000",
-            "test_guesses.py::test_an_answer_is_written_as_people_write_it",
+            "workbook/test_guesses.py::test_an_answer_is_written_as_people_write_it",
         ),
         (
             "if truth != round(truth) and said",
             "if said",
-            "test_guesses.py::test_only_the_exact_answer_is_exactly_right",
+            "workbook/test_guesses.py::test_only_the_exact_answer_is_exactly_right",
         ),
         (
             "'above' if off > 0",
             "'above' if off < 0",
-            "test_guesses.py::test_only_the_exact_answer_is_exactly_right",
+            "workbook/test_guesses.py::test_only_the_exact_answer_is_exactly_right",
         ),
     ],
     "packlib/workbook/sweep.py": [
         (
             '\\0".encode() + source.read_bytes())',
             '\\0".encode())',
-            "test_sweep.py::test_a_changed_library_is_another_sweep",
+            "workbook/test_sweep.py::test_a_changed_library_is_another_sweep",
         ),
         (
             '                    state.update(hashlib.file_digest(file, "sha256").digest())\n',
             "                    pass\n",
-            "test_sweep.py::test_other_lengths_under_the_same_name_are_another_sweep",
+            "workbook/test_sweep.py::test_other_lengths_under_the_same_name_are_another_sweep",
         ),
         (
             ' if known["key"] == cell.key else None',
             "",
-            "test_sweep.py::test_a_sweep_goes_on_where_it_stopped",
+            "workbook/test_sweep.py::test_a_sweep_goes_on_where_it_stopped",
         ),
     ],
     "packlib/workbook/results.py": [
         (
             'if Path(name).name != name or name in ("", ".."):',
             "if not name:",
-            "test_places.py::test_what_a_notebook_keeps_is_in_its_folder",
+            "project/test_places.py::test_what_a_notebook_keeps_is_in_its_folder",
         ),
     ],
 }

@@ -5,168 +5,168 @@ FAULTS = {
         (
             "np.count_nonzero(part > limit)",
             "np.count_nonzero(part >= limit)",
-            "test_lengths_histogram.py::test_overlong_sequences_are_cut_or_left_out_and_counted",
+            "lengths/test_histogram.py::test_overlong_sequences_are_cut_or_left_out_and_counted",
         ),
         (
             "part[: len(counts)] += counts",
             "part[: len(counts) - 1] += counts[:-1]",
-            "test_lengths_histogram.py::test_chunks_count_as_the_whole",
+            "lengths/test_histogram.py::test_chunks_count_as_the_whole",
         ),
         (
             "argsort(counts - shares",
             "argsort(shares - counts",
-            "test_lengths_histogram.py::test_apportion_is_whole_adds_up_and_stays_within_one",
+            "lengths/test_histogram.py::test_apportion_is_whole_adds_up_and_stays_within_one",
         ),
     ],
     "packlib/lengths/histogram.py": [
         (
             "counts[-1] += over",
             "counts[-1] += over > 0",
-            "test_lengths_histogram.py::test_overlong_sequences_are_cut_or_left_out_and_counted "
-            "test_lengths_histogram.py::test_what_was_lost_before_stays_counted",
+            "lengths/test_histogram.py::test_overlong_sequences_are_cut_or_left_out_and_counted "
+            "lengths/test_histogram.py::test_what_was_lost_before_stays_counted",
         ),
         (
             "truncated=self.truncated + other.truncated",
             "truncated=max(self.truncated, other.truncated)",
-            "test_lengths_histogram.py::test_adding_keeps_the_least_certain_kind_and_sees_overflow",
+            "lengths/test_histogram.py::test_adding_keeps_the_least_certain_kind_and_sees_overflow",
         ),
         (
             'whole_number("truncated", self.truncated, 0, INT64_MAX)',
             "self.truncated",
-            "test_lengths_histogram.py::test_bad_settings_are_named",
+            "lengths/test_histogram.py::test_bad_settings_are_named",
         ),
         (
             '        text("name", self.name)\n',
             "",
-            "test_lengths_histogram.py::test_bad_settings_are_named",
+            "lengths/test_histogram.py::test_bad_settings_are_named",
         ),
         (
             "truncated=self.truncated + over * (",
             "truncated=over * (",
-            "test_lengths_histogram.py::test_what_was_lost_before_stays_counted",
+            "lengths/test_histogram.py::test_what_was_lost_before_stays_counted",
         ),
     ],
     "packlib/lengths/waste.py": [
         (
             "_at_most(ranks - 1, total",
             "_at_most(ranks, total",
-            "test_lengths_waste.py::test_random_batches_cost_the_mean_over_every_order",
+            "lengths/test_waste.py::test_random_batches_cost_the_mean_over_every_order",
         ),
         (
             "rest * int(np.flatnonzero(histogram.counts)[-1])",
             "rest * int(np.flatnonzero(histogram.counts)[0])",
-            "test_lengths_waste.py::test_sorted_and_maximum_are_exact",
+            "lengths/test_waste.py::test_sorted_and_maximum_are_exact",
         ),
     ],
-    "packlib/packing/plan.py": [
+    "packlib/packing/plans.py": [
         (
             "self.depth > limit:",
             "self.depth > limit + 1:",
-            "test_packing_plan.py::test_a_pack_one_over_the_depth_limit_is_seen",
+            "packing/test_plans.py::test_a_pack_one_over_the_depth_limit_is_seen",
         ),
         (
             "<= INT64_MAX else object",
             "<= INT64_MAX else np.int64",
-            "test_packing_plan.py::test_sums_that_wrap_around_in_64_bits_are_seen",
+            "packing/test_plans.py::test_sums_that_wrap_around_in_64_bits_are_seen",
         ),
     ],
     "packlib/packing/certificate.py": [
         (
             "alone - (alone - sequences[short])",
             "alone - 1 - (alone - sequences[short])",
-            "test_packing_plan.py::test_a_greedy_plan_that_is_the_best_says_so",
+            "packing/test_plans.py::test_a_greedy_plan_that_is_the_best_says_so",
         ),
         (
             "bounds = [alone - (tokens",
             "bounds = [alone + 1 - (tokens",
-            "test_packing_plan.py::test_what_sums_prove_is_true_and_knows_depth_and_long_sequences",
+            "packing/test_plans.py::test_what_sums_prove_is_true_and_knows_depth_and_long_sequences",
         ),
     ],
     "packlib/packing/greedy.py": [
         (
             "(space := packs.smallest(length))",
             "(space := packs.largest(top)) >= length",
-            "test_packing_greedy.py::test_lpfhp_is_best_fit_decreasing",
+            "packing/test_greedy.py::test_lpfhp_is_best_fit_decreasing",
         ),
         (
             "while n and space >= length:",
             "while n and space > length:",
-            "test_packing_greedy.py::test_spfhp_by_hand",
+            "packing/test_greedy.py::test_spfhp_by_hand",
         ),
     ],
-    "packlib/packing/assign.py": [
+    "packlib/packing/packs.py": [
         (
             "default_rng([seed, length])",
             "default_rng([seed])",
-            "test_packing_assign.py::test_the_seed_permutes_samples_of_equal_length",
+            "packing/test_packs.py::test_the_seed_permutes_samples_of_equal_length",
         ),
         (
             "            starts[length] += repeats\n",
             "            starts[length] += repeats - 1\n",
-            "test_packing_assign.py::test_each_sample_lands_in_one_pack_of_its_plan",
+            "packing/test_packs.py::test_each_sample_lands_in_one_pack_of_its_plan",
         ),
     ],
     "packlib/packing/optimal.py": [
         (
             " or self.time_left() <= 0",
             "",
-            "test_packing_optimal.py::test_without_time_no_linear_program_is_begun",
+            "packing/test_optimal.py::test_without_time_no_linear_program_is_begun",
         ),
         (
             "if solved and not self.done():\n            self.sharpen()",
             "if solved:\n            pass",
-            "test_packing_optimal.py::test_huge_counts_are_packed_to_the_bound",
+            "packing/test_optimal.py::test_huge_counts_are_packed_to_the_bound",
         ),
         (
             "if self.master.unit == 1 and self.master.fewest",
             "if self.master.fewest",
-            "test_packing_optimal.py::test_huge_counts_are_packed_to_the_bound",
+            "packing/test_optimal.py::test_huge_counts_are_packed_to_the_bound",
         ),
         (
             "if self.master.unit < unit:",
             "if False:",
-            "test_packing_optimal.py::test_rare_lengths_beside_very_frequent_ones_are_seen",
+            "packing/test_optimal.py::test_rare_lengths_beside_very_frequent_ones_are_seen",
         ),
     ],
     "packlib/packing/master.py": [
         (
             "TOLERANCE * self.unit)",
             "TOLERANCE)",
-            "test_packing_optimal.py::test_huge_counts_are_packed_to_the_bound",
+            "packing/test_optimal.py::test_huge_counts_are_packed_to_the_bound",
         ),
         (
             "self.unit = float_unit(counts)",
             "self.unit = 1",
-            "test_packing_optimal.py::test_rare_lengths_beside_very_frequent_ones_are_seen",
+            "packing/test_optimal.py::test_rare_lengths_beside_very_frequent_ones_are_seen",
         ),
     ],
     "packlib/packing/baselines.py": [
         (
             "if histogram.num_sequences > _MOST_ONE_BY_ONE:",
             "if False:",
-            "test_packing_plan.py::test_counts_up_to_64_bits_are_packed_exactly_or_refused[counts0-next_fit]",
+            "packing/test_plans.py::test_counts_up_to_64_bits_are_packed_exactly_or_refused[counts0-next_fit]",
         ),
         (
             "or len(pack) == depth:",
             "or len(pack) == (depth or 0) + 1:",
-            "test_packing_greedy.py::test_next_fit_takes_an_order",
+            "packing/test_greedy.py::test_next_fit_takes_an_order",
         ),
     ],
     "packlib/packing/plan_json.py": [
         (
             "not least <= bound <= plan",
             "not bound <= plan",
-            "test_packing_plan.py::test_the_bound_of_a_file_is_the_proven_one",
+            "packing/test_plans.py::test_the_bound_of_a_file_is_the_proven_one",
         ),
         (
             "if written == FORMATS[1]:",
             "if written:",
-            "test_packing_plan.py::test_the_bound_of_a_file_is_the_proven_one",
+            "packing/test_plans.py::test_the_bound_of_a_file_is_the_proven_one",
         ),
         (
             "if any(one >= other for",
             "if any(one > other for",
-            "test_packing_plan.py::test_what_a_file_holds_is_taken_exactly_or_refused",
+            "packing/test_plans.py::test_what_a_file_holds_is_taken_exactly_or_refused",
         ),
     ],
 }

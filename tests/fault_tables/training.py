@@ -5,175 +5,175 @@ FAULTS = {
         (
             "< count, first, -1)",
             "< count, first, 0)",
-            "test_model_packed.py::test_an_empty_mlm_slot_counts_nothing_where_the_first_token_is_predicted",
+            "model/test_packed.py::test_an_empty_mlm_slot_counts_nothing_where_the_first_token_is_predicted",
         ),
         (
             "(segment_ids[:, 1:] == segment_ids[:, :-1]) & (segment_ids[:, 1:] > 0)",
             "segment_ids[:, 1:] > 0",
-            "test_model_packed.py::test_next_tokens_stop_at_the_end_of_a_sequence",
+            "model/test_packed.py::test_next_tokens_stop_at_the_end_of_a_sequence",
         ),
         (
             "reset_positions(segment_ids) if position_ids is None",
             "None if position_ids is None",
-            "test_model_packed.py::test_positions_are_reset_where_none_are_given",
+            "model/test_packed.py::test_positions_are_reset_where_none_are_given",
         ),
     ],
     "packlib/model/losses.py": [
         (
             'positions // slots if mean == "pack"',
             'positions % slots if mean == "pack"',
-            "test_losses.py::test_every_mean_is_what_it_says",
+            "model/test_losses.py::test_every_mean_is_what_it_says",
         ),
         (
             "positions, right=True) - 1",
             "positions, right=False) - 1",
-            "test_losses.py::test_every_mean_is_what_it_says",
+            "model/test_losses.py::test_every_mean_is_what_it_says",
         ),
         (
             "self.total / self.count.clamp(min=1)",
             "self.total / self.count",
-            "test_losses.py::test_no_label_at_all_is_a_loss_of_zero_with_a_gradient",
+            "model/test_losses.py::test_no_label_at_all_is_a_loss_of_zero_with_a_gradient",
         ),
     ],
     "packlib/training/loop.py": [
         (
             '            optimizer.step()\n            schedule.step(counts["sequences"])\n',
             '            schedule.step(counts["sequences"])\n            optimizer.step()\n',
-            "test_training_loop.py::test_the_rate_of_the_record_is_the_rate_that_was_applied",
+            "training/test_loop.py::test_the_rate_of_the_record_is_the_rate_that_was_applied",
         ),
         (
             "sums[name].total / max(counts[name], 1)",
             "sums[name].mean / len(batches)",
-            "test_training_loop.py::test_uneven_accumulation_is_one_big_batch",
+            "training/test_loop.py::test_uneven_accumulation_is_one_big_batch",
         ),
         (
             "_over_ranks(here, world).tolist()",
             "here.tolist()",
-            "test_training_ranks.py::test_two_ranks_train_as_one",
+            "training/test_fit_on_ranks.py::test_two_ranks_train_as_one",
         ),
         (
             "(loss * world).backward()",
             "loss.backward()",
-            "test_training_ranks.py::test_two_ranks_train_as_one",
+            "training/test_fit_on_ranks.py::test_two_ranks_train_as_one",
         ),
     ],
     "packlib/training/schedules.py": [
         (
             "return sequences / warmup",
             "return (sequences + 1) / warmup",
-            "test_training_schedules.py::test_equal_updates_give_transformers_schedules",
+            "training/test_schedules.py::test_equal_updates_give_transformers_schedules",
         ),
     ],
     "packlib/training/updates.py": [
         (
             "self._ahead += have - self.target",
             "self._ahead = have - self.target",
-            "test_training_updates.py::test_a_target_is_met_within_the_deepest_pack_and_no_pack_is_lost",
+            "training/test_updates.py::test_a_target_is_met_within_the_deepest_pack_and_no_pack_is_lost",
         ),
         (
             "(middles < 2 * wanted)",
             "(middles < 3 * wanted)",
-            "test_training_updates.py::test_even_updates_are_more_even",
+            "training/test_updates.py::test_even_updates_are_more_even",
         ),
     ],
     "packlib/training/checkpoint.py": [
         (
             'torch.set_rng_state(own["rng"])',
             "pass",
-            "test_training_loop.py::test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been[False-lamb]",
+            "training/test_loop.py::test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been[False-lamb]",
         ),
         (
             "path.replace(self.folder / CHECKPOINT)",
             "pass",
-            "test_training_checkpoint.py::test_a_damaged_checkpoint_gives_way_to_the_one_before_it",
+            "training/test_checkpoint.py::test_a_damaged_checkpoint_gives_way_to_the_one_before_it",
         ),
     ],
     "packlib/training/recipe.py": [
         (
             "math.log(0.5) / math.log(beta)",
             "math.log(0.5) / math.log(beta) / 2",
-            "test_training_recipe.py::test_a_gradient_weighs_half_after_its_half_life",
+            "training/test_recipe.py::test_a_gradient_weighs_half_after_its_half_life",
         ),
     ],
     "packlib/model/attention.py": [
         (
             " * (segment_ids > 0)\n",
             "\n",
-            "test_attention.py::test_masks_equal_plain_loops",
+            "model/test_attention.py::test_masks_equal_plain_loops",
         ),
         (
             "scaling * math.sqrt(width)",
             "1",
-            "test_attention.py::test_varlen_scales_the_scores_as_the_model_says",
+            "model/test_attention.py::test_varlen_scales_the_scores_as_the_model_says",
         ),
         (
             "    if not packs.masks:\n",
             "    if False:\n",
-            "test_model_families.py::test_a_model_that_makes_its_mask_its_own_way_never_runs",
+            "model/test_families.py::test_a_model_that_makes_its_mask_its_own_way_never_runs",
         ),
         (
             '("softcap", "s_aux", "position_bias")',
             '("s_aux", "position_bias")',
-            "test_model_families.py::test_what_a_backend_cannot_do_exactly_it_refuses",
+            "model/test_families.py::test_what_a_backend_cannot_do_exactly_it_refuses",
         ),
         (
             "places[:, :, None], places[:, None, :])",
             "places[:, None, :], places[:, :, None])",
-            "test_model_families.py::test_windows_are_kept_by_every_backend",
+            "model/test_families.py::test_windows_are_kept_by_every_backend",
         ),
         (
             '{"window_size": (-1, 0)} if',
             '{"window_size": (-1, -1)} if',
-            "test_attention.py::test_varlen_backend_with_a_kernel_by_hand",
+            "model/test_attention.py::test_varlen_backend_with_a_kernel_by_hand",
         ),
     ],
     "packlib/training/objective.py": [
         (
             "            dist.all_reduce(both)\n",
             "            pass\n",
-            "test_training_ranks.py::test_two_ranks_train_as_one",
+            "training/test_fit_on_ranks.py::test_two_ranks_train_as_one",
         ),
         (
             "        model.train(was_training)\n",
             "        pass\n",
-            "test_training_loop.py::test_evaluation_is_the_mean_over_all_batches",
+            "training/test_loop.py::test_evaluation_is_the_mean_over_all_batches",
         ),
     ],
-    "packlib/training/trainer.py": [
+    "packlib/bridges/trainer.py": [
         (
             "range(self.args.process_index, len(data), self.args.world_size)",
             "range(len(data))",
-            "test_training_trainer.py::test_two_ranks_are_one[bert]",
+            "bridges/test_trainer.py::test_two_ranks_are_one[bert]",
         ),
         (
             'self.accelerator.reduce(total.to(device), "sum").tolist()',
             "total.tolist()",
-            "test_training_trainer.py::test_two_ranks_are_one[bert]",
+            "bridges/test_trainer.py::test_two_ranks_are_one[bert]",
         ),
         (
             "args.seed if args.data_seed is None else args.data_seed",
             "args.seed",
-            "test_training_trainer.py::test_arguments_of_trainer_that_packs_keep",
+            "bridges/test_trainer.py::test_arguments_of_trainer_that_packs_keep",
         ),
         (
             "            if not only_loss:\n",
             "            if True:\n",
-            "test_training_trainer.py::test_arguments_of_trainer_that_packs_keep",
+            "bridges/test_trainer.py::test_arguments_of_trainer_that_packs_keep",
         ),
         (
             "self._train_batch_size, args.dataloader_drop_last",
             "self._train_batch_size, False",
-            "test_training_trainer.py::test_arguments_of_trainer_that_packs_keep",
+            "bridges/test_trainer.py::test_arguments_of_trainer_that_packs_keep",
         ),
         (
             "batch.segment_ids.flatten() > 0",
             "batch.segment_ids.flatten() >= 0",
-            "test_training_trainer.py::test_a_prediction_without_labels_or_with_static_shapes_or_hidden_states",
+            "bridges/test_trainer.py::test_a_prediction_without_labels_or_with_static_shapes_or_hidden_states",
         ),
         (
             "batch.position_ids.flatten()[at]",
             "at",
-            "test_training_trainer.py::test_a_prediction_has_every_sequence_and_labeled_token_once",
+            "bridges/test_trainer.py::test_a_prediction_has_every_sequence_and_labeled_token_once",
         ),
     ],
 }

@@ -1,9 +1,9 @@
-"""What each notebook brings along: its parameters, figures, explorers and exercises; one module a notebook.
+"""What each notebook brings along: its parameters, figures, explorers and exercises; one folder a notebook.
 
-The notebook `01_padding_waste` belongs to the module `padding_waste`, which defines
+The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`, whose `lesson` defines
 
     PARAMETERS   names and kinds of its parameters, but `seed` and `quick`, which every notebook has
     EXERCISES    an `Exercises` with solutions and named wrong answers; `check = EXERCISES.check`
 
-and its `Explorer` classes, each of which can be made without arguments.
+and its `Explorer` classes, each of which can be made without arguments. What several chapters use is in `shared`.
 """

@@ -1,0 +1,213 @@
+"""What the advisor finds, and how it says it: in sentences, as numbers, as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from packlib.advisor.risks import Risk, find_risks, share_of
+from packlib.advisor.trials import DepthTrial, Trial, recommended
+from packlib.lengths import LengthHistogram, PaddingWaste
+from packlib.packing import PackingPlan
+from packlib.training.recipe import Recipe
+from packlib.training.scaling.buckets import Buckets
+
+WITHIN = 0.005  # of the best: less than what training time varies by from run to run
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The share of the speed that packing costs the model: the usual and the highest that were measured."""
+
+    usual: float
+    highest: float
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """What to do with sequences of these lengths.
+
+    Attributes:
+        histogram: the lengths, cut to the maximum length.
+        tokens_lost: by cutting or leaving out sequences that are too long.
+        batch_size: sequences in a padded batch.
+        waste: what each batching habit costs now; a habit that takes too long to compute is missing.
+        depth_limit: the depth that was asked for, or None.
+        depths: what each depth allows; the last is `depth_limit`.
+        trials: every method at the recommended depth, or why it gives no answer.
+        plan: the best plan found at that depth.
+        overheads: what packing costs the model.
+        bucket_waste: the least share of padding with 1, 2, … bucket lengths.
+        buckets: the lengths to pad to, if you do not pack.
+        recipe, packed_recipe: before packing, and adjusted.
+        reasons: of the adjustment.
+        is_example: whether the recipe is only an example.
+    """
+
+    histogram: LengthHistogram
+    tokens_lost: int
+    batch_size: int
+    waste: tuple[PaddingWaste, ...]
+    depth_limit: int | None
+    depths: tuple[DepthTrial, ...]
+    trials: tuple[Trial, ...]
+    plan: PackingPlan
+    overheads: tuple[Overhead, ...]
+    bucket_waste: tuple[float, ...]
+    buckets: Buckets
+    recipe: Recipe
+    packed_recipe: Recipe
+    reasons: tuple[str, ...]
+    is_example: bool
+
+    @property
+    def depth(self) -> int:
+        """The smallest depth that is shown to be within `WITHIN` of the best."""
+        return recommended(self.depths, WITHIN).depth
+
+    @property
+    def gap(self) -> int:
+        """Packs of the plan above the best bound known at its depth."""
+        return next(trial.gap for trial in self.trials if trial.method == self.plan.method)
+
+    @property
+    def habits(self) -> tuple[str, ...]:
+        """The batching habits that the plan is compared with."""
+        return tuple(waste.habit for waste in self.waste)
+
+    def speedup(self, habit: str = "maximum") -> tuple[float, float]:
+        """The expected speed-up over a habit, from low to high: fewer slots, less the overhead."""
+        slots = next(waste.slots for waste in self.waste if waste.habit == habit)
+        fewer = slots / (self.plan.num_packs * self.histogram.max_length)
+        most = max(overhead.highest for overhead in self.overheads)
+        least = min(overhead.usual for overhead in self.overheads)
+        return fewer * (1 - most), fewer * (1 - least)
+
+    @property
+    def verdict(self) -> str:
+        """Whether to pack, in the words that open the advice."""
+        if self.speedup()[0] <= 1:
+            return "Do not pack: there is nothing to gain. The best found is"
+        if "random" in self.habits and self.speedup("random")[0] <= 1:
+            return "Pack only if you pad to the maximum now; batches padded to their longest do as well. Take"
+        return "Pack with"
+
+    @cached_property
+    def risks(self) -> tuple[Risk, ...]:
+        """What to mind, the gravest first."""
+        rows = self.batch_size if self.is_example else self.packed_recipe.global_batch
+        stated = None if self.is_example else self.recipe.max_length
+        return find_risks(self.histogram, self.plan, self.gap, self.tokens_lost, rows, stated)
+
+    @property
+    def about_cut(self) -> str:
+        """What happens to sequences that are too long."""
+        lost = [risk.sentence for risk in self.risks if risk.name in ("over-long", "left out")]
+        return " ".join(lost) or f"No sequence is longer than {self.histogram.max_length:,} tokens."
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the expected speed-up rests on."""
+        return (
+            "A step takes as long as it has slots, whatever they hold: the device is busy, and loading keeps up.",
+            *(
+                f"{one.source}: packing cost {100 * one.usual:.1f} % of the speed, at most {100 * one.highest:.1f} %."
+                for one in self.overheads
+            ),
+            "Attention is part of that overhead. Where a habit's rows are shorter than a pack, attention over the "
+            "longer row costs more, unless its kernel skips what lies between sequences.",
+            "The model sees the same: the mask and the losses are per sequence, and the recipe is adjusted.",
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The advice in words."""
+        h, best = self.histogram, self.plan
+        names = {"maximum": "padding to the maximum", "random": f"random batches of {self.batch_size}"}
+        faster = [
+            f"{low:.2f} to {high:.2f} times that of {names[habit]}"
+            for habit in names
+            if habit in self.habits
+            for low, high in [self.speedup(habit)]
+        ]
+        proof = "proven the fewest" if not self.gap else f"at most {self.gap:,} above the fewest"
+        return (
+            f"{h.name}{'' if h.kind == 'measured' else f' ({h.kind})'}: {many(h.num_sequences, 'sequence')} of "
+            f"{h.mean_length:.1f} tokens on average, in rows of {h.max_length:,}. Padded to the maximum, "
+            f"{share_of(h.padding_fraction)} of the slots hold nothing.",
+            self.about_cut,
+            f"{self.verdict} {best.method} at depth {self.depth}: {many(best.num_packs, 'pack')}, "
+            f"{best.packing_factor:.2f} sequences in each, {share_of(best.efficiency)} full, {proof} at this depth.",
+            f"The expected speed is {', and '.join(faster)}.",
+            self._about_depth(),
+            f"If you pad instead, to {many(len(self.buckets.lengths), 'length')} "
+            f"({', '.join(map(str, self.buckets.lengths))}), {share_of(self.buckets.padding_fraction)} of the slots "
+            "stay padding. Packs all have one length.",
+            f"{'With the example recipe: ' if self.is_example else ''}{self.reasons[0]}",
+        )
+
+    def _about_depth(self) -> str:
+        best = self.depths[-1]
+        at = "without a limit" if self.depth_limit is None else f"at your limit of {self.depth_limit}"
+        text = f"Depth {self.depth} is the smallest found to come within {100 * WITHIN:g} % of the "
+        text += f"{many(best.packs, 'pack')} {at}"
+        if shallower := [trial for trial in self.depths[:-1] if trial.depth < self.depth]:
+            last = shallower[-1]
+            text += f"; depth {last.depth} needs {share_of(last.packs - best.packs, best.packs)} more"
+            if last.bound <= (1 + WITHIN) * best.packs:
+                text += ", unless more time finds a better plan"
+        return f"{text}."
+
+    @property
+    def numbers(self) -> dict[str, int | float]:
+        """What a sweep compares."""
+        low, high = self.speedup()
+        return {
+            "expected speed-up": (low + high) / 2,
+            "efficiency, %": 100 * self.plan.efficiency,
+            "packing factor": self.plan.packing_factor,
+            "padding now, %": 100 * self.histogram.padding_fraction,
+            "packs": self.plan.num_packs,
+            "gap": self.gap,
+            "recommended depth": self.depth,
+        }
+
+    def to_json(self) -> str:
+        """All findings but the plan's strategies, which `plan.to_json` writes."""
+        h, best = self.histogram, self.plan
+        return json.dumps(
+            {
+                "format": "packlib.Advice 1",
+                "data": {
+                    "name": h.name, "kind": h.kind, "source": h.source, "max_length": h.max_length,
+                    "sequences": h.num_sequences, "tokens": h.num_tokens, "padding": h.padding_fraction,
+                    "truncated": h.truncated, "dropped": h.dropped, "tokens_lost": self.tokens_lost,
+                },
+                "advice": self.sentences,
+                "risks": [asdict(risk) for risk in self.risks],
+                "plan": {
+                    "method": best.method, "depth": self.depth, "packs": best.num_packs, "gap": self.gap,
+                    "packing_factor": best.packing_factor, "efficiency": best.efficiency,
+                },
+                "habits": [
+                    {"habit": waste.habit, "padding": waste.padding_fraction, "speedup": self.speedup(waste.habit)}
+                    for waste in self.waste
+                ],
+                "assumptions": self.assumptions,
+                "overheads": [asdict(one) for one in self.overheads],
+                "depths": [asdict(trial) for trial in self.depths],
+                "methods": [asdict(trial) for trial in self.trials],
+                "buckets": {"lengths": self.buckets.lengths, "padding": self.buckets.padding_fraction},
+                "recipe": {
+                    "example": self.is_example, "before": asdict(self.recipe), "after": asdict(self.packed_recipe),
+                    "reasons": self.reasons,
+                },
+            },
+            indent=2,
+            ensure_ascii=False,
+        )  # fmt: skip
+
+
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 pack", "2,000 packs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

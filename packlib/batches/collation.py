@@ -1,0 +1,151 @@
+"""From sequences to a packed batch: tokens side by side, and what a model must know to keep them apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from packlib.batches.batch import IGNORED, PackedBatch
+from packlib.batches.masking import MlmMasking
+from packlib.batches.tokens import TokenStore
+from packlib.checks import whole_number
+
+
+def collate(
+    sequences: TokenStore,
+    sizes: Sequence[int],
+    max_length: int,
+    *,
+    pad_id: int = 0,
+    sequence_slots: int | None = None,
+) -> PackedBatch:
+    """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
+    so on.
+
+    Args:
+        sizes: sequences in each pack, each at least 1.
+        max_length: slots of a pack, in tokens; the T of the batch.
+        pad_id: the token that fills what is left.
+        sequence_slots: the length of the per-sequence arrays, for static shapes; by default there are no
+            empty slots.
+
+    Raises:
+        ValueError: if there is no sequence or more than `sequence_slots`, the sizes do not add up to them, or a pack is
+            over `max_length`.
+    """
+    lengths, sizes = sequences.lengths, np.asarray(sizes, np.int64)
+    if len(lengths) == 0:
+        raise ValueError("A batch needs at least one sequence; this one has none.")
+    if (sizes < 1).any() or sizes.sum() != len(lengths):
+        raise ValueError(f"The sizes {sizes.tolist()} do not deal out {len(lengths)} sequences to packs.")
+    first = np.cumsum(sizes) - sizes  # the first sequence of each pack
+    used = np.add.reduceat(lengths, first)
+    if used.max() > max_length:
+        worst = int(used.argmax())
+        raise ValueError(
+            f"Pack {worst} of the batch holds {used[worst]} tokens; the maximum is {max_length}."
+        )
+    if sequence_slots is not None and len(lengths) > sequence_slots:
+        raise ValueError(f"The batch holds {len(lengths)} sequences; there are slots for {sequence_slots}.")
+
+    before = np.cumsum(lengths) - lengths  # tokens before each sequence, if there were no padding
+    starts = before + np.repeat(np.arange(len(sizes)) * max_length - before[first], sizes)
+    within = np.arange(lengths.sum()) - np.repeat(before, lengths)
+    slots = within + np.repeat(starts, lengths)  # where each token goes among the B·T slots
+
+    def by_token(values, fill):
+        out = np.full(len(sizes) * max_length, fill, np.int64)
+        out[slots] = values
+        return torch.from_numpy(out.reshape(len(sizes), max_length))
+
+    def by_sequence(values, fill):
+        out = np.full(sequence_slots or len(lengths), fill, np.int64)
+        out[: len(lengths)] = values
+        return torch.from_numpy(out)
+
+    rank = np.arange(len(lengths)) - np.repeat(first, sizes) + 1  # 1 for the first sequence of a pack
+    return PackedBatch(
+        input_ids=by_token(sequences.input_ids, pad_id),
+        segment_ids=by_token(np.repeat(rank, lengths), 0),
+        position_ids=by_token(within, 0),
+        token_type_ids=by_token(sequences.token_type_ids, 0),
+        labels=None if sequences.labels is None else by_token(sequences.labels, IGNORED),
+        sequence_starts=by_sequence(starts, len(sizes) * max_length),
+        sequence_labels=by_sequence(sequences.sequence_labels, IGNORED),
+        sample_ids=by_sequence(sequences.sample_ids, -1),
+        num_sequences=len(lengths),
+        useful_tokens=int(lengths.sum()),
+    )
+
+
+def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> PackedBatch:
+    """The unpacked twin: the same sequences in the same order, one a row, padded to `max_length` (by default
+    as packed).
+
+    The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
+    """
+    device = batch.input_ids.device
+    batch = batch.to("cpu")
+    useful, count = (batch.segment_ids > 0).numpy(), batch.num_sequences
+    tokens = {
+        name: batch[name].numpy()[useful]
+        for name in ("input_ids", "token_type_ids", "labels")
+        if name in batch
+    }
+    sequences = TokenStore(
+        **tokens,
+        offsets=np.concatenate([[0], np.cumsum(batch.lengths.numpy())]),
+        sequence_labels=batch.sequence_labels.numpy()[:count],
+        sample_ids=batch.sample_ids.numpy()[:count],
+    )
+    top = batch.input_ids.shape[1] if max_length is None else max_length
+    return collate(sequences, [1] * count, top, pad_id=pad_id).to(device)
+
+
+@dataclass(frozen=True)
+class PackingCollator:
+    """A `collate_fn` for packs, as `PackDataset` gives them: a list of (epoch, sequences of the pack).
+
+    Works in a `DataLoader`, in its workers, and as the `data_collator` of a `packlib.bridges.PackTrainer`.
+
+    Attributes:
+        max_length: slots of a pack, in tokens.
+        masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone.
+        pad_id: the token that fills what is left.
+        max_sequences: for static shapes only: per-sequence arrays have this many slots for each pack of the
+            batch. For WordNet at 128 take 8 and an optimal plan of depth 8, which needs no more packs than one
+            without a limit.
+        max_predictions: for static shapes only: refuse a batch with more masked tokens a pack on average than
+            this (the `mlm_slots` of the model).
+    """
+
+    max_length: int
+    masking: MlmMasking | None = None
+    pad_id: int = 0
+    max_sequences: int | None = None
+    max_predictions: int | None = None
+
+    def __post_init__(self):
+        whole_number("max_length", self.max_length, 1)
+        whole_number("pad_id", self.pad_id, 0)
+        for name in ("max_sequences", "max_predictions"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), 1)
+
+    def __call__(self, packs: Sequence[tuple[int, TokenStore]]) -> PackedBatch:
+        if not packs:
+            raise ValueError("A batch needs at least one pack; this one has none.")
+        sizes = [len(sequences) for _, sequences in packs]
+        sequences = TokenStore.concatenate([sequences for _, sequences in packs])
+        if self.masking is not None:
+            epochs = np.repeat([epoch for epoch, _ in packs], sizes)
+            sequences = self.masking(sequences, epochs)
+            masked = np.count_nonzero(sequences.labels != IGNORED)
+            if self.max_predictions is not None and masked > self.max_predictions * len(packs):
+                raise ValueError(
+                    f"The batch has {masked} masked tokens; {len(packs)} packs have slots for "
+                    f"{self.max_predictions * len(packs)}."
+                )
+        slots = None if self.max_sequences is None else self.max_sequences * len(packs)
+        return collate(sequences, sizes, self.max_length, pad_id=self.pad_id, sequence_slots=slots)

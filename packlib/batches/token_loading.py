@@ -1,0 +1,228 @@
+"""Load batches of equally many tokens: a batch sampler that is even across ranks, known ahead, and resumable."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from torch.nn.functional import pad as pad_tensor
+from torch.utils.data import Dataset, Sampler
+
+from packlib.batches.batch import IGNORED, PackedBatch
+from packlib.batches.collation import collate
+from packlib.batches.loader import PackLoader, share_of
+from packlib.batches.masking import MlmMasking
+from packlib.batches.token_budget import TokenBatches, batch_by_tokens
+from packlib.batches.tokens import TokenStore
+from packlib.checks import flag, whole_number
+from packlib.lengths.counting import as_lengths
+
+
+class MicroBatch(list):
+    """The sample ids of one micro-batch: a list of integers, that also knows what is to be made of them.
+
+    Attributes:
+        epoch: the pass through the data that it belongs to.
+        rows, width: its shape, in sequences and tokens.
+        update_size: samples of the whole update, over all ranks and micro-batches: what a learning rate is scaled by.
+    """
+
+    def __init__(self, samples: Iterable[int], epoch: int, rows: int, width: int, update_size: int):
+        super().__init__(samples)
+        self.epoch, self.rows, self.width, self.update_size = epoch, rows, width, update_size
+
+
+class TokenBatchSampler(Sampler[MicroBatch]):
+    """A `batch_sampler` for torch's `DataLoader`: batches by tokens, even across ranks.
+
+    An update is ranks × accumulation micro-batches in turn, dealt to the ranks in turn; each rank gets as many, and
+    each sample comes once (but for `drop_last`). As with torch's `DistributedSampler`, say `set_epoch` before each
+    pass; a `TokenLoader` does so itself.
+
+    Args:
+        lengths: tokens of each sample.
+        max_tokens: the budget of a micro-batch.
+        accumulation: micro-batches of one rank behind an update.
+        same_shape: all micro-batches of an update get one shape, as pipelines want it.
+        shuffle: put the updates in another order each epoch, which leaves sorted batches as full as they are.
+        seed: of all that is random, with the epoch.
+        ranks, rank: by default those of torch.distributed; 1 and 0 without it.
+        options: `min_batch`, `max_batch`, `order`, `drop_last`, `count`, `difficulty` of `batch_by_tokens`. A random
+            order is another in each epoch, and so may be what `min_batch` can be kept in and what `drop_last` drops.
+    """
+
+    def __init__(
+        self,
+        lengths: Iterable[int],
+        max_tokens: int,
+        accumulation: int = 1,
+        same_shape: bool = False,
+        shuffle: bool = False,
+        seed: int = 0,
+        ranks: int | None = None,
+        rank: int | None = None,
+        **options: Any,
+    ):
+        self.ranks, self.rank = share_of(ranks, rank)
+        self.accumulation = whole_number("accumulation", accumulation, 1)
+        self.seed = whole_number("seed", seed, 0)
+        self.lengths, self.max_tokens, self.options = as_lengths(lengths), max_tokens, options
+        self.same_shape, self.shuffle = flag("same_shape", same_shape), flag("shuffle", shuffle)
+        self.epoch = 0
+        self.start = 0  # where the next pass begins
+        self._done = 0  # micro-batches of this epoch that were handed out
+        self._planned: tuple[int, TokenBatches] | None = None
+        self.batches()  # what is wrong is said now
+
+    def batches(self) -> TokenBatches:
+        """The micro-batches of this epoch, those of all ranks, before the updates are shuffled."""
+        if self._planned is None or self._planned[0] != self.epoch:
+            even = {"same_shape_every" if self.same_shape else "multiple_of": self.ranks * self.accumulation}
+            seed = (self.seed, self.epoch)
+            made = batch_by_tokens(self.lengths, self.max_tokens, **even, seed=seed, **self.options)
+            self._planned = self.epoch, made
+        return self._planned[1]
+
+    def _updates(self) -> np.ndarray:
+        """The numbers of the updates, as they come in this epoch."""
+        number = len(self.batches()) // (self.ranks * self.accumulation)
+        if self.shuffle:
+            return np.random.default_rng([self.seed, self.epoch, 1]).permutation(number)
+        return np.arange(number)
+
+    @property
+    def update_sizes(self) -> np.ndarray:
+        """Samples of each update of this epoch, over all ranks; int64, shape (updates,)."""
+        sizes = self.batches().sizes.reshape(-1, self.ranks * self.accumulation).sum(1)
+        return sizes[self._updates()]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
+        if whole_number("epoch", epoch, 0) != self.epoch:
+            self.epoch, self.start, self._done = epoch, 0, 0
+
+    def __len__(self) -> int:
+        """Micro-batches of this rank in this epoch."""
+        return len(self.batches()) // self.ranks
+
+    def __iter__(self) -> Iterator[MicroBatch]:
+        epoch, batches, sizes = self.epoch, self.batches(), self.update_sizes
+        begins = self._updates() * self.ranks * self.accumulation
+        first, self.start = self.start, 0
+        for number in range(first, len(begins) * self.accumulation):
+            update, step = divmod(number, self.accumulation)
+            at = int(begins[update]) + step * self.ranks + self.rank
+            shape = int(batches.rows[at]), int(batches.widths[at])
+            self._done = number + 1
+            yield MicroBatch(batches[at].tolist(), epoch, *shape, int(sizes[update]))
+
+    def setting(self) -> dict:
+        """What the batches depend on, as plain values."""
+        names = ("max_tokens", "accumulation", "same_shape", "shuffle", "seed", "ranks")
+        plain = {name: value for name, value in self.options.items() if name != "difficulty"}
+        size = {"samples": len(self.lengths), "tokens": int(self.lengths.sum(dtype=np.int64))}
+        return {**{name: getattr(self, name) for name in names}, **plain, **size}
+
+    def state_dict(self) -> dict:
+        """The epoch, the micro-batches of it that were handed out, and what they depend on.
+
+        Workers fetch ahead: with them take the state of a `TokenLoader`, which counts what was used.
+        """
+        over = self._done == len(self)  # the epoch is done: go on with the next
+        place = {"epoch": self.epoch + over, "batches_done": 0 if over else self._done}
+        return {**place, **self.setting()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from `state`, of any rank, at the next pass.
+
+        Raises:
+            ValueError: if the state is of a sampler with other samples or settings.
+        """
+        for name, value in self.setting().items():
+            if state.get(name) != value:
+                raise ValueError(
+                    f"The state is of a sampler with {name} {state.get(name)}; this one has {value}."
+                )
+        self.set_epoch(state["epoch"])
+        self._done = self.start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
+
+
+class PaddedSamples(Dataset):
+    """Fetches a whole `MicroBatch` at once, padded to its shape.
+
+    Args:
+        dataset: a `TokenStore`, or any map-style data set; without `pad` one of mappings with `input_ids` and,
+            where there are some, the other columns of `TokenStore.from_samples`.
+        pad: what makes a batch of `(samples, rows, width)`, a list of samples and the shape; by default a
+            `PackedBatch` with a sequence a row, where blank rows hold padding only.
+        masking: draws the tokens to predict, without `pad`; None leaves the tokens alone.
+        pad_id: the token that fills what is left.
+    """
+
+    def __init__(
+        self,
+        dataset,
+        pad: Callable[[list, int, int], Any] | None = None,
+        masking: MlmMasking | None = None,
+        pad_id: int = 0,
+    ):
+        self.dataset, self.pad, self.masking, self.pad_id = dataset, pad, masking, pad_id
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitems__(self, batch: MicroBatch) -> Any:
+        if self.pad is not None:
+            return self.pad([self.dataset[i] for i in batch], batch.rows, batch.width)
+        if isinstance(self.dataset, TokenStore):
+            sequences = self.dataset.take(batch)
+        else:
+            sequences = TokenStore.from_samples([self.dataset[i] for i in batch], batch)
+        if self.masking is not None:
+            sequences = self.masking(sequences, batch.epoch)
+        made = collate(sequences, [1] * len(batch), batch.width, pad_id=self.pad_id)
+        return _with_blank_rows(made, batch.rows, self.pad_id)
+
+
+def _with_blank_rows(batch: PackedBatch, rows: int, pad_id: int) -> PackedBatch:
+    if rows == batch.num_packs:
+        return batch
+    fills = {"input_ids": pad_id, "segment_ids": 0, "token_type_ids": 0, "labels": IGNORED}
+    more = (0, 0, 0, rows - batch.num_packs)
+    grown = {name: pad_tensor(batch[name], more, value=fill) for name, fill in fills.items() if name in batch}
+    return PackedBatch(grown, sequence_labels=batch.sequence_labels, sample_ids=batch.sample_ids)
+
+
+class TokenLoader(PackLoader):
+    """A `PackLoader` of token batches: each pass is one epoch, and it resumes in mid-epoch, with workers too."""
+
+    def __init__(self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any):
+        super().__init__(samples, sampler, collate, **options)
+        self.epoch, self._done, self._start = sampler.epoch, sampler.start, sampler.start
+
+    def load_state_dict(self, state: dict) -> None:
+        self.batch_sampler.set_epoch(state["epoch"])  # epochs differ in their number of batches
+        super().load_state_dict(state)
+
+
+def token_loader(
+    dataset,
+    sampler: TokenBatchSampler,
+    pad: Callable[[list, int, int], Any] | None = None,
+    masking: MlmMasking | None = None,
+    pad_id: int = 0,
+    **options: Any,
+) -> TokenLoader:
+    """A loader of the sampler's micro-batches, padded to their shapes.
+
+    Args:
+        pad, masking, pad_id: as in `PaddedSamples`.
+        options: passed on to `torch.utils.data.DataLoader` (`num_workers`, `pin_memory`, …).
+    """
+    samples = PaddedSamples(dataset, pad, masking, pad_id)
+    if len(samples) != len(sampler.lengths):
+        raise ValueError(f"The sampler has {len(sampler.lengths)} lengths for {len(samples)} samples.")
+    return TokenLoader(samples, sampler, _as_it_is, **options)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

@@ -1,0 +1,5 @@
+"""Bridges to other people's trainers: transformers' own, on packs."""
+
+from packlib.bridges.trainer import PackTrainer
+
+__all__ = ["PackTrainer"]

@@ -1,0 +1,179 @@
+"""From a plan to packs: which samples share which pack."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from packlib.arrays import map_arrays, save_arrays
+from packlib.checks import shown, whole_number
+from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.plans import PackingPlan
+from packlib.reading import naming
+
+_ARRAYS = ("sample_ids", "offsets", "lengths_used")
+
+
+@dataclass(frozen=True, eq=False)
+class Packs:
+    """Which samples share a pack: pack `i` holds `sample_ids[offsets[i]:offsets[i + 1]]`.
+
+    Attributes:
+        sample_ids: integers from 0 up, shape (number of samples,); positions in the `lengths` that were packed.
+        offsets: int64, shape (number of packs + 1,).
+        lengths_used: integers, shape (number of packs,); tokens in each pack, from 1 to `max_length`.
+        max_length: slots of a pack, in tokens.
+
+    `len(packs)` is the number of packs, `packs[i]` the sample ids of pack i, and iterating goes through all packs.
+
+    Raises:
+        TypeError, ValueError: with the first attribute that is wrong, in one sentence.
+    """
+
+    sample_ids: np.ndarray
+    offsets: np.ndarray
+    lengths_used: np.ndarray
+    max_length: int
+
+    def __post_init__(self):
+        for name, noun in zip(_ARRAYS, ("sample_id", "offset", "used length"), strict=True):
+            object.__setattr__(self, name, as_integers(getattr(self, name), noun))
+        object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
+        top = whole_number("max_length", self.max_length, 1, MAX_LENGTH)
+        object.__setattr__(self, "max_length", top)
+        ends, packs = self.offsets, len(self.offsets) - 1
+        if packs < 1 or ends[0] != 0 or ends[-1] != len(self.sample_ids) or (ends[1:] <= ends[:-1]).any():
+            raise ValueError(f"The offsets do not cut {len(self.sample_ids)} sample ids into packs.")
+        if len(used := self.lengths_used) != packs or used.max() > top or (used < np.diff(ends)).any():
+            raise ValueError(
+                f"lengths_used must have {packs} entries, of at most {top} tokens and one or more a sample."
+            )
+        ids = np.sort(self.sample_ids)
+        whole_number("sample_ids", ids[0], 0)
+        if (same := ids[1:] == ids[:-1]).any():
+            raise ValueError(f"Sample {ids[same.argmax()]} comes more than once in the packs.")
+
+    @classmethod
+    def _of(cls, *arrays: np.ndarray, max_length: int) -> "Packs":
+        """Packs that are right by construction: checking 16 million samples takes a second."""
+        packs = object.__new__(cls)
+        for name, value in zip(cls.__dataclass_fields__, (*arrays, max_length), strict=True):
+            object.__setattr__(packs, name, value)
+        return packs
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There are {len(self)} packs, so there is no pack {index}.")
+        index %= len(self)
+        return self.sample_ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        used = int(self.lengths_used.sum()) / (len(self) * self.max_length)
+        return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {used:.3%} full)"
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the packs to one file, which is whole or not there."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        save_arrays(path, "Packs", {**arrays, "max_length": np.array([self.max_length])})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, verify: bool = True) -> "Packs":
+        """Map a file that `save` wrote: the arrays are read from disk where they are used.
+
+        Args:
+            verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
+
+        Raises:
+            FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.
+        """
+        names = (*_ARRAYS, "max_length")
+        with naming(path, "whole file of packs") as file:
+            fields = map_arrays(file, "Packs", names, old=names, verify=verify)
+            return cls(**{**fields, "max_length": fields["max_length"].item()})
+
+
+def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """A stable counting sort: equal lengths keep their order.
+
+    SciPy's conversion of a sparse matrix with one entry a row, from rows to columns, is just that, in C++.
+
+    Returns:
+        The sample ids in ascending order of length, and where each length starts among them, shape
+        (max_length + 2,).
+    """
+    from scipy.sparse import csr_array
+
+    n = len(lengths)
+    index = np.int32 if max(n, max_length) < 2**31 - 1 else np.int64
+    entries, row_ends = np.broadcast_to(np.int8(0), n), np.arange(n + 1, dtype=index)
+    rows = csr_array((entries, lengths.astype(index, copy=False), row_ends), shape=(n, max_length + 1))
+    columns = rows.tocsc()
+    return columns.indices, columns.indptr
+
+
+def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
+    """Choose the samples for every pack of `plan`; each sample lands in exactly one.
+
+    Args:
+        lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
+            the histogram truncated or dropped overlong samples, so does this.
+        seed: permutes the samples of equal length, so that an epoch can have other company; None keeps their order.
+
+    Returns:
+        Packs in the plan's order (their order in training is the loader's business).
+
+    Raises:
+        TypeError, ValueError: if there is no plan, or it was made for other lengths.
+    """
+    if not isinstance(plan, PackingPlan):
+        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
+    histogram, top = plan.histogram, plan.histogram.max_length
+    lengths = as_lengths(lengths)
+    if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
+        lengths = np.minimum(
+            lengths, top + bool(histogram.dropped)
+        )  # what is dropped sorts behind all others
+    if int(lengths.max()) > top + 1:
+        raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
+    order, starts = order_by_length(lengths, top + 1)
+    starts = starts.tolist()
+    _refuse_other_lengths(histogram, np.diff(starts))
+    if seed is not None:
+        seed = whole_number("seed", seed, 0)
+        for length in np.flatnonzero(histogram.counts).tolist():
+            # a generator for each length: the result does not depend on what else is packed, or where
+            same = order[starts[length] : starts[length + 1]]
+            same[:] = same[np.random.default_rng([seed, length]).permutation(len(same))]
+
+    sample_ids = np.empty(histogram.num_sequences, order.dtype)
+    done = 0
+    for strategy, repeats in zip(plan.strategies, plan.repeats.tolist(), strict=True):
+        packs = sample_ids[done : done + repeats * len(strategy)].reshape(repeats, len(strategy))
+        for column, length in enumerate(strategy):
+            packs[:, column] = order[starts[length] : starts[length] + repeats]
+            starts[length] += repeats
+        done += packs.size
+    ends = np.cumsum(np.repeat(plan.sizes, plan.repeats))
+    totals = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int32)
+    used = np.repeat(totals, plan.repeats)
+    return Packs._of(sample_ids, np.concatenate([[0], ends]), used, max_length=top)
+
+
+def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:
+    planned = np.append(histogram.counts, histogram.dropped)
+    wrong = np.flatnonzero(given != planned)
+    if wrong.size:
+        length = int(wrong[0])
+        over = "over " if length > histogram.max_length else ""
+        raise ValueError(
+            f"The plan was made for other lengths: it has {planned[length]} sequences of length "
+            f"{over}{length - bool(over)}, and {given[length]} are given."
+        )

@@ -1,0 +1,1 @@
+"""Scaling up: buckets of shapes and compiling, what a pod costs, pipelines, rings, sharded states."""

@@ -1,0 +1,161 @@
+"""Notebook 00's live runs: the same texts padded and packed, and a picture that follows them while they train."""
+
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from packlib.batches import (
+    MlmMasking,
+    PackedBatch,
+    PackingCollator,
+    PackLoader,
+    TokenStore,
+    pack_lengths,
+    pack_loader,
+    tokenize,
+    wordnet_tokenizer,
+)
+from packlib.lengths import wordnet_texts
+from packlib.model import PackedBert
+from packlib.packing import Packs
+from packlib.training import Recipe, evaluate
+from packlib.workbook.chapters.n05_packed_attention.lesson import spoiled
+from packlib.workbook.figures import FIGURES_FOLDER, img, label_ends, new_figure, save, series
+
+TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page
+    "noun.animal", "noun.food", "noun.object", "noun.phenomenon", "noun.shape", "verb.weather", "verb.motion",
+)  # fmt: skip
+BATCH, HELD_OUT = 32, 160  # texts behind an update, and texts that are kept to test on
+
+
+def read_texts(
+    texts: str, number: int, max_length: int, seed: int
+) -> tuple[list[str], TokenStore, TokenStore]:
+    """Some of WordNet's definitions in `TOPICS`; "wordnet-pairs" has the usage examples too.
+
+    Returns:
+        The texts, their tokens, and the tokens of other texts that are held out; longer ones are cut.
+    """
+    wordnet, paired = wordnet_texts(), texts == "wordnet-pairs"
+    tokens = wordnet.pair_tokens if paired else wordnet.definition_tokens
+    there = np.flatnonzero((tokens > 0) & np.isin(wordnet.lexname, TOPICS))
+    some = np.random.default_rng(seed).choice(there, number + HELD_OUT, replace=False)
+    words, examples = wordnet.definition[some].tolist(), wordnet.examples[some].tolist()
+    store = tokenize(
+        wordnet_tokenizer(), words, examples if paired else None, None, max_length, overlong="truncate"
+    )
+    shown = [f"{a}; {b}" for a, b in zip(words, examples, strict=True)] if paired else words
+    split = np.split(np.arange(len(store)), [number])
+    return shown[:number], *map(store.take, split)
+
+
+@torch.no_grad()
+def answers(model: PackedBert, batch: PackedBatch, mask: bool = True) -> torch.Tensor:
+    """The last hidden state of each useful token, shape (tokens, d); without the mask, as strangers spoil it."""
+    return model(**spoiled(batch, mask)).hidden[batch.segment_ids > 0]
+
+
+def both_ways(store: TokenStore, packs: Packs, seed: int) -> dict[str, PackLoader]:
+    """The texts padded and packed, in batches of about `BATCH` texts; the same tokens are masked in both."""
+    collator = PackingCollator(packs.max_length, MlmMasking.for_tokenizer(wordnet_tokenizer(), seed))
+    alone = pack_lengths(store.lengths, packs.max_length, max_sequences_per_pack=1)
+    rows = max(1, round(BATCH * len(packs) / len(store)))
+    return {
+        "padded": pack_loader(store, alone, collator, BATCH, seed=seed),
+        "packed": pack_loader(store, packs, collator, rows, seed=seed),
+    }
+
+
+def recipe_of(loader: PackLoader, total: int) -> Recipe:
+    """A short recipe for either way: `total` texts, a tenth of them to warm up."""
+    rows, packs = loader.batch_sampler.batch_size, loader.dataset.packs
+    return Recipe(
+        micro_batch=rows, learning_rate=0.005, total_sequences=total, warmup_sequences=total // 10,
+        packing_factor=len(packs.sample_ids) / len(packs), max_length=packs.max_length,
+    )  # fmt: skip
+
+
+class Race:
+    """Runs of `fit`, tested every few updates on texts they do not train on, in a picture that follows them.
+
+    Attributes:
+        points: by run, rows of (texts trained on, seconds of computing, loss on the held-out texts).
+    """
+
+    def __init__(self, total: int, held_out: TokenStore, max_length: int, every: int = 4):
+        masking = MlmMasking.for_tokenizer(wordnet_tokenizer())
+        packs = pack_lengths(held_out.lengths, max_length)
+        loader = pack_loader(held_out, packs, PackingCollator(max_length, masking), shuffle=False)
+        self.batches: list[PackedBatch] = list(loader)  # kept, so that all runs are asked the same
+        self.total, self.every = total, every
+        self.points: dict[str, list[tuple[int, float, float]]] = {}
+        self._handle = None
+
+    def follow(self, name: str, model: PackedBert) -> Callable[[dict], None]:
+        """Begin a run; returns what `fit` is to call on each update.
+
+        The clock counts processor time, so that other programs do not matter, and stands still meanwhile.
+        """
+        seconds = shown = 0.0
+        self.points[name] = points = [(0, 0.0, evaluate(model, self.batches)["mlm_loss"])]
+        self._show(*self.draw(f"{name}: 0 of {self.total:,} texts"))
+
+        def on_update(record: dict) -> None:
+            nonlocal seconds, shown, since
+            seconds += time.process_time() - since
+            texts = record["sequences"]
+            if record["update"] % self.every == 0 or texts >= self.total:
+                points.append((texts, seconds, evaluate(model, self.batches)["mlm_loss"]))
+                if seconds > shown + 0.4:  # else drawing would hide how fast a quick run is
+                    shown = seconds
+                    self._show(*self.draw(f"{name}: {texts:,} of {self.total:,} texts"))
+            since = time.process_time()
+
+        since = time.process_time()
+        return on_update
+
+    def finish(self, name: str) -> None:
+        """Leave the last picture, under `name` in a folder of figures too."""
+        times = {run: points[-1][1] for run, points in self.points.items()}
+        words = ", ".join(f"{run} in {seconds:.1f} s" for run, seconds in times.items())
+        fig, alt = self.draw(f"{self.total:,} texts: {words}")
+        self._show(fig, alt)
+        if folder := os.environ.get(FIGURES_FOLDER):
+            save(fig, alt, folder, name)
+
+    def draw(self, title: str) -> tuple[Figure, str]:
+        """Loss over texts, and loss over seconds, as far as the runs have come."""
+        fig, axes = new_figure(1, 2, sharey=True)
+        pace = max((points[-1][1] / max(points[-1][0], 1) for points in self.points.values()), default=0.0)
+        ends = (self.total, max(pace * self.total, 1.0))
+        lowest = min(loss for points in self.points.values() for *_, loss in points)
+        for ax, column, end, label in zip(axes, (0, 1), ends, ("texts", "seconds of computing"), strict=True):
+            lines = {}
+            for run, points in self.points.items():
+                look = {**series("packed" if run == "packed" else "unpacked"), "marker": ""}
+                data = np.array(points)
+                lines[ax.plot(data[:, column], data[:, 2], **look)[0]] = run
+                ax.plot(*data[-1, [column, 2]], marker="o", color=look["color"], clip_on=False)
+            # room for the labels: else the axes would jump while it trains
+            ax.set(xlim=(0, 1.36 * end), xlabel=label, ylim=(min(6.8, lowest - 0.2), 9))
+            label_ends(lines)
+        axes[0].set_ylabel("loss on held-out texts")
+        fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+        told = "; ".join(
+            f"{run} {p[0][2]:.2f} to {p[-1][2]:.2f} with {p[-1][0]:,} texts in {p[-1][1]:.1f} seconds"
+            for run, p in self.points.items()
+        )
+        return fig, f"{title}. Loss on held-out texts while two runs train: {told}."
+
+    def _show(self, fig: Figure, alt: str) -> None:
+        from IPython.display import display
+
+        bundle = {"text/html": img(fig, alt), "text/plain": alt}
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)

@@ -1,0 +1,3 @@
+from packlib.workbook.chapters.n07_hyperparameters.lesson import RecipeExplorer, check
+
+__all__ = ["RecipeExplorer", "check"]

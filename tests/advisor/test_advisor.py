@@ -1,0 +1,325 @@
+"""The advice: its numbers against brute force and counting, its words against the lengths that call for them."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from processes import gone_within
+
+from packlib.advisor import advising as advisor
+from packlib.advisor.advising import advise, cut, lengths_for, measured_overheads
+from packlib.advisor.bounded import Bounded, TimeIsUpError
+from packlib.advisor.findings import WITHIN
+from packlib.advisor.recorded import recorded
+from packlib.advisor.risks import find_risks
+from packlib.advisor.trials import recommended, try_depths, try_methods
+from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
+from packlib.packing import METHODS, plan
+from packlib.packing.nnls import num_full_strategies
+from packlib.training import Recipe, adjust
+from packlib.workbook.parameters import ParameterError, check_values
+from packlib.workbook.results import keep, result
+from packlib.workbook.tables import Points, Table
+
+
+@pytest.fixture(scope="module")
+def bounded():
+    with Bounded() as process:
+        yield process
+
+
+def of(lengths, max_length=None):
+    return LengthHistogram.from_lengths(lengths, max_length)
+
+
+# Calls with a limit
+
+
+def test_a_bounded_call_returns_raises_and_stops(bounded):
+    assert bounded.call(math.gcd, 12, 18, limit=30)[0] == 6
+    with pytest.raises(ValueError, match="math domain error"):
+        bounded.call(math.sqrt, -1, limit=30)
+    result, seconds = bounded.call(sorted, [3, 1, 2], limit=30, reverse=True)
+    assert result == [3, 2, 1] and seconds >= 0
+    started = time.monotonic()
+    with pytest.raises(TimeIsUpError, match=r"stopped after 0.2 seconds"):
+        bounded.call(time.sleep, 600, limit=0.2)
+    assert time.monotonic() - started < 60
+    with pytest.raises(ChildProcessError, match="ended early"):
+        bounded.call(os._exit, 1, limit=30)
+    assert bounded.call(math.gcd, 12, 18, limit=30)[0] == 6, "a new process takes over"
+    os.kill(bounded.call(os.getpid, limit=30)[0], signal.SIGKILL)
+    with pytest.raises(ChildProcessError, match="Its process ended early"):  # between two calls
+        bounded.call(math.gcd, 12, 18, limit=30)
+
+
+def test_a_bounded_call_ends_with_a_parent_that_is_killed():
+    code = (
+        "import os, time\nfrom packlib.advisor.bounded import Bounded\nwith Bounded() as process:\n"
+        "    print(process.call(os.getpid, limit=60)[0], flush=True)\n    process.call(time.sleep, 600, limit=600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        pid = parent.stdout.readline().strip()
+        parent.kill()
+    assert pid and gone_within(20, [pid])
+
+
+# Trials
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_depth_is_the_smallest_within_reach(bounded, seed):
+    rng = np.random.default_rng(seed)
+    top = int(rng.integers(8, 64))
+    histogram = of(rng.integers(1, 1 + rng.integers(2, top + 1), rng.integers(1, 400)), top)
+    limit = [None, 3, 5][seed % 3]
+    depths = try_depths(bounded, histogram, limit, WITHIN, patience=20)
+    exact = {depth: plan(histogram, "optimal", depth) for depth in (*range(1, top + 1), limit)}
+    assert depths[-1].depth == limit
+    for trial in depths:
+        assert trial.bound <= exact[trial.depth].num_packs <= trial.packs <= trial.greedy
+        assert trial.packs <= (1 + WITHIN / 10) * exact[trial.depth].num_packs
+        assert trial.greedy == plan(histogram, "lpfhp", trial.depth).num_packs
+    most = math.floor((1 + WITHIN) * depths[-1].packs)
+    wanted = min(depth for depth, best in exact.items() if depth and best.num_packs <= most)
+    assert recommended(depths, WITHIN).depth == wanted
+
+
+def test_every_method_answers_or_says_why_not(bounded):
+    histogram = load("wordnet-pairs", 48)
+    trials, best = try_methods(bounded, histogram, 3, patience=30)
+    assert [trial.method for trial in trials] == list(METHODS)
+    bound = plan(histogram, "optimal", 3).lower_bound
+    for trial in trials:
+        assert trial.packs == plan(histogram, trial.method, 3).num_packs, trial
+        assert trial.gap == trial.packs - bound and trial.seconds > 0 and not trial.reason
+    assert best.method == "optimal" and best.num_packs == min(trial.packs for trial in trials)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_takes_too_long_is_stopped_or_not_begun(bounded, monkeypatch, begun):
+    said = "16,279,552 sequences, one after the other: too many for 1 s"
+    if begun:
+        monkeypatch.setattr("packlib.advisor.trials._ONE_BY_ONE", {})
+        said = "stopped after 1 s; 16,279,552 sequences of up to 512 tokens"
+    wikipedia = load("wikipedia")
+    trials, best = try_methods(bounded, wikipedia, 3, patience=1)
+    by_name = {trial.method: trial for trial in trials}
+    columns = num_full_strategies(512, 3)
+    assert by_name["next_fit"].reason == said
+    assert by_name["nnlshp"].reason == by_name["ennlshp"].reason == f"{columns:,} columns: too many for 1 s"
+    assert all(trial.packs is None or not trial.reason for trial in trials) and best.histogram == wikipedia
+
+
+def test_the_seed_reaches_the_methods_that_are_random(bounded):
+    histogram = load("docstrings", 64)
+    found = [try_methods(bounded, histogram, 4, patience=30, seed=seed)[0][1].packs for seed in (0, 1)]
+    assert found == [plan(histogram, "next_fit", 4, seed=seed).num_packs for seed in (0, 1)]
+
+
+# What is cut
+
+
+@pytest.mark.parametrize("overlong", ["truncate", "drop"])
+def test_what_is_cut_or_left_out_is_counted(tmp_path, overlong):
+    lengths = np.array([3, 9, 10, 11, 40, 2, 10])
+    np.save(tmp_path / "mine.npy", lengths)
+    histogram, lost = lengths_for(str(tmp_path / "mine.npy"), 10, overlong)
+    kept = np.minimum(lengths, 10) if overlong == "truncate" else lengths[lengths <= 10]
+    assert histogram == of(kept, 10) and lost == lengths.sum() - kept.sum()
+    assert (histogram.truncated, histogram.dropped) == ((2, 0) if overlong == "truncate" else (0, 2))
+    advice = advise(histogram, tokens_lost=lost)
+    said = f"2 sequences ({200 / 7:.1f} %) are longer than 10 tokens. The advice assumes that they are "
+    assert said in advice.about_cut and advice.about_cut in advice.sentences
+    assert f"loses {100 * lost / lengths.sum():.1f} % of the tokens" in advice.about_cut
+
+
+def test_a_data_set_is_cut_from_its_whole_lengths():
+    histogram, lost = lengths_for("docstrings", 256, "truncate")
+    rows = [line.split(",") for line in open("data/lengths/docstrings.csv").read().splitlines()[1:]]
+    assert lost == sum((int(length) - 256) * int(count) for length, count in rows if int(length) > 256)
+    assert histogram.truncated == sum(int(count) for length, count in rows if int(length) > 256)
+    assert lengths_for("squad", None, "truncate") == (load("squad"), 0)
+
+
+def test_nothing_left_is_refused():
+    with pytest.raises(ValueError, match="All 2 sequences of lengths are longer than 4 tokens"):
+        cut(of([5, 6]), 4, "drop")
+
+
+# The advice
+
+
+@pytest.fixture(scope="module")
+def advice():
+    """On sentence pairs, of which fifteen are cut."""
+    return advise(load("wordnet-pairs"), batch_size=16, tokens_lost=2)
+
+
+def test_the_speedup_is_slots_over_slots_less_the_overhead(advice):
+    histogram, packs = advice.histogram, advice.plan.num_packs
+    assert advice.habits == tuple(HABITS)
+    for habit in HABITS:
+        slots = padding_waste(histogram, 16, habit).slots
+        low, high = advice.speedup(habit)
+        assert high == pytest.approx(slots / packs / 128) and low == pytest.approx(
+            slots / packs / 128 * (1 - 0.045)
+        )
+    assert advice.speedup()[1] == pytest.approx(advice.plan.packing_factor)
+
+
+def test_the_overheads_are_those_of_the_benchmarks(capsys):
+    measured, *_, published = measured_overheads()
+    assert "bench_model speed" in measured.source and not capsys.readouterr().out
+    overheads = [row["overhead %"] / 100 for row in recorded("model_speed") if row["packing factor"] > 1]
+    assert (
+        measured.highest == pytest.approx(max(overheads), abs=1e-9)
+        and 0 <= measured.usual <= measured.highest
+    )
+    assert published.highest == 0.045
+
+
+def test_a_benchmark_on_a_gpu_is_read_too(tmp_path, monkeypatch):
+    (tmp_path / "model_gpu.csv").touch()
+    shares = [
+        ("padded", 1, 1.0),
+        ("packed", 1.0, 0.5),
+        ("packed", 2.0, 0.97),
+        ("packed", 2.0, 1.1),
+        ("packed", 2.0, 0.9),
+    ]
+    names = ("run", "packing factor", "forward and backward, realized / factor")
+    rows = [dict(zip(names, values, strict=True)) for values in shares]
+    monkeypatch.setattr(advisor, "data_path", lambda *_: tmp_path)
+    monkeypatch.setattr(advisor, "recorded", lambda name: print(f"On {name}") or rows)
+    measured, _ = measured_overheads()
+    assert measured.source == "On model_gpu"
+    assert (measured.usual, measured.highest) == (pytest.approx(0.03), pytest.approx(0.1))
+
+
+def test_the_buckets_and_the_recipe_come_from_their_own_functions(advice):
+    lengths = np.array(advice.buckets.lengths)
+    slots = lengths[np.searchsorted(lengths, advice.histogram.expand())].sum()
+    assert advice.buckets.padding_fraction == pytest.approx(1 - advice.histogram.num_tokens / slots)
+    chosen = len(lengths)
+    assert advice.bucket_waste[chosen - 1] == pytest.approx(advice.buckets.padding_fraction)
+    assert advice.bucket_waste[chosen - 1] <= advice.bucket_waste[-1] + 0.02 < advice.bucket_waste[chosen - 2]
+    after, reasons, _ = adjust(advice.recipe, advice.plan.packing_factor)
+    assert advice.is_example and (advice.packed_recipe, advice.reasons) == (after, reasons)
+
+
+def test_the_json_holds_what_the_sentences_say(advice):
+    found = json.loads(advice.to_json())
+    assert found["advice"] == list(advice.sentences) and found["assumptions"] == list(advice.assumptions)
+    assert found["plan"]["packs"] == advice.plan.num_packs and found["plan"]["depth"] == advice.depth
+    assert [method["method"] for method in found["methods"]] == list(METHODS)
+    assert [tuple(one["speedup"]) for one in found["habits"]] == [advice.speedup(habit) for habit in HABITS]
+    assert found["data"]["truncated"] == advice.histogram.truncated > 0
+    assert Recipe.from_dict(found["recipe"]["after"]) == advice.packed_recipe
+    for sentence in (*advice.sentences, *advice.assumptions, *(risk.sentence for risk in advice.risks)):
+        assert sentence.endswith(".") and ".." not in sentence and "1 sequences" not in sentence
+    assert all(math.isfinite(value) for value in advice.numbers.values())
+
+
+EDGES = {  # lengths, maximum, how the verdict begins, and the names of the risks
+    "one sequence": ([5], 512, "Do not pack", {"few data", "long tail", "short tail"}),
+    "all of length 1": (
+        [1] * 700,
+        512,
+        "Pack only if",
+        {"few data", "long tail", "short tail", "deep packs"},
+    ),
+    "rows of 1": ([1] * 9, 1, "Do not pack", {"few data", "short tail"}),
+    "all equal": ([100] * 5000, 512, "Pack only if", {"few data", "long tail"}),
+    "all at the maximum": ([64] * 6400, 64, "Do not pack", set()),
+    "just over half": ([33] * 4000, 64, "Do not pack", {"long halves"}),
+    "two lengths": ([60, 4] * 4000, 64, "Pack with", {"short tail"}),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_odd_data_gets_sound_advice(name):
+    lengths, top, verdict, risks = EDGES[name]
+    found = advise(of(lengths, top), patience=2)
+    assert found.verdict.startswith(verdict)
+    assert {risk.name for risk in found.risks} == risks
+    assert (found.speedup()[0] <= 1) == (verdict == "Do not pack")
+    assert found.plan.num_packs <= math.ceil(1.005 * plan(found.histogram).num_packs)
+    json.loads(found.to_json())
+
+
+def test_a_depth_limit_is_kept():
+    found = advise(load("wordnet-pairs", 64), depth=2)
+    assert found.depth == found.plan.depth == 2 and "at your limit of 2" in " ".join(found.sentences)
+
+
+def test_a_recipe_of_ones_own_is_adjusted_and_compared():
+    mine = Recipe(8, 1e-3, 10_000, accumulation=6, max_length=128)
+    found = advise(load("wordnet-pairs", 64), recipe=mine)
+    assert found.recipe == mine and not found.is_example and "example" not in " ".join(found.sentences)
+    assert found.packed_recipe.accumulation == adjust(mine, found.plan.packing_factor).recipe.accumulation < 6
+    (other,) = [risk for risk in found.risks if risk.name == "other maximum"]
+    assert "128 tokens, the advice is for 64" in other.sentence
+
+
+def test_a_plan_far_above_its_bound_is_a_risk():
+    histogram = of([6, 5, 4, 3] * 1000, 10)
+    best = plan(histogram, "optimal")
+    names = [{risk.name for risk in find_risks(histogram, best, gap, 0, 8)} for gap in (0, 100)]
+    assert names[1] - names[0] == {"not proven"}
+
+
+def test_reconstructions_say_so():
+    h = load("squad")
+    risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, "lpfhp"), 0, 0, 32)}
+    assert "reconstruction" in risks["not measured"]
+
+
+# What shows and keeps it
+
+
+def test_a_table_reads_as_text_and_as_html():
+    table = Table(("name", "packs", "why"), [("a<b", 12345, ""), ("c", None, "too many")])
+    assert repr(table) == "name   packs  why\na<b   12,345\nc             too many"
+    page = table._repr_html_()
+    assert '<td style="text-align:right">12,345</td>' in page and "a&lt;b" in page
+    assert (
+        repr(Points(["One.", "Two."])) == "- One.\n- Two."
+        and "<li>One.</li>" in Points(["One."])._repr_html_()
+    )
+
+
+def test_only_numbers_words_and_none_are_results():
+    with pytest.raises(TypeError, match="must be a number, a text or None, not list"):
+        result("depths", [1, 2])
+    with pytest.raises(ValueError, match="must be finite, not nan"):
+        result("gap", float("nan"))
+
+
+def test_files_are_kept_only_under_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keep("a.json", "{}")
+    monkeypatch.setenv("PACKLIB_RESULTS", str(tmp_path / "out"))
+    keep("b.json", "{}")
+    assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
+
+
+def test_the_recipe_parameter_is_read_before_anything_runs(tmp_path):
+    good, packed, broken = (tmp_path / f"{name}.json" for name in ("good", "packed", "broken"))
+    Recipe(8, 1e-3, 100).to_json(good)
+    Recipe(8, 1e-3, 100, packing_factor=2.0).to_json(packed)
+    broken.write_text("{")
+    assert check_values("12_your_dataset", {"recipe": str(good)}) == {"recipe": str(good)}
+    for path, says in (
+        (packed, "packed already, with factor 2"),
+        (broken, "is not JSON"),
+        (5, "must be the path"),
+    ):
+        with pytest.raises(ParameterError, match=says):
+            check_values("12_your_dataset", {"recipe": path if path == 5 else str(path)})

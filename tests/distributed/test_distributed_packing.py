@@ -1,0 +1,201 @@
+"""Packing across ranks: bit for bit what one process packs, in few bytes, and no rank left waiting."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+import rank_work as work
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from packing_cases import DEPTHS
+
+from packlib.distributed import RankError, deal, pack_distributed, packing_traffic, run_ranks
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import METHODS, Packs, assign, plan
+
+FAST = [method for method in METHODS if "nnls" not in method]
+
+
+@st.composite
+def spread_lengths(draw, world_size):
+    """Lengths of each rank, some of them without any, and the arguments of `pack_distributed`."""
+    top = draw(st.integers(1, 40))
+    lengths = st.lists(
+        st.integers(1, top) | st.just(top), max_size=30
+    )  # many ties at the top, as in Wikipedia
+    parts = draw(st.lists(lengths, min_size=world_size, max_size=world_size).filter(any))
+    return parts, (top, draw(st.sampled_from(FAST)), None, draw(st.sampled_from(DEPTHS)))
+
+
+def in_one_process(lengths, top, method, _=None, depth=None):
+    return assign(plan(LengthHistogram.from_lengths(lengths, top), method, depth), lengths)
+
+
+def check(shares, packs):
+    """The ranks' packs, dealt in turn, are those of one process, and of the same types."""
+    world_size = len(shares)
+    for rank, share in enumerate(shares):
+        mine = range(rank, len(packs), world_size)
+        assert (share.rank, share.world_size, len(share)) == (rank, world_size, len(mine))
+        assert np.array_equal(share.lengths_used, packs.lengths_used[rank::world_size])
+        for ours, theirs in zip(share, mine, strict=True):
+            assert np.array_equal(ours, packs[theirs])
+        for name in ("sample_ids", "offsets", "lengths_used"):
+            assert getattr(share, name).dtype == getattr(packs, name).dtype
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@settings(max_examples=5, phases=[Phase.generate])  # to shrink would start ranks for minutes
+@given(st.data())
+def test_the_packs_of_many_ranks_are_those_of_one(world_size, data):
+    examples = data.draw(st.lists(spread_lengths(world_size), min_size=12, max_size=12))
+    shares = run_ranks(work.pack_all, world_size, examples)
+    for (parts, arguments), *of_ranks in zip(examples, *shares, strict=True):
+        check(of_ranks, in_one_process([*itertools.chain(*parts)], *arguments))
+
+
+@pytest.fixture(scope="module")
+def wikipedia_sample():
+    return np.random.default_rng(0).choice(load("wikipedia").expand(), 40_000).astype(np.uint16)
+
+
+@pytest.mark.parametrize(
+    ("world_size", "method"), [(2, "optimal"), (3, "spfhp"), (4, "next_fit"), (4, "lpfhp")]
+)
+def test_on_wikipedia_with_the_bytes_that_leave_counted(wikipedia_sample, world_size, method):
+    packs = in_one_process(wikipedia_sample, 512, method)
+    shares = [share for share, _ in run_ranks(work.pack_cut, world_size, wikipedia_sample, 512, method)]
+    check(shares, packs)
+    homes = np.empty(len(wikipedia_sample), int)
+    for rank, part in enumerate(np.array_split(np.arange(len(homes)), world_size)):
+        homes[part] = rank
+    goals = np.empty_like(homes)
+    goals[packs.sample_ids] = np.repeat(np.arange(len(packs)) % world_size, np.diff(packs.offsets))
+    paper = packing_traffic(world_size, len(homes), 512, bandwidth=1e9)
+    for rank, share in enumerate(shares):
+        leave = int(((homes == rank) & (goals != rank)).sum())
+        assert share.bytes_sent == {
+            "histograms": 8 * 513 * (world_size - 1),
+            "sample ids": 4 * leave + 8 * (world_size - 1),
+        }
+        assert share.bytes_sent["histograms"] == paper["histograms"]
+        assert share.bytes_sent["sample ids"] == pytest.approx(paper["sample ids"], rel=0.03)
+    assert paper["seconds"] == pytest.approx((paper["histograms"] + paper["sample ids"]) / 1e9)
+
+
+def test_no_rank_holds_all_lengths(wikipedia_sample):
+    many = np.tile(wikipedia_sample, 50)
+    ((_, alone),) = run_ranks(work.pack_cut, 1, many, 512, "lpfhp")
+    for _, peak in run_ranks(work.pack_cut, 4, many, 512, "lpfhp"):
+        assert peak < 0.3 * alone
+
+
+def test_without_a_group_one_process_packs_alone(tmp_path):
+    lengths = [5, 3, 8, 3, 1, 2]
+    share = pack_distributed(lengths, 8, "lpfhp")
+    check([share], in_one_process(lengths, 8, "lpfhp"))
+    assert "rank 0 of 1: 3 of 3 packs of 8, 6 samples, 0 bytes sent" in repr(share)
+    share.save(tmp_path / "share.packs")
+    assert np.array_equal(Packs.load(tmp_path / "share.packs").sample_ids, share.sample_ids)
+    with pytest.raises(
+        ValueError, match="Length 9 at position 1 is over the maximum length 8: truncate or drop it"
+    ):
+        pack_distributed([3, 9], 8)
+    with pytest.raises(ValueError, match="holds no sequence"):
+        pack_distributed([], 8)
+
+
+WRONG = {
+    (("3", 5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length '3' at position 0 is not a whole number.",
+    ((3, 2.5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length 2.5 at position 1 is not a whole number.",
+    (
+        (3, 0),
+        8,
+        "lpfhp",
+    ): "Rank 1 of 3 raised ValueError: Length 0 at position 1 is not allowed: lengths start at 1.",
+    (
+        (3, 9),
+        8,
+        "lpfhp",
+    ): "Rank 1 of 3 raised ValueError: Length 9 at position 1 is over the maximum length 8: "
+    "truncate or drop it.",
+    (
+        ((3, 5), (3, 5)),
+        8,
+        "lpfhp",
+    ): "Rank 1 of 3 raised ValueError: Lengths must have one dimension, not the shape (2, 2).",
+    (
+        None,
+        8,
+        "lpfhp",
+    ): "Rank 1 of 3 raised TypeError: Lengths must be an array or a list of whole numbers, not None.",
+    (
+        (3, 5),
+        "8",
+        "lpfhp",
+    ): "Rank 1 of 3 raised TypeError: max_length must be a whole number from 1 to 67108864, not '8'.",
+    ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
+    (
+        (3, 5),
+        8,
+        "spfhp",
+    ): "method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.",
+    (
+        (3, 5),
+        8,
+        "lpfhp",
+        None,
+        1,
+    ): "max_sequences_per_pack must be the same on all ranks, but is 1 on rank 1 and None on rank 0.",
+}
+
+
+def test_wrong_input_on_one_rank_is_told_on_all():
+    told = run_ranks(work.pack_wrongly, 3, list(WRONG))
+    assert told == [[(sentence, 1) for sentence in WRONG.values()]] * 3
+
+
+def test_what_is_wrong_on_all_ranks_is_told_once():
+    with pytest.raises(RankError, match=r"^Rank 0 of 2 raised ValueError: The histogram holds no sequence"):
+        run_ranks(work.pack_nothing, 2)
+    with pytest.raises(RankError, match=r"^Rank 0 of 2 raised ValueError: method must be .*, not 'lpfp'"):
+        run_ranks(work.pack_all, 2, [([[3], [5]], (8, "lpfp"))])
+
+
+def test_ranks_that_plan_otherwise_stop():
+    with pytest.raises(
+        RankError, match=r"plan must be the same on all ranks, but is '.*' on rank 1 and '.*' on rank 0"
+    ):
+        run_ranks(work.plan_otherwise, 2)
+
+
+@pytest.mark.parametrize("who", [0, 2])
+def test_a_rank_killed_in_mid_exchange(who, nothing_stays):
+    started = time.monotonic()
+    with pytest.raises(
+        RankError, match=f"^Rank {who} of 3 was ended by SIGKILL before it returned"
+    ) as raised:
+        run_ranks(work.die_in_exchange, 3, who)
+    assert raised.value.rank == who and time.monotonic() - started < 30
+    assert nothing_stays().out.count("pid") == 3
+
+
+@pytest.mark.parametrize("world_size", [1, 3, 7, 100])
+def test_dealing_packs_in_turn(world_size):
+    made = plan(LengthHistogram.from_lengths(np.random.default_rng(1).integers(1, 30, 200)), "lpfhp")
+    strategy_of = np.repeat(np.arange(len(made.repeats)), made.repeats)
+    dealt = deal(made, np.arange(world_size), world_size)
+    for rank in range(world_size):
+        mine = np.bincount(strategy_of[rank::world_size], minlength=len(made.repeats))
+        assert np.array_equal(dealt[:, rank], mine) and np.array_equal(deal(made, rank, world_size), mine)
+    assert np.ptp(dealt, axis=1).max() <= 1 and np.ptp(dealt.sum(0)) <= 1
+
+
+def test_traffic_on_paper_at_a_thousand_ranks():
+    paper = packing_traffic(1000, 10**12, 512, bandwidth=10e9)
+    assert paper["histograms"] == 513 * 8 * 999 and paper["sample ids"] == pytest.approx(
+        4e9 * 0.999, rel=1e-5
+    )
+    assert paper["seconds"] == pytest.approx(0.4, rel=0.01)
+    assert packing_traffic(100, 10**12, 512, 1e9)["sample ids"] == pytest.approx(8e10 * 0.99, rel=1e-5)

@@ -1,0 +1,307 @@
+"""Every kind of file, damaged a thousand times: refused in one sentence, or read as what the bytes now say."""
+
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from dataclasses import asdict, dataclass
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from file_cases import bounded_memory
+
+from packlib.batches import TokenStore
+from packlib.distributed import read_ordered, write_ordered
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import Packs, assign, plan
+from packlib.training import Recipe, adjust
+from packlib.training.checkpoint import _SEAL, CHECKPOINT, RunFolder
+from packlib.workbook import sweep
+
+OLD = Path(__file__).parents[1] / "written_by_0_1_0"
+TIMES = 1000
+LENGTHS = [3, 5, 2, 4, 1, 2, 6, 6]
+ROOM = 1 << 30  # bytes of memory for a reader of files of a few hundred
+
+
+def reseal_arrays(data: bytes) -> bytes:
+    return data[:-32] + hashlib.sha256(data[:-32]).digest()
+
+
+def reseal_checkpoint(data: bytes) -> bytes:
+    body = data[: -len(_SEAL) - 64]
+    return body + _SEAL + hashlib.sha256(body).hexdigest().encode()
+
+
+def reseal_cell(data: bytes) -> bytes:
+    try:
+        known = json.loads(data)
+        known.pop("checksum", None)
+        return json.dumps({**known, "checksum": sweep._checksum(known)}).encode()
+    except (ValueError, AttributeError, RecursionError):
+        return data
+
+
+# -- what is read, and what then has to hold
+
+
+def check_packs(packs: Packs) -> None:
+    ids = np.concatenate(list(packs))
+    assert len(np.unique(ids)) == len(ids) and ids.min() >= 0
+    assert all(
+        len(pack) <= used <= packs.max_length for pack, used in zip(packs, packs.lengths_used, strict=True)
+    )
+
+
+def check_store(store: TokenStore) -> None:
+    samples = [store[i] for i in range(len(store))]
+    assert sum(len(sample["input_ids"]) for sample in samples) == len(store.input_ids)
+    assert all(len(sample["input_ids"]) == len(sample["token_type_ids"]) > 0 for sample in samples)
+    assert store.input_ids.size == 0 or store.input_ids.min() >= 0
+    store.take(range(len(store)))
+
+
+def check_rows(rows: np.ndarray) -> None:
+    assert rows.dtype == np.int64 and rows.ndim == 2
+    rows.sum()
+
+
+def check_histogram(histogram: LengthHistogram) -> None:
+    assert histogram.num_sequences == int(histogram.counts.sum()) > 0 and histogram.counts.min() == 0
+    assert "LengthHistogram(" in repr(histogram)
+
+
+def check_recipe(recipe: Recipe) -> None:
+    assert Recipe.from_dict(asdict(recipe)) == recipe and "Recipe:" in repr(recipe)
+    if recipe.packing_factor == 1 and recipe.max_length is None:
+        adjust(recipe, 1.5)
+
+
+CELL = sweep.Cell("01_padding_waste", {"dataset": "squad"}, "0" * 64)
+
+
+def write_cell(path: Path) -> None:
+    known = {
+        "key": CELL.key,
+        "parameters": CELL.parameters,
+        "seconds": 1.5,
+        "results": {"waste": 0.25, "n": 7},
+    }
+    path.write_text(json.dumps({**known, "checksum": sweep._checksum(known)}, indent=2))
+
+
+def read_cell(path: Path) -> sweep.Outcome:
+    """A damaged record of a sweep stops nothing: its run is made again, and standard error says so."""
+    with redirect_stderr(StringIO()) as said:
+        found = sweep._stored(CELL, path.parent)
+    if found is None:
+        raise ValueError(said.getvalue().strip() or f"{path} is of another run.")
+    return found
+
+
+def check_cell(outcome: sweep.Outcome) -> None:
+    assert outcome.parameters == CELL.parameters
+
+
+class Stream:
+    """Stands for a stream of data in a run."""
+
+    def state_dict(self) -> dict:
+        return {"at": 3}
+
+    def load_state_dict(self, state: dict) -> None:
+        assert isinstance(state["at"], int)
+
+
+def run_in(folder: Path) -> tuple[RunFolder, torch.nn.Module]:
+    model = torch.nn.Linear(2, 1)
+    return RunFolder(folder, {"model": model}, Stream(), {"micro_batch": 2}), model
+
+
+def write_checkpoint(path: Path) -> None:
+    run, model = run_in(path.parent)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[0.25, -3.0]]))
+    run.record({"update": 1, "sequences": 2})
+    run.save()
+
+
+def read_checkpoint(path: Path) -> torch.Tensor:
+    with torch.random.fork_rng(devices=[]):
+        run, model = run_in(path.parent)
+        run.resume()
+    return model.weight.detach()
+
+
+def write_parquet(path: Path) -> None:
+    columns = {"text": ["a"] * 8, "tokens": [[0] * n for n in LENGTHS]}
+    pq.write_table(pa.table(columns), path, write_page_checksum=True)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of file is written, read and checked; `reseal` computes its checksum again, if it has one."""
+
+    name: str
+    write: Callable[[Path], object]
+    read: Callable[[Path], object]
+    check: Callable[[object], object]
+    reseal: Callable[[bytes], bytes] | None = None
+
+
+def copy_of(name: str) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes((OLD / name).read_bytes())
+
+
+def write_packs(path: Path) -> None:
+    assign(plan(LengthHistogram.from_lengths(LENGTHS), "lpfhp"), LENGTHS).save(path)
+
+
+def write_store(path: Path) -> None:
+    ids, labels = np.arange(29, dtype=np.uint16), np.arange(29) - 1
+    labels[labels < 0] = -100
+    offsets = np.cumsum([0, *LENGTHS])
+    TokenStore(ids, (ids % 2).astype(np.uint8), offsets, np.full(8, -100), labels, np.arange(8) * 3).save(
+        path
+    )
+
+
+def write_rows(path: Path) -> None:
+    write_ordered(path, np.arange(12).reshape(-1, 3))
+
+
+# Another kind of file is another line here.
+KINDS = [
+    Kind("some.packs", write_packs, Packs.load, check_packs, reseal_arrays),
+    Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays),
+    Kind("rows", write_rows, read_ordered, check_rows, reseal_arrays),
+    Kind("old.packs", copy_of("six.packs"), Packs.load, check_packs, reseal_arrays),
+    Kind("old.tokens", copy_of("six.tokens"), TokenStore.load, check_store, reseal_arrays),
+    Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist, reseal_checkpoint),
+    Kind("cell.json", write_cell, read_cell, check_cell, reseal_cell),
+    Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).to_json, Recipe.from_json, check_recipe),
+    Kind("lengths.txt", lambda path: path.write_text("length\n" + "\n".join(map(str, LENGTHS))), load, check_histogram),
+    Kind("counts.csv", LengthHistogram.from_lengths(LENGTHS).to_csv, load, check_histogram),
+    Kind("column.csv", lambda path: path.write_text('"a ""title""",n\n"x, y",3\nz,5\n\'w,2\n'),
+         lambda path: load(path, column="n"), check_histogram),
+    Kind("lengths.npy", lambda path: np.save(path, np.array(LENGTHS, np.uint16)), load, check_histogram),
+    Kind("lists.parquet", write_parquet, lambda path: load(path, column="tokens"), check_histogram),
+]  # fmt: skip
+
+# -- the damage
+
+NUMBERS = [b"-7", b"0", b"0.5", b"1e400", b"1e5", b"nan", b"1_000", "٣".encode(), b"9" * 400, b"9" * 5000,
+           str(2**31).encode(), str(2**63 - 1).encode(), str(2**63).encode(), b"null", b'"5"', b"[5]", b"true", b"",
+           b"[" * 100_000, b"[" * 900 + b"]" * 900, b'{"a":' * 100_000, b'"', b"\n", b"\0", b"1,1"]  # fmt: skip
+WORDS = [b"|O", b"<f8", b"<U4", b">i8", b"<i8", b"|u1", b"|b1", b"|i8", b"<M8[s]", b"|V3", b"(3, 2)", b"(-1,)",
+         b"()", b"(True,)", b"(1000000000000000,)", b"offsets", b"packlib", b"labels", b"2", b"True,"]  # fmt: skip
+
+
+def flip_bits(rng, data):
+    for at in rng.integers(0, 8 * len(data), rng.choice([1, 1, 1, 2, 20])):
+        data[at // 8] ^= 1 << at % 8
+
+
+def fill_a_run(rng, data):
+    at, size = rng.integers(len(data)), rng.integers(1, 40)
+    data[at : at + size] = rng.choice([bytes(size), b"\xff" * size, rng.bytes(size)])
+
+
+def cut_off(rng, data):
+    del data[rng.integers(len(data)) :]
+
+
+def take_out(rng, data):
+    at = rng.integers(len(data))
+    del data[at : at + rng.integers(1, 40)]
+
+
+def extend(rng, data):
+    data += rng.choice([b"\0", b"x", b"\n", b"5\n", rng.bytes(40)])
+
+
+def repeat(rng, data):
+    at = rng.integers(len(data))
+    data[at:at] = data[at : at + rng.integers(1, 200)]
+
+
+def replace_a_number(rng, data):
+    spans = [found.span() for found in re.finditer(rb"-?[0-9]+", data)]
+    start, end = spans[rng.integers(len(spans))] if spans else (0, 1)
+    data[start:end] = NUMBERS[rng.integers(len(NUMBERS))]
+
+
+def replace_a_word(rng, data):
+    spans = [
+        found.span() for found in re.finditer(rb"[<>|][a-z][0-9]|\([0-9, ]*\)|[a-z_]{4,}|True|False", data)
+    ]
+    start, end = spans[rng.integers(len(spans))] if spans else (0, 1)
+    data[start:end] = WORDS[rng.integers(len(WORDS))]
+
+
+def set_a_number(rng, data):
+    """One of the binary numbers becomes an extreme one."""
+    at = 8 * rng.integers(max(1, len(data) // 8))
+    extreme = rng.choice([-1, -7, 2**62, -(2**63), 2**63 - 1, 10**15, 2**32])
+    data[at : at + 8] = int(extreme).to_bytes(8, "little", signed=True)
+
+
+DAMAGE = [
+    flip_bits,
+    fill_a_run,
+    cut_off,
+    take_out,
+    extend,
+    repeat,
+    replace_a_number,
+    replace_a_word,
+    set_a_number,
+]
+
+
+def outcome(kind: Kind, path: Path) -> object | None:
+    """What was read, or None if it was refused; anything else is an error."""
+    try:
+        found = kind.read(path)
+        kind.check(found)
+        return found
+    except (ValueError, TypeError, FileNotFoundError) as error:
+        said = str(error)
+        assert path.name in said and "\n" not in said and len(said) < 1000, said
+        return None
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_damaged_file_is_refused_in_one_sentence_or_read_as_what_it_says(tmp_path, kind):
+    path = tmp_path / kind.name
+    kind.write(path)
+    whole, rng, refused = path.read_bytes(), np.random.default_rng(0), 0
+    right = outcome(kind, path)
+    assert right is not None
+    with bounded_memory(ROOM), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(TIMES):
+            data, damage = bytearray(whole), DAMAGE[i % len(DAMAGE)]
+            damage(rng, data)
+            resealed = kind.reseal is not None and i // len(DAMAGE) % 2 == 1
+            damaged = kind.reseal(bytes(data)) if resealed else bytes(data)
+            path.unlink()  # to shorten a file that is there makes some file systems wait for the disk
+            path.write_bytes(damaged)
+            found = outcome(kind, path)
+            refused += found is None
+            if kind.reseal and not resealed and damaged != whole:
+                assert found is None or found == right, f"{damage.__name__} number {i} was not seen"
+    assert TIMES // 8 < refused
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_damage_is_done(damage):
+    rng, whole = np.random.default_rng(0), b"packlib arrays 2 Packs offsets:<i8:4 (6,) 12 34"
+    assert sum(damage(rng, data := bytearray(whole)) is None and data != whole for _ in range(50)) > 40

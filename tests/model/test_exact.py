@@ -1,0 +1,272 @@
+"""The packed run equals the unpacked one: logits, losses, accuracies, gradients; and nothing leaks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from model_cases import (
+    DEPTHS,
+    MAX_LENGTH,
+    MEANS,
+    assert_equals_unpacked,
+    make_batch,
+    make_model,
+    reference,
+    store,
+    tokenizer,
+)
+
+from packlib.batches import IGNORED, PackedBatch, collate, pad
+from packlib.model import attention, nsp_loss, token_loss
+
+
+def with_some_right_answers(model, batch):
+    """The batch with every second label set to what the model predicts: accuracies are not all zero."""
+    output = model(**batch)
+    labels = batch.labels.clone()
+    at = output.token_positions[::2]
+    labels.view(-1)[at] = output.token_logits[::2].argmax(-1)
+    return PackedBatch({**batch, "labels": labels})
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_packed_equals_unpacked_at_every_depth(kind, depth, dtype):
+    model, batch = make_model(kind, dtype), make_batch(depth, masked=kind == "bert")
+    if depth == 1:
+        assert batch.num_sequences == batch.num_packs
+    else:
+        assert batch.useful_tokens < batch.input_ids.numel()
+        assert (batch.segment_ids[:, -1] > 0).any()  # a pack is full to the last slot
+        assert 1 in batch.lengths
+    if depth is None:
+        assert batch.segment_ids.amax(1).max() >= 3 * batch.segment_ids.amax(1).min()
+    if kind == "bert":
+        batch = with_some_right_answers(model, batch)
+    expected = reference(model, batch)
+    if kind == "bert":
+        assert expected.accuracies["token", "token"] > 0.3
+    assert_equals_unpacked(model, batch, expected)
+
+
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_one_pack_and_one_sequence_and_one_token(kind):
+    model, batch = make_model(kind), make_batch(None, packs=1, masked=kind == "bert")
+    assert_equals_unpacked(model, batch, reference(model, batch))
+    seventh = store().take([7])
+    lone = collate(replace(seventh, labels=seventh.input_ids), [1], MAX_LENGTH)
+    assert_equals_unpacked(model, lone, reference(model, lone))
+    token = store().take([len(store()) - 1])
+    alone = collate(token, [1], 1)  # a pack of one slot, full
+    output = model(**alone)
+    assert output.loss == 0
+    assert output.token_logits is None if kind == "bert" else output.token_logits.shape == (0, 4000)
+
+
+def test_the_deepest_packs_that_wordnet_has():
+    short = np.argsort(store().lengths, kind="stable")[8:50]
+    sequences = store().take(short)
+    batch = collate(sequences, [42], int(sequences.lengths.sum()))
+    model = make_model("causal")
+    model.config.max_position_embeddings = 1024
+    assert_equals_unpacked(model, batch, reference(make_model("causal"), batch))
+
+
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_padded_twin_gives_the_same(kind):
+    model, batch = make_model(kind), make_batch(masked=kind == "bert")
+    for twin in (pad(batch), pad(batch, int(batch.lengths.max()))):
+        packed, padded = model(**batch), model(**twin)
+        assert (packed.token_logits - padded.token_logits).abs().max() < 1e-10
+        for mean in ("token", "sequence"):
+            difference = token_loss(packed, batch, mean).mean - token_loss(padded, twin, mean).mean
+            assert difference.abs() < 1e-10
+
+
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_eager_backend_is_exact(kind):
+    model, batch = make_model(kind, backend="eager"), make_batch(3, masked=kind == "bert")
+    assert_equals_unpacked(model, batch, reference(model, batch))
+
+
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_flex_backend_gives_the_same_answers_without_gradient(kind):
+    model, batch = make_model(kind, backend="flex"), make_batch(3, masked=kind == "bert")
+    expected = reference(model, batch)
+    with torch.no_grad():
+        output = model(**batch)
+    assert (output.token_logits - expected.token_logits).abs().max() < 1e-10
+    assert abs(token_loss(output, batch, "sequence").mean - expected.losses["token", "sequence"]) < 1e-10
+
+
+def test_static_shapes_change_nothing():
+    model, plain = make_model("bert", mlm_slots=24), make_batch(8)
+    batch = make_batch(8, max_sequences=8, max_predictions=24)
+    assert (
+        batch.sequence_starts.shape == (8 * batch.num_packs,)
+        and len(plain.sequence_starts) < 8 * batch.num_packs
+    )
+    output = model(**batch)
+    assert output.token_logits.shape[0] == 24 * batch.num_packs
+    expected = reference(model, plain)
+    for mean in MEANS:
+        assert abs(token_loss(output, batch, mean).mean - expected.losses["token", mean]) < 1e-10
+        assert abs(nsp_loss(output, batch, mean).mean - expected.losses["nsp", mean]) < 1e-10
+    (token_loss(output, batch).mean + nsp_loss(output, batch, "token").mean).backward()
+    for name, parameter in model.named_parameters():
+        assert (parameter.grad - expected.gradients["token"][name]).abs().max() < 1e-10, name
+
+
+def leaks(model, batch) -> int:
+    """How many pairs of sequences see each other: a gradient of one's loss that is not exactly zero."""
+    embeddings = model.get_input_embeddings()(batch.input_ids).detach().requires_grad_()
+    others = {name: value for name, value in batch.items() if name != "input_ids"}
+    if model.causal:
+        others["labels"] = batch.input_ids
+    output = model(**others, inputs_embeds=embeddings)
+    owner = (batch.segment_ids + 1000 * torch.arange(batch.num_packs)[:, None]) * (batch.segment_ids > 0)
+    values = torch.nn.functional.cross_entropy(
+        output.token_logits, output.token_labels, reduction="none", ignore_index=IGNORED
+    )
+    count = 0
+    for number, start in enumerate(batch.sequence_starts[: batch.num_sequences].tolist()):
+        me = owner.flatten()[start]
+        mine = owner.flatten()[output.token_positions] == me
+        loss = values[mine].sum()
+        if output.nsp_logits is not None:
+            loss = loss + output.nsp_logits[number].square().sum()
+        elif not mine.any():
+            continue
+        (gradient,) = torch.autograd.grad(loss, embeddings, retain_graph=True)
+        reached = (gradient != 0).any(-1)
+        assert reached[owner == me].any()
+        count += int(reached[owner != me].any())
+    return count
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
+@pytest.mark.parametrize("backend", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_no_gradient_leaks_into_another_sequence(kind, backend, dtype):
+    assert leaks(make_model(kind, dtype, backend=backend), make_batch(masked=kind == "bert", packs=4)) == 0
+
+
+def test_a_causal_model_does_not_look_ahead():
+    model, batch = make_model("causal"), make_batch(masked=False, packs=2)
+    embeddings = model.get_input_embeddings()(batch.input_ids).detach().requires_grad_()
+    others = {name: value for name, value in batch.items() if name != "input_ids"}
+    output = model(**others, inputs_embeds=embeddings, labels=batch.input_ids)
+    middle = len(output.token_positions) // 2
+    (gradient,) = torch.autograd.grad(output.token_logits[middle].square().sum(), embeddings)
+    reached = (gradient != 0).any(-1).flatten().nonzero().flatten()
+    assert reached.max() == output.token_positions[middle]
+
+
+# Each mutant is a fault that packing invites; the comparison must catch every one of them.
+
+
+def mask_off_by_one(monkeypatch, model, batch):
+    right = attention.allowed_pairs
+    monkeypatch.setattr(attention, "allowed_pairs", lambda ids, *rest: right(ids.roll(1, 1), *rest))
+    return {}
+
+
+def positions_not_reset(monkeypatch, model, batch):
+    slots = torch.arange(batch.max_length).expand_as(batch.input_ids)
+    return {"read": {**batch, "position_ids": slots}}
+
+
+def nsp_from_position_0_only(monkeypatch, model, batch):
+    return {
+        "read": {**batch, "sequence_starts": batch.sequence_starts // batch.max_length * batch.max_length}
+    }
+
+
+def pack_mean_for_sequence_mean(monkeypatch, model, batch):
+    wrong = {"token": "token", "sequence": "pack", "pack": "pack"}
+    return {"losses": lambda output, batch, mean: token_loss(output, batch, wrong[mean])}
+
+
+def padding_counted_in_the_loss(monkeypatch, model, batch):
+    def loss_with_padding(output, batch, mean):
+        sums = token_loss(output, batch, mean)
+        return type(sums)(sums.total, sums.count + (batch.segment_ids == 0).sum())
+
+    return {"losses": loss_with_padding}
+
+
+def padding_labelled(monkeypatch, model, batch):
+    return {"read": {**batch, "labels": batch.labels.where(batch.segment_ids > 0, 0)}}
+
+
+def first_token_slots_over_real_tokens(monkeypatch, model, batch):
+    ids = batch.input_ids.clone()
+    ids[:, -8:] = tokenizer().cls_token_id  # a slot for each of at most eight sequences, full pack or not
+    return {"read": {**batch, "input_ids": ids}}
+
+
+def causal_mask_dropped(monkeypatch, model, batch):
+    right = attention.allowed_pairs
+    monkeypatch.setattr(attention, "allowed_pairs", lambda ids, causal, rule: right(ids, False, rule))
+    return {}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
+@pytest.mark.parametrize(
+    "kind, mutant, where",
+    [
+        ("bert", mask_off_by_one, "token logits"),
+        ("causal", mask_off_by_one, "token logits"),
+        ("bert", positions_not_reset, "token logits"),
+        ("causal", positions_not_reset, "token logits"),
+        ("bert", nsp_from_position_0_only, "NSP logits"),
+        ("bert", pack_mean_for_sequence_mean, "token loss by sequence"),
+        ("causal", pack_mean_for_sequence_mean, "token loss by sequence"),
+        ("bert", padding_counted_in_the_loss, "token loss by token"),
+        ("bert", padding_labelled, "token logits"),
+        ("bert", first_token_slots_over_real_tokens, "token logits"),
+        ("causal", causal_mask_dropped, "token logits"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_mutants_are_caught(monkeypatch, kind, mutant, where, dtype):
+    model, batch = make_model(kind, dtype), make_batch(masked=kind == "bert")
+    expected = reference(model, batch)
+    assert_equals_unpacked(model, batch, expected)
+    changes = mutant(monkeypatch, model, batch)
+    with pytest.raises(AssertionError, match=where):
+        assert_equals_unpacked(model, batch, expected, **changes)
+
+
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_the_leak_test_sees_a_leak(monkeypatch, kind):
+    model, batch = make_model(kind), make_batch(masked=kind == "bert", packs=4)
+    mask_off_by_one(monkeypatch, model, batch)
+    assert leaks(model, batch) > 0
+
+
+def test_accumulated_sums_equal_one_big_batch():
+    model, whole = make_model("bert"), make_batch(None, packs=6)
+    rows = [pad(whole)[name] for name in ("input_ids", "segment_ids", "token_type_ids", "labels")]
+    twin, cut = pad(whole), 5
+    halves = [
+        PackedBatch(
+            dict(
+                zip(
+                    ("input_ids", "segment_ids", "token_type_ids", "labels"),
+                    (r[part] for r in rows),
+                    strict=True,
+                )
+            ),
+            sequence_labels=twin.sequence_labels[part],
+        )
+        for part in (slice(0, cut), slice(cut, None))
+    ]
+    for loss in (token_loss, nsp_loss):
+        for mean in ("token", "sequence"):
+            parts = [loss(model(**half), half, mean) for half in halves]
+            expected = loss(model(**whole), whole, mean).mean
+            assert abs((parts[0] + parts[1]).mean - expected) < 1e-10
+            assert abs((parts[0].mean + parts[1].mean) / 2 - expected) > 1e-6  # the mean of means is not it

@@ -1,0 +1,335 @@
+"""Plans of every method: exact, verified, written and read; and tampering that must be seen."""
+
+import json
+import os
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from packing_cases import DEPTHS, check_slowly, fewest_packs, histograms
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import METHODS, PackingPlan, plan
+
+BY_LEAST_SQUARES = ("nnlshp", "ennlshp")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(histogram=histograms(largest=16), depth=st.sampled_from(DEPTHS), data=st.data())
+def test_every_method_packs_every_sequence_once(method, histogram, depth, data):
+    if method in BY_LEAST_SQUARES:
+        depth = min(depth or 3, 3)
+    made = plan(histogram, method, depth)
+    check_slowly(made, histogram, depth)
+    assert -(-histogram.num_tokens // histogram.max_length) <= made.lower_bound <= made.num_packs
+    assert made.gap == made.num_packs - made.lower_bound >= 0
+    assert made.padding_tokens == made.num_packs * histogram.max_length - histogram.num_tokens
+
+    shuffled = data.draw(st.permutations(histogram.expand().tolist()))
+    again = plan(LengthHistogram.from_lengths(shuffled, histogram.max_length), method, depth)
+    assert again.to_json() == made.to_json()  # deterministic, and the order of the data does not matter
+
+
+def thresholds(lengths, top, depth):
+    """The direct bound, a sequence and a threshold at a time."""
+    best = sum(2 * length > top for length in lengths)
+    for short in range(1, top // 2 + 1):
+        alone = [length for length in lengths if length > top - short]
+        rest = [length for length in lengths if short <= length <= top - short]
+        best = max(
+            best, len(alone) + ceil(sum(rest) / top), len(alone) + ceil(len(rest) / (depth or len(lengths)))
+        )
+    return best
+
+
+@settings(max_examples=200)
+@given(histograms(largest=14, most=9), st.sampled_from(DEPTHS))
+def test_what_sums_prove_is_true_and_knows_depth_and_long_sequences(histogram, depth):
+    lengths, top = histogram.expand().tolist(), histogram.max_length
+    bound = plan(histogram, "unpacked", depth).lower_bound
+    assert bound == thresholds(lengths, top, depth) <= fewest_packs(lengths, top, depth)
+    longs = sum(2 * length > top for length in lengths)
+    assert bound >= max(ceil(sum(lengths) / top), ceil(len(lengths) / (depth or len(lengths))), longs)
+    assert plan(histogram, "lpfhp", depth).lower_bound == bound
+
+
+@pytest.mark.parametrize(
+    ("lengths", "top", "depth", "packs"),
+    [
+        ([10] * 1000, 1000, 4, 250),  # only the depth limit needs so many packs
+        ([6] * 7 + [1] * 4, 10, None, 7),  # more than half a pack each
+        ([8] * 3 + [3] * 6 + [1] * 2, 10, None, 5),  # no 3 beside an 8: three packs, and two more for six 3s
+        ([8] * 3 + [3] * 6, 10, 2, 6),  # the same where a pack takes two
+    ],
+)
+def test_a_greedy_plan_that_is_the_best_says_so(lengths, top, depth, packs):
+    made = plan(LengthHistogram.from_lengths(lengths, top), "lpfhp", depth)
+    assert made.num_packs == packs and made.gap == 0
+    assert repr(made).endswith("at most 0 packs above the best)")
+
+
+def example():
+    return plan(LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 1, 1, 1], 8), "optimal", 3)
+
+
+def test_numbers_of_a_plan():
+    made = example()
+    assert (made.num_packs, made.lower_bound, made.gap, made.padding_tokens) == (4, 4, 0, 0)
+    assert made.efficiency == 1.0 and made.packing_factor == 2.5 and made.depth <= 3
+    assert "4 packs" in repr(made) and "svg" in made._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda p: {"repeats": p.repeats + np.eye(1, len(p.repeats), dtype=int)[0]}, "The plan packs"),
+        (lambda p: {"repeats": p.repeats * 0}, "at least once"),
+        (lambda p: {"items": p.items + np.eye(1, len(p.items), dtype=int)[0]}, "the maximum is 8"),
+        (lambda p: {"items": p.items - np.eye(1, len(p.items), dtype=int)[0]}, "The plan packs"),
+        (lambda p: {"items": np.where(p.items == 1, 0, p.items)}, "outside 1 to 8"),
+        (lambda p: {"offsets": p.offsets[:-1]}, "do not cut"),
+        (lambda p: {"max_sequences_per_pack": 1}, "the depth limit is 1"),
+        (lambda p: {"duals": np.full(9, 1)[:5]}, "must be 9 duals"),
+        (lambda p: {"duals": np.full(9, -1)}, "must be prices"),
+        (lambda p: {"duals": np.zeros(9, int)}, "not all 0"),
+        (
+            lambda p: {"histogram": LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 2, 1, 1], 8)},
+            "The plan packs",
+        ),
+    ],
+)
+def test_a_plan_that_is_wrong_cannot_be_made(change, says):
+    made = example()
+    with pytest.raises(ValueError, match=says):
+        replace(made, **change(made))
+
+
+def test_a_pack_one_over_the_depth_limit_is_seen():
+    three = PackingPlan.from_strategies(
+        LengthHistogram.from_lengths([2, 2, 2], 8), [((2, 2, 2), 1)], "by hand"
+    )
+    assert replace(three, max_sequences_per_pack=3).depth == 3
+    with pytest.raises(ValueError, match="A pack holds 3 sequences; the depth limit is 2"):
+        replace(three, max_sequences_per_pack=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda p: {"repeats": p.repeats * 1.5}, "not a whole number"),
+        (lambda p: {"repeats": p.repeats * 1.0}, "Repeat counts must be integers"),
+        (lambda p: {"repeats": [True, *p.repeats.tolist()[1:]]}, "Repeat count True at position 0"),
+        (lambda p: {"repeats": [2**63, *p.repeats.tolist()[1:]]}, "does not fit in 64 bits"),
+        (lambda p: {"repeats": p.repeats.astype(np.uint64) + np.uint64(2**63)}, "does not fit in 64 bits"),
+        (lambda p: {"items": p.items + 0.9}, "Length .* is not a whole number"),
+        (lambda p: {"items": p.items[:, None]}, "one dimension"),
+        (lambda p: {"offsets": None}, "Offsets must be an array"),
+        (lambda p: {"offsets": []}, "do not cut"),
+        (lambda p: {"items": [], "offsets": [0], "repeats": []}, "do not cut"),
+        (lambda p: {"offsets": [0, 2**63 - 1, -2, len(p.items)], "repeats": [1, 1, 1]}, "do not cut"),
+        (lambda p: {"duals": np.full(9, 0.5)}, "Dual 0.5 at position 0"),
+        (lambda p: {"method": 7}, "method must be text, not 7"),
+    ],
+)
+def test_numbers_that_are_not_whole_are_not_made_so(change, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        replace(example(), **change(example()))
+
+
+def test_sums_that_wrap_around_in_64_bits_are_seen():
+    four = LengthHistogram([0, 4])
+    for repeats in ([2**62] * 4 + [4], [2**63 - 1, 2**63 - 1, 6]):
+        cut = range(len(repeats) + 1)
+        with pytest.raises(ValueError, match=f"packs {sum(repeats)} sequences of length 1; there are 4"):
+            PackingPlan(four, [1] * len(repeats), cut, repeats, "wrapped")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("counts", [[0, 2**63 - 1], [0, 2**62 - 1, 0, 2**60], [0, 1, 3, 2**60 + 1, 5, 0, 0]])
+def test_counts_up_to_64_bits_are_packed_exactly_or_refused(method, counts):
+    """The sums are Python's, which do not wrap."""
+    try:
+        made = plan(LengthHistogram(counts), method, 3)
+    except ValueError as refusal:
+        assert method == "next_fit" and "one by one, at most" in str(refusal)
+        return
+    packed, repeats = [0] * len(counts), made.repeats.tolist()
+    for strategy, packs in zip(made.strategies, repeats, strict=True):
+        assert packs > 0 and sum(strategy) < len(counts) and len(strategy) <= 3
+        for length in strategy:
+            packed[length] += packs
+    assert packed == counts and made.num_packs == sum(repeats)
+    assert made.lower_bound <= made.num_packs <= sum(counts)
+    if method == "optimal":
+        assert made.gap == 0
+
+
+@pytest.mark.parametrize("claimed", [3, 5])
+def test_a_bound_that_is_not_proven_is_seen(claimed):
+    made = example()
+    object.__setattr__(made, "lower_bound", claimed)
+    with pytest.raises(ValueError, match="not proven"):
+        made.verify()
+
+
+@given(histograms(), st.sampled_from(["lpfhp", "optimal"]), st.sampled_from(DEPTHS))
+@settings(max_examples=30)
+def test_json_there_and_back(histogram, method, depth):
+    made = plan(histogram, method, depth)
+    back = PackingPlan.from_json(made.to_json())
+    assert back.to_json() == made.to_json() and back.histogram == histogram and back.gap == made.gap
+
+
+def test_a_plan_of_the_first_version_states_the_area_bound_and_is_read():
+    made = plan(LengthHistogram.from_lengths([10] * 1000, 1000), "lpfhp", 4)
+    older = made.to_json().replace('"lower_bound": 250', '"lower_bound": 10').replace("Plan 2", "Plan 1")
+    assert PackingPlan.from_json(older).lower_bound == 250
+    for claimed in (9, 251, 10.5, "null"):
+        with pytest.raises(ValueError, match=r"another bound|lower_bound must be"):
+            PackingPlan.from_json(older.replace('"lower_bound": 10', f'"lower_bound": {claimed}'))
+
+
+def test_json_files(tmp_path):
+    made = example()
+    made.to_json(tmp_path / "plan.json")
+    assert PackingPlan.from_json(tmp_path / "plan.json").strategies == made.strategies
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+    with pytest.raises(FileNotFoundError):
+        PackingPlan.from_json(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: "[1, 2]",
+        lambda text: "{}",
+        lambda text: text.replace('"repeats"', '"repeat"'),
+        lambda text: text.replace('"lower_bound": 4', '"lower_bound": 3'),
+        lambda text: text.replace('"num_packs": 4', '"num_packs": 5'),
+        lambda text: json.dumps({**json.loads(text), "strategies": 7}),
+    ],
+)
+def test_a_damaged_file_gets_one_sentence(tmp_path, damage):
+    path = tmp_path / "plan.json"
+    path.write_text(damage(example().to_json()))
+    with pytest.raises(ValueError, match=str(path)):
+        PackingPlan.from_json(path)
+
+
+def _at(*keys, value):
+    def damage(text):
+        raw = json.loads(text)
+        inner = raw
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = value
+        return json.dumps(raw)
+
+    return damage
+
+
+def twice_the_first_length(text):
+    """With another count before: if the last one held, the plan would be read."""
+    raw = json.loads(text)
+    raw["histogram"]["lengths"].insert(0, raw["histogram"]["lengths"][0])
+    raw["histogram"]["counts"].insert(0, 99)
+    return json.dumps(raw)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (_at("strategies", 0, 0, value=7.9), "Length 7.9 at position 0 is not a whole number."),
+        (_at("repeats", 0, value=1.9), "Repeat count 1.9 at position 0 is not a whole number."),
+        (_at("repeats", 0, value=True), "Repeat count True at position 0 is not a whole number."),
+        (_at("histogram", "counts", 0, value=3.9), "Count 3.9 at position 0 is not a whole number."),
+        (_at("histogram", "lengths", 0, value=-8), "must ascend from 1 to at most 8."),
+        (twice_the_first_length, "must ascend from 1 to at most 8."),
+        (_at("histogram", "max_length", value=10**15), "must be from 1 to 67108864, not 1000000000000000."),
+        (_at("histogram", "truncated", value=-5), "truncated must be at least 0, not -5."),
+        (
+            _at("histogram", "truncated", value="<b>"),
+            "a whole number at least 0, not '<b>'.",
+        ),
+        (
+            _at("histogram", "dropped", value=1e300),
+            "a whole number at least 0, not 1e+300.",
+        ),
+        (_at("histogram", "name", value=["a"]), "name must be text, not ['a']."),
+        (_at("format", value="packlib.PackingPlan 3"), "format must be 'packlib.PackingPlan 2' or"),
+        (_at("strategies", value=[]), "The offsets of the plan do not cut its items into strategies."),
+        (_at("num_packs", value=4.0), "num_packs must be a whole number at least 1, not 4.0."),
+        (_at("extra", value=1), "not 'extra'"),
+        (lambda text: text.replace('"duals"', '"repeats": [1], "duals"'), "The name 'repeats' comes twice."),
+        (lambda text: text.replace('"truncated": 0', '"truncated": NaN'), "NaN is no number."),
+        (
+            lambda text: text.replace('"truncated": 0', '"truncated": ' + "1" * 5000),
+            "5000 digits is too long.",
+        ),
+        (lambda text: text.replace("[[", "[" * 100_000), "It is nested too deeply."),
+    ],
+)
+def test_what_a_file_holds_is_taken_exactly_or_refused(tmp_path, damage, says):
+    path = tmp_path / "plan.json"
+    text = damage(example().to_json())
+    path.write_text(text)
+    for source, where in ((path, str(path)), (text, "The text")):
+        with pytest.raises(ValueError) as refusal:
+            PackingPlan.from_json(source)
+        assert str(refusal.value).startswith(f"{where} is no packing plan: ") and says in str(refusal.value)
+
+
+def test_files_that_are_no_text_or_far_too_large_are_refused(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_bytes(b"\xff\xfe{")
+    with pytest.raises(ValueError, match="is no packing plan: 'utf-8' codec"):
+        PackingPlan.from_json(path)
+    os.truncate(path, (1 << 30) + 1)  # a hole on the disk
+    with pytest.raises(ValueError, match="It has 1,073,741,825 bytes; a plan has at most 1,073,741,824"):
+        PackingPlan.from_json(path)
+    with pytest.raises(IsADirectoryError, match="a packing plan is needed"):
+        PackingPlan.from_json(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["lpfhp", "optimal"])
+def test_what_version_0_1_0_wrote_is_read(method):
+    """Its bound for LPFHP is 4, of the tokens alone; nine sequences, two a pack, need 5."""
+    made = PackingPlan.from_json(Path(__file__).parents[1] / "written_by_0_1_0" / f"plan_{method}.json")
+    assert made.histogram.name == "nine" and made.method == method and made.num_packs == 5
+    assert (made.duals is None) == (method == "lpfhp")
+    assert made.strategies == [(5, 1), (4, 2), (3, 2), (1, 1), (1,)]
+    assert PackingPlan.from_json(made.to_json()).to_json() == made.to_json()
+
+
+def test_the_bound_of_a_file_is_the_proven_one():
+    raw = json.loads(example().to_json())
+    old = {**raw, "format": "packlib.PackingPlan 1"}
+    assert PackingPlan.from_json(json.dumps(old)).lower_bound == raw["lower_bound"] == 4
+    for refused in ({**old, "lower_bound": 3}, {**old, "lower_bound": 5}, {**raw, "lower_bound": 3}):
+        with pytest.raises(ValueError, match="It states other packs or another bound"):
+            PackingPlan.from_json(json.dumps(refused))
+    nine = PackingPlan.from_json(Path(__file__).parents[1] / "written_by_0_1_0" / "plan_lpfhp.json")
+    area = {**json.loads(nine.to_json()), "lower_bound": nine.lower_bound - 1}  # as version 0.1.0 stated it
+    with pytest.raises(ValueError, match="It states other packs or another bound"):
+        PackingPlan.from_json(json.dumps(area))
+
+
+def test_a_disk_that_is_full_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "plan.json"
+    example().to_json(path)
+    before = path.read_text()
+
+    def full(self, *args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        plan(LengthHistogram.from_lengths([1, 2], 4)).to_json(path)
+    assert path.read_text() == before and len(list(tmp_path.iterdir())) == 1

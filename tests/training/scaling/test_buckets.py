@@ -1,0 +1,97 @@
+"""Buckets against every choice there is, and against the padding that is counted elsewhere."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packlib.lengths import LengthHistogram, load, log_normal, padding_waste
+from packlib.training import choose_buckets, waste_curve
+from packlib.training.scaling.buckets import METHODS
+
+
+def slots_of(edges, lengths: list[int]) -> int:
+    """Slots by definition: each sequence in the first bucket that it fits into."""
+    return sum(min(edge for edge in edges if edge >= length) for length in lengths)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(0, 9), st.integers(1, 9), st.data())
+def test_no_choice_of_lengths_wastes_less(lengths, room, multiple_of, data):
+    top = max(lengths) + room
+    histogram = LengthHistogram.from_lengths(lengths, top)
+    allowed = sorted({min(edge, top) for edge in range(multiple_of, max(lengths) + multiple_of, multiple_of)})
+    used = {min(-(-length // multiple_of) * multiple_of, top) for length in lengths}
+    k = data.draw(st.integers(1, min(len(used), 3)))
+    least = min(slots_of(edges, lengths) for edges in combinations(allowed, k) if edges[-1] >= max(lengths))
+    best = choose_buckets(histogram, k, multiple_of)
+    assert best.slots == slots_of(best.lengths, lengths) == least
+    assert len(best.lengths) == k and set(best.lengths) <= set(allowed)
+    curve = waste_curve(histogram, 99, multiple_of)
+    assert len(curve) == len(used) and curve[k - 1] == best.padding_fraction
+    for method in METHODS[1:]:
+        other = choose_buckets(histogram, k, multiple_of, method)
+        assert other.slots == slots_of(other.lengths, lengths) >= least
+        assert len(other.lengths) <= k and set(other.lengths) <= set(allowed)
+
+
+def quadratic(counts: np.ndarray, k: int) -> list[int]:
+    """The least slots with 1 to k buckets of any length, by the recurrence itself: every start of every bucket."""
+    n, below = len(counts), np.concatenate([[0], np.cumsum(counts)])
+    slots, least = np.arange(n) * below[1:], []
+    for _ in range(k):
+        least.append(int(slots[-1]))
+        ways = slots[:, None] + np.arange(n) * (below[1:] - below[1:, None])  # (start, end)
+        slots = np.where(np.tri(n, dtype=bool).T, ways, np.iinfo(np.int64).max).min(0)
+    return least
+
+
+@pytest.mark.parametrize(
+    "histogram", [load("wikipedia"), load("squad"), log_normal(10**6, 512, 4.5, 1.0)], ids=lambda h: h.name
+)
+def test_as_good_as_the_plain_recurrence_on_large_data(histogram):
+    least = quadratic(histogram.counts, 24)
+    np.testing.assert_array_equal(
+        waste_curve(histogram, 24, multiple_of=1), 1 - histogram.num_tokens / np.array(least)
+    )
+
+
+def test_more_buckets_waste_less_and_agree_with_the_habit_of_padding_to_boundaries():
+    histogram = load("wikipedia")
+    curve = waste_curve(histogram, 64)
+    assert len(curve) == 64 and (np.diff(curve) < 0).all()
+    for k, method in ((1, "optimal"), (8, "optimal"), (8, "geometric"), (8, "equal_count"), (64, "optimal")):
+        buckets = choose_buckets(histogram, k, method=method)
+        habit = padding_waste(histogram, 32, "buckets", buckets=buckets.lengths, pad_to_boundary=True)
+        assert buckets.slots == habit.slots and all(length % 8 == 0 for length in buckets.lengths)
+    assert choose_buckets(histogram, 1).lengths == (512,)
+    assert choose_buckets(histogram, 8).padding_fraction == curve[7]
+    assert "8 lengths 64, " in repr(choose_buckets(histogram, 8)) and f"{curve[7]:.2%}" in repr(
+        choose_buckets(histogram, 8)
+    )
+
+
+def test_each_sequence_goes_to_the_first_bucket_that_it_fits_into():
+    buckets = choose_buckets(LengthHistogram.from_lengths([3, 8, 9, 17, 20], 20), 3)
+    assert buckets.lengths == (8, 16, 20)  # the maximum length ends the last one
+    assert buckets.bucket_of([1, 8, 9, 16, 17, 20]).tolist() == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(ValueError, match="Length 21 is over the longest bucket, 20"):
+        buckets.bucket_of([3, 21])
+
+
+def test_bad_input_gets_one_sentence():
+    histogram = LengthHistogram.from_lengths([3, 8, 9, 17])
+    for k in (0, -1):
+        with pytest.raises(ValueError, match=f"k must be at least 1, not {k}"):
+            choose_buckets(histogram, k)
+    with pytest.raises(ValueError, match=r"k is 4, but .* into 3 multiples of 8: k must be from 1 to 3"):
+        choose_buckets(histogram, 4)
+    with pytest.raises(TypeError, match=r"k must be a whole number at least 1, not 2\.5"):
+        choose_buckets(histogram, 2.5)
+    with pytest.raises(ValueError, match="multiple_of must be at least 1, not 0"):
+        waste_curve(histogram, 2, multiple_of=0)
+    with pytest.raises(ValueError, match=r"not 'best'"):
+        choose_buckets(histogram, 2, method="best")
+    with pytest.raises(ValueError, match="overflow 64 bits"):
+        choose_buckets(LengthHistogram(np.array([0, 2**60]), max_length=100), 1)

@@ -1,0 +1,111 @@
+"""Training on two ranks: as on one, although the ranks hold different numbers of sequences and tokens."""
+
+import re
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from model_cases import make_batch
+from processes import gone_within
+from rank_work import train_until_killed
+from training_cases import (
+    Broken,
+    Interrupted,
+    furthest,
+    loader,
+    recipe,
+    small_model,
+    stable,
+    stop_at,
+    weights,
+)
+
+from packlib.distributed import RankError, run_ranks
+from packlib.training import NonFiniteLossError, evaluate, fit
+
+
+def _train(rank, folder):
+    """Each rank has its share of the loader; interrupted once, and broken by a NaN on rank 1 only."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    try:
+
+        def run(model, on_update=None, objective=None, folder=None, **settings):
+            data = loader(2, which=slice(24))
+            plan = recipe(2, 2, replicas=2, packing_factor=35 / 12)
+            return fit(
+                model,
+                data,
+                plan,
+                objective,
+                folder=folder,
+                on_update=on_update,
+                save_every=3,
+                progress=False,
+                **settings,
+            )
+
+        results = {}
+        for even in (False, True):
+            model = small_model()
+            records = run(model, even_updates=even)
+            results[even] = (weights(model), stable(records))
+            where = folder / f"even-{even}"
+            with pytest.raises(Interrupted):
+                run(small_model(), stop_at(5), folder=where, even_updates=even)
+            dist.barrier()
+            resumed = small_model()
+            again = run(resumed, folder=where, even_updates=even)
+            results[f"resumed {even}"] = (
+                weights(resumed),
+                [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
+            )
+        with pytest.raises(ValueError, match="loaders of the same packs: make them with pack_loader"):
+            fit(small_model(), loader(2, which=slice(24), ranks=1), recipe(2, 2, replicas=2), progress=False)
+        results["means"] = evaluate(model, loader(2, which=slice(24)))
+        with pytest.raises(NonFiniteLossError) as raised:
+            run(small_model(), objective=Broken(4 if rank else -1))
+        results["nan"] = str(raised.value)
+        torch.save(results, folder / f"rank-{rank}.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+def resumed_of(values):
+    """The small model with these weights."""
+    model = small_model()
+    model.load_state_dict(values, strict=False)
+    return model
+
+
+@pytest.mark.slow
+def test_two_ranks_train_as_one(tmp_path):
+    torch.multiprocessing.start_processes(_train, (tmp_path,), nprocs=2, start_method="spawn")
+    first, second = (torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in (0, 1))
+    alone = small_model()
+    records = stable(fit(alone, loader(4, which=slice(24)), recipe(4, 2), progress=False))
+    assert furthest(first[False][0], weights(alone)) < 1e-10
+    means = evaluate(resumed_of(first[True][0]), loader(4, which=slice(24)))
+    assert first["means"] == second["means"] == pytest.approx(means, rel=1e-10)
+    for ours, one in zip(first[False][1], records, strict=True):
+        assert ours == pytest.approx(one, rel=1e-9)
+    for name in (False, True):
+        assert furthest(first[name][0], second[name][0]) == 0 and first[name][1] == second[name][1]
+        resumed = first[f"resumed {name}"]
+        assert furthest(resumed[0], first[name][0]) == 0 and resumed[1] == first[name][1]
+    sizes = {name: [r["update_sequences"] for r in first[name][1]] for name in (False, True)}
+    assert max(sizes[True]) - min(sizes[True]) < max(sizes[False]) - min(sizes[False])
+    assert "loss of update 2 is nan on another rank; the weights are those of update 1" in first["nan"]
+    assert "in micro-batch 2 of 2 (samples " in second["nan"]
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_rank_that_is_killed_in_training_ends_the_others(who, capfd):
+    plan = recipe(6, 1, replicas=2, total=100_000)
+    started = time.monotonic()
+    with pytest.raises(RankError, match=f"Rank {who} of 2 was ended by SIGKILL before it returned") as raised:
+        run_ranks(train_until_killed, 2, who, small_model(), [make_batch()], plan, timeout=300)
+    assert raised.value.rank == who and time.monotonic() - started < 120, "and not after the time is up"
+    pids = [int(pid) for pid in re.findall(r"pid (\d+)", capfd.readouterr().out)]
+    assert len(pids) == 2 and gone_within(10, pids)

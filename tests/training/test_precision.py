@@ -1,0 +1,197 @@
+"""16 bits: stochastic rounding against all numbers that a type holds, and weights that learn where rounding stalls."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from training_cases import furthest, loader, recipe, small_model, weights
+
+from packlib.training import (
+    Autocast,
+    bubble_and_underflow,
+    evaluate,
+    fit,
+    largest_loss_scale,
+    lost_values,
+    make_optimizer,
+    round_weights,
+    stochastic_round,
+)
+
+HALVES = [torch.bfloat16, torch.float16]
+
+
+def every_number(dtype):
+    return torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_what_the_type_holds_stays(dtype):
+    values = every_number(dtype)
+    for wide in (torch.float32, torch.float64):
+        assert torch.equal(stochastic_round(values.to(wide), dtype).nan_to_num(7.0), values.nan_to_num(7.0))
+    assert stochastic_round(torch.tensor([torch.nan]), dtype).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(0, 1000))
+def test_it_is_a_neighbor_with_the_right_probability(dtype, x, seed):
+    """Against the sorted list of all numbers of the type; the largest finite one has infinity for a neighbor."""
+    draws, value = 4096, torch.tensor(x, dtype=torch.float32)
+    finite = every_number(dtype).double()
+    finite = finite[finite.isfinite()].unique().numpy()
+    got = stochastic_round(value.expand(draws), dtype, torch.Generator().manual_seed(seed)).double().numpy()
+    place = np.searchsorted(finite, x)
+    below, above = finite[max(place - 1, 0)], finite[min(place, len(finite) - 1)]
+    if x in finite:
+        assert (got == x).all()
+    elif abs(x) > finite[-1]:
+        assert np.isin(np.abs(got), [finite[-1], np.inf]).all() and (np.sign(got) == np.sign(x)).all()
+    else:
+        assert np.isin(got, [below, above]).all()
+        p = (x - below) / (above - below)
+        assert abs((got == above).mean() - p) <= 5 * np.sqrt(p * (1 - p) / draws) + 2 / draws
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_mean_is_right_and_nearest_is_not(dtype):
+    """200 × 20,000 draws: within 4 standard errors; rounding to nearest is off by more than 30 of them."""
+    x = torch.rand(20_000, generator=torch.Generator().manual_seed(3)) * 0.2 + 1.001
+    generator = torch.Generator().manual_seed(4)
+    draws = [stochastic_round(x, dtype, generator).double() - x.double() for _ in range(200)]
+    error = torch.stack(draws)
+    assert abs(error.mean() / (error.std() / error.numel() ** 0.5)) < 4
+    per_value = error.mean(0) / (error.std(0) / 200**0.5).clamp(min=1e-12)
+    assert 0.9 < per_value[error.std(0) > 0].square().mean() < 1.2  # each value for itself, too
+    drift = torch.full((), 1.001).expand(10_000)
+    assert abs(stochastic_round(drift, dtype, generator).double().mean() - 1.001) < 1e-4
+    assert abs(drift.to(dtype).double().mean() - 1.001) > 1e-5
+    again = [stochastic_round(x, dtype, torch.Generator().manual_seed(5)) for _ in range(2)]
+    assert torch.equal(*again)
+
+
+def test_what_fp16_loses_and_loss_scaling_saves():
+    values = torch.tensor([0.0, 2.0**-26, -(2.0**-24), 1.0, 70_000.0])
+    assert lost_values(values) == (0.25, 0.25)
+    assert lost_values(values, 2.0**10) == (0.0, 0.25)
+    assert lost_values(values, dtype=torch.bfloat16) == (0.0, 0.0)
+    gradients = torch.randn(100_000, generator=torch.Generator().manual_seed(0)) * 1e-7
+    before, scale = lost_values(gradients), largest_loss_scale(gradients)
+    after = lost_values(gradients, scale)
+    assert before.underflow > 0.1 and before.overflow == 0 and after.underflow < 1e-4 and after.overflow == 0
+    assert lost_values(gradients, 2 * scale).overflow > 0 and np.log2(scale) % 1 == 0
+
+
+def test_accumulation_trades_the_bubble_for_underflow():
+    gradients = torch.randn(50_000, generator=torch.Generator().manual_seed(1)) * 1e-4
+    rows = bubble_and_underflow(gradients, 4, [1, 4, 64, 1024, 4096])
+    assert [row["bubble"] for row in rows] == [3 / (m + 3) for m in (1, 4, 64, 1024, 4096)]
+    underflow = [row["underflow"] for row in rows]
+    assert underflow == sorted(underflow) and underflow[0] < 1e-3 < 0.1 < underflow[-1]
+    below = float(
+        (gradients.abs() / 4096 <= 2.0**-25).double().mean()
+    )  # half of the smallest number rounds to 0
+    assert underflow[-1] == pytest.approx(below, abs=1e-4)
+
+
+def test_autocast_computes_in_bfloat16_and_keeps_the_weights():
+    models = [small_model(torch.float32) for _ in range(2)]
+    seen = []
+    models[1].cls.predictions.decoder.register_forward_hook(lambda *hook: seen.append(hook[2].dtype))
+    plan = recipe(4, 2, total=60)
+    plain, cast = (
+        fit(model, loader(4), plan, objective, progress=False)
+        for model, objective in zip(models, (None, Autocast()), strict=True)
+    )
+    assert set(seen) == {torch.bfloat16} and all(p.dtype == torch.float32 for p in models[1].parameters())
+    assert 0 < furthest(weights(models[0]), weights(models[1]))
+    assert cast[-1]["loss"] == pytest.approx(plain[-1]["loss"], rel=0.01)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_an_update_under_half_a_spacing_stalls_unless_it_is_rounded_at_random(dtype):
+    """64 weights at 1 shall go to 0, by 1/8 of the spacing below 1 an update."""
+    step, ends = torch.finfo(dtype).eps / 16, {}
+    for rounding in ("nearest", "stochastic", "master"):
+        weight = torch.nn.Parameter(torch.ones(64, dtype=dtype))
+        optimizer = round_weights(torch.optim.SGD([weight], lr=step), rounding)
+        for _ in range(256):
+            weight.grad = torch.ones_like(weight)
+            optimizer.step()
+        ends[rounding] = weight.detach().double()
+        assert weight.dtype == dtype and weight.grad.dtype == dtype
+    there = 1 - 256 * step
+    assert (ends["nearest"] == 1).all()
+    assert (ends["master"] - there).abs().max() <= torch.finfo(dtype).eps / 2
+    assert abs(ends["stochastic"].mean() - there) < 4 * torch.finfo(dtype).eps * (256 / 8 / 4 / 64) ** 0.5
+    assert ends["stochastic"].std() > 0
+
+
+@pytest.mark.slow
+def test_bert_in_16_bits_learns_as_in_fp32_where_nearest_falls_behind():
+    plan = replace(recipe(8, 1, total=700, optimizer="adamw", warmup_sequences=0), learning_rate=1e-4)
+    losses, judged = {}, list(loader(8))
+    for rounding in ("fp32", "master", "stochastic", "nearest"):
+        model = small_model(torch.float32 if rounding == "fp32" else torch.bfloat16)
+        optimizer = make_optimizer(model, plan)
+        if rounding != "fp32":
+            optimizer = round_weights(optimizer, rounding)
+        losses["before"] = losses.get("before", evaluate(model, judged)["mlm_loss"])
+        fit(model, judged, plan, optimizer=optimizer, progress=False)
+        losses[rounding] = evaluate(model, judged)["mlm_loss"]
+        if rounding != "fp32":
+            assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+        moments = [v for state in optimizer.state.values() for n, v in state.items() if n.startswith("exp")]
+        assert moments and {v.dtype for v in moments} == {torch.float32}
+    learned = losses["before"] - losses["fp32"]
+    assert abs(losses["master"] - losses["fp32"]) < 0.02 * learned
+    assert abs(losses["stochastic"] - losses["fp32"]) < 0.05 * learned
+    assert losses["nearest"] - losses["fp32"] > 0.2 * learned
+
+
+@pytest.mark.parametrize("kind", ["lamb", "adamw"])
+@pytest.mark.parametrize("rounding", ["stochastic", "master", "nearest"])
+def test_a_run_that_goes_on_is_the_same_bit_for_bit(kind, rounding):
+    """Also with a norm that stays FP32; the weights keep their place in memory."""
+    data = list(loader(8))[:4]
+
+    def start():
+        model = small_model(torch.bfloat16)
+        model.bert.embeddings.LayerNorm.float()
+        plan = recipe(8, 1, optimizer=kind)
+        return model, round_weights(make_optimizer(model, plan), rounding, seed=9)
+
+    def go_on(model, optimizer, batches):
+        for batch in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                model(**batch).loss.backward()
+            optimizer.step()
+
+    whole, first, second = start(), start(), start()
+    places = [p.data_ptr() for p in whole[0].parameters()]
+    go_on(*whole, data)
+    assert places == [p.data_ptr() for p in whole[0].parameters()]
+    go_on(*first, data[:2])
+    second[0].load_state_dict(first[0].state_dict())
+    second[1].load_state_dict(first[1].state_dict())
+    go_on(*second, data[2:])
+    assert furthest(weights(whole[0]), weights(second[0])) == 0
+    assert furthest(weights(whole[0]), weights(first[0])) > 0
+    assert whole[0].bert.embeddings.LayerNorm.weight.dtype == torch.float32
+
+
+def test_bad_input_gets_a_sentence():
+    with pytest.raises(ValueError, match=r"dtype must be torch.bfloat16 or torch.float16, not torch.float32"):
+        stochastic_round(torch.ones(2), torch.float32)
+    with pytest.raises(ValueError, match=r"dtype must be torch.bfloat16 or torch.float16, not torch.int8"):
+        Autocast(dtype=torch.int8)
+    with pytest.raises(ValueError, match="not 'stochastical': did you mean 'stochastic'"):
+        round_weights(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1), "stochastical")
+    with pytest.raises(ValueError, match="accumulation must be at least 1, not 0"):
+        bubble_and_underflow(torch.ones(1), 2, [0])
+    with pytest.raises(ValueError, match=r"the largest gradient must be above 0, not 0\.0"):
+        largest_loss_scale(torch.zeros(3))

@@ -1,0 +1,171 @@
+"""Every control of every explorer, moved through its real traits, as the browser moves it."""
+
+import gc
+import importlib
+import pkgutil
+import time
+
+import ipywidgets as widgets
+import pytest
+from cpu_seconds import SLOWEST
+from figure_style import style_faults
+
+from packlib.workbook import chapters
+from packlib.workbook.explorers import Explorer, choice, slider
+from packlib.workbook.figures import new_figure, svg
+
+
+def explorers():
+    """The explorers of all chapters."""
+    for module in pkgutil.walk_packages(chapters.__path__, f"{chapters.__name__}."):
+        chapter = importlib.import_module(module.name)
+        for value in vars(chapter).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, Explorer)
+                and value.__module__ == chapter.__name__
+            ):
+                yield pytest.param(value, id=f"{module.name}-{value.__name__}")
+
+
+def positions(control):
+    """The lowest, the highest and, for lists, every value that a control can take."""
+    if isinstance(control, (widgets.IntSlider, widgets.FloatSlider)):
+        return [control.min, control.max]
+    if isinstance(control, widgets.Checkbox):
+        return [False, True]
+    return [value for _, value in control._options_full]
+
+
+def number_of_steps(control):
+    if isinstance(control, (widgets.IntSlider, widgets.FloatSlider)):
+        return (control.max - control.min) / control.step + 1
+    assert isinstance(control, (widgets.SelectionSlider, widgets.Checkbox)), (
+        "JupyterLab takes the keys of others"
+    )
+    return len(positions(control))
+
+
+def seconds_of(explorer, name, value):
+    """Move a control; the CPU seconds until the picture is there, or 0 if the explorer told how far it was."""
+    told = []
+
+    def note(change):
+        told.append('role="status"' in change.new)
+
+    explorer._picture.observe(note, "value")
+    begin = time.process_time()
+    explorer.widgets[name].value = value
+    seconds = time.process_time() - begin
+    explorer._picture.unobserve(note, "value")
+    return 0 if any(told) else seconds
+
+
+@pytest.mark.parametrize("kind", list(explorers()))
+def test_every_control_moves_the_picture_and_its_words(kind, record_property):
+    explorer = kind()
+    assert explorer.title and len(explorer.alt.split()) >= 8
+    first = explorer.alt, explorer.picture
+    start, seconds = {name: control.value for name, control in explorer.widgets.items()}, []
+    for name, control in explorer.widgets.items():
+        seen = set()
+        for value in [*positions(control), start[name]]:
+            seconds.append(seconds_of(explorer, name, value))
+            assert explorer.error is None, f"{name} = {value!r}: {explorer.error!r}"
+            seen.add(explorer.alt)
+        assert len(seen) > 1, f"the words do not change with {name}"
+        for other, value in start.items():  # limits may have moved other controls
+            explorer.widgets[other].value = value
+    assert (explorer.alt, explorer.picture) == first, "back at the start, the picture is another"
+    record_property(SLOWEST, (kind.__name__, max(seconds)))
+
+
+@pytest.mark.parametrize("kind", list(explorers()))
+def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kind):
+    explorer = kind()
+    labels = [control.description for control in explorer.widgets.values()]
+    assert all(labels) and len(set(labels)) == len(labels)
+    for name, control in explorer.widgets.items():
+        assert 2 <= number_of_steps(control) <= 128, f"{name}: the keyboard must lead through in a while"
+    assert style_faults(svg(explorer._figure, explorer.alt)) == []
+    bundle = explorer._repr_mimebundle_()
+    assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+# The base class
+
+
+class Line(Explorer):
+    title = "How long is the line?"
+    play = "length"
+
+    def controls(self):
+        return {
+            "length": slider("Length", 1, 9, value=2),
+            "unit": choice("Unit", [("meters", "m"), ("feet", "ft")], "m"),
+            "scale": choice("Scale", [1, 10, 100], 1),
+        }
+
+    def react(self, name):
+        if name == "unit":
+            self.widgets["length"].max = 9 if self.widgets["unit"].value == "m" else 5
+
+    def draw(self, length, unit, scale):
+        self.drawn = [*getattr(self, "drawn", []), (length, unit)]
+        if length == 7:
+            raise ValueError("Seven is <out>.")
+        fig, ax = new_figure()
+        ax.plot([0, length * scale])
+        return fig, f"The line is {length * scale} {unit} long."
+
+
+def test_an_error_becomes_a_sentence_and_goes_away():
+    line = Line()
+    line.widgets["length"].value = 7
+    assert line.alt == "No picture: Seven is <out>." and isinstance(line.error, ValueError)
+    assert "Seven is &lt;out&gt;." in line.picture and "<img" not in line.picture
+    line.widgets["length"].value = 8
+    assert line.alt == "The line is 8 m long." and line.error is None and "<img" in line.picture
+
+
+def test_the_play_button_drives_the_picture():
+    line = Line()
+    line.player.value = 5
+    assert line.alt == "The line is 5 m long."
+    line.widgets["length"].value = 3
+    assert line.player.value == 3
+
+
+def test_a_control_can_move_the_limits_of_another():
+    line = Line()
+    line.widgets["length"].value = 9
+    line.widgets["unit"].value = "ft"
+    assert line.alt == "The line is 5 ft long." and line.player.max == 5
+    assert line.drawn == [(2, "m"), (9, "m"), (5, "ft")], "one picture a move, although two controls moved"
+    line.widgets["scale"].value = 100
+    assert line.alt == "The line is 500 ft long."
+
+
+def test_the_chosen_name_stands_beside_its_slider():
+    line = Line()
+    row = next(row for row in line.box.children if line.widgets["unit"] in getattr(row, "children", ()))
+    seen = [row.children[1].value]
+    line.widgets["unit"].value = "ft"
+    assert [*seen, row.children[1].value] == ["meters", "feet"]
+
+
+def test_what_is_loaded_is_not_searched_for_garbage_at_each_move():
+    Line()
+    frozen = gc.get_freeze_count()
+    Line()
+    assert gc.get_freeze_count() == frozen > 100_000
+
+
+def test_a_control_needs_a_label():
+    class Nameless(Line):
+        def controls(self):
+            return {"length": slider("", 1, 9, value=2)}
+
+    with pytest.raises(ValueError, match="'length' needs a description"):
+        Nameless()

@@ -1,0 +1,328 @@
+"""Every notebook has the form that readers rely on. That its outputs hold is nbval's part of the same run."""
+
+import ast
+import copy
+import html
+import importlib
+import inspect
+import itertools
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from packlib.workbook.execution import WIDGET_VIEW, settle
+from packlib.workbook.pages import markdown_to_html
+from packlib.workbook.parameters import EVERY, check_values, parameters_of
+from packlib.workbook.results import results_of
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "notebooks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+IGNORED = "nbval-ignore-output"
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def text_of(output):
+    """What an output says in plain text, an error's message included."""
+    return output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue", "")
+
+
+def pages(notebook):
+    """The HTML outputs, each with its plain text."""
+    outputs = [output for cell in code(notebook) for output in cell.outputs]
+    return [(o.data["text/html"], o.data["text/plain"]) for o in outputs if "text/html" in o.get("data", ())]
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def notebook(name):
+    return read(FOLDER / f"{name}.ipynb")
+
+
+@pytest.fixture
+def chapter(name):
+    return importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
+
+
+FILES = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")])
+
+
+@pytest.fixture(params=FILES, ids=lambda path: str(path.relative_to(FOLDER)))
+def stored(request):
+    """Each notebook file, solutions too."""
+    return request.param
+
+
+def test_there_is_a_solution_for_each_notebook():
+    assert NAMES and NAMES == sorted(path.stem for path in (FOLDER / "solutions").glob("*.ipynb"))
+
+
+# What holds for each file
+
+
+def test_all_cells_ran_in_order_without_an_error(stored):
+    notebook = read(stored)
+    assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
+    for cell in code(notebook):
+        assert not [o for o in cell.outputs if o.output_type == "error" or o.get("name") == "stderr"], (
+            cell.source
+        )
+        assert "raises-exception" not in tags(cell) and "nbval-skip" not in tags(cell)
+
+
+def test_the_file_is_small_and_settled(stored):
+    notebook = read(stored)
+    assert stored.stat().st_size < 400_000
+    assert settle(copy.deepcopy(notebook)) == notebook, "run it with make notebooks"
+    assert WIDGET_VIEW not in stored.read_text()
+
+
+def test_few_outputs_are_ignored(stored):
+    cells = code(read(stored))
+    ignored = [cell for cell in cells if IGNORED in tags(cell)]
+    assert len(ignored) <= 0.15 * len(cells)
+    for cell in cells:
+        assert "NBVAL_" not in cell.source, "comments hide what tags show"
+
+
+def test_each_picture_has_words_and_comes_once(stored):
+    words, sources = [], []
+    for page, plain in pages(read(stored)):
+        for image in re.findall(r"<img [^>]*>", page):
+            alt = html.unescape(re.search(r'alt="([^"]*)"', image)[1])
+            assert len(alt.split()) >= 5 and alt in plain
+            words.append(alt)
+            sources.append(re.search(r'src="([^"]*)"', image)[1])
+    assert len(set(words)) == len(words) and len(set(sources)) == len(sources)
+    for cell in code(read(stored)):
+        kinds = {kind for output in cell.outputs for kind in output.get("data", ())}
+        assert not [kind for kind in kinds if kind.startswith("image/")], "figures go through show(...)"
+
+
+def test_figures_are_named_once(stored):
+    sources = "\n".join(cell.source for cell in code(read(stored)))
+    names = re.findall(r'\bname="([^"]+)"', sources)
+    assert len(set(names)) == len(names)
+    assert "pyplot" not in sources and "interact(" not in sources
+
+
+def test_headings_come_in_order(stored):
+    text = prose(read(stored))
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", re.sub(r"```.*?```", "", text, flags=re.S), re.M)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(deep - shallow <= 1 for shallow, deep in itertools.pairwise(levels))
+
+
+def test_nothing_tells_on_the_machine(stored):
+    notebook = read(stored)
+    said = [cell.source for cell in notebook.cells]
+    said += [text_of(output) for cell in code(notebook) for output in cell.outputs]
+    for text in said:
+        assert not re.search(r"(?<![\w.])/(work|home|root|tmp|usr)/|0x[0-9a-f]{6,}", text), text
+
+
+def test_code_cells_are_short(stored):
+    for cell in code(read(stored)):
+        lines = [line for line in cell.source.splitlines() if line.strip()]
+        assert len(lines) <= 12 or cell is code(read(stored))[0], cell.source
+        assert max(map(len, lines), default=0) <= 110
+
+
+def test_texts_are_short(stored):
+    for cell in read(stored).cells[1:]:
+        if cell.cell_type == "markdown":
+            prose = re.sub(r"^(#|\||- |\d+\. |\$\$).*$|```.*?```", "", cell.source, flags=re.M | re.S)
+            assert len(prose.split()) <= 100, f"{len(prose.split())} words: {cell.source}"
+
+
+def anchors(path):
+    """The headings of a notebook or a page of Markdown, as links name them."""
+    text = prose(read(path)) if path.suffix == ".ipynb" else path.read_text()
+    return [heading.strip().replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)]
+
+
+def prose(notebook):
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def links(text):
+    """Where links and pictures of Markdown lead, code left out."""
+    return re.findall(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S))
+
+
+def dead_links(text, folder):
+    """The links of a text that lead nowhere; those to other sites are not followed."""
+    for picture, words, target in links(text):
+        path, _, anchor = target.partition("#")
+        found = (folder / path).resolve() if path else folder
+        if picture and not words:
+            yield f"{target}: a picture without words"
+        elif not re.match(r"https://|mailto:", target) and not (path == "" or found.exists()):
+            yield target
+        elif anchor and not target.startswith("https://") and path and anchor not in anchors(found):
+            yield f"{path} has no heading {anchor!r}"
+
+
+def test_links_lead_somewhere(stored):
+    text = prose(read(stored))
+    planned = re.findall(r"`(\d\d_\w+)`", (ROOT / "README.md").read_text())
+    dead = [target for target in dead_links(text, stored.parent) if Path(target).stem not in planned]
+    assert not dead
+    own = [target[1:] for _, _, target in links(text) if target.startswith("#")]
+    assert set(own) <= set(anchors(stored))
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "data/README.md"])
+def test_links_of_the_pages_lead_somewhere(name):
+    path = ROOT / name
+    assert not list(dead_links(path.read_text(), path.parent))
+
+
+def test_dead_links_are_seen(tmp_path):
+    (tmp_path / "a.md").write_text("# One two\n")
+    text = "[a](a.md) [b](b.md) [c](a.md#One-two) [d](a.md#Two) ![](a.md) [e](http://plain.org) `[f](f.md)`"
+    assert list(dead_links(text, tmp_path)) == [
+        "b.md", "a.md has no heading 'Two'", "a.md: a picture without words", "http://plain.org",
+    ]  # fmt: skip
+
+
+def test_formulas_are_understood_without_a_network(stored):
+    page = markdown_to_html(prose(read(stored)))
+    for formula in re.findall(r"<math.*?</math>", page, re.S):
+        assert "\\" not in formula, f"a command that MathML does not know: {formula}"
+
+
+# What holds for each chapter
+
+
+def test_the_opening_says_what_why_and_how_long(notebook):
+    first = notebook.cells[0].source
+    assert re.match(r"# \S.*\n\n\S", first), "a title, then one sentence that gives the result away"
+    for word in ("Goals", "Before this", "minutes to read", "seconds of CPU"):
+        assert word in first
+    assert len(re.findall(r"^- ", first, re.M)) == 3, "three goals"
+
+
+def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
+    (cell,) = [cell for cell in notebook.cells if "parameters" in tags(cell)]
+    assert cell is notebook.cells[1]
+    nodes = ast.parse(cell.source).body
+    assert all(isinstance(node, ast.AnnAssign) for node in nodes) and len(nodes) <= 8
+    kinds = parameters_of(name)
+    found = {node.target.id: ast.unparse(node.annotation) for node in nodes}
+    assert found == {key: kind.annotation for key, kind in kinds.items()}
+    assert list(found)[-2:] == list(EVERY)
+    check_values(name, {node.target.id: ast.literal_eval(node.value) for node in nodes})
+    for line in cell.source.splitlines():
+        assert re.search(r"  # \S", line), f"a comment is missing: {line}"
+
+
+def test_parameters_are_checked_before_anything_is_computed(name, notebook):
+    second = code(notebook)[1].source
+    assert second.rstrip().splitlines()[-1].endswith(")") and re.search(
+        rf'check_parameters\(\s*"{name}"', second
+    )
+    given = dict(re.findall(r"(\w+)=(\w+)", second[second.index("check_parameters") :]))
+    assert given == {key: key for key in parameters_of(name)}
+
+
+def test_the_readme_says_what_it_gives_and_how_long_it_takes(name, notebook):
+    takes = re.search(r"(\d+) minutes to read, (\d+) seconds of CPU", notebook.cells[0].source)
+    row = rf"^\| \[{name}\]\(notebooks/{name}\.ipynb\) \| [^|]+ \| {takes[1]} min \| {takes[2]} s \|$"
+    assert re.search(row, (ROOT / "README.md").read_text(), re.M)
+
+
+def test_every_guess_is_revealed(notebook):
+    sources = [cell.source for cell in code(notebook)]
+    guesses = [i for i, source in enumerate(sources) if re.match(r"guess = \.\.\.", source)]
+    assert len(guesses) >= 3
+    for i in guesses:
+        assert re.search(r"^reveal\(\s*guess\b", sources[i + 1], re.M) or "reveal(guess" in sources[i + 2]
+
+
+def test_a_guess_goes_into_its_reveal_alone(stored):
+    """So it is enough to try guesses there, as tests/guess_trials.py does."""
+    for cell in code(read(stored)):
+        nodes = list(ast.walk(ast.parse(cell.source)))
+        used = [
+            n for n in nodes if isinstance(n, ast.Name) and n.id == "guess" and isinstance(n.ctx, ast.Load)
+        ]
+        calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "reveal"]
+        assert used == [call.args[0] for call in calls] and len(calls) <= 1
+
+
+def role(cell):
+    """What a cell is for, if it is one that closes a chapter."""
+    if cell.cell_type == "code":
+        alone = nbformat.v4.new_notebook(cells=[cell])
+        if IGNORED in tags(cell) and any("<img" in page for page, _ in pages(alone)):
+            return "explorer"
+        return "exercise" if re.search(r"^check\(", cell.source, re.M) else ""
+    return "summary" if cell.source.startswith("## Summary") and ".ipynb)" in cell.source else ""
+
+
+def test_it_ends_with_explorer_exercises_summary_and_the_way_on(notebook, chapter):
+    kinds = [role(cell) for cell in notebook.cells]
+    assert kinds.count("explorer") >= 1 and kinds[-1] == "summary"
+    assert 2 <= kinds.count("exercise") == len(chapter.EXERCISES) <= 4
+    assert kinds.index("explorer") < kinds.index("exercise")
+
+
+def test_the_way_on_leads_to_the_next_chapter(name, notebook):
+    following = f"{(int(name[:2]) + 1) % 13:02}"  # after the last comes the tour
+    assert re.search(rf"\({following}_\w+\.ipynb\)", notebook.cells[-1].source)
+
+
+def test_a_sweep_finds_a_number_to_compare(name):
+    found = results_of(FOLDER / f"{name}.ipynb")
+    assert any(isinstance(value, int | float) and not isinstance(value, bool) for value in found.values())
+
+
+def calls(notebook, exercise):
+    return [cell for cell in code(notebook) if re.search(rf'^check\("{exercise}", \w+\)', cell.source, re.M)]
+
+
+def test_stubs_fit_their_checkers(name, notebook, chapter):
+    solutions = read(FOLDER / "solutions" / f"{name}.ipynb")
+    for exercise in chapter.EXERCISES.values():
+        (stub,), (solved,) = calls(notebook, exercise.name), calls(solutions, exercise.name)
+        assert "not tried yet" in text_of(stub.outputs[-1])
+        assert f"{exercise.name}: right" in text_of(solved.outputs[-1])
+        if callable(exercise.solution):
+            for cell in (stub, solved):
+                function = next(
+                    n for n in ast.parse(cell.source).body if getattr(n, "name", "") == exercise.name
+                )
+                assert [a.arg for a in function.args.args] == list(
+                    inspect.signature(exercise.solution).parameters
+                )
+
+
+def test_checkers_accept_the_solution_and_catch_the_slips(chapter):
+    for exercise in chapter.EXERCISES.values():
+        assert exercise.judge(exercise.solution).state == "right"
+        assert exercise.judge(...).state == "not tried"
+        assert len(exercise.wrong) >= 2
+        for slip, answer in exercise.wrong.items():
+            verdict = exercise.judge(answer)
+            assert verdict.state == "wrong", f"{exercise.name} accepts the slip {slip!r}"
+            assert "raises" not in verdict.message, (
+                f"the slip {slip!r} of {exercise.name} is broken: {verdict.message}"
+            )

@@ -1,0 +1,142 @@
+"""Every notebook runs with other parameters too; what it asserts inside holds, and its figures keep the style.
+
+One of the runs tries guesses of all kinds, with the memory on.
+
+`make test-all` also runs each with `quick=False`.
+"""
+
+import ast
+import importlib
+import os
+import re
+
+import guess_trials
+import nbformat
+import pytest
+from figure_style import style_faults, touches_the_edge
+from PIL import Image
+
+from packlib.workbook.figures import label_ends, new_figure, save, series, svg
+from packlib.workbook.parameters import (
+    Choice,
+    Dataset,
+    Flag,
+    Number,
+    ParameterError,
+    Whole,
+    check_values,
+    parameters_of,
+)
+from packlib.workbook.running import notebooks, run
+
+NAMES = list(notebooks())
+RUNS = ("numbers", "data", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
+
+
+def committed(name):
+    """The values in the notebook's parameters cell."""
+    cells = nbformat.read(notebooks()[name], as_version=4).cells
+    (source,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())]
+    return {node.target.id: ast.literal_eval(node.value) for node in ast.parse(source).body}
+
+
+def another(kind, value):
+    """Another value of a parameter, not far off."""
+    if isinstance(kind, Dataset):
+        return "wordnet-pairs" if value != "wordnet-pairs" else "docstrings"
+    if isinstance(kind, Choice):
+        return next(name for name in kind.names if name != value)
+    if isinstance(kind, Flag):
+        return not value
+    if isinstance(kind, Whole):
+        near = 64 if value is None else value // 2 if value // 2 >= kind.at_least else value + 1
+        return min(max(near, kind.at_least), kind.at_most)
+    if isinstance(kind, Number):
+        return (kind.at_least + value) / 2
+    return value
+
+
+def values_of(name, which):
+    """Other data and another seed; or other numbers and choices; or all of the data. A chapter may say better."""
+    chapter = importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
+    if which == "thorough":
+        return {"quick": False}
+    own = getattr(chapter, "TRIED", {}).get(which)
+    if own is not None:
+        return own
+    default = committed(name)
+    kinds = {key: kind for key, kind in parameters_of(name).items() if key not in ("quick", "seed")}
+    chosen = {key for key, kind in kinds.items() if isinstance(kind, Dataset) is (which == "data")}
+    return {"seed": 7} | {key: another(kinds[key], default[key]) for key in sorted(chosen)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", RUNS)
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
+    values = check_values(name, values_of(name, which))
+    assert values != {key: committed(name)[key] for key in values}
+    if which == "numbers":
+        guess_trials.prepare(notebooks()[name], tmp_path / "guesses", monkeypatch)
+    made = run(name, values, tmp_path / "out", progress=False)
+    if which == "numbers":
+        assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb", tmp_path / "guesses"))
+    faults = {
+        path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"
+    }
+    assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
+    pictures = {path.stem: Image.open(path).convert("L") for path in made if path.suffix == ".png"}
+    assert {picture.size for picture in pictures.values()} == {(1920, 1080)}
+    assert not [figure for figure, picture in pictures.items() if touches_the_edge(picture)]
+    (page,) = [path.read_text(encoding="utf-8") for path in made if path.name == f"{name}.html"]
+    assert "<script" not in page and not re.search(r'src="(?!data:)', page), "a report opens offline"
+
+
+BAD = {
+    Dataset: ("no-such-data", "missing.csv", 7), Whole: ("three", 1.5, True, -1), Flag: (1, "yes"),
+    Number: ("much", True, float("nan"), float("inf")), Choice: ("no such name",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_bad_parameter_is_refused_in_one_sentence(name):
+    for key, kind in parameters_of(name).items():
+        for value in BAD.get(type(kind), (7, "missing.json")):
+            with pytest.raises(ParameterError) as refused:
+                check_values(name, {key: value})
+            said = str(refused.value)
+            assert key in said and "\n" not in said and said.endswith((".", "?", "!")), said
+            assert refused.value._render_traceback_() == [said]
+
+
+# The style itself
+
+
+def figure(**changes):
+    fig, ax = new_figure()
+    line = ax.plot([0, 1], **{**series("spfhp"), **changes})[0]
+    label_ends({line: "SPFHP"})
+    return fig
+
+
+def test_the_style_is_kept_by_a_plain_figure():
+    assert not style_faults(svg(figure(), "A line."))
+
+
+def test_a_title_that_is_cut_off_is_seen(tmp_path):
+    for title, cut_off in (("A claim", False), ("A claim that is much too long for its place " * 3, True)):
+        fig = figure()
+        fig.axes[0].set_title(title)
+        save(fig, "A line.", tmp_path, "line")
+        assert touches_the_edge(Image.open(tmp_path / "line.png").convert("L")) is cut_off
+
+
+def test_small_letters_and_other_colors_are_seen():
+    fig = figure(color="#ff0000")
+    fig.axes[0].set_title("tiny & small", fontsize=9)
+    assert style_faults(svg(fig, "A line.")) == [
+        "'tiny & small' has 9.0 points", "#ff0000 is not in the palette", "SPFHP is not drawn in its color #d55e00",
+    ]  # fmt: skip
+    assert style_faults(svg(figure(color=series("lpfhp")["color"]), "A line.")) == [
+        "SPFHP is not drawn in its color #d55e00"
+    ]

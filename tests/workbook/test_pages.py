@@ -1,0 +1,71 @@
+"""Pages open offline: no address of another machine is loaded, and formulas are drawn without a script."""
+
+import html
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbconvert import HTMLExporter
+
+from packlib.workbook.gallery import shown_alts
+from packlib.workbook.pages import PageExporter, content_policy, markdown_to_html
+from tests.hostile import HOSTILE, Elements
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+
+FORMULA = r"\min_{x \ge 0} \lVert Ax - b \rVert"
+
+
+def test_formulas_become_mathml():
+    text = markdown_to_html(f"Costs 5 packs, $x < 3$ of them.\n\n$${FORMULA}$$\n\nAnd `$not$` this.")
+    inline, block = re.findall(r"<math .*?</math>", text)
+    assert 'display="inline"' in inline and "<mi>x</mi><mo>&#x0003C;</mo><mn>3</mn>" in inline
+    assert 'display="block"' in block and "<mo>min</mo>" in block
+    assert "<code>$not$</code>" in text and text.count("$") == 2
+
+
+def test_headings_carry_a_link_only_where_asked():
+    assert markdown_to_html("## A batch").strip() == "<h2>A batch</h2>"
+    assert 'href="#A-batch"' in markdown_to_html("## A batch", anchors=True)
+
+
+def test_a_page_fetches_nothing():
+    cells = [
+        nbformat.v4.new_markdown_cell(f"# Title\n\n$${FORMULA}$$"),
+        nbformat.v4.new_code_cell(
+            "1", outputs=[nbformat.v4.new_output("display_data", {"text/markdown": "$a$", "text/plain": "a"})]
+        ),
+    ]
+    state = {"widgets": {"application/vnd.jupyter.widget-state+json": {"state": {}}}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=state)
+    page, _ = PageExporter().from_notebook_node(notebook)
+    policy = Elements(page.split("<style")[0]).tags[-1]
+    assert policy == Elements(content_policy()).tags[0]
+    assert page.count("<math ") == 2 and "mathjax" not in page.lower()
+    assert "<script" not in page and not re.search(r'(?:src|href)="(?:https?:)?//', page)
+    assert "url(http" not in page and "@import" not in page
+
+
+def test_markdown_holds_no_html_but_what_hides_a_solution():
+    page = markdown_to_html(
+        "<details>\n<summary>Solution</summary>\n\n*Five* <b>a</b>\n\n</details>", anchors=True
+    )
+    assert Elements(page).names == {"details", "summary", "p", "em"} and "<b>a</b>" in Elements(page).text
+    for text in HOSTILE[:5]:
+        for place in (text, f"# {text}", f"a {text} b", f"- {text}\n\n{text}"):
+            assert not Elements(markdown_to_html(place, anchors=True)).faults(), place
+
+
+def test_the_policy_allows_one_script_and_no_address():
+    assert "script" not in content_policy() and "default-src 'none'" in content_policy()
+    hashed = content_policy("a").partition("script-src ")[2]
+    assert hashed.startswith("'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_pictures_stand_in_for_explorers_where_no_kernel_runs(path):
+    page, _ = HTMLExporter().from_filename(str(path))
+    images = re.findall(r'<img alt="([^"]*)"[^>]* src="data:image/png;base64,[A-Za-z0-9+/=]{1000,}"', page)
+    assert [html.unescape(alt) for alt in images] == shown_alts(nbformat.read(path, as_version=4))
+    assert "to move the controls" in page and "widget-view" not in page

@@ -1,0 +1,57 @@
+"""Notebook 11's own parts: pods that cannot be get a sentence, charts add up, phases are the published ones."""
+
+import numpy as np
+import pytest
+
+from packlib.training import Phase, bubble, calculate, value_of
+from packlib.training.scaling.pod import PHASES, POD
+from packlib.workbook.chapters.n11_scaling_up.costs import walk
+from packlib.workbook.chapters.n11_scaling_up.pods import PodExplorer, chart_of, make_pod, two_phases
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"stages": 32}, "32 stages need at least 32 layers, one each; the model has 24."),
+        ({"stages": 16, "model": "BERT-Base"}, "16 stages need at least 16 layers, one each; the model has 12."),
+        ({"devices": 4, "stages": 8}, "4 devices do not make up whole pipelines of 8 stages: 4 would be left over."),
+        ({"devices": 1024, "stages": 2, "micro_batch": 64, "accumulation": 4096, "factor": 1.0},
+         "One update would take 134,217,728 sequences; there are 100,000,000 in all."),
+    ],
+)  # fmt: skip
+def test_a_pod_that_cannot_be_gets_a_sentence(settings, sentence):
+    explorer = PodExplorer()
+    for name, value in settings.items():
+        explorer.widgets[name].value = value
+    assert explorer.alt.endswith(f"This pod cannot be: {sentence}")
+    assert explorer.error is None and "<img" in explorer.picture and "role" not in explorer.picture
+
+
+@pytest.mark.parametrize(("devices", "stages"), [(64, 4), (8, 8), (3, 1), (24, 24)])
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_the_chart_of_a_short_update_holds_all_of_its_work(devices, stages, accumulation):
+    setup = make_pod(devices, stages)
+    phase = Phase(128, 1e6, accumulation=accumulation)
+    sheet = calculate(setup, [phase])
+    bars = chart_of(sheet, setup, phase)
+    assert len(bars) == 2 * stages * accumulation
+    for stage, work in enumerate(value_of(sheet, "WORK", 128)):
+        seconds = sum(bar.end - bar.start for bar in bars if bar.stage == stage)
+        assert seconds == pytest.approx(accumulation * work / setup.peak_flops / setup.utilization)
+    assert bubble(bars) >= value_of(sheet, "bubble", 128) - 1e-9
+
+
+def test_the_published_pod_and_its_phases():
+    assert make_pod(64, 4) == POD
+    assert two_phases(8, 512, [phase.packing_factor for phase in PHASES]) == list(PHASES)
+    assert [phase.overhead for phase in two_phases(8, 512)] == [0, 0]
+    assert [phase.micro_batch for phase in two_phases(1, 2)] == [1, 1]
+
+
+def test_a_weight_walks_as_it_should():
+    step = 2**-8 / 8
+    assert (walk("nearest", 50, 3, step, 0) == 1).all()
+    paths = walk("stochastic", 64, 2000, step, 0)
+    error = 2**-8 * (64 * 7 / 64 / 2000) ** 0.5
+    assert abs(paths[-1].mean() - (1 - 64 * step)) < 4 * error
+    assert set(np.unique(np.diff(paths, axis=0))) == {-(2.0**-8), 0.0}

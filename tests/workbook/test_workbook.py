@@ -1,0 +1,335 @@
+"""Figures carry words, wrong parameters get one sentence, stored notebooks do not change by themselves."""
+
+import io
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from PIL import Image
+
+from packlib.workbook import exercises, figures
+from packlib.workbook.cover import draw_cover
+from packlib.workbook.execution import WIDGET_VIEW, run_in_place, settle
+from packlib.workbook.parameters import (
+    Choice,
+    Dataset,
+    Flag,
+    Number,
+    ParameterError,
+    Whole,
+    check_parameters,
+    check_values,
+)
+from packlib.workbook.running import notebooks
+
+
+def small_figure():
+    fig, ax = figures.new_figure()
+    lines = {
+        ax.plot([1, 2, 3], [1, y, 2 * y], **figures.series(name))[0]: name
+        for name, y in (("spfhp", 2), ("lpfhp", 2))
+    }
+    ax.set(title="Two lines end in one point", xlabel="x", ylabel="y")
+    figures.label_ends(lines)
+    return fig
+
+
+@pytest.fixture
+def displayed(monkeypatch):
+    """What a notebook would be sent."""
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: shown.append(bundle))
+    return shown
+
+
+# Figures
+
+
+def test_a_figure_is_sixteen_to_nine_and_the_same_every_time():
+    one, two = small_figure(), small_figure()
+    assert figures.png(one) == figures.png(two) == figures.png(one)
+    assert figures.svg(one, "words") == figures.svg(two, "words") == figures.svg(one, "words")
+    assert Image.open(io.BytesIO(figures.png(one, dpi=200))).size == (1600, 900)
+
+
+def test_show_gives_the_picture_its_words(displayed):
+    figures.show(small_figure(), alt='Lines "a" & <b>', name="two-lines")
+    (bundle,) = displayed
+    assert bundle["text/plain"] == 'Lines "a" & <b>'
+    image = ElementTree.fromstring(bundle["text/html"].rstrip(">") + "/>")
+    assert image.get("alt") == 'Lines "a" & <b>'
+    assert image.get("src").startswith("data:image/png;base64,")
+
+
+def test_show_saves_svg_and_png_when_asked(tmp_path, monkeypatch, displayed):
+    monkeypatch.setenv(figures.FIGURES_FOLDER, str(tmp_path / "figures"))
+    figures.show(small_figure(), alt="Two lines & more", name="two-lines")
+    root = ElementTree.parse(tmp_path / "figures" / "two-lines.svg").getroot()
+    assert root.get("role") == "img"
+    assert [part.text for part in root[:2]] == ["Two lines end in one point", "Two lines & more"]
+    assert Image.open(tmp_path / "figures" / "two-lines.png").size == (1920, 1080)
+    assert len(list((tmp_path / "figures").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("alt", "name", "says"), [(" ", "a", "needs an alt text"), ("words", "A b", "not 'A b'")]
+)
+def test_show_refuses_a_figure_without_words_or_with_a_bad_name(alt, name, says, displayed):
+    with pytest.raises(ValueError, match=says):
+        figures.show(small_figure(), alt=alt, name=name)
+    assert not displayed
+
+
+def test_labels_that_would_touch_move_apart():
+    texts = small_figure().axes[0].texts
+    assert abs(texts[0].xyann[1] - texts[1].xyann[1]) >= 15.9
+
+
+def test_every_series_has_its_own_look():
+    looks = [tuple(figures.series(name).values()) for name in figures._SERIES]
+    methods = (
+        "unpacked",
+        "next_fit",
+        "first_fit_decreasing",
+        "best_fit_decreasing",
+        "spfhp",
+        "lpfhp",
+        "nnlshp",
+    )
+    assert len({tuple(figures.series(name).values()) for name in (*methods, "ennlshp", "optimal")}) == 9
+    assert figures.series("a new method") == figures.series("a new method")
+    assert all(color in figures.OKABE_ITO for color, *_ in looks)
+
+
+def test_show_source_names_the_file_and_no_line(displayed):
+    figures.show_source(figures.percent)
+    assert displayed[0]["text/plain"].startswith("packlib/workbook/figures.py\ndef percent(share")
+
+
+# Exercises
+
+
+def total(lengths):
+    return sum(lengths)
+
+
+CHECKS = exercises.Exercises(
+    [
+        exercises.Exercise("total", total, (([1],), ([2, 1],), ([3, 1, 1],)), hint="Add them all."),
+        exercises.Exercise("factor", 2.0),
+        exercises.Exercise(
+            "halves", solution=lambda n: [n // 2, n - n // 2], cases=((4,), (5,)),
+            fault=lambda got, n: None if sum(got) == n else f"it adds up to {sum(got)}.",
+        ),
+    ]
+)  # fmt: skip
+
+
+def never(lengths):
+    return ...
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("total", ..., "total: not tried yet"),
+        ("total", never, "total: not tried yet"),
+        ("total", total, "total: right. 3 cases agree."),
+        ("total", lambda lengths: np.int64(sum(lengths)), "total: right."),
+        ("total", max, "total: not yet. total([2, 1]) gives 2, and should give 3. Hint: Add them all."),
+        ("total", lambda lengths: lengths.clear(), "total([1]) returns None: is a return missing?"),
+        ("total", lambda lengths: 1 / 0, "total([1]) raises ZeroDivisionError: division by zero"),
+        ("total", lambda: 3, "total([1]) raises TypeError"),
+        ("total", 7, "total must be a function, not 7."),
+        ("total", lambda lengths: [[1], [1, 2]], "total([1]) gives [[1], [1, 2]], and should give 1."),
+        ("total", lambda lengths: "x" * 1000, "..., and should give 1."),
+        ("factor", 2, "factor: right."),
+        ("factor", 3.0, "factor: not yet. 3.0 is not it."),
+        ("factor", np.zeros(3), "array([0., 0., 0.]) is not it."),
+        ("halves", lambda n: [0, n], "halves: right. 2 cases agree."),
+        ("halves", lambda n: [n], "halves: right."),
+        ("halves", lambda n: [n // 2] * 2, "halves(5) gives [2, 2]: it adds up to 4."),
+        ("halves", lambda n: n, "halves(4) gives 4: it cannot be read (TypeError"),
+    ],
+)
+def test_check_answers_and_never_raises(name, answer, says, capsys):
+    CHECKS.check(name, answer)
+    said = capsys.readouterr().out
+    assert says in said and said.count("\n") == 1
+
+
+def test_an_answer_cannot_change_the_case_that_follows(capsys):
+    def empties(lengths):
+        result = sum(lengths)
+        lengths.clear()
+        return result
+
+    for _ in range(2):
+        CHECKS.check("total", empties)
+        assert "right" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "agree"),
+    [
+        (0.1 + 0.2, 0.3, True), (0.3001, 0.3, False), (float("nan"), 1.0, False), ("1", 1, False),
+        (1, True, False), (True, True, True), ([1, 2], (1, 2), True), ([1], [1, 2], False),
+        (np.array([1, 2]), [1, 2], True),
+        (1, [1], False), ({"a": 1}, {"a": 1.0}, True), ({"a": 1, "b": 2}, {"a": 1}, False), (None, 1, False),
+        ({1, 2}, {2, 1}, True), ("a", "b", False), ([[1], [2, 3]], [(1,), (2, 3)], True),
+    ],
+)  # fmt: skip
+def test_same_compares_like_a_teacher(got, expected, agree):
+    assert exercises.same(got, expected) is agree
+
+
+# Parameters
+
+
+@pytest.fixture
+def chapter(monkeypatch):
+    """A notebook 90_small with a parameter of every kind."""
+    import sys
+    import types
+
+    module = types.ModuleType("packlib.workbook.chapters.n90_small.lesson")
+    module.PARAMETERS = {
+        "dataset": Dataset(), "depth": Whole(1, 512, optional=True),
+        "rate": Number(0, 1), "habit": Choice(("one", "two")),
+    }  # fmt: skip
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return "90_small"
+
+
+GOOD = {"dataset": "wikipedia", "depth": None, "rate": 0.5, "habit": "one", "seed": 0, "quick": True}
+
+
+def test_good_parameters_come_back_as_attributes(chapter):
+    assert vars(check_parameters(chapter, **GOOD)) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("depth", 0, "depth must be from 1 to 512, not 0."),
+        ("depth", 2.5, "depth must be a whole number from 1 to 512, not 2.5."),
+        ("depth", True, "depth must be a whole number"),
+        ("rate", 2, "rate must be at least 0 and at most 1, not 2."),
+        ("rate", "fast", "rate must be a number at least 0 and at most 1, not 'fast'."),
+        ("rate", float("nan"), "rate must be at least 0"),
+        ("rate", True, "rate must be a number at least 0 and at most 1, not True."),
+        ("habit", "tow", "not 'tow': did you mean 'two'?"),
+        ("seed", -1, "seed must be from 0 to 4294967295, not -1."),
+        ("quick", 1, "quick must be True or False, not 1."),
+        ("dataset", "wikipedai", "not 'wikipedai': did you mean 'wikipedia'"),
+        ("dataset", "missing.csv", "dataset: there is no file 'missing.csv'."),
+        ("dataset", 7, "dataset must be the name of a data set or a file, not 7."),
+    ],
+)
+def test_a_wrong_parameter_gets_one_sentence(chapter, name, value, says):
+    with pytest.raises(ParameterError) as caught:
+        check_parameters(chapter, **{**GOOD, name: value})
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert caught.value._render_traceback_() == [str(caught.value)]
+
+
+def test_unknown_and_missing_parameters_are_named(chapter):
+    with pytest.raises(ParameterError, match="not 'sede': did you mean 'seed'"):
+        check_values(chapter, {"sede": 1})
+    with pytest.raises(ParameterError, match="also needs the parameter rate, seed"):
+        check_parameters(chapter, **{name: GOOD[name] for name in GOOD if name not in ("rate", "seed")})
+
+
+def test_text_is_read_as_from_a_shell(chapter):
+    given = {**GOOD, "depth": "none", "quick": "false", "rate": "0.25", "seed": "7"}
+    read = check_parameters(chapter, **given)
+    assert vars(read) == {**GOOD, "depth": None, "quick": False, "rate": 0.25, "seed": 7}
+
+
+def small_copy(name, path):
+    """The parameters and the check of a notebook, and a cell that prints what came through."""
+    whole = nbformat.read(notebooks()[name], as_version=4)
+    whole.cells = [cell for cell in whole.cells if cell.cell_type == "code"][:2]
+    whole.cells.append(nbformat.v4.new_code_cell("params"))
+    nbformat.write(whole, path)
+
+
+def papermill(folder, *arguments):
+    """Run `in.ipynb` of a folder by the shell command papermill, which knows nothing of packlib."""
+    given = [word for name, value in arguments for word in ("-p", name, value)]
+    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb", "-k", "python3", *given]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
+    small_copy("02_greedy_packing", tmp_path / "in.ipynb")
+    refused = papermill(tmp_path, ("depht", "8"))
+    assert refused.returncode == 1
+    assert "a parameter must be 'dataset', 'depth', 'seed' or 'quick', not 'depht'" in refused.stderr
+    ran = papermill(tmp_path, ("depth", "none"), ("quick", "false"))
+    assert ran.returncode == 0, ran.stderr
+    shown = nbformat.read(tmp_path / "out.ipynb", 4).cells[-1].outputs[0].data["text/plain"]
+    assert shown == "namespace(dataset='wikipedia', depth=None, seed=0, quick=False)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (Whole(1), "12", 12), (Whole(1), "1_000", 1000), (Whole(1), "1.5", "1.5"), (Whole(1), "none", "none"),
+        (Whole(1, optional=True), "none", None), (Number(0), "1e-3", 1e-3), (Number(0), "x", "x"),
+        (Flag(), "false", False), (Flag(), "True", True), (Flag(), "0", "0"), (Choice(("a",)), "b", "b"),
+    ],
+)  # fmt: skip
+def test_values_are_read_from_the_shell(kind, text, value):
+    parsed = kind.parse(text)
+    assert parsed == value and type(parsed) is type(value)
+
+
+# Stored notebooks
+
+
+def notebook(*sources):
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+
+
+def test_settle_drops_what_changes_and_what_dies():
+    cells = notebook("1", "1", "2")
+    cells.metadata["widgets"] = {"state": {}}
+    cells.cells[0].metadata["execution"] = {"iopub.execute_input": "now"}
+    cells.cells[1].metadata["tags"] = ["nbval-ignore-output"]
+    live = nbformat.v4.new_output("display_data", {WIDGET_VIEW: {"model_id": "x"}, "text/html": "still"})
+    cells.cells[2].outputs = [live]
+    once = settle(cells)
+    assert "widgets" not in once.metadata and once.cells[0].metadata == {}
+    assert once.cells[1].metadata == {"tags": ["nbval-ignore-output"]}
+    assert once.cells[2].outputs[0].data == {"text/html": "still"}
+    assert len({cell.id for cell in once.cells}) == 3
+    nbformat.validate(once)
+    assert nbformat.writes(settle(once)) == nbformat.writes(once)
+
+
+def test_a_notebook_that_fails_is_left_as_it_was(tmp_path):
+    path = tmp_path / "90_small.ipynb"
+    nbformat.write(notebook("x = 1\nx", "1 / 0"), path)
+    before = path.read_bytes()
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        run_in_place(path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_running_twice_gives_the_same_bytes(tmp_path):
+    path = tmp_path / "90_small.ipynb"
+    nbformat.write(notebook("import random", "print('a')\nprint('b')\n1 + 1"), path)
+    run_in_place(path)
+    before = path.read_bytes()
+    run_in_place(path)
+    assert path.read_bytes() == before
+    assert nbformat.read(path, 4).cells[1].outputs[1].data["text/plain"] == "2"
+
+
+def test_the_cover_is_what_its_command_draws():
+    assert Path(__file__).parents[2].joinpath("README.svg").read_text() == figures.svg(*draw_cover())
