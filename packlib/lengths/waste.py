@@ -39,11 +39,6 @@ class PaddingWaste:
         """Share of the slots that are padding."""
         return 1 - self.tokens / self.slots
 
-    @property
-    def slots_per_token(self) -> float:
-        """How many times the work of a run without padding; the packing factor that is there to be gained."""
-        return self.slots / self.tokens
-
     def __repr__(self) -> str:
         mark = " expected" if self.random else ""
         return (

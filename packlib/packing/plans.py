@@ -117,11 +117,6 @@ class PackingPlan:
         return int(self.sizes.max())
 
     @property
-    def padding_tokens(self) -> int:
-        """Slots that hold no token."""
-        return self.num_packs * self.histogram.max_length - self.histogram.num_tokens
-
-    @property
     def gap(self) -> int:
         """Packs above the proven lower bound; 0 means that no packing at this depth is better."""
         return self.num_packs - self.lower_bound
