@@ -16,8 +16,8 @@ from packlib.markup import escaped, in_html, one_line
 from packlib.packing import plan
 from packlib.training import Recipe
 from packlib.training.scaling.compile_counter import CompileCounter
-from packlib.workbook.chapters.n01_padding_waste.lesson import shown_name
 from packlib.workbook.chapters.n02_greedy_packing.lesson import show_table
+from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.comparison import compared, table, write_csv
 from packlib.workbook.figures import new_figure, svg
 from packlib.workbook.sweep import Outcome

@@ -6,17 +6,16 @@ import torch
 
 from packlib.batches import IGNORED, pack_lengths
 from packlib.training import fit
-from packlib.workbook import figures
-from packlib.workbook.chapters.n00_tour import lesson as tour
-from packlib.workbook.chapters.n00_tour import runs as tour_runs
-from packlib.workbook.chapters.shared.short_runs import fresh_model
+from packlib.workbook.chapters.n00_tour import figures, lesson, runs
+from packlib.workbook.chapters.shared.small_models import small_bert
+from packlib.workbook.figures import new_figure
 
-WORDS, STORE, HELD_OUT = tour_runs.read_texts("wordnet", 120, 64, seed=2)
-LOADERS = tour_runs.both_ways(STORE, pack_lengths(STORE.lengths, 64), seed=2)
+WORDS, STORE, HELD_OUT = runs.read_texts("wordnet", 120, 64, seed=2)
+LOADERS = runs.both_ways(STORE, pack_lengths(STORE.lengths, 64), seed=2)
 
 
 def test_texts_fit_their_tokens_and_are_not_held_out_too():
-    assert len(WORDS) == len(STORE) == 120 and len(HELD_OUT) == tour_runs.HELD_OUT
+    assert len(WORDS) == len(STORE) == 120 and len(HELD_OUT) == runs.HELD_OUT
     assert STORE.lengths.max() <= 64
     rows = {tuple(store[i]["input_ids"]) for store in (STORE,) for i in range(len(store))}
     same = [i for i in range(len(HELD_OUT)) if tuple(HELD_OUT[i]["input_ids"]) in rows]
@@ -24,7 +23,7 @@ def test_texts_fit_their_tokens_and_are_not_held_out_too():
 
 
 def test_pairs_have_the_example_behind_the_definition():
-    words, store, _ = tour_runs.read_texts("wordnet-pairs", 100, 128, seed=0)
+    words, store, _ = runs.read_texts("wordnet-pairs", 100, 128, seed=0)
     assert all("; " in text for text in words)
     assert all(store[i]["token_type_ids"][-1] == 1 for i in range(100))
 
@@ -55,10 +54,10 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
         return Handle()
 
     monkeypatch.setattr("IPython.display.display", display)
-    race, ends = tour_runs.Race(96, HELD_OUT, 64, every=1), []
+    race, ends = runs.Race(96, HELD_OUT, 64, every=1), []
     for name, watch in (("padded", True), ("packed", True), ("packed", False)):
-        model = fresh_model(2)
-        loader, recipe = LOADERS[name], tour_runs.recipe_of(LOADERS[name], 96)
+        model = small_bert(seed=2)
+        loader, recipe = LOADERS[name], runs.recipe_of(LOADERS[name], 96)
         loader.epoch = 0
         records = fit(
             model, loader, recipe, on_update=race.follow(name, model) if watch else None, progress=False
@@ -77,8 +76,8 @@ def test_a_text_keeps_its_color_from_row_to_row():
     lengths = np.array([3, 5, 4])
     drawn = []
     for rows in ([[0], [1], [2]], [[1], [2, 0]]):
-        _, ax = figures.new_figure()
-        tour.draw_rows(ax, rows, lengths, 8, 3)
+        _, ax = new_figure()
+        figures.draw_rows(ax, rows, lengths, 8, 3)
         bars = ax.collections[1]
         spans = [(path.vertices[:, 0].min(), path.vertices[:, 0].max()) for path in bars.get_paths()]
         drawn.append(
@@ -99,11 +98,13 @@ def test_a_text_keeps_its_color_from_row_to_row():
     ],
 )
 def test_what_is_wrong_with_packs_is_said(packs, said):
-    assert tour.pack_fault(packs, [5, 3, 4], 8, 2) == said
+    assert lesson.pack_fault(packs, [5, 3, 4], 8, 2) == said
 
 
 def test_packs_to_read_are_small_enough_for_their_lines():
     packs = pack_lengths(STORE.lengths, 64)
-    chosen = tour.readable(packs, lines=9)
+    chosen = figures.readable(packs, lines=9)
     assert len(set(chosen)) == 2 and all(len(packs[i]) <= 4 for i in chosen)
-    assert len(tour.readable(pack_lengths([3] * 20, 64), lines=9)) == 1, "none is small: one stands for all"
+    assert len(figures.readable(pack_lengths([3] * 20, 64), lines=9)) == 1, (
+        "none is small: one stands for all"
+    )

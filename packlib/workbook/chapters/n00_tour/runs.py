@@ -23,7 +23,7 @@ from packlib.lengths import wordnet_texts
 from packlib.model import PackedBert
 from packlib.packing import Packs
 from packlib.training import Recipe, evaluate
-from packlib.workbook.chapters.n05_packed_attention.lesson import spoiled
+from packlib.workbook.chapters.shared.segments import spoiled
 from packlib.workbook.figures import FIGURES_FOLDER, img, label_ends, new_figure, save, series
 
 TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page

@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, plan
 from packlib.packing.greedy import OpenPacks
-from packlib.workbook.chapters.n01_padding_waste.lesson import shown_name
+from packlib.workbook.chapters.shared.histograms import shown_name
+from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import INK, PADDING, new_figure, percent, series
+from packlib.workbook.figures import INK, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 from packlib.workbook.tables import Table
 
@@ -63,24 +64,6 @@ def newest(packs: Sequence[Pack], before: Sequence[Pack]) -> int:
     return next((i for i, pack in enumerate(before) if packs[i] != pack), len(before))
 
 
-def draw_packs(ax: Axes, packs: Sequence[Pack], slots: int, rows: int, new: int | None = None) -> None:
-    """Packs as rows of bars with their lengths; empty slots are hatched; the last bar of row `new` stands out."""
-    for row, pack in enumerate(packs):
-        ax.barh(row, slots, height=0.8, color=PADDING, hatch="///", edgecolor="white", linewidth=0)
-        start = 0
-        for place, length in enumerate(pack):
-            fresh = row == new and place == len(pack) - 1
-            color = series("spfhp" if fresh else "packed")["color"]
-            ax.barh(row, length, left=start, height=0.8, color=color, edgecolor="white", linewidth=1.5)
-            if length / slots > 0.03 * len(str(length)):
-                weight = "bold" if fresh else "normal"
-                text = {"color": "white", "ha": "center", "va": "center", "fontweight": weight}
-                ax.text(start + length / 2, row, str(length), fontsize=11, **text)
-            start += length
-    ax.set(xlim=(0, slots), ylim=(rows - 0.4, -0.6), xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
-
-
 def draw_strip(lengths: Sequence[int], slots: int, rule: str) -> Figure:
     """One small picture for each sequence that is placed; takes an even number of lengths."""
     steps = [[], *one_by_one(lengths, slots, rule)]
@@ -91,15 +74,15 @@ def draw_strip(lengths: Sequence[int], slots: int, rule: str) -> Figure:
         *there, length = packs[new]
         title = f"{length} joins {' + '.join(map(str, there))}" if there else f"{length}: new pack"
         ax.set_title(title, fontsize=12)
+        ax.set(xticks=[], xlabel="")
     return fig
 
 
 def draw_strategies(ax: Axes, best: PackingPlan, number: int = 6) -> None:
     """The most frequent kinds of packs, with how many packs are filled so."""
     chosen = np.argsort(-best.repeats, kind="stable")[:number].tolist()
-    draw_packs(ax, [best.strategies[s] for s in chosen], best.histogram.max_length, number)
-    ax.set_yticks(range(len(chosen)), [f"{best.repeats[s]:,} ×" for s in chosen])
-    ax.tick_params(left=False)
+    labels = [f"{best.repeats[s]:,} ×" for s in chosen]
+    draw_packs(ax, [best.strategies[s] for s in chosen], best.histogram.max_length, number, labels=labels)
 
 
 def log_axes(ax: Axes, ticks: Sequence[int]) -> None:

@@ -1,21 +1,18 @@
 """Notebook 03: packing by least squares."""
 
 import bisect
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import load
 from packlib.packing import plan
-from packlib.packing.nnls import nnls_problem, strategy_matrix
-from packlib.workbook.chapters.n01_padding_waste.lesson import shown_name
+from packlib.workbook.chapters.n03_nnls_packing.figures import draw_bars, draw_misses
+from packlib.workbook.chapters.n03_nnls_packing.runs import about, published_result, solve
+from packlib.workbook.chapters.shared.histograms import in_blocks, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import INK, PADDING, new_figure, percent, series
+from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.parameters import Dataset, Number, Whole
 
 PARAMETERS = {
@@ -26,99 +23,6 @@ PARAMETERS = {
 }
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet-pairs")
 BLOCKS = 64  # of the explorer
-
-
-def in_blocks(histogram: LengthHistogram, blocks: int) -> LengthHistogram:
-    """The histogram with lengths in blocks of `max_length / blocks` tokens, rounded up, so that a packing still holds.
-
-    A maximum of at most `blocks` tokens stays as it is.
-    """
-    blocks = min(blocks, histogram.max_length)
-    lengths = -(-np.arange(histogram.max_length + 1) * blocks // histogram.max_length)
-    counts = np.zeros(blocks + 1, np.int64)
-    np.add.at(counts, lengths, histogram.counts)
-    return replace(histogram, counts=counts, max_length=blocks)
-
-
-def solve(histogram: LengthHistogram, depth: int, cutoff: int = 8, weight: float = 0.09) -> np.ndarray:
-    """How often NNLSHP uses each strategy, before rounding; float64, shape (number of strategies,)."""
-    from scipy.optimize import nnls
-
-    matrix, target = nnls_problem(histogram, depth, cutoff, weight)
-    return nnls(matrix, target, maxiter=10 * matrix.shape[1])[0]
-
-
-def published_result(
-    histogram: LengthHistogram, depth: int, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Round to the nearest; a sequence without a slot opens a pack; a slot without a sequence stays empty.
-
-    Returns:
-        Sequences left over and empty slots, both int64, shape (max_length + 1,); and the number of packs.
-    """
-    repeats = np.rint(x).astype(np.int64)
-    slots = (strategy_matrix(histogram.max_length, depth).astype(np.int64) @ repeats).tolist()
-    more = histogram.counts - np.array([0, *slots])
-    left_over = np.maximum(more, 0)
-    return left_over, left_over - more, int(repeats.sum() + left_over.sum())
-
-
-def about(number: float) -> str:
-    """A number to two digits: what rounding leaves differs a little from one computer to another."""
-    return f"{float(f'{number:.1e}'):,.0f}"
-
-
-def draw_packs(ax: Axes, packs: Iterable[Sequence[int]], max_length: int, labels: Sequence[str] = ()) -> None:
-    """A row for each pack: its sequences in blue with their lengths, what stays empty gray and hatched."""
-    for row, lengths in enumerate(packs):
-        starts = np.cumsum([0, *lengths])
-        ax.barh(row, max_length - starts[-1], left=starts[-1], height=0.8, color=PADDING, hatch="///", lw=0)
-        for start, length in zip(starts, lengths, strict=False):
-            ax.barh(row, length, left=start, height=0.8, color=series("packed")["color"], ec="white", lw=2)
-            if length >= 0.04 * max_length:
-                ax.text(start + length / 2, row, str(length), color="white", ha="center", va="center")
-    rows = row + 1
-    ax.set_yticks(range(rows), labels or [""] * rows)
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, max_length), ylim=(rows - 0.4, -0.6), xlabel="slots")
-    ax.spines["left"].set_visible(False)
-
-
-def draw_matrix(ax: Axes, matrix: np.ndarray) -> None:
-    """The strategy matrix as a table of squares: its numbers, and the darker the more."""
-    ax.imshow(matrix, cmap="Blues", vmax=2 * matrix.max(), aspect="auto")
-    for row, column in np.ndindex(matrix.shape):
-        entry = int(matrix[row, column])
-        ax.text(column, row, str(entry or "·"), ha="center", va="center", color=INK)
-    rows, columns = matrix.shape
-    ax.set_xticks(range(columns), [str(n) for n in range(1, columns + 1)])
-    ax.set_yticks(range(rows), [str(n) for n in range(1, rows + 1)])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    ax.set(xlabel="strategy", ylabel="length")
-
-
-def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
-    """By length: sequences without a slot upward, slots without a sequence downward."""
-    lengths = np.arange(len(left_over))
-    ax.bar(lengths, left_over, width=1, color=series("spfhp")["color"])
-    ax.bar(lengths, -empty, width=1, color="#666666")
-    ax.axhline(0, color=INK, linewidth=1)
-    largest = max(left_over.max(), empty.max(), 1)
-    ax.set(ylim=(-1.25 * largest, 1.25 * largest), xlim=(0, len(lengths)))
-    ax.text(0.98, 0.97, "sequences without a slot", ha="right", va="top", transform=ax.transAxes)
-    ax.text(0.98, 0.03, "slots without a sequence", ha="right", va="bottom", transform=ax.transAxes)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.0f}")
-
-
-def draw_bars(ax: Axes, percents: dict[str, float], styles: Sequence[str]) -> None:
-    """Percentages as labeled bars, in the colors of the methods `styles`."""
-    for row, (value, style) in enumerate(zip(percents.values(), styles, strict=True)):
-        ax.barh(row, value, height=0.6, color=series(style)["color"])
-        ax.annotate(f"{value:.2f} %", (value, row), (6, 0), textcoords="offset points", va="center")
-    ax.set_xlim(0, 1.25 * max(*percents.values(), 0.01))
-    ax.set_yticks(range(len(percents)), list(percents))
-    ax.set_ylim(len(percents) - 0.4, -0.6)
 
 
 class WeightExplorer(Explorer):
@@ -209,65 +113,42 @@ def _mirror_pairs(lengths, max_length):
     return packs
 
 
-EXERCISES = Exercises(
-    [
-        Exercise(
-            "column",
-            column,
-            cases=(([1], 1), ([2], 2), ([1, 3], 4), ([2, 2], 4), ([1, 1, 6], 8)),
-            wrong={
-                "forgets that a length can come twice": lambda lengths, max_length: [
-                    int(length in lengths) for length in range(1, max_length + 1)
-                ],
-                "has a row for length 0": lambda lengths, max_length: [
-                    lengths.count(length) for length in range(max_length + 1)
-                ],
-            },
-            hint="the first number is for length 1, and it counts how often 1 occurs in the pack.",
-        ),
-        Exercise(
-            "left_over",
-            left_over,
-            cases=(
-                ([0, 1], [[1]], [1]),
-                ([0, 3], [[1]], [2]),
-                ([0, 0, 3], [[2]], [1]),
-                ([0, 1, 1], [[1], [2]], [2, 1]),
-                ([0, 5, 0, 1, 0], [[1, 3], [1, 1]], [1, 1]),
-            ),
-            wrong={
-                "counts empty slots as negative": lambda counts, strategies, repeats: [
-                    count - sum(s.count(length) * n for s, n in zip(strategies, repeats, strict=True))
-                    for length, count in enumerate(counts)
-                ],
-                "uses each strategy once": lambda counts, strategies, repeats: left_over(
-                    counts, strategies, [1] * len(repeats)
-                ),
-                "forgets that a length can come twice": lambda counts, strategies, repeats: left_over(
-                    counts, [sorted(set(s)) for s in strategies], repeats
-                ),
-            },
-            hint="count the slots of each length over all packs; more slots than sequences leave nothing over.",
-        ),
-        Exercise(
-            "fewest_pairs",
-            fewest_pairs,
-            cases=(
-                ([4], 4),
-                ([2, 2], 4),
-                ([3, 2], 4),
-                ([1, 2], 4),
-                ([1, 1, 1], 4),
-                ([1, 1, 2, 3, 4], 4),
-                ([5, 5, 4, 3, 2, 1], 8),
-            ),
-            wrong={
-                "only pairs that fill the pack": _mirror_pairs,
-                "two in every pack": lambda lengths, max_length: -(-len(lengths) // 2),
-                "tokens over slots": lambda lengths, max_length: -(-sum(lengths) // max_length),
-            },
-            hint="the longest sequence has the least choice, so let it choose first: who may sit beside it?",
-        ),
-    ]
-)
+EXERCISES = Exercises([
+    Exercise(
+        "column", column,
+        cases=(([1], 1), ([2], 2), ([1, 3], 4), ([2, 2], 4), ([1, 1, 6], 8)),
+        wrong={
+            "forgets that a length can come twice": lambda lengths, max_length: column([*{*lengths}], max_length),
+            "has a row for length 0": lambda lengths, max_length: [0, *column(lengths, max_length)],
+        },
+        hint="the first number is for length 1, and it counts how often 1 occurs in the pack.",
+    ),
+    Exercise(
+        "left_over", left_over,
+        cases=(([0, 1], [[1]], [1]), ([0, 3], [[1]], [2]), ([0, 0, 3], [[2]], [1]), ([0, 1, 1], [[1], [2]], [2, 1]),
+               ([0, 5, 0, 1, 0], [[1, 3], [1, 1]], [1, 1])),
+        wrong={
+            "counts empty slots as negative": lambda counts, strategies, repeats: [
+                count - sum(s.count(length) * n for s, n in zip(strategies, repeats, strict=True))
+                for length, count in enumerate(counts)
+            ],
+            "uses each strategy once": lambda counts, strategies, repeats: left_over(
+                counts, strategies, [1] * len(repeats)),
+            "forgets that a length can come twice": lambda counts, strategies, repeats: left_over(
+                counts, map(set, strategies), repeats),
+        },
+        hint="count the slots of each length over all packs; more slots than sequences leave nothing over.",
+    ),
+    Exercise(
+        "fewest_pairs", fewest_pairs,
+        cases=(([4], 4), ([2, 2], 4), ([3, 2], 4), ([1, 2], 4), ([1, 1, 1], 4), ([1, 1, 2, 3, 4], 4),
+               ([5, 5, 4, 3, 2, 1], 8)),
+        wrong={
+            "only pairs that fill the pack": _mirror_pairs,
+            "two in every pack": lambda lengths, max_length: -(-len(lengths) // 2),
+            "tokens over slots": lambda lengths, max_length: -(-sum(lengths) // max_length),
+        },
+        hint="the longest sequence has the least choice, so let it choose first: who may sit beside it?",
+    ),
+])  # fmt: skip
 check = EXERCISES.check

@@ -1,117 +1,32 @@
 """Notebook 04: the best packing, and the proof."""
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import load
 from packlib.markup import in_html
 from packlib.packing import PackingPlan, plan
-from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound
-from packlib.packing.greedy import lpfhp
-from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.packing.master import MasterProblem
 from packlib.packing.optimal import Progress
-from packlib.workbook.chapters.n01_padding_waste.lesson import shown_name
-from packlib.workbook.chapters.n03_nnls_packing.lesson import draw_packs
+from packlib.workbook.chapters.n04_optimal_packing.runs import best_pack
+from packlib.workbook.chapters.shared.histograms import shown_name
+from packlib.workbook.chapters.shared.packs import draw_packs, spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
-from packlib.workbook.figures import INK, OKABE_ITO, new_figure, percent, series
+from packlib.workbook.figures import INK, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 
 PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512, optional=True)}
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
-METHODS = dict(
+METHOD_NAMES = dict(
     unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", best_fit_decreasing="best fit", optimal="optimal"
 )
 DEPTHS = (1, 2, 3, 4, 6, 8, 16, None)
 TOPS = (64, 128, 256, 384, 512)
 PATIENCE = 20  # seconds for one plan, far more than any set of the workbook needs
-
-
-def spoken(depth: int | None) -> str:
-    """A depth limit in words."""
-    return "no limit" if depth is None else f"depth {depth}"
-
-
-def prices_of(packing: PackingPlan) -> np.ndarray:
-    """The prices that prove the plan's bound, in packs; by the token if it has none; shape (max_length + 1,)."""
-    top = packing.histogram.max_length
-    return np.arange(top + 1) / top if packing.duals is None else packing.duals / PRICE_OF_A_PACK
-
-
-def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = None) -> tuple[int, ...]:
-    """The pack that is worth most at `prices`, given by length; longest first."""
-    whole = np.full(max_length + 1, NOT_FOR_SALE)
-    scale = math.lcm(*(Fraction(price).denominator for price in prices.values()))
-    for length, price in prices.items():
-        whole[length] = int(price * scale)
-    knapsack = solve_knapsack(whole, depth)
-    packs = (knapsack.pack_with(length) for length in prices)
-    best = max(packs, key=lambda slots: sum(prices[length] * copies for length, copies in slots))
-    return tuple(length for length, copies in best for _ in range(copies))
-
-
-def linear_program(
-    histogram: LengthHistogram, packs: Sequence[tuple[int, ...]]
-) -> tuple[Fraction, dict[tuple[int, ...], Fraction], dict[int, Fraction]]:
-    """How many of `packs` are needed if fractions are allowed; how often to use each; and the prices of lengths."""
-    master = MasterProblem(histogram.counts)
-    master.add(tuple(Counter(pack).items()) for pack in packs)
-    master.solve(histogram.counts)
-    near = [Fraction(value).limit_denominator(1000) for value in (master.objective, *master.usage.tolist())]
-    prices = [Fraction(price, PRICE_OF_A_PACK).limit_denominator(1000) for price in master.prices.tolist()]
-    return (
-        near[0],
-        dict(zip(packs, near[1:], strict=True)),
-        dict(zip(master.lengths.tolist(), prices, strict=True)),
-    )
-
-
-def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator[tuple[int, float, int]]:
-    """The bare method; yields, for each round, the strategies known, the packs of the solution, and the bound."""
-    master, best = MasterProblem(histogram.counts), 0
-    master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(histogram, depth))
-    new = 1
-    while new and master.solve(histogram.counts):
-        prices = np.full(histogram.max_length + 1, NOT_FOR_SALE)
-        prices[master.lengths] = master.prices
-        best = max(best, certified_bound(histogram.counts, np.maximum(prices, 0), depth))
-        yield len(master.strategies), master.objective, best
-        knapsack = solve_knapsack(prices, depth)
-        packs = [knapsack.pack_with(length) for length in master.lengths.tolist()]
-        gain = PRICE_OF_A_PACK + (PRICE_OF_A_PACK >> 20)
-        new = master.add(p for p in packs if sum(int(prices[n]) * copies for n, copies in p) > gain)
-
-
-def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fraction]) -> None:
-    """What each pack is worth at `prices`, sequence by sequence; the dotted line is what a pack costs."""
-    colors = dict(zip(sorted(prices), OKABE_ITO, strict=False))
-    for row, pack in enumerate(packs):
-        left = Fraction(0)
-        for length in pack:
-            price = prices[length]
-            ax.barh(row, float(price), left=float(left), height=0.7, color=colors[length], ec="white", lw=2)
-            ax.text(
-                float(left + price / 2),
-                row,
-                str(length),
-                ha="center",
-                va="center",
-                color="white",
-                fontweight="bold",
-            )
-            left += price
-        ax.text(float(left) + 0.03, row, str(left), va="center")
-    ax.axvline(1, color=INK, linestyle=":", linewidth=2, zorder=0)
-    ax.set_yticks(range(len(packs)), [" + ".join(map(str, pack)) for pack in packs])
-    ax.set(xlim=(0, 1.4), ylim=(len(packs) - 0.4, -0.6), xlabel="worth, in packs")
 
 
 class GapExplorer(Explorer):
@@ -134,7 +49,7 @@ class GapExplorer(Explorer):
             "dataset": choice("Lengths", names, self.dataset),
             "max_length": choice("Maximum length", [("its own", 0), *((str(n), n) for n in TOPS)], 0),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in DEPTHS], 3),
-            "method": choice("Method", [(said, name) for name, said in METHODS.items()], "lpfhp"),
+            "method": choice("Method", [(said, name) for name, said in METHOD_NAMES.items()], "lpfhp"),
         }
 
     def plan(self, dataset: str, max_length: int, depth: int, method: str) -> PackingPlan:
@@ -161,26 +76,26 @@ class GapExplorer(Explorer):
         mine = self.plan(dataset, max_length, depth, method)
         gap, top = mine.num_packs - best.lower_bound, best.histogram.max_length
         fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
-        for row, name in enumerate(METHODS):
+        for row, name in enumerate(METHOD_NAMES):
             share = self.plan(dataset, max_length, depth, name).efficiency
             edge = {"edgecolor": INK, "linewidth": 3 if name == method else 0}
             left.barh(row, 100 * share, height=0.7, color=series(name)["color"], **edge)
             left.text(108, row, percent(share, 2), va="center")
         left.axvline(100 * best.histogram.num_tokens / (best.lower_bound * top), color=INK, linestyle=":")
-        left.set_yticks(range(len(METHODS)), list(METHODS.values()))
+        left.set_yticks(range(len(METHOD_NAMES)), list(METHOD_NAMES.values()))
         left.set(xlim=(0, 170), xticks=(0, 50, 100), ylim=(4.6, -0.6), xlabel="efficiency, %; dotted: bound")
         left.set_title(f"{gap:,} packs above", x=-0.2)
         used = np.argsort(-mine.repeats, kind="stable")[:8].tolist()
         shares = [percent(mine.repeats[s] / mine.num_packs) for s in used]
-        draw_packs(right, [mine.strategies[s] for s in used], top, shares)
-        right.set_title(f"most used: {METHODS[method]}, {spoken(depth or None)}")
+        draw_packs(right, [mine.strategies[s] for s in used], top, labels=shares)
+        right.set_title(f"most used: {METHOD_NAMES[method]}, {spoken(depth or None)}")
         said = (
             "the best possible"
             if gap == 0
             else f"at most {gap:,} above the best, {percent(gap / best.lower_bound, 3)}"
         )
         return fig, (
-            f"{shown_name(best.histogram)}, maximum {top}, {spoken(depth or None)}: {METHODS[method]} makes "
+            f"{shown_name(best.histogram)}, maximum {top}, {spoken(depth or None)}: {METHOD_NAMES[method]} makes "
             f"{mine.num_packs:,} packs, {said}; efficiency {percent(mine.efficiency, 2)}. The pack used most has "
             f"{' + '.join(map(str, mine.strategies[used[0]][:6]))}{' + …' if mine.sizes[used[0]] > 6 else ''}."
         )
@@ -239,56 +154,37 @@ def _greedily(prices, max_length):
     return worth
 
 
-EXERCISES = Exercises(
-    [
-        Exercise(
-            "simple_bound",
-            simple_bound,
-            cases=(
-                ([3], 8, 1),
-                ([8, 8], 8, 2),
-                ([1, 1, 1], 8, 2),
-                ([5, 5, 5], 8, 3),
-                ([7, 1, 1, 1, 1, 1], 8, 2),
-            ),
-            wrong={
-                "by tokens only": lambda lengths, max_length, depth: math.ceil(sum(lengths) / max_length),
-                "by places only": lambda lengths, max_length, depth: math.ceil(len(lengths) / depth),
-                "rounds down": lambda lengths, max_length, depth: max(
-                    sum(lengths) // max_length, len(lengths) // depth
-                ),
-            },
-            hint="both bounds are true, so the larger is; and there is no half a pack.",
-        ),
-        Exercise(
-            "prices",
-            {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)},
-            wrong={
-                "by the token": {7: 0.7, 6: 0.6, 4: 0.4},
-                "a pack for each": {7: 1, 6: 1, 4: 1},
-                "only long ones count": {7: 1, 6: 1, 4: 0},
-                "forgets a length": {7: 1, 6: 0.5},
-            },
-            hint="nothing fits beside 7. What is it worth then?",
-            fault=_unproven,
-        ),
-        Exercise(
-            "dearest_pack",
-            dearest_pack,
-            cases=(
-                ([0, 5], 1),
-                ([0, 1, 3], 2),
-                ([0, 3, 4], 2),
-                ([0, 0, 0, 4, 5, 5], 5),
-                ([0, 0, 0, 3, 5] + [5] * 6, 10),
-            ),
-            wrong={
-                "each length once": _once_each,
-                "one sequence only": lambda prices, max_length: max(prices),
-                "dearest token first": _greedily,
-            },
-            hint="the best for s slots leaves one slot empty, or ends with some length and is best for the rest.",
-        ),
-    ]
-)
+EXERCISES = Exercises([
+    Exercise(
+        "simple_bound", simple_bound,
+        cases=(([3], 8, 1), ([8, 8], 8, 2), ([1, 1, 1], 8, 2), ([5, 5, 5], 8, 3), ([7, 1, 1, 1, 1, 1], 8, 2)),
+        wrong={
+            "by tokens only": lambda lengths, max_length, depth: math.ceil(sum(lengths) / max_length),
+            "by places only": lambda lengths, max_length, depth: math.ceil(len(lengths) / depth),
+            "rounds down": lambda lengths, max_length, depth: max(sum(lengths) // max_length, len(lengths) // depth),
+        },
+        hint="both bounds are true, so the larger is; and there is no half a pack.",
+    ),
+    Exercise(
+        "prices", {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)},
+        wrong={
+            "by the token": {7: 0.7, 6: 0.6, 4: 0.4},
+            "a pack for each": {7: 1, 6: 1, 4: 1},
+            "only long ones count": {7: 1, 6: 1, 4: 0},
+            "forgets a length": {7: 1, 6: 0.5},
+        },
+        hint="nothing fits beside 7. What is it worth then?",
+        fault=_unproven,
+    ),
+    Exercise(
+        "dearest_pack", dearest_pack,
+        cases=(([0, 5], 1), ([0, 1, 3], 2), ([0, 3, 4], 2), ([0, 0, 0, 4, 5, 5], 5), ([0, 0, 0, 3, 5] + [5] * 6, 10)),
+        wrong={
+            "each length once": _once_each,
+            "one sequence only": lambda prices, max_length: max(prices),
+            "dearest token first": _greedily,
+        },
+        hint="the best for s slots leaves one slot empty, or ends with some length and is best for the rest.",
+    ),
+])  # fmt: skip
 check = EXERCISES.check

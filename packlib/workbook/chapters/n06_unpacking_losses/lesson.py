@@ -1,146 +1,16 @@
 """Notebook 06: the loss, the accuracy and the gradients of the unpacked run."""
 
-from copy import deepcopy
-
 import numpy as np
-import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packlib.batches import (
-    MlmMasking,
-    PackedBatch,
-    PackingCollator,
-    TokenStore,
-    pack_lengths,
-    pack_loader,
-    sentence_pairs,
-    tokenize,
-    wordnet_tokenizer,
-)
-from packlib.lengths import wordnet_texts
-from packlib.model import PackedBert
-from packlib.packing import Packs
-from packlib.workbook.chapters.n05_packed_attention.lesson import small_bert
+from packlib.workbook.chapters.n06_unpacking_losses.figures import LOOKS, draw_weights
+from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, slider
-from packlib.workbook.figures import INK, OKABE_ITO, new_figure, percent, series
+from packlib.workbook.figures import INK, new_figure, percent
 from packlib.workbook.parameters import Whole
 
 PARAMETERS = {"depth": Whole(1, 128, optional=True), "steps": Whole(0, 1000)}
-LOOKS = {
-    "token": series("sorted"),
-    "sequence": series("packed"),
-    "pack": series("random"),
-}  # of the three means
-
-
-def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
-    """Some of WordNet's glosses, with usage examples where they have any, and their masking."""
-    texts, tokenizer, (pairs, labels) = wordnet_texts(), wordnet_tokenizer(), sentence_pairs(seed)
-    some = np.random.default_rng(seed).choice(len(texts), number, replace=False)
-    store = tokenize(tokenizer, texts.definition[some], pairs[some], labels[some], 128, "truncate")
-    return store, MlmMasking.for_tokenizer(tokenizer, seed)
-
-
-def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> PackedBert:
-    """A small BERT after a few steps of training on packs: no good one, but its losses mean something."""
-    model = deepcopy(small_bert(2, seed))
-    loader = pack_loader(
-        store, pack_lengths(store.lengths, 128), PackingCollator(128, masking), 16, seed=seed
-    )
-    optimizer, done = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
-    while done < steps:
-        for batch, _ in zip(loader, range(steps - done), strict=False):
-            model(**batch).loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            done += 1
-    return model
-
-
-def gradients(model: PackedBert, loss: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The gradient of `loss` by parameter, of those that have one."""
-    named = dict(model.named_parameters())
-    found = torch.autograd.grad(loss, list(named.values()), retain_graph=True, allow_unused=True)
-    return {name: gradient for name, gradient in zip(named, found, strict=True) if gradient is not None}
-
-
-def largest_difference(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> dict[str, float]:
-    """Of each parameter's two gradients; they must be of the same parameters."""
-    if ours.keys() != theirs.keys():
-        raise ValueError("The gradients are of different parameters.")
-    return {name: (ours[name] - theirs[name]).abs().max().item() for name in ours}
-
-
-def distance(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
-    """How far the whole gradient `ours` is from `theirs`, as a share of the length of `theirs`."""
-    one, other = (torch.cat([found[name].flatten() for name in theirs]) for found in (ours, theirs))
-    return ((one - other).norm() / other.norm()).item()
-
-
-def pack_mean(losses: np.ndarray, counts: np.ndarray, packs: Packs) -> float:
-    """The mean over packs of each pack's mean over tokens, from sums and counts by sequence."""
-    by_pack = [(losses[ids].sum(), counts[ids].sum()) for ids in packs]
-    return float(np.mean([total / count for total, count in by_pack]))
-
-
-def weights(packs: list[list[int]]) -> dict[str, list[float]]:
-    """How much each sequence counts in each mean; `packs` holds the numbers of tokens of its sequences."""
-    tokens, sequences = sum(map(sum, packs)), sum(map(len, packs))
-    return {
-        "token": [n / tokens for pack in packs for n in pack],
-        "sequence": [1 / sequences for pack in packs for _ in pack],
-        "pack": [n / sum(pack) / len(packs) for pack in packs for n in pack],
-    }
-
-
-def draw_weights(ax: Axes, packs: list[list[int]], least: float = 0.12) -> None:
-    """One bar for each mean, cut by how much each sequence counts; packs differ in color.
-
-    Sequences of a weight over `least` are labeled with it.
-    """
-    colors = [OKABE_ITO[row % 6] for row, pack in enumerate(packs) for _ in pack]
-    for row, shares in enumerate(weights(packs).values()):
-        starts = 100 * (np.cumsum(shares) - shares)
-        for i, (start, share) in enumerate(zip(starts, shares, strict=True)):
-            ax.barh(row, 100 * share, 0.6, left=start, color=colors[i], edgecolor="white", linewidth=2)
-            if share > 0.03:
-                text = f"{chr(65 + i)} {100 * share:.0f} %" if share > least else chr(65 + i)
-                ax.text(
-                    start + 50 * share, row, text, ha="center", va="center", color="white", fontweight="bold"
-                )
-    ax.set_yticks(range(3), [f"mean over {name}s" for name in LOOKS])
-    ax.set(xlim=(0, 100), ylim=(2.5, -0.5), xlabel="weight in the mean, %")
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-
-
-def draw_first_tokens(ax: Axes, batch: PackedBatch) -> None:
-    """Packs as rows; a filled circle at position 0, an open one where another sequence begins."""
-    rows, slots = np.divmod(batch.sequence_starts[: batch.num_sequences].numpy(), batch.max_length)
-    used = (batch.segment_ids > 0).sum(1)
-    ax.barh(range(batch.num_packs), used, height=0.75, color="#dbe9f4")
-    for at_start, face in ((slots == 0, OKABE_ITO[0]), (slots > 0, "white")):
-        ax.plot(slots[at_start], rows[at_start], marker="o", linestyle="", color=OKABE_ITO[0], markerfacecolor=face,
-                markersize=6, markeredgewidth=1.5, clip_on=False)  # fmt: skip
-    ax.set(xlabel="slot", ylabel="pack", ylim=(batch.num_packs - 0.5, -0.5), xlim=(0, batch.max_length))
-    ax.spines["left"].set_visible(False)
-    ax.set_yticks([])
-
-
-def draw_micro_batches(ax: Axes, parts: list[tuple[int, float]]) -> None:
-    """Mean loss of micro-batches, given as (sequences, mean), and both ways to join them."""
-    for place, (count, mean) in enumerate(parts):
-        ax.plot(place, mean, marker="o", color=LOOKS["sequence"]["color"], markersize=3 * count**0.5)
-        ax.annotate(f"{count} sequences", (place, mean), (18, -4), textcoords="offset points")
-    counts, means = np.array(parts).T
-    joined = {"mean of means": means.mean(), "sums / counts": counts @ means / counts.sum()}
-    for (text, value), line in zip(joined.items(), (":", "-"), strict=True):
-        ax.axhline(value, color=INK, linestyle=line, linewidth=1.5)
-        above = value == max(joined.values())
-        ax.text(len(parts) + 0.2, value, f"{text} {value:.3f}", va="bottom" if above else "top", ha="right")
-    ax.set(xlim=(-0.3, len(parts) + 0.2), xlabel="micro-batch", ylabel="mean loss", xticks=range(len(parts)))
 
 
 class MeansExplorer(Explorer):

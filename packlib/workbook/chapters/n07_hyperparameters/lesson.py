@@ -4,16 +4,13 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram
-from packlib.packing import Packs
 from packlib.training import Recipe, adjust
+from packlib.workbook.chapters.n07_hyperparameters.figures import draw_recipes
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure
+from packlib.workbook.figures import OKABE_ITO, new_figure
 from packlib.workbook.parameters import Dataset, Number, Whole
 
 PARAMETERS = {
@@ -24,43 +21,6 @@ PARAMETERS = {
     "beta1": Number(0.01, 0.9999),
     "beta2": Number(0.01, 0.9999),
 }
-
-
-def draw_lengths(histogram: LengthHistogram, number: int, seed: int) -> np.ndarray:
-    """`number` lengths at random, as they come in the data."""
-    counts = histogram.counts
-    return np.random.default_rng(seed).choice(len(counts), number, p=counts / counts.sum())
-
-
-def micro_batches(
-    lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int
-) -> list[np.ndarray]:
-    """The micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
-    order = np.random.default_rng(seed).choice(len(packs), (recipe.accumulation, recipe.micro_batch))
-    parts = np.zeros((*order.shape, slots), np.int16)
-    for place in np.ndindex(order.shape):
-        pack = packs[order[place]]
-        filled = np.repeat(np.arange(len(pack)) + 1, lengths[pack])
-        parts[place][: len(filled)] = filled
-    return list(parts)
-
-
-def draw_updates(ax: Axes, updates: dict[str, list[np.ndarray]]) -> None:
-    """Each update as a strip of micro-batches, each of segment ids (rows, slots); neighbors differ in color."""
-    colors = np.array([to_rgb(color) for color in (PADDING, *OKABE_ITO[:3])])
-    most = max(map(len, updates.values()))
-    for strip, (label, parts) in enumerate(updates.items()):
-        for place, ids in enumerate(parts):
-            ids = ids[:, :: max(1, ids.shape[1] // 256)]  # finer than the picture
-            left, right, bottom, top = place + 0.03, place + 0.97, strip + 0.98, strip + 0.28
-            picture = colors[np.where(ids > 0, (ids - 1) % 3 + 1, 0)]
-            ax.imshow(picture, extent=(left, right, bottom, top), aspect="auto")
-        ax.text(0.03, strip + 0.22, label, va="bottom")
-    ax.set(xlim=(0, most), ylim=(len(updates), 0))
-    ax.axis("off")
-
-
-# The memory of an optimizer
 
 
 def weight_left(beta: float, sequences_per_update: float, age: np.ndarray) -> np.ndarray:
@@ -114,29 +74,6 @@ class RecipeExplorer(Explorer):
             f"{before.betas[0]:.4g} and {before.betas[1]:.4g} become {after.betas[0]:.4g} and {after.betas[1]:.4g}. "
             f"The moments halve after {lives[0]} sequences before, {lives[1]} after."
         )  # fmt: skip
-
-
-def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
-    """Two recipes as a table; what differs is bold and marked."""
-    rows = {
-        "accumulation": lambda r: f"{r.accumulation:,}",
-        "sequences/update": lambda r: f"{r.sequences_per_update:,.0f}",
-        "updates": lambda r: f"{r.total_steps:,}",
-        "beta 1": lambda r: f"{r.betas[0]:.4g}",
-        "beta 2": lambda r: f"{r.betas[1]:.4g}",
-        "rate": lambda r: f"{r.learning_rate:.3g}",
-    }
-    for x, text in ((0.66, "before"), (1, "after")):
-        ax.text(x, 0, text, ha="right", color=INK)
-    for at, (name, value) in enumerate(rows.items(), 1):
-        old, new = value(before), value(after)
-        ax.text(0, at, name)
-        ax.text(0.66, at, old, ha="right")
-        ax.text(
-            1, at, f"▸ {new}" if new != old else new, ha="right", weight="bold" if new != old else "normal"
-        )
-    ax.set(xlim=(0, 1), ylim=(len(rows) + 0.5, -0.7))
-    ax.axis("off")
 
 
 # Exercises

@@ -1,100 +1,22 @@
 """Notebook 08: lengths that grow, batches of as many tokens, and rates that follow the batch."""
 
-from collections.abc import Sequence
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from packlib.batches import TokenBatches, batch_by_tokens, scale_learning_rate, wordnet_tokenizer
+from packlib.batches import batch_by_tokens, scale_learning_rate
 from packlib.batches.token_budget import ORDERS
 from packlib.batches.variable_rate import RULES
-from packlib.lengths import load, wordnet_texts
-from packlib.workbook.chapters.n07_hyperparameters.lesson import draw_lengths
+from packlib.lengths import load
+from packlib.workbook.chapters.n08_curriculum.figures import LOOKS, draw_batches
+from packlib.workbook.chapters.shared.histograms import sample_lengths
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, series
+from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.parameters import Dataset, Number, Whole
 
 PARAMETERS = {"dataset": Dataset(), "budget": Whole(64, 65_536), "duration": Number(0, 1)}
-PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
-LOOKS = {rule: series(name) for rule, name in zip(RULES, ("packed", "sorted", "maximum"), strict=True)}
-
-
-def short_sentences(number: int, seed: int, longest_word: int = 5) -> list[str]:
-    """Definitions of 9 to 13 tokens, none of which is wider than a cell of a picture."""
-    texts, tokenizer = wordnet_texts(), wordnet_tokenizer()
-    some = np.flatnonzero((texts.definition_tokens > 8) & (texts.definition_tokens <= 13))
-    found = []
-    for text in texts.definition[np.random.default_rng(seed).permutation(some)[:400]].tolist():
-        words = tokenizer.tokenize(text)
-        if max(map(len, words)) <= longest_word and len(set(words)) == len(words):
-            found.append(text)
-    return sorted(found[:number], key=len, reverse=True)
 
 
 # Figures
-
-
-def draw_tokens(
-    ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], width: int, title: str
-) -> None:
-    """The words of a batch, a cell each, in a picture of `width` cells; "[PAD]" is gray.
-
-    `owners` says which sentence a row came from.
-    """
-    for y, (words, owner) in enumerate(zip(rows, owners, strict=True)):
-        ax.text(-0.25, y + 0.5, "ABC"[owner], ha="right", va="center", fontsize=12)
-        for x, word in enumerate(words):
-            blank = word == "[PAD]"
-            color = PADDING if blank else PALE[owner]
-            ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=color, edgecolor="white"))
-            ax.text(x + 0.5, y + 0.5, "" if blank else word, ha="center", va="center", fontsize=10)
-    ax.set(xlim=(-0.5, width), ylim=(len(rows), 0))
-    ax.set_title(title, fontsize=13, loc="left")
-    ax.axis("off")
-
-
-def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: int) -> None:
-    """A bar a batch: its samples stacked by their tokens, then its padding in gray; the budget is a line."""
-    ordered, sizes = np.asarray(lengths)[batches.sample_ids], batches.sizes
-    tops = np.cumsum(ordered)
-    bottoms = tops - ordered - np.repeat(np.cumsum(batches.tokens) - batches.tokens, sizes)
-    x, end = np.repeat(np.arange(len(batches)), sizes), bottoms + ordered
-    corners = np.array([(x - 0.4, bottoms), (x + 0.4, bottoms), (x + 0.4, end), (x - 0.4, end)])
-    colors = [OKABE_ITO[0], OKABE_ITO[4]] * len(x)
-    ax.add_collection(
-        PolyCollection(corners.transpose(2, 0, 1), facecolors=colors, edgecolor="white", linewidth=0.4)
-    )
-    padding = batches.rows * batches.widths - batches.tokens
-    ax.bar(range(len(batches)), padding, 0.8, batches.tokens, color=PADDING)
-    ax.axhline(budget, color=INK, linestyle="--", linewidth=1)
-    ax.set_xlim(-0.6, len(batches) - 0.4)
-    ax.xaxis.get_major_locator().set_params(integer=True)
-
-
-def draw_micro_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, ranks: int, steps: int) -> None:
-    """The first update: micro-batch m is of rank m % ranks (a row of the picture) in step m // ranks."""
-    shown = range(ranks * steps)
-    wide, high = 1.12 * max(batches.widths[list(shown)]), 1.3 * max(batches.rows[list(shown)])
-    for m in shown:
-        rows, width = int(batches.rows[m]), int(batches.widths[m])
-        x, y = (m // ranks) * wide, (m % ranks) * high
-        filled = np.zeros(rows, np.int64)
-        filled[: batches.sizes[m]] = lengths[batches[m]]
-        picture = np.full((rows, width, 3), to_rgb(PADDING))
-        picture[np.arange(width) < filled[:, None]] = to_rgb(OKABE_ITO[0])
-        ax.imshow(picture, extent=(x, x + width, y + rows, y), aspect="auto", interpolation="nearest")
-        ax.add_patch(Rectangle((x, y), width, rows, fill=False, edgecolor=INK))
-        ax.text(x, y - 0.03 * high, f"{rows} × {width}", va="bottom", fontsize=11)
-    ax.set(xlim=(-0.01 * wide, steps * wide), ylim=(ranks * high, -0.14 * high))
-    ax.set_xticks([(i + 0.45) * wide for i in range(steps)], [f"step {i + 1}" for i in range(steps)])
-    ax.set_yticks([(i + 0.4) * high for i in range(ranks)], [f"process {i + 1}" for i in range(ranks)])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
 
 
 class BudgetExplorer(Explorer):
@@ -103,7 +25,7 @@ class BudgetExplorer(Explorer):
     title = "What do batches of equally many tokens look like?"
 
     def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0):
-        self.lengths = draw_lengths(load(dataset, 128, overlong="truncate"), 160, seed)
+        self.lengths = sample_lengths(load(dataset, 128, overlong="truncate"), 160, seed)
         super().__init__()
 
     def controls(self):
@@ -195,7 +117,6 @@ def _pipeline_fault(got, lengths, budget):
 
 
 _REAL = (23, 31, 58, 17, 40, 26, 22, 35, 64, 19, 28, 45, 30, 21, 37, 25)  # lengths of sentence pairs
-
 EXERCISES = Exercises([
     Exercise(
         "cut_by_tokens", cut_by_tokens,

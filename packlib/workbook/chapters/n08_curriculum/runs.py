@@ -1,37 +1,14 @@
-"""Runs of notebook 08: live ones, the same digits every time and in seconds, and recorded ones as figures."""
+"""What notebook 08 runs: small models on few texts, the same digits every time, and what recorded runs say."""
 
 import time
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 
-from packlib.batches import (
-    PackedBatch,
-    TokenStore,
-    VariableBatchLR,
-    collate,
-    sentence_pairs,
-    tokenize,
-    wordnet_tokenizer,
-)
+from packlib.batches import PackedBatch, TokenStore, VariableBatchLR, collate, wordnet_tokenizer
 from packlib.lengths import wordnet_texts
 from packlib.model import PackedCausal
-from packlib.workbook.chapters.n05_packed_attention.lesson import small_gpt
-from packlib.workbook.figures import INK, series
-
-Found = dict[str, list[dict[str, np.ndarray]]]  # by arm, for each seed, columns of shape (evaluations,)
-WITHOUT, WITH = series("maximum"), series("packed")  # a length warm-up
-
-
-def pairs(number: int, seed: int, max_length: int = 64) -> TokenStore:
-    """WordNet's sentence pairs as tokens, `number` at random."""
-    examples, labels = sentence_pairs(seed)
-    some = np.random.default_rng(seed).permutation(np.flatnonzero(labels >= 0))[:number]
-    definitions = wordnet_texts().definition[some]
-    return tokenize(wordnet_tokenizer(), definitions, examples[some], labels[some], max_length, "truncate")
 
 
 def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBatch]:
@@ -41,11 +18,6 @@ def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBat
     )
     batches = ids.view(-1, rows, width)
     return [PackedBatch(input_ids=part, segment_ids=torch.ones_like(part)) for part in batches]
-
-
-def fresh_model(seed: int) -> PackedCausal:
-    """The small causal model of notebook 05, in float64, with the same random weights each time."""
-    return deepcopy(small_gpt(2, seed))
 
 
 def train(
@@ -82,26 +54,6 @@ def held_out_loss(model: PackedCausal, store: TokenStore) -> float:
         return model(**collate(store, [1] * len(store), int(store.lengths.max()))).loss.item()
 
 
-# Recorded
-
-
-def by_arm(rows: list[dict]) -> Found:
-    """The runs of a recorded experiment."""
-    runs: dict[tuple, list[dict]] = {}
-    for row in rows:
-        runs.setdefault((str(row["arm"]), row["seed"]), []).append(row)
-    found: Found = {}
-    for (arm, _), records in runs.items():
-        columns = {name: np.array([record[name] for record in records]) for name in records[0]}
-        found.setdefault(arm, []).append(columns)
-    return found
-
-
-def at_end(found: Found, column: str = "held_out_loss") -> dict[str, np.ndarray]:
-    """By arm: the last value of each seed."""
-    return {arm: np.array([run[column][-1] for run in runs]) for arm, runs in found.items()}
-
-
 def until(runs: list[dict[str, np.ndarray]], loss: float, column: str) -> float:
     """What `column` was when the held-out loss first was `loss`, by straight lines; the mean over seeds."""
     values = []
@@ -114,23 +66,13 @@ def until(runs: list[dict[str, np.ndarray]], loss: float, column: str) -> float:
     return float(np.mean(values))
 
 
-def draw_by_duration(ax: Axes, values: dict[str, np.ndarray | float], special: str) -> None:
-    """Points over the duration, one a seed, their mean a line; `special` is an arm beside the line, and named."""
-    plain = {float(arm): np.atleast_1d(value) for arm, value in values.items() if arm != special}
-    for duration, seeds in plain.items():
-        ax.plot(np.full(len(seeds), duration), seeds, **{**WITH, "linestyle": ""})
-    ax.plot(list(plain), [seeds.mean() for seeds in plain.values()], **{**WITH, "marker": ""})
-    duration, name = special.split(", ")
-    other = np.atleast_1d(values[special])
-    ax.plot(np.full(len(other), float(duration)), other, **{**series("random"), "linestyle": ""})
-    beside = {"xytext": (12, 26), "textcoords": "offset points", "ha": "center"}
-    ax.annotate(name, (float(duration), other.mean()), **beside, arrowprops={"arrowstyle": "-", "color": INK})
-    ax.set_xlabel("duration of the warm-up")
-
-
-def draw_runs(
-    ax: Axes, runs: list[dict[str, np.ndarray]], y: str, look: dict, label: str, x: str = "update"
-) -> None:
-    """A line for each seed."""
-    for number, run in enumerate(runs):
-        ax.plot(run[x], run[y], **{**look, "marker": ""}, label="" if number else label)
+def short_sentences(number: int, seed: int, longest_word: int = 5) -> list[str]:
+    """Definitions of 9 to 13 tokens, none of which is wider than a cell of a picture."""
+    texts, tokenizer = wordnet_texts(), wordnet_tokenizer()
+    some = np.flatnonzero((texts.definition_tokens > 8) & (texts.definition_tokens <= 13))
+    found = []
+    for text in texts.definition[np.random.default_rng(seed).permutation(some)[:400]].tolist():
+        words = tokenizer.tokenize(text)
+        if max(map(len, words)) <= longest_word and len(set(words)) == len(words):
+            found.append(text)
+    return sorted(found[:number], key=len, reverse=True)

@@ -1,10 +1,11 @@
-"""What the ranks of notebook 09 run. Each rank imports this file, so it asks for no figures and no widgets.
+"""What notebook 09 runs. Each rank imports this file, so it asks for no figures and no widgets.
 
 `shares[r]` is what rank r holds: rows of (length, sample id). Here every rank is handed all shares and takes its own;
 in real work a rank reads only its own from disk.
 """
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from packlib.distributed import (
     DistributedCurriculumSampler,
     PackShare,
     SortedRows,
+    deal,
     interleave,
     pack_distributed,
     sample_sort,
@@ -21,6 +23,7 @@ from packlib.distributed import (
     write_ordered,
 )
 from packlib.distributed.collectives import Collectives
+from packlib.packing import PackingPlan
 
 
 def count_together(rank: int, counts: list[int]) -> str:
@@ -34,12 +37,7 @@ def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
     """This rank's lengths at each stage of a curriculum."""
     loaded = rows[rank :: dist.get_world_size()]
     in_order = sample_sort(loaded).rows
-    stages = {
-        "loaded": loaded,
-        "local": sort_rows(loaded),
-        "global": in_order,
-        "dealt": interleave(in_order),
-    }
+    stages = {"loaded": loaded, "local": sort_rows(loaded), "global": in_order, "dealt": interleave(in_order)}
     return {name: stage[:, 0] for name, stage in stages.items()}
 
 
@@ -86,3 +84,46 @@ def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tup
 def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: str) -> PackShare:
     """This rank's packs of the samples of all ranks."""
     return pack_distributed(shares[rank][:, 0], max_length, method)
+
+
+# In one process
+
+
+def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
+    """Rows of each rank after plain sample sort, without moving one; lengths have the shape (ranks, samples of a rank).
+
+    It is `plain_sample_sort` of all ranks in one process.
+    """
+    ranks, each = lengths.shape
+    offers = np.sort(np.sort(lengths)[:, np.arange(samples) * each // samples], axis=None)
+    splitters = offers[len(offers) * np.arange(1, ranks) // ranks]
+    up_to = np.cumsum(np.bincount(lengths.ravel()))  # rows of each length or less
+    return np.diff(up_to[splitters - 1], prepend=0, append=lengths.size)
+
+
+def halve(shares: Sequence[np.ndarray], place: int) -> tuple[list[tuple[int, int, int, int]], int]:
+    """Find the length of row number `place` of the sorted whole, asking the ranks only how many rows they have.
+
+    Returns:
+        The rounds: from and to which length the search goes on, the length that is asked about, and how many rows
+        are as long or shorter. And the length that is found.
+    """
+    low, high = min(share.min() for share in shares), max(share.max() for share in shares)
+    rounds = []
+    while low < high:
+        middle = (low + high) // 2
+        up_to = sum(int(np.searchsorted(share, middle, "right")) for share in shares)
+        rounds.append((int(low), int(high), int(middle), up_to))
+        low, high = (low, middle) if up_to > place else (middle + 1, high)
+    return rounds, int(low)
+
+
+def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
+    """Tokens of each step and rank, from the lengths in the order that each rank trains on; shape (steps, ranks)."""
+    return np.stack([lengths.reshape(-1, batch).sum(axis=1) for lengths in seen], axis=1)
+
+
+def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
+    packs = deal(plan, np.arange(ranks), ranks)
+    return packs.sum(axis=0), np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64) @ packs

@@ -1,55 +1,20 @@
-"""Notebook 10: graphs for few shapes. What it runs is in `compilation_runs`, its figures in `compilation_figures`."""
+"""Notebook 10: graphs for few shapes."""
 
-from collections.abc import Sequence
 from itertools import combinations
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import load
 from packlib.packing import plan
-from packlib.training import Buckets, choose_buckets, waste_curve
+from packlib.training import choose_buckets, waste_curve
 from packlib.workbook.chapters.n10_compilation.figures import LOOKS, draw_padding
+from packlib.workbook.chapters.n10_compilation.runs import meets_new
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 
 PARAMETERS = {"dataset": Dataset(), "buckets": Whole(2, 16), "ranks": Whole(2, 16)}
-
-
-def every_choice(histogram: LengthHistogram, k: int, multiple_of: int = 8) -> tuple[int, int]:
-    """The least slots of all choices of `k` lengths, each of them tried, and how many choices there are."""
-    used = np.flatnonzero(histogram.counts)
-    edges = np.unique(np.minimum(-(-used // multiple_of) * multiple_of, histogram.max_length))
-    below = np.cumsum(histogram.counts)[edges]
-    inner = np.array(list(combinations(range(len(edges) - 1), k - 1)), np.int64).reshape(-1, k - 1)
-    chosen = np.column_stack([inner, np.full(len(inner), len(edges) - 1)])
-    slots = (edges[chosen] * np.diff(below[chosen], prepend=0)).sum(axis=1)
-    return int(slots.min()), len(chosen)
-
-
-# When ranks compile
-
-
-def batch_shapes(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list:
-    """Shapes of the batches of a run, dealt to ranks in turn: of each bucket at least one a rank, in random order."""
-    used = np.flatnonzero(histogram.counts)
-    inside = np.bincount(buckets.bucket_of(used), histogram.counts[used])
-    rng, each = np.random.default_rng(seed), np.arange(len(inside)).repeat(ranks)
-    drawn = rng.choice(len(inside), max(0, ranks * steps - len(each)), p=inside / inside.sum())
-    return [(32, buckets.lengths[i]) for i in rng.permutation(np.append(each, drawn))]
-
-
-def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
-    """Whether a rank meets a shape for the first time; bool, shape (ranks, steps)."""
-    new = np.zeros((ranks, -(-len(shapes) // ranks)), bool)
-    for rank in range(ranks):
-        seen = set()
-        for step, shape in enumerate(shapes[rank::ranks]):
-            new[rank, step] = shape not in seen
-            seen.add(shape)
-    return new
 
 
 class ShapesExplorer(Explorer):
@@ -174,7 +139,6 @@ def _order_fault(got, lengths, ranks):
 
 
 _LENGTHS = (3, 5, 5, 6, 9, 10, 17, 18, 18, 24, 40, 41, 64)
-
 EXERCISES = Exercises([
     Exercise(
         "padded_slots", padded_slots,

@@ -1,8 +1,9 @@
-"""What notebook 10 runs: functions and models that are compiled, and a backend that says which graph ran."""
+"""What notebook 10 runs: models that are compiled, a backend that says which graph ran, and when ranks compile."""
 
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -17,8 +18,9 @@ from packlib.batches import (
     wordnet_store,
     wordnet_tokenizer,
 )
+from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
-from packlib.training import CompileCounter
+from packlib.training import Buckets, CompileCounter
 
 DEPTH, PREDICTIONS = 8, 20  # of the packs that are compiled
 
@@ -98,3 +100,34 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
     slots = {"max_sequences": DEPTH, "max_predictions": PREDICTIONS} if static else {}
     collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **slots)
     return list(pack_loader(store, packs, collator, 4, drop_last=True))[:count]
+
+
+def every_choice(histogram: LengthHistogram, k: int, multiple_of: int = 8) -> tuple[int, int]:
+    """The least slots of all choices of `k` lengths, each of them tried, and how many choices there are."""
+    used = np.flatnonzero(histogram.counts)
+    edges = np.unique(np.minimum(-(-used // multiple_of) * multiple_of, histogram.max_length))
+    below = np.cumsum(histogram.counts)[edges]
+    inner = np.array(list(combinations(range(len(edges) - 1), k - 1)), np.int64).reshape(-1, k - 1)
+    chosen = np.column_stack([inner, np.full(len(inner), len(edges) - 1)])
+    slots = (edges[chosen] * np.diff(below[chosen], prepend=0)).sum(axis=1)
+    return int(slots.min()), len(chosen)
+
+
+def batch_shapes(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list:
+    """Shapes of the batches of a run, dealt to ranks in turn: of each bucket at least one a rank, in random order."""
+    used = np.flatnonzero(histogram.counts)
+    inside = np.bincount(buckets.bucket_of(used), histogram.counts[used])
+    rng, each = np.random.default_rng(seed), np.arange(len(inside)).repeat(ranks)
+    drawn = rng.choice(len(inside), max(0, ranks * steps - len(each)), p=inside / inside.sum())
+    return [(32, buckets.lengths[i]) for i in rng.permutation(np.append(each, drawn))]
+
+
+def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
+    """Whether a rank meets a shape for the first time; bool, shape (ranks, steps)."""
+    new = np.zeros((ranks, -(-len(shapes) // ranks)), bool)
+    for rank in range(ranks):
+        seen = set()
+        for step, shape in enumerate(shapes[rank::ranks]):
+            new[rank, step] = shape not in seen
+            seen.add(shape)
+    return new

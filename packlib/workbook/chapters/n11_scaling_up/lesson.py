@@ -1,11 +1,24 @@
-"""Notebook 11: BERT on a pod. Beside it: `scaling_parts`, `scaling_costs`, `scaling_pod`, and `scaling_ranks`."""
+"""Notebook 11: BERT on a pod, its calculator as tables and as an explorer."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from packlib.training import calculate
+from matplotlib.figure import Figure
+
+from packlib.training import Bar, Phase, Setup, calculate, gantt, human, split_layers, value_of
+from packlib.training.scaling.calculator import PRECISIONS, Line
 from packlib.training.scaling.pod import ON_CHIP, PHASES, POD
+from packlib.workbook.chapters.n11_scaling_up.figures import (
+    draw_facts,
+    draw_gantt,
+    draw_impossible,
+    draw_memory,
+)
 from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.explorers import Explorer, choice
+from packlib.workbook.figures import percent
 from packlib.workbook.parameters import Dataset, Whole
+from packlib.workbook.tables import Table
 
 PARAMETERS = {
     "dataset": Dataset(),
@@ -14,6 +27,138 @@ PARAMETERS = {
     "accumulation": Whole(1, 65_536),
     "replicas": Whole(1, 4096),
 }
+MODELS = {  # layers, width, feed-forward, heads
+    "BERT-Base": {"layers": 12, "width": 768, "feed_forward": 3072, "heads": 12},
+    "BERT-Large": {"layers": 24, "width": 1024, "feed_forward": 4096, "heads": 16},
+}
+PREDICTIONS = {128: 20, 384: 56, 512: 76}  # masked tokens of a row
+SEQUENCES = 100e6  # that the explorer trains on
+
+
+def make_pod(devices: int, stages: int, model: str = "BERT-Large", **options) -> Setup:
+    """A pod of replicas with as many stages each; 4 stages of BERT-Large in the published layout, else evenly.
+
+    Raises:
+        ValueError: for more stages than layers, or devices that do not make up whole pipelines.
+    """
+    layers = MODELS[model]["layers"]
+    layout = tuple(split_layers(layers, stages, POD.layout if (layers, stages) == (24, 4) else None))
+    if devices % stages:
+        raise ValueError(
+            f"{devices} devices do not make up whole pipelines of {stages} stages: {devices % stages} "
+            "would be left over."
+        )
+    shape = {**MODELS[model], "layout": layout, "folded": layout == POD.layout or stages == 1}
+    return Setup(**shape, replicas=devices // stages, **options)
+
+
+def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (1.0, 1.0)) -> list[Phase]:
+    """The published phases with another batch and packing factors; the second with half the rows a micro-batch.
+
+    Rows without packing lose no time to it; packed ones lose what was published.
+    """
+    return [
+        replace(
+            phase, micro_batch=rows, accumulation=accumulation, packing_factor=factor,
+            overhead=phase.overhead if factor > 1 else 0.0,
+        )
+        for phase, rows, factor in zip(PHASES, (micro_batch, max(1, micro_batch // 2)), factors, strict=True)
+    ]  # fmt: skip
+
+
+def formulas(sheet: Sequence[Line], length: int | None) -> Table:
+    """The lines of the model (None) or of a phase, each as it is computed; of stages, the largest value."""
+    rows = []
+    for line in sheet:
+        if line.length == length:
+            several = isinstance(line.value, tuple)
+            said = human(max(line.value) if several else line.value, line.unit)
+            rows.append((line.name, f"{said}{', fullest stage' * several}", line.formula))
+    return Table(("line", "value", "formula"), rows)
+
+
+def chart_of(sheet: Sequence[Line], setup: Setup, phase: Phase) -> list[Bar]:
+    """The beginning of an update, in seconds; each stage takes what its work takes."""
+    work = value_of(sheet, "WORK", phase.length)
+    layer, head = (value_of(sheet, name, phase.length) for name in ("layer_work", "head_work"))
+    place = 0 if setup.folded else len(work) - 1
+    forward = [layers * layer + head * (stage == place) for stage, layers in enumerate(setup.layout)]
+    backward = [whole - first for whole, first in zip(work, forward, strict=True)]
+    parts = ([w / setup.peak_flops / setup.utilization for w in values] for values in (forward, backward))
+    stages = len(work)
+    bars = gantt(stages, min(phase.accumulation, stages + 10), setup.schedule, *parts)
+    until = (stages + 8) * max(work) / setup.peak_flops / setup.utilization
+    return [bar for bar in bars if bar.end <= until]
+
+
+class PodExplorer(Explorer):
+    """The calculator, with the bubble as a chart, memory by stage, and what the run takes."""
+
+    title = "What does this pod need, and how long does it take?"
+
+    def controls(self):
+        return {
+            "model": choice("Model", MODELS, "BERT-Large"),
+            "devices": choice("Devices", [4, 16, 64, 256, 1024], 64),
+            "stages": choice("Stages", [1, 2, 4, 8, 16, 32], 4),
+            "length": choice("Length of a row", list(PREDICTIONS), 128),
+            "micro_batch": choice("Micro batch", [1, 2, 4, 8, 16, 32, 64], 8),
+            "accumulation": choice("Accumulation", [2**i for i in range(13)], 512),
+            "factor": choice("Packing factor", [1.0, 1.17, 1.7, 2.0, 3.0], 1.17),
+            "precision": choice("Precision", PRECISIONS, POD.precision),
+            "recompute": choice("Recomputation", [("no", False), ("yes", True)], True),
+        }
+
+    def draw(
+        self, model, devices, stages, length, micro_batch, accumulation, factor, precision, recompute
+    ) -> tuple[Figure, str]:
+        asked = (
+            f"{model} on {devices:,} devices, {stages} stages, length {length}, micro batch {micro_batch}, "
+        )
+        asked += f"accumulation {accumulation}, packing factor {factor}, {precision}, "
+        asked += "recomputation." if recompute else "no recomputation."
+        try:
+            setup = make_pod(devices, stages, model, precision=precision, recompute=recompute)
+            wanted = micro_batch * accumulation * setup.replicas * factor
+            if wanted > SEQUENCES:
+                raise ValueError(
+                    f"One update would take {wanted:,.0f} sequences; there are {SEQUENCES:,.0f} in all."
+                )
+        except ValueError as impossible:
+            return draw_impossible(str(impossible)), f"{asked} This pod cannot be: {impossible}"
+        overhead = 0.043 if factor > 1 else 0.0
+        batch = (length, SEQUENCES, micro_batch, accumulation, factor, overhead, PREDICTIONS[length])
+        phase = Phase(*batch)
+        sheet = calculate(setup, [phase])
+        of = {line.name: line.value for line in sheet}
+        waits = 1 - (1 - of["bubble"]) * of["balance"]
+        facts = {
+            "rows/update": f"{of['global_batch']:,}",
+            "sequences/update": f"{wanted:,.0f}",
+            "bubble": percent(of["bubble"]),
+            "all waiting": percent(waits),
+            "fullest device": human(max(of["MEMORY"]), "bytes"),
+            "without moments": human(max(of["ON_DEVICE"]), "bytes"),
+            "an update": human(of["update"], "s"),
+            "100 M sequences": f"{of['hours']:,.3g} h",
+            "device hours": f"{of['cost']:,.4g}",
+        }
+        fig = Figure()
+        grid = fig.add_gridspec(2, 2, height_ratios=(5, 6), width_ratios=(5, 4))
+        chart = fig.add_subplot(grid[0, :])
+        bars = chart_of(sheet, setup, phase)
+        draw_gantt(chart, bars, numbers=False)
+        chart.set_xlabel("seconds", fontsize=11, labelpad=1)
+        whole = len(bars) == 2 * stages * accumulation
+        chart.set_title("One update" if whole else "The beginning of an update", fontsize=12, pad=4)
+        draw_memory(fig.add_subplot(grid[1, 0]), of)
+        draw_facts(fig.add_subplot(grid[1, 1]), facts)
+        title = f"Waiting {percent(waits)}, {facts['fullest device']}, {facts['100 M sequences']}"
+        fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+        return fig, f"{asked} {'; '.join(f'{name} {value}' for name, value in facts.items())}."
+
+
+# Exercises
 
 
 def loss_weights(counts):

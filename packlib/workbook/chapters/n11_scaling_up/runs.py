@@ -1,59 +1,90 @@
-"""What the ranks of notebook 11 run: replicas, a ring, the stages of a pipeline. No figures, no widgets."""
+"""What notebook 11 runs in one process: gradients to compare with, activations in memory, and 16 bits."""
 
-from copy import deepcopy
+from collections.abc import Sequence
 
+import numpy as np
 import torch
-import torch.distributed as dist
-from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
+from torch import nn
 
 from packlib.batches import PackedBatch
-from packlib.training import ring_all_reduce
+from packlib.training import (
+    PretrainingObjective,
+    SavedActivations,
+    recompute,
+    round_weights,
+    stochastic_round,
+)
+from packlib.training.updates import join_packs, take_packs
+from packlib.workbook.chapters.shared.gradients import Gradients, gradients, largest_difference
 
 
-def gradients_of(model: torch.nn.Module) -> dict[str, Tensor]:
-    """The gradients that are there, by the names of their parameters."""
-    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+def uneven_batches(loader, packs: int) -> list[PackedBatch]:
+    """Two batches of `packs` packs each: those with the fewest sequences, and those with the most."""
+    single = [take_packs(batch, i, i + 1) for batch in loader for i in range(batch.num_packs)]
+    single.sort(key=lambda pack: pack.num_sequences)
+    return [join_packs(single[:packs]), join_packs(single[-packs:])]
 
 
-def replica(rank: int, model: torch.nn.Module, batches: list[PackedBatch]) -> dict[str, dict[str, Tensor]]:
-    """This replica's gradients after the all-reduce: with the counts of all replicas, and as a mean of means."""
-    # here and below: loads transformers, which a ring does not need
-    from packlib.training import PretrainingObjective
+def small_batches(loader, number: int, packs: int) -> list[PackedBatch]:
+    """The first packs of the first `number` batches."""
+    return [take_packs(batch, 0, packs) for batch, _ in zip(loader, range(number), strict=False)]
 
-    objective, found = PretrainingObjective(), {}
-    own = objective.counts(batches[rank])  # masked tokens, and sequences
-    for how in ("counts of all", "mean of means"):
-        trained = DistributedDataParallel(deepcopy(model))  # its backward pass takes the mean over replicas
-        counts = torch.tensor(list(own.values()), dtype=torch.float64)
-        if how == "counts of all":
-            dist.all_reduce(counts)
-            counts /= dist.get_world_size()
-        sums = objective(trained, batches[rank])
-        losses = [sums[name].total / count for name, count in zip(own, counts, strict=True)]
-        sum(losses).backward()
-        found[how] = gradients_of(trained.module)
+
+def whole_gradients(model: nn.Module, batches: Sequence[PackedBatch]) -> Gradients:
+    """What one process finds: the gradients of the mean over all sequences and tokens of all batches."""
+    objective = PretrainingObjective()
+    counts = [objective.counts(batch) for batch in batches]
+    sums = [objective(model, batch) for batch in batches]
+    losses = (sum(s[name].total for s in sums) / sum(c[name] for c in counts) for name in counts[0])
+    return gradients(model, sum(losses))
+
+
+def furthest(some: Gradients, others: Gradients) -> float:
+    """The largest difference of two gradients, over the parameters in `some`."""
+    return max(largest_difference(some, {name: others[name] for name in some}).values())
+
+
+def saved_bytes(model: nn.Module, batch) -> list[int]:
+    """Bytes that autograd keeps for the backward pass, with 0, 1, … layers computed twice."""
+    found = []
+    for layers in range(model.config.num_hidden_layers + 1):
+        recompute(model, layers)
+        with SavedActivations(model) as saved:
+            model(**batch)
+        found.append(saved.bytes)
+    recompute(model, 0)
     return found
 
 
-def ring(rank: int, elements: int) -> tuple[int, bool]:
-    """Bytes that this rank sends in a ring all-reduce of int64, and whether gloo's own finds the same sum."""
-    mine = torch.arange(elements) * 7**rank
-    theirs = mine.clone()
-    dist.all_reduce(theirs)
-    sent = ring_all_reduce(mine)
-    return sent, torch.equal(mine, theirs)
+def walk(rounding: str, updates: int, copies: int, step: float, seed: int) -> np.ndarray:
+    """bfloat16 weights that begin at 1 and are lowered by `step` at each update; shape (updates + 1, copies)."""
+    weights, generator = torch.ones(copies, dtype=torch.bfloat16), torch.Generator().manual_seed(seed)
+    path = [weights]
+    for _ in range(updates):
+        lower = path[-1].float() - step
+        nearest = rounding == "nearest"
+        path.append(lower.bfloat16() if nearest else stochastic_round(lower, torch.bfloat16, generator))
+    return torch.stack(path).float().numpy()
 
 
-def stage(
-    rank: int, model: torch.nn.Module, batches: list[PackedBatch], schedules: tuple[str, ...]
-) -> dict[str, dict[str, Tensor]]:
-    """By schedule: the gradients of this rank's layers after one update through the pipeline."""
-    from packlib.training import Pipeline
+def train_small(rounding: str, updates: int, seed: int, rate: float = 3e-4) -> np.ndarray:
+    """The losses of a small network under AdamW; its weights are FP32 ("fp32"), or bfloat16 and rounded so.
 
-    found = {}
-    for schedule in schedules:
-        part = deepcopy(model)
-        Pipeline(part, schedule).step(batches)
-        found[schedule] = gradients_of(part)
-    return found
+    Only weights and gradients have 16 bits; everything between them is computed in FP32.
+    """
+    torch.manual_seed(seed)
+    network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1))
+    x = torch.randn(256, 8)
+    y = torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]
+    network = network if rounding == "fp32" else network.bfloat16()
+    optimizer, losses = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.0), []
+    if rounding != "fp32":
+        round_weights(optimizer, rounding, seed)
+    for _ in range(updates):
+        weights = {name: p.float() for name, p in network.named_parameters()}
+        loss = nn.functional.mse_loss(torch.func.functional_call(network, weights, (x,)), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses)

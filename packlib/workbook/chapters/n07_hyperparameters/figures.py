@@ -1,19 +1,57 @@
-"""Recorded runs as figures: curves over the spread of seeds, and where each seed ended (notebook 07)."""
+"""What notebook 07 draws: updates and recipes, and recorded runs over the spread of seeds."""
 
 import re
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
-from packlib.workbook.figures import INK, label_ends, series
+from packlib.training import Recipe
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, series
 
-Rows = list[dict[str, str | int | float]]
 
-PADDED = "padded"
+def draw_updates(ax: Axes, updates: dict[str, list[np.ndarray]]) -> None:
+    """Each update as a strip of micro-batches, each of segment ids (rows, slots); neighbors differ in color."""
+    colors = np.array([to_rgb(color) for color in (PADDING, *OKABE_ITO[:3])])
+    most = max(map(len, updates.values()))
+    for strip, (label, parts) in enumerate(updates.items()):
+        for place, ids in enumerate(parts):
+            ids = ids[:, :: max(1, ids.shape[1] // 256)]  # finer than the picture
+            left, right, bottom, top = place + 0.03, place + 0.97, strip + 0.98, strip + 0.28
+            picture = colors[np.where(ids > 0, (ids - 1) % 3 + 1, 0)]
+            ax.imshow(picture, extent=(left, right, bottom, top), aspect="auto")
+        ax.text(0.03, strip + 0.22, label, va="bottom")
+    ax.set(xlim=(0, most), ylim=(len(updates), 0))
+    ax.axis("off")
+
+
+def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
+    """Two recipes as a table; what differs is bold and marked."""
+    rows = {
+        "accumulation": lambda r: f"{r.accumulation:,}",
+        "sequences/update": lambda r: f"{r.sequences_per_update:,.0f}",
+        "updates": lambda r: f"{r.total_steps:,}",
+        "beta 1": lambda r: f"{r.betas[0]:.4g}",
+        "beta 2": lambda r: f"{r.betas[1]:.4g}",
+        "rate": lambda r: f"{r.learning_rate:.3g}",
+    }
+    for x, text in ((0.66, "before"), (1, "after")):
+        ax.text(x, 0, text, ha="right", color=INK)
+    for at, (name, value) in enumerate(rows.items(), 1):
+        old, new = value(before), value(after)
+        ax.text(0, at, name)
+        ax.text(0.66, at, old, ha="right")
+        ax.text(
+            1, at, f"▸ {new}" if new != old else new, ha="right", weight="bold" if new != old else "normal"
+        )
+    ax.set(xlim=(0, 1), ylim=(len(rows) + 0.5, -0.7))
+    ax.axis("off")
+
+
 BAND = "#d9d9d9"  # the range of the padded seeds
 LOOKS = {
-    PADDED: series("unpacked"),
+    "padded": series("unpacked"),
     "packed, accumulation divided": series("packed"),
     "packed, even updates": series("sorted"),
     "packed, betas adjusted": series("buckets"),
@@ -23,46 +61,10 @@ LOOKS = {
 }
 
 
-def curves(rows: Rows, y: str = "mlm_loss", x: str = "sequences") -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """By arm: x, the mean over seeds, shape (evaluations,); and y of each seed, shape (seeds, evaluations)."""
-    found: dict[str, dict[int, list]] = {}
-    for row in rows:
-        found.setdefault(row["arm"], {}).setdefault(row["seed"], []).append((row[x], row[y]))
-    points = {arm: np.array(list(seeds.values())) for arm, seeds in found.items()}  # (seeds, evaluations, 2)
-    return {arm: (p[..., 0].mean(0), p[..., 1]) for arm, p in points.items()}
-
-
-def ends(rows: Rows, column: str) -> dict[str, np.ndarray]:
-    """By arm: the last value of `column` of each seed."""
-    return {arm: y[:, -1] for arm, (_, y) in curves(rows, column).items()}
-
-
-def spread(values: np.ndarray) -> float:
-    """The largest less the smallest."""
-    return float(np.ptp(values))
-
-
-def told(values: np.ndarray, digits: int = 2) -> str:
-    """The mean, and the range of the seeds: "5.12 (5.10 to 5.14)"."""
-    low, mean, high = (f"{v:.{digits}f}" for v in (values.min(), values.mean(), values.max()))
-    return f"{mean} ({low} to {high})" if len(values) > 1 else mean
-
-
-def fine_tuned(rows: Rows) -> tuple[dict[str, np.ndarray], float, float]:
-    """The accuracies of a task's seeds by start and rows, in %; how many times faster packed was; and its factor."""
-    groups, seconds = {}, {"padded": 0.0, "packed": 0.0}
-    for row in rows:
-        groups.setdefault(f"{row['start']}, {row['rows']}", []).append(100 * row["accuracy"])
-        seconds[row["rows"]] += row["cpu_seconds"]
-    order = [f"{start}, {kind}" for start in ("random", "checkpoint") for kind in seconds]
-    factor = max(row["packing_factor"] for row in rows)
-    return {name: np.array(groups[name]) for name in order}, seconds["padded"] / seconds["packed"], factor
-
-
 def draw_band(ax: Axes, x: np.ndarray, y: np.ndarray, base: np.ndarray | float = 0.0) -> Line2D:
     """The padded run: the range of its seeds as a band, their mean as a line; less `base`, where given."""
     ax.fill_between(x, y.min(0) - base, y.max(0) - base, color=BAND, linewidth=0, antialiased=False)
-    look = {**LOOKS[PADDED], "marker": "", "color": INK}
+    look = {**LOOKS["padded"], "marker": "", "color": INK}
     return ax.plot(x, y.mean(0) - base, **look)[0]
 
 
@@ -73,7 +75,7 @@ def draw_curves(
     lines = {}
     for arm, label in arms.items():
         x, y = found[arm]
-        if arm == PADDED:
+        if arm == "padded":
             line = draw_band(ax, x / unit, y)
         else:
             (line,) = ax.plot(x / unit, y.mean(0), **{**LOOKS[arm], "marker": "", "linewidth": 2})
@@ -84,16 +86,9 @@ def draw_curves(
         ax.legend(list(lines), list(lines.values()))
 
 
-def outside(found: dict[str, tuple], arm: str) -> np.ndarray:
-    """How far the mean of the arm's seeds lies outside the range of the padded seeds, at each evaluation."""
-    (base_x, base_y), (x, y) = found[PADDED], found[arm]
-    low, high = (np.interp(x, base_x, line) for line in (base_y.min(0), base_y.max(0)))
-    return np.maximum(0, np.maximum(low - y.mean(0), y.mean(0) - high))
-
-
 def draw_differences(ax: Axes, found: dict[str, tuple], arm: str, unit: float = 1000) -> None:
     """Each seed's distance from the mean of the padded seeds, over sequences, on the padded seeds' band."""
-    (base_x, base_y), (x, y) = found[PADDED], found[arm]
+    (base_x, base_y), (x, y) = found["padded"], found[arm]
     draw_band(ax, base_x / unit, base_y, base_y.mean(0))
     differences = y - np.interp(x, base_x, base_y.mean(0))
     ax.plot(x / unit, differences.T, **{**LOOKS[arm], "marker": "", "linewidth": 1.5})

@@ -1,72 +1,17 @@
-"""Notebook 11, the parts of a pod: replicas, the ring between them, stages and their bubble, as pictures."""
+"""What notebook 11 draws: the pod, its ring, its stages, and what 16 bits do."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from packlib.batches import PackedBatch
-from packlib.model import PackedBert
-from packlib.training import (
-    Bar,
-    PretrainingObjective,
-    Setup,
-    bubble,
-    bubble_formula,
-    gantt,
-    in_flight,
-    ring_states,
-)
+from packlib.training import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_states
+from packlib.training.scaling.pod import ON_CHIP
 from packlib.training.scaling.timeline import SCHEDULES
-from packlib.training.updates import join_packs, take_packs
-from packlib.workbook.chapters.n11_scaling_up.runs import gradients_of
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent
-
-Rows = list[dict[str, str | int | float]]
-
-
-# Packs for replicas and stages
-
-
-def uneven_batches(loader, packs: int) -> list[PackedBatch]:
-    """Two batches of `packs` packs each: those with the fewest sequences, and those with the most."""
-    single = [take_packs(batch, i, i + 1) for batch in loader for i in range(batch.num_packs)]
-    single.sort(key=lambda pack: pack.num_sequences)
-    return [join_packs(single[:packs]), join_packs(single[-packs:])]
-
-
-def small_batches(loader, number: int, packs: int) -> list[PackedBatch]:
-    """The first packs of the first `number` batches."""
-    return [take_packs(batch, 0, packs) for batch, _ in zip(loader, range(number), strict=False)]
-
-
-def whole_gradients(model: PackedBert, batches: Sequence[PackedBatch]) -> dict[str, torch.Tensor]:
-    """What one process finds: the gradients of the mean over all sequences and tokens of all batches."""
-    objective = PretrainingObjective()
-    counts = [objective.counts(batch) for batch in batches]
-    sums = [objective(model, batch) for batch in batches]
-    model.zero_grad()
-    sum(sum(s[name].total for s in sums) / sum(c[name] for c in counts) for name in counts[0]).backward()
-    found = gradients_of(model)
-    model.zero_grad()
-    return found
-
-
-def furthest(some: dict[str, torch.Tensor], others: dict[str, torch.Tensor]) -> float:
-    """The largest difference of two gradients, over the parameters in `some`."""
-    return max((grad - others[name]).abs().max().item() for name, grad in some.items())
-
-
-def relative(some: dict[str, torch.Tensor], others: dict[str, torch.Tensor]) -> float:
-    """The length of the difference of two gradients, as a share of the second's."""
-    differences = torch.cat([(some[name] - grad).flatten() for name, grad in others.items()])
-    return (differences.norm() / torch.cat([grad.flatten() for grad in others.values()]).norm()).item()
-
-
-# The pod
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series
 
 
 def draw_pod(setup: Setup, micro_batch: int, accumulation: int, most: int = 6) -> tuple[Figure, str]:
@@ -100,9 +45,6 @@ def draw_pod(setup: Setup, micro_batch: int, accumulation: int, most: int = 6) -
     )
 
 
-# The ring
-
-
 def draw_ring(ranks: int = 4) -> tuple[Figure, str]:
     """Before and after each step, how many ranks each chunk adds up; what has just come is framed."""
     states = ring_states(ranks)
@@ -130,9 +72,6 @@ def draw_ring(ranks: int = 4) -> tuple[Figure, str]:
         f"each of {len(states) - 1} steps. After step {ranks - 1} each rank has one chunk whole, {halfway} in all; "
         f"after step {len(states) - 1} all {(states[-1] == ranks).sum()}."
     )
-
-
-# Stages
 
 
 def draw_gantt(ax: Axes, bars: Sequence[Bar], numbers: bool = True) -> None:
@@ -175,7 +114,7 @@ def draw_schedules(stages: int = 4, micro_batches: int = 6) -> tuple[Figure, str
     return fig, f"{stages} stages and {micro_batches} micro-batches on paper: {told}."
 
 
-def draw_measured(rows: Rows, bars: Rows) -> tuple[Figure, str]:
+def draw_measured(rows: list[dict], bars: list[dict]) -> tuple[Figure, str]:
     """A recorded update of 4 stages as a chart, and the bubbles of all recorded pipelines over their formula."""
     fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
     draw_gantt(left, [Bar(**{k: b[k] for k in Bar._fields}) for b in bars if b["schedule"] == "1f1b"], False)
@@ -207,3 +146,110 @@ def draw_measured(rows: Rows, bars: Rows) -> tuple[Figure, str]:
     title = "Measured bubbles lie on the formula or above it" if above else "Bubbles by formula, and measured"
     fig.suptitle(title, x=0.02, ha="left", fontsize=15)
     return fig, f"Measured bubbles in percent. {'; '.join(words)}."
+
+
+ROUNDED = {  # how weights are held, and how their line looks
+    "fp32": series("unpacked"),
+    "master": series("buckets"),
+    "stochastic": series("packed"),
+    "nearest": series("random"),
+}
+
+
+def draw_rounding(
+    walks: dict[str, np.ndarray], step: float, live: dict[str, np.ndarray], rows: list[dict]
+) -> tuple[Figure, str]:
+    """One weight that is lowered by `step` at each update; the small network just trained; BERT as recorded."""
+    fig, (first, left, right) = new_figure(1, 3)
+    updates = np.arange(len(walks["nearest"]))
+    exact = 1 - step * updates
+    first.plot(updates, exact, **{**series("unpacked"), "marker": "", "linewidth": 4}, label="exact")
+    for name, paths in walks.items():
+        first.plot(updates, paths.mean(1), **{**ROUNDED[name], "marker": ""}, label=name)
+    told = ", ".join(f"{name} {paths[-1].mean():.3f}" for name, paths in walks.items())
+    words = []
+    for name, look in ROUNDED.items():
+        plain = {**look, "marker": "", "linewidth": 2 if name != "fp32" else 4}
+        left.plot(live[name], **plain)
+        found = [(r["update"], r["held-out MLM loss"]) for r in rows if r["weights"] == name]
+        right.plot(*zip(*found, strict=True), **plain, label=name)
+        words.append(f"{name} {live[name][-1]:.2f} and {found[-1][1]:.3f}")
+    for ax, title in ((first, "One weight"), (left, "Live: a small net"), (right, "Recorded: BERT")):
+        ax.set_title(title, fontsize=13)
+        ax.set_xlabel("updates")
+        ax.tick_params(labelsize=10)
+    first.legend(loc="lower left", fontsize=10)
+    right.legend(loc="upper right", fontsize=10)
+    left.set_ylim(0, None)
+    fig.suptitle("Nearest falls behind, the other ways agree", x=0.02, ha="left", fontsize=15)
+    return fig, (
+        f"A bfloat16 weight of 1, lowered by {step:.5f} at each of {updates[-1]} updates; at the end the mean of "
+        f"{walks['stochastic'].shape[1]} copies is: {told}; exact {exact[-1]:.3f}. Losses at the end, of the small "
+        f"network and of BERT: {'; '.join(words)}."
+    )
+
+
+def draw_trade(rows: list[dict]) -> tuple[Figure, str]:
+    """The bubble of 4 stages and the underflow of FP16 gradients against accumulation, with and without scaling."""
+    fig, ax = new_figure()
+    rows = [row for row in rows if row["accumulation"] <= 4096]
+    m = [row["accumulation"] for row in rows]
+    scales = {float(key.split()[-1]): key for key in rows[0] if key.startswith("underflow")}
+    bubbles, plain = ([100 * row[key] for row in rows] for key in ("bubble", scales[1.0]))
+    (first,) = ax.loglog(m, bubbles, **series("packed"))
+    (second,) = ax.loglog(m, plain, **series("random"))
+    (third,) = ax.loglog(m, [100 * row[scales[max(scales)]] for row in rows], **series("sorted"))
+    best = min(range(len(m)), key=lambda i: bubbles[i] + plain[i])
+    ax.axvline(m[best], color="#999999", linestyle=":", zorder=0)
+    ax.set(xlabel="accumulation, micro-batches", ylabel="%", ylim=(1e-3, 100))
+    ax.set_xticks([1, 16, 256, 4096], [1, 16, 256, 4096])
+    ax.set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
+    ax.minorticks_off()
+    scale = f"2^{np.log2(max(scales)):.0f}"
+    ax.set_title(f"Unscaled, the two meet near {m[best]}; scaled, longer is better")
+    label_ends({first: "bubble", second: "underflow", third: f"loss × {scale}"})
+    at = {row["accumulation"]: row for row in rows}
+    told = "; ".join(
+        f"{k}: bubble {percent(at[k]['bubble'], 2)}, underflow {percent(at[k][scales[1.0]], 2)}, scaled "
+        f"{percent(at[k][scales[max(scales)]], 3)}" for k in (8, 128, 512, 2048)
+    )  # fmt: skip
+    return (
+        fig,
+        f"By accumulation, {told}. Bubble and underflow add up to the least at {m[best]}, without scaling.",
+    )
+
+
+def draw_memory(ax: Axes, of: dict) -> None:
+    """Bytes by stage, and a line at what the published chip holds."""
+    colors = dict(zip(("WEIGHTS", "GRADIENTS", "ACTIVATIONS", "MOMENTS"), (*OKABE_ITO[4:6], OKABE_ITO[3], PADDING),
+                      strict=True))  # fmt: skip
+    below = [0.0] * of["stages"]
+    for name, color in colors.items():
+        sizes = [value / 1e9 for value in of[name]]
+        look = {"color": color, "edgecolor": INK, "linewidth": 0.6, "label": name.lower()}
+        ax.bar(range(len(sizes)), sizes, 0.8, below, **look)
+        below = [a + b for a, b in zip(below, sizes, strict=True)]
+    ax.axhline(ON_CHIP / 1e9, color=INK, linestyle=":", linewidth=1.5)
+    ax.set(ylim=(0, 1.08 * max(*below, 0.9)), xlabel="stage")
+    ax.set_xticks([0] if len(below) == 1 else [0, len(below) - 1])
+    ax.set_title("GB of a device; dotted: 0.9", fontsize=12, pad=4)
+    ax.tick_params(labelsize=10)
+    ax.xaxis.label.set_size(11)
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], labels[::-1], fontsize=10, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def draw_facts(ax: Axes, facts: dict[str, str]) -> None:
+    for row, (name, value) in enumerate(facts.items()):
+        ax.text(0, row, name, va="center", fontsize=11)
+        ax.text(1, row, value, va="center", ha="right", fontsize=11)
+    ax.set(xlim=(0, 1), ylim=(len(facts) - 0.5, -0.5))
+    ax.axis("off")
+
+
+def draw_impossible(sentence: str) -> Figure:
+    fig, ax = new_figure()
+    ax.text(0.5, 0.5, textwrap.fill(sentence, 48), ha="center", va="center", fontsize=16)
+    ax.set_title("This pod cannot be")
+    ax.axis("off")
+    return fig

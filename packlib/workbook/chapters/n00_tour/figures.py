@@ -1,0 +1,87 @@
+"""What notebook 00 draws: rows of texts, packs with their words, and who looks at whom."""
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgb
+
+from packlib.packing import Packs
+from packlib.workbook.chapters.shared.segments import spans
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING
+
+COLORS = OKABE_ITO[:6]
+LIGHT = "#f4f4f4"
+
+
+def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slots: int, most: int) -> None:
+    """Rows of text ids, room for `most` of them. A text has the same color wherever it lies; gray is empty."""
+
+    def bars(y: np.ndarray, left: np.ndarray, right: np.ndarray, **look) -> None:
+        corners = np.stack([left, y - 0.43, left, y + 0.43, right, y + 0.43, right, y - 0.43], axis=1)
+        ax.add_collection(PolyCollection(corners.reshape(-1, 4, 2), **look))  # faster than a patch each
+
+    every, ids = np.arange(len(rows)), np.concatenate([np.asarray(row) for row in rows])
+    bars(every, np.zeros(len(rows)), np.full(len(rows), slots), facecolors=PADDING)
+    ends = np.concatenate([np.cumsum(lengths[np.asarray(row)]) for row in rows])
+    colors = [COLORS[i % len(COLORS)] for i in ids]
+    at = np.repeat(every, [len(row) for row in rows])
+    bars(at, ends - lengths[ids], ends, facecolors=colors, edgecolors="white", linewidths=0.8)
+    if (saved := most - len(rows)) > most / 4:
+        ax.text(slots / 2, (most + len(rows)) / 2, f"{saved} rows saved", ha="center", va="center", color=INK)
+    ax.set(xlim=(0, slots), ylim=(most - 0.4, -0.6), yticks=[], xlabel="slots")
+    ax.spines["left"].set_visible(False)
+
+
+def short(text: str, width: int = 90) -> str:
+    """A text on one line, cut after a word."""
+    return textwrap.shorten(text, width, placeholder=" …")
+
+
+def readable(packs: Packs, lines: int = 13) -> list[int]:
+    """Packs whose texts can be written out on `lines` lines: two, if there are two that are small enough."""
+    sizes = np.diff(packs.offsets)
+    by_size = sorted(range(len(packs)), key=lambda i: (sizes[i] > lines // 2, -sizes[i], i))
+    return by_size[: 1 if len(packs) == 1 or sizes[by_size[1]] > lines // 2 else 2]
+
+
+def draw_sentences(ax: Axes, packs: Sequence[np.ndarray], words: Sequence[str], lengths: np.ndarray) -> None:
+    """Each pack as a bar of lettered pieces, and under it the text of each piece."""
+    slots, y = max(int(lengths[pack].sum()) for pack in packs), 0.0
+    for pack in packs:
+        start = 0
+        for place, i in enumerate(pack):
+            letter, color = chr(65 + place), COLORS[place % len(COLORS)]
+            ax.barh(y, lengths[i], 1.2, left=start, color=color, edgecolor="white", linewidth=1.5)
+            ink = {"color": "white" if place % len(COLORS) < 3 else INK, "weight": "bold", "va": "center"}
+            ax.text(start + lengths[i] / 2, y, letter, ha="center", **ink)
+            start += lengths[i]
+            line, box = y + place + 1.35, {"facecolor": color, "edgecolor": "none", "pad": 2}
+            ax.text(0.012 * slots, line, letter, ha="center", fontsize=10, bbox=box, **ink)
+            text = ax.text(0.03 * slots, line, short(words[i]), fontsize=10.5, va="center", parse_math=False)
+            text.set_in_layout(False)  # else the bars shrink to the longest text
+        y += len(pack) + 2.4
+    ax.set(xlim=(0, slots), ylim=(y - 1.6, -0.7))
+    ax.axis("off")
+
+
+def draw_looks(ax: Axes, segment_ids: torch.Tensor, allowed: torch.Tensor, title: str) -> None:
+    """Which slot (row) looks at which (column): within a text in its color, at a stranger in dark gray."""
+    real, own = segment_ids > 0, segment_ids[:, None] == segment_ids
+    palette = np.array([to_rgb(COLORS[i % len(COLORS)]) for i in range(int(segment_ids.max()))])
+    picture = np.full((*allowed.shape, 3), to_rgb(LIGHT))
+    seen = (allowed & real & real[:, None]).numpy()
+    picture[seen] = to_rgb("#8a8a8a")
+    rows, columns = np.nonzero(seen & own.numpy())
+    picture[rows, columns] = palette[segment_ids.numpy()[rows] - 1]
+    ax.imshow(picture)
+    parts = spans(segment_ids)
+    middles, names = [(start + end - 1) / 2 for _, start, end in parts], [name for name, *_ in parts]
+    wide = [end - start >= len(segment_ids) / 24 for _, start, end in parts]  # else names would touch
+    ax.set_xticks(middles, [name if room else "" for name, room in zip(names, wide, strict=True)])
+    ax.set_yticks(middles, [name if room else "" for name, room in zip(names, wide, strict=True)])
+    ax.tick_params(length=0)
+    ax.set_title(title, fontsize=13)

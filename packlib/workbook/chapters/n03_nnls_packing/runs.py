@@ -1,0 +1,34 @@
+"""What notebook 03 computes: least squares as published."""
+
+import numpy as np
+
+from packlib.lengths import LengthHistogram
+from packlib.packing.nnls import nnls_problem, strategy_matrix
+
+
+def solve(histogram: LengthHistogram, depth: int, cutoff: int = 8, weight: float = 0.09) -> np.ndarray:
+    """How often NNLSHP uses each strategy, before rounding; float64, shape (number of strategies,)."""
+    from scipy.optimize import nnls
+
+    matrix, target = nnls_problem(histogram, depth, cutoff, weight)
+    return nnls(matrix, target, maxiter=10 * matrix.shape[1])[0]
+
+
+def published_result(
+    histogram: LengthHistogram, depth: int, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Round to the nearest; a sequence without a slot opens a pack; a slot without a sequence stays empty.
+
+    Returns:
+        Sequences left over and empty slots, both int64, shape (max_length + 1,); and the number of packs.
+    """
+    repeats = np.rint(x).astype(np.int64)
+    slots = (strategy_matrix(histogram.max_length, depth).astype(np.int64) @ repeats).tolist()
+    more = histogram.counts - np.array([0, *slots])
+    left_over = np.maximum(more, 0)
+    return left_over, left_over - more, int(repeats.sum() + left_over.sum())
+
+
+def about(number: float) -> str:
+    """A number to two digits: what rounding leaves differs a little from one computer to another."""
+    return f"{float(f'{number:.1e}'):,.0f}"

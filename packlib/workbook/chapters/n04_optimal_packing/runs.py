@@ -1,0 +1,65 @@
+"""What notebook 04 computes: prices, the linear program over few packs, and column generation."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import PackingPlan
+from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound
+from packlib.packing.greedy import lpfhp
+from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
+from packlib.packing.master import MasterProblem
+
+
+def prices_of(packing: PackingPlan) -> np.ndarray:
+    """The prices that prove the plan's bound, in packs; by the token if it has none; shape (max_length + 1,)."""
+    top = packing.histogram.max_length
+    return np.arange(top + 1) / top if packing.duals is None else packing.duals / PRICE_OF_A_PACK
+
+
+def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = None) -> tuple[int, ...]:
+    """The pack that is worth most at `prices`, given by length; longest first."""
+    whole = np.full(max_length + 1, NOT_FOR_SALE)
+    scale = math.lcm(*(Fraction(price).denominator for price in prices.values()))
+    for length, price in prices.items():
+        whole[length] = int(price * scale)
+    knapsack = solve_knapsack(whole, depth)
+    packs = (knapsack.pack_with(length) for length in prices)
+    best = max(packs, key=lambda slots: sum(prices[length] * copies for length, copies in slots))
+    return tuple(length for length, copies in best for _ in range(copies))
+
+
+def linear_program(
+    histogram: LengthHistogram, packs: Sequence[tuple[int, ...]]
+) -> tuple[Fraction, dict[tuple[int, ...], Fraction], dict[int, Fraction]]:
+    """How many of `packs` are needed if fractions are allowed; how often to use each; and the prices of lengths."""
+    master = MasterProblem(histogram.counts)
+    master.add(tuple(Counter(pack).items()) for pack in packs)
+    master.solve(histogram.counts)
+    near = [Fraction(value).limit_denominator(1000) for value in (master.objective, *master.usage.tolist())]
+    prices = [Fraction(price, PRICE_OF_A_PACK).limit_denominator(1000) for price in master.prices.tolist()]
+    return (
+        near[0],
+        dict(zip(packs, near[1:], strict=True)),
+        dict(zip(master.lengths.tolist(), prices, strict=True)),
+    )
+
+
+def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator[tuple[int, float, int]]:
+    """The bare method; yields, for each round, the strategies known, the packs of the solution, and the bound."""
+    master, best = MasterProblem(histogram.counts), 0
+    master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(histogram, depth))
+    new = 1
+    while new and master.solve(histogram.counts):
+        prices = np.full(histogram.max_length + 1, NOT_FOR_SALE)
+        prices[master.lengths] = master.prices
+        best = max(best, certified_bound(histogram.counts, np.maximum(prices, 0), depth))
+        yield len(master.strategies), master.objective, best
+        knapsack = solve_knapsack(prices, depth)
+        packs = [knapsack.pack_with(length) for length in master.lengths.tolist()]
+        gain = PRICE_OF_A_PACK + (PRICE_OF_A_PACK >> 20)
+        new = master.add(p for p in packs if sum(int(prices[n]) * copies for n, copies in p) > gain)

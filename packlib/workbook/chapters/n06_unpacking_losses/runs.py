@@ -1,0 +1,59 @@
+"""What notebook 06 computes: texts and a model for them, and the three means."""
+
+import numpy as np
+import torch
+
+from packlib.batches import (
+    MlmMasking,
+    PackingCollator,
+    TokenStore,
+    pack_lengths,
+    pack_loader,
+    sentence_pairs,
+    tokenize,
+    wordnet_tokenizer,
+)
+from packlib.lengths import wordnet_texts
+from packlib.model import PackedBert
+from packlib.packing import Packs
+from packlib.workbook.chapters.shared.small_models import small_bert
+
+
+def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
+    """Some of WordNet's glosses, with usage examples where they have any, and their masking."""
+    texts, tokenizer, (pairs, labels) = wordnet_texts(), wordnet_tokenizer(), sentence_pairs(seed)
+    some = np.random.default_rng(seed).choice(len(texts), number, replace=False)
+    store = tokenize(tokenizer, texts.definition[some], pairs[some], labels[some], 128, "truncate")
+    return store, MlmMasking.for_tokenizer(tokenizer, seed)
+
+
+def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> PackedBert:
+    """A small BERT after a few steps of training on packs: no good one, but its losses mean something."""
+    model = small_bert(2, seed)
+    loader = pack_loader(
+        store, pack_lengths(store.lengths, 128), PackingCollator(128, masking), 16, seed=seed
+    )
+    optimizer, done = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
+    while done < steps:
+        for batch, _ in zip(loader, range(steps - done), strict=False):
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            done += 1
+    return model
+
+
+def pack_mean(losses: np.ndarray, counts: np.ndarray, packs: Packs) -> float:
+    """The mean over packs of each pack's mean over tokens, from sums and counts by sequence."""
+    by_pack = [(losses[ids].sum(), counts[ids].sum()) for ids in packs]
+    return float(np.mean([total / count for total, count in by_pack]))
+
+
+def weights(packs: list[list[int]]) -> dict[str, list[float]]:
+    """How much each sequence counts in each mean; `packs` holds the numbers of tokens of its sequences."""
+    tokens, sequences = sum(map(sum, packs)), sum(map(len, packs))
+    return {
+        "token": [n / tokens for pack in packs for n in pack],
+        "sequence": [1 / sequences for pack in packs for _ in pack],
+        "pack": [n / sum(pack) / len(packs) for pack in packs for n in pack],
+    }

@@ -1,0 +1,99 @@
+"""What notebook 08 draws: words and batches, and recorded runs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Rectangle
+
+from packlib.batches import TokenBatches
+from packlib.batches.variable_rate import RULES
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, series
+
+PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
+LOOKS = {rule: series(name) for rule, name in zip(RULES, ("packed", "sorted", "maximum"), strict=True)}
+
+
+def draw_tokens(
+    ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], width: int, title: str
+) -> None:
+    """The words of a batch, a cell each, in a picture of `width` cells; "[PAD]" is gray.
+
+    `owners` says which sentence a row came from.
+    """
+    for y, (words, owner) in enumerate(zip(rows, owners, strict=True)):
+        ax.text(-0.25, y + 0.5, "ABC"[owner], ha="right", va="center", fontsize=12)
+        for x, word in enumerate(words):
+            blank = word == "[PAD]"
+            color = PADDING if blank else PALE[owner]
+            ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=color, edgecolor="white"))
+            ax.text(x + 0.5, y + 0.5, "" if blank else word, ha="center", va="center", fontsize=10)
+    ax.set(xlim=(-0.5, width), ylim=(len(rows), 0))
+    ax.set_title(title, fontsize=13, loc="left")
+    ax.axis("off")
+
+
+def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: int) -> None:
+    """A bar a batch: its samples stacked by their tokens, then its padding in gray; the budget is a line."""
+    ordered, sizes = np.asarray(lengths)[batches.sample_ids], batches.sizes
+    tops = np.cumsum(ordered)
+    bottoms = tops - ordered - np.repeat(np.cumsum(batches.tokens) - batches.tokens, sizes)
+    x, end = np.repeat(np.arange(len(batches)), sizes), bottoms + ordered
+    corners = np.array([(x - 0.4, bottoms), (x + 0.4, bottoms), (x + 0.4, end), (x - 0.4, end)])
+    colors = [OKABE_ITO[0], OKABE_ITO[4]] * len(x)
+    ax.add_collection(
+        PolyCollection(corners.transpose(2, 0, 1), facecolors=colors, edgecolor="white", linewidth=0.4)
+    )
+    padding = batches.rows * batches.widths - batches.tokens
+    ax.bar(range(len(batches)), padding, 0.8, batches.tokens, color=PADDING)
+    ax.axhline(budget, color=INK, linestyle="--", linewidth=1)
+    ax.set_xlim(-0.6, len(batches) - 0.4)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+
+
+def draw_micro_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, ranks: int, steps: int) -> None:
+    """The first update: micro-batch m is of rank m % ranks (a row of the picture) in step m // ranks."""
+    shown = range(ranks * steps)
+    wide, high = 1.12 * max(batches.widths[list(shown)]), 1.3 * max(batches.rows[list(shown)])
+    for m in shown:
+        rows, width = int(batches.rows[m]), int(batches.widths[m])
+        x, y = (m // ranks) * wide, (m % ranks) * high
+        filled = np.zeros(rows, np.int64)
+        filled[: batches.sizes[m]] = lengths[batches[m]]
+        picture = np.full((rows, width, 3), to_rgb(PADDING))
+        picture[np.arange(width) < filled[:, None]] = to_rgb(OKABE_ITO[0])
+        ax.imshow(picture, extent=(x, x + width, y + rows, y), aspect="auto", interpolation="nearest")
+        ax.add_patch(Rectangle((x, y), width, rows, fill=False, edgecolor=INK))
+        ax.text(x, y - 0.03 * high, f"{rows} × {width}", va="bottom", fontsize=11)
+    ax.set(xlim=(-0.01 * wide, steps * wide), ylim=(ranks * high, -0.14 * high))
+    ax.set_xticks([(i + 0.45) * wide for i in range(steps)], [f"step {i + 1}" for i in range(steps)])
+    ax.set_yticks([(i + 0.4) * high for i in range(ranks)], [f"process {i + 1}" for i in range(ranks)])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+
+WITHOUT, WITH = series("maximum"), series("packed")  # a length warm-up
+
+
+def draw_by_duration(ax: Axes, values: dict[str, np.ndarray | float], special: str) -> None:
+    """Points over the duration, one a seed, their mean a line; `special` is an arm beside the line, and named."""
+    plain = {float(arm): np.atleast_1d(value) for arm, value in values.items() if arm != special}
+    for duration, seeds in plain.items():
+        ax.plot(np.full(len(seeds), duration), seeds, **{**WITH, "linestyle": ""})
+    ax.plot(list(plain), [seeds.mean() for seeds in plain.values()], **{**WITH, "marker": ""})
+    duration, name = special.split(", ")
+    other = np.atleast_1d(values[special])
+    ax.plot(np.full(len(other), float(duration)), other, **{**series("random"), "linestyle": ""})
+    beside = {"xytext": (12, 26), "textcoords": "offset points", "ha": "center"}
+    ax.annotate(name, (float(duration), other.mean()), **beside, arrowprops={"arrowstyle": "-", "color": INK})
+    ax.set_xlabel("duration of the warm-up")
+
+
+def draw_runs(
+    ax: Axes, runs: list[dict[str, np.ndarray]], y: str, look: dict, label: str, x: str = "update"
+) -> None:
+    """A line for each seed."""
+    for number, run in enumerate(runs):
+        ax.plot(run[x], run[y], **{**look, "marker": ""}, label="" if number else label)

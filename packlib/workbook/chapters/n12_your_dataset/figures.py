@@ -1,0 +1,112 @@
+"""What notebook 12 draws: your lengths, and what the advice rests on."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from packlib.advisor.findings import Advice, many
+from packlib.lengths import LengthHistogram
+from packlib.workbook.chapters.shared.habits import HABIT_NAMES
+from packlib.workbook.figures import INK, label_ends, series
+
+
+def percentiles(histogram: LengthHistogram, shares: tuple[float, ...] = (0.5, 0.9, 0.99)) -> list[int]:
+    """The lengths that so many of the sequences do not pass."""
+    below = np.cumsum(histogram.counts) / histogram.num_sequences
+    return [int(np.searchsorted(below, share - 1e-12)) for share in shares]
+
+
+def draw_lengths(ax: Axes, histogram: LengthHistogram) -> None:
+    """The share of the sequences by length, and the lengths that 50, 90 and 99 % do not pass."""
+    bins = min(64, histogram.max_length)
+    heights, edges = np.histogram(
+        np.arange(1, histogram.max_length + 1),
+        bins=bins,
+        range=(0.5, histogram.max_length + 0.5),
+        weights=histogram.counts[1:],
+    )
+    ax.stairs(100 * heights / histogram.num_sequences, edges, fill=True, color=series("packed")["color"])
+    top = 100 * heights.max() / histogram.num_sequences
+    said: dict[int, list[str]] = {}
+    for share, length in zip((50, 90, 99), percentiles(histogram), strict=True):
+        said.setdefault(length, []).append(str(share))
+    for row, (length, shares) in enumerate(said.items()):
+        ax.axvline(length, color=INK, linestyle=":", linewidth=1.5)
+        side = "right" if 2 * length > histogram.max_length else "left"
+        *first, last = shares
+        text = f" {', '.join(first)}{' and ' * bool(first)}{last} % up to {length:,} "
+        ax.text(length, top * (1.32 - 0.1 * row), text, ha=side, va="center")
+    ax.set(
+        xlabel="tokens",
+        ylabel="% of the sequences",
+        xlim=(0, histogram.max_length * 1.01),
+        ylim=(0, 1.38 * top),
+    )
+
+
+def draw_depths(ax: Axes, advice: Advice) -> None:
+    """Efficiency by depth limit, of the best packing found and of LPFHP; a ring marks the recommended depth."""
+    tokens, top = advice.histogram.num_tokens, advice.histogram.max_length
+    at = range(len(advice.depths))
+    best = [100 * tokens / (trial.packs * top) for trial in advice.depths]
+    greedy = [100 * tokens / (trial.greedy * top) for trial in advice.depths]
+    lines = {
+        ax.plot(at, best, **series("optimal"))[0]: "best found",
+        ax.plot(at, greedy, **series("lpfhp"))[0]: "LPFHP",
+    }
+    chosen = [trial.depth for trial in advice.depths].index(advice.depth)
+    ax.plot(
+        chosen,
+        best[chosen],
+        "o",
+        markersize=20,
+        markerfacecolor="none",
+        markeredgecolor=INK,
+        markeredgewidth=2,
+    )
+    ax.set_xticks(at, ["none" if trial.depth is None else str(trial.depth) for trial in advice.depths])
+    if len(at) > 12:
+        ax.tick_params(axis="x", rotation=60)
+    ax.set(xlabel="depth limit", ylabel="efficiency, %", ylim=(0, 105), xlim=(-0.3, len(at) - 0.7))
+    label_ends(lines)
+
+
+def draw_methods(ax: Axes, advice: Advice) -> None:
+    """Efficiency of each method at the recommended depth, with its packs; or why it gives no answer."""
+    tokens, top = advice.histogram.num_tokens, advice.histogram.max_length
+    for row, trial in enumerate(advice.trials):
+        if trial.packs is None:
+            ax.text(1, row, trial.reason, va="center", fontsize=11, style="italic")
+            continue
+        full = 100 * tokens / (trial.packs * top)
+        ax.barh(row, full, height=0.7, color=series(trial.method)["color"])
+        ax.text(102, row, f"{many(trial.packs, 'pack')}, gap {trial.gap:,}", va="center", fontsize=11)
+    ax.set_yticks(range(len(advice.trials)), [trial.method for trial in advice.trials])
+    ax.set(
+        xlim=(0, 185), xticks=range(0, 101, 20), ylim=(len(advice.trials) - 0.5, -0.5), xlabel="efficiency, %"
+    )
+
+
+def draw_speedups(ax: Axes, advice: Advice) -> None:
+    """The expected speed-up over each habit, from low to high; the dotted line is no gain."""
+    habits = [habit for habit in HABIT_NAMES if habit in advice.habits]
+    widest = max(advice.speedup(habit)[1] for habit in habits)
+    for row, habit in enumerate(habits):
+        low, high = advice.speedup(habit)
+        ax.barh(row, high - low, left=low, height=0.6, color=series(habit)["color"])
+        ax.text(high + 0.02 * widest, row, f"{low:.2f} to {high:.2f}", va="center")
+    ax.axvline(1, color=INK, linestyle=":")
+    ax.set_yticks(range(len(habits)), [HABIT_NAMES[habit] for habit in habits])
+    ax.set(xlim=(0, 1.25 * max(widest, 1)), ylim=(len(habits) - 0.5, -0.5), xlabel="times as fast")
+
+
+def draw_buckets(ax: Axes, advice: Advice) -> None:
+    """Padding with 1, 2, … bucket lengths; a ring marks the choice, the dotted line is what packs leave."""
+    waste, chosen = 100 * np.array(advice.bucket_waste), len(advice.buckets.lengths)
+    ax.plot(range(1, len(waste) + 1), waste, **series("buckets"))
+    ring = {"markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2}
+    ax.plot(chosen, waste[chosen - 1], "o", clip_on=False, **ring)
+    packed = 100 * (1 - advice.plan.efficiency)
+    ax.axhline(packed, color=INK, linestyle=":")
+    ax.annotate("packed, one length", (1, packed), (0, 4), textcoords="offset points", va="bottom")
+    ax.set(xlabel="bucket lengths", ylabel="padding, %", xticks=range(1, len(waste) + 1))
+    ax.set_ylim(0, max(1.1 * waste.max(), 1))

@@ -1,0 +1,24 @@
+"""The segments of a packed batch, and the batch as a model reads it that does not know them."""
+
+import torch
+from torch import Tensor
+
+from packlib.batches import PackedBatch
+
+
+def spans(segment_ids: Tensor) -> list[tuple[str, int, int]]:
+    """Name, first slot and end of each segment of one pack: A, B, C, …, and "pad"."""
+    ids, counts = segment_ids.unique_consecutive(return_counts=True)
+    ends = counts.cumsum(0).tolist()
+    names = [chr(64 + i) if i else "pad" for i in ids.tolist()]
+    return [(name, end - count, end) for name, end, count in zip(names, ends, counts.tolist(), strict=True)]
+
+
+def spoiled(batch: PackedBatch, mask: bool = True, restart: bool = True) -> dict:
+    """The batch as a model reads it that lacks the block-diagonal mask, or the restart of positions."""
+    slots = torch.arange(batch.max_length).expand_as(batch.input_ids)
+    return {
+        **batch,
+        "segment_ids": batch.segment_ids if mask else (batch.segment_ids > 0).long(),  # hides padding only
+        "position_ids": batch.position_ids if restart else slots,
+    }

@@ -1,0 +1,24 @@
+"""Models of width 64 with random weights, in float64: small enough to run and compare exactly."""
+
+import torch
+from transformers import BertConfig, GPT2Config
+
+from packlib.model import PackedBert, PackedCausal
+
+
+def small_bert(layers: int = 2, seed: int = 0) -> PackedBert:
+    """A new BERT; the same seed gives the same weights each time."""
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=4000, hidden_size=64, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=128,
+        max_position_embeddings=128, initializer_range=0.1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return PackedBert(config).double()
+
+
+def small_gpt(layers: int = 2, seed: int = 0) -> PackedCausal:
+    """The same for a model that only looks back."""
+    torch.manual_seed(seed)
+    sizes = {"vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": layers, "n_head": 4}
+    off = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 2, "eos_token_id": 3}
+    return PackedCausal(GPT2Config(initializer_range=0.1, **sizes, **off)).double()
