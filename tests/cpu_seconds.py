@@ -1,8 +1,11 @@
-"""A plugin of pytest that reports what notebooks cost in CPU seconds, and how long explorers take to answer.
+"""A plugin of pytest that reports what notebooks cost in CPU seconds, how long explorers take to answer, and what
+the whole run cost.
 
 nbval runs every notebook as it is stored, with `quick=True`, so the cost of its kernels is what a reader pays.
 The limits are what we promise; a run fails only at three times as much, since machines differ.
 """
+
+import os
 
 import psutil
 import pytest
@@ -16,6 +19,11 @@ def spent(pid: int) -> float:
     """CPU seconds of a process and of the processes that it started."""
     process = psutil.Process(pid)
     return sum(sum(part.cpu_times()[:4]) for part in [process, *process.children(recursive=True)])
+
+
+def spent_in_all() -> float:
+    """CPU seconds, user and system, of this process and of all its children that have ended, and theirs."""
+    return sum(os.times()[:4])
 
 
 def judge(cost: dict[str, float], answers: dict[str, float]) -> tuple[list[str], list[str]]:
@@ -53,9 +61,11 @@ class Seconds:
 
     def pytest_terminal_summary(self, terminalreporter):
         lines, faults = judge(self.found[COST], self.found[SLOWEST])
-        if lines:
-            terminalreporter.section("CPU seconds")
-            terminalreporter.write("\n".join(lines) + "\n")
+        terminalreporter.section("CPU seconds")
+        lines.append(
+            f"{spent_in_all():7.2f} s  the whole run"
+        )  # the workers of pytest-xdist have ended by now
+        terminalreporter.write("\n".join(lines) + "\n")
         for name in faults:
             terminalreporter.write_line(f"FAILED: {name} takes more than {SLACK} times its limit", red=True)
 

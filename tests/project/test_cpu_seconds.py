@@ -40,6 +40,15 @@ def test_children_count():
     assert 0.8 <= seconds < 5
 
 
+def test_the_whole_run_counts_what_has_ended():
+    burn = "import time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass\n"
+    before = cpu_seconds.spent_in_all()
+    subprocess.run(
+        [sys.executable, "-c", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])"]
+    )
+    assert 0.4 <= cpu_seconds.spent_in_all() - before < 5
+
+
 def test_nbval_reports_its_kernels_and_fails_when_they_take_too_long(tmp_path):
     cells = [
         nbformat.v4.new_code_cell(
@@ -67,4 +76,5 @@ def test_nbval_reports_its_kernels_and_fails_when_they_take_too_long(tmp_path):
             [*command, *plugins], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         assert "1 passed" in done.stdout and done.returncode == code, done.stdout
-        assert "s  90_small.ipynb" in done.stdout and ("FAILED: 90_small.ipynb" in done.stdout) is bool(code)
+        assert "s  90_small.ipynb" in done.stdout and "s  the whole run" in done.stdout
+        assert ("FAILED: 90_small.ipynb" in done.stdout) is bool(code)
