@@ -40,13 +40,27 @@ def test_children_count():
     assert 0.8 <= seconds < 5
 
 
-def test_the_whole_run_counts_what_has_ended():
-    burn = "import time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass\n"
-    before = cpu_seconds.spent_in_all()
-    subprocess.run(
-        [sys.executable, "-c", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])"]
-    )
-    assert 0.4 <= cpu_seconds.spent_in_all() - before < 5
+ORPHAN = """
+import pathlib, subprocess, sys, time
+if sys.argv[1:] == ["orphan"]:
+    while time.process_time() < 2:
+        pass
+    pathlib.Path("done").touch()
+else:
+    leave = "import subprocess, sys; subprocess.Popen([sys.executable, 'burn.py', 'orphan'])"
+    subprocess.run([sys.executable, "-c", leave])
+    while not pathlib.Path("done").exists():
+        time.sleep(0.05)
+"""
+
+
+def test_a_command_costs_what_its_orphans_cost(tmp_path):
+    """A process that its parent left behind counts, also after its end."""
+    (tmp_path / "burn.py").write_text(ORPHAN)
+    command = [sys.executable, ROOT / "tests" / "cpu_seconds.py", sys.executable]
+    done = subprocess.run([*command, "burn.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert 2 <= int(done.stdout.partition(" CPU seconds: ")[0]) < 10
+    assert subprocess.run([*command, "-c", "raise SystemExit(3)"]).returncode == 3
 
 
 def test_nbval_reports_its_kernels_and_fails_when_they_take_too_long(tmp_path):
