@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 
 from packlib.batches import TokenBatchSampler, TokenStore, difficulties
+from packlib.distributed import run_ranks
 
 
 def store() -> TokenStore:
@@ -35,34 +35,27 @@ def _mean_token(sample):
     return float(np.mean(sample["input_ids"]))
 
 
-def _rank(rank, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=3)
-    try:
-        data, found = store(), {}
-        found["lengths"] = torch.from_numpy(difficulties(data))
-        found["means"] = torch.from_numpy(difficulties(data, _mean_token))
-        with pytest.raises(ValueError) as raised:  # on all ranks, though only the last one meets it
-            difficulties([{"input_ids": [1]}] * 5 + [{}])
-        found["error"] = str(raised.value)
-        with pytest.raises(ValueError) as raised:
-            difficulties(data.take(range(10 + (rank == 1))))
-        found["other length"] = str(raised.value)
-        one = TokenBatchSampler(data.lengths, 256, 2, order="ascending", difficulty=found["means"])
-        found["batches"] = [list(batch) for batch in one]
-        torch.save(found, folder / f"{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+def _found_by(rank):
+    data, found = store(), {}
+    found["lengths"] = difficulties(data).tolist()
+    found["means"] = difficulties(data, _mean_token).tolist()
+    with pytest.raises(ValueError) as raised:  # on all ranks, though only the last one meets it
+        difficulties([{"input_ids": [1]}] * 5 + [{}])
+    found["error"] = str(raised.value)
+    with pytest.raises(ValueError) as raised:
+        difficulties(data.take(range(10 + (rank == 1))))
+    found["other length"] = str(raised.value)
+    one = TokenBatchSampler(data.lengths, 256, 2, order="ascending", difficulty=np.array(found["means"]))
+    found["batches"] = [list(batch) for batch in one]
+    return found
 
 
 @pytest.mark.slow
-def test_three_ranks_score_and_sample_as_one(tmp_path):
-    torch.multiprocessing.start_processes(_rank, (tmp_path,), nprocs=3, start_method="spawn")
+def test_three_ranks_score_and_sample_as_one():
     means = difficulties(store(), _mean_token)
-    for rank in range(3):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        assert found["lengths"].tolist() == store().lengths.tolist()
-        assert found["means"].tolist() == means.tolist()
+    for rank, found in enumerate(run_ranks(_found_by, 3)):
+        assert found["lengths"] == store().lengths.tolist()
+        assert found["means"] == means.tolist()
         assert found["error"] == "Rank 2 could not score its samples: KeyError('input_ids')"
         assert found["other length"] == "Rank 1 has 11 samples, and rank 0 has 10."
         alone = TokenBatchSampler(

@@ -40,6 +40,29 @@ def test_children_count():
     assert 0.8 <= seconds < 5
 
 
+ORPHAN = """
+import pathlib, subprocess, sys, time
+if sys.argv[1:] == ["orphan"]:
+    while time.process_time() < 2:
+        pass
+    pathlib.Path("done").touch()
+else:
+    leave = "import subprocess, sys; subprocess.Popen([sys.executable, 'burn.py', 'orphan'])"
+    subprocess.run([sys.executable, "-c", leave])
+    while not pathlib.Path("done").exists():
+        time.sleep(0.05)
+"""
+
+
+def test_a_command_costs_what_its_orphans_cost(tmp_path):
+    """A process that its parent left behind counts, also after its end."""
+    (tmp_path / "burn.py").write_text(ORPHAN)
+    command = [sys.executable, ROOT / "tests" / "cpu_seconds.py", sys.executable]
+    done = subprocess.run([*command, "burn.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert 2 <= int(done.stdout.partition(" CPU seconds: ")[0]) < 10
+    assert subprocess.run([*command, "-c", "raise SystemExit(3)"]).returncode == 3
+
+
 def test_nbval_reports_its_kernels_and_fails_when_they_take_too_long(tmp_path):
     cells = [
         nbformat.v4.new_code_cell(
@@ -67,4 +90,5 @@ def test_nbval_reports_its_kernels_and_fails_when_they_take_too_long(tmp_path):
             [*command, *plugins], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         assert "1 passed" in done.stdout and done.returncode == code, done.stdout
-        assert "s  90_small.ipynb" in done.stdout and ("FAILED: 90_small.ipynb" in done.stdout) is bool(code)
+        assert "s  90_small.ipynb" in done.stdout and "s  the whole run" in done.stdout
+        assert ("FAILED: 90_small.ipynb" in done.stdout) is bool(code)

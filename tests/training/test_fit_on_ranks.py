@@ -4,7 +4,6 @@ import re
 import time
 
 import pytest
-import torch
 import torch.distributed as dist
 from model_cases import make_batch
 from processes import gone_within
@@ -27,49 +26,44 @@ from packlib.training import NonFiniteLossError, evaluate, fit
 
 def _train(rank, folder):
     """Each rank has its share of the loader; interrupted once, and broken by a NaN on rank 1 only."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    try:
 
-        def run(model, on_update=None, objective=None, folder=None, **settings):
-            data = loader(2, which=slice(24))
-            plan = recipe(2, 2, replicas=2, packing_factor=35 / 12)
-            return fit(
-                model,
-                data,
-                plan,
-                objective,
-                folder=folder,
-                on_update=on_update,
-                save_every=3,
-                progress=False,
-                **settings,
-            )
+    def run(model, on_update=None, objective=None, folder=None, **settings):
+        data = loader(2, which=slice(24))
+        plan = recipe(2, 2, replicas=2, packing_factor=35 / 12)
+        return fit(
+            model,
+            data,
+            plan,
+            objective,
+            folder=folder,
+            on_update=on_update,
+            save_every=3,
+            progress=False,
+            **settings,
+        )
 
-        results = {}
-        for even in (False, True):
-            model = small_model()
-            records = run(model, even_updates=even)
-            results[even] = (weights(model), stable(records))
-            where = folder / f"even-{even}"
-            with pytest.raises(Interrupted):
-                run(small_model(), stop_at(5), folder=where, even_updates=even)
-            dist.barrier()
-            resumed = small_model()
-            again = run(resumed, folder=where, even_updates=even)
-            results[f"resumed {even}"] = (
-                weights(resumed),
-                [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
-            )
-        with pytest.raises(ValueError, match="loaders of the same packs: make them with pack_loader"):
-            fit(small_model(), loader(2, which=slice(24), ranks=1), recipe(2, 2, replicas=2), progress=False)
-        results["means"] = evaluate(model, loader(2, which=slice(24)))
-        with pytest.raises(NonFiniteLossError) as raised:
-            run(small_model(), objective=Broken(4 if rank else -1))
-        results["nan"] = str(raised.value)
-        torch.save(results, folder / f"rank-{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+    results = {}
+    for even in (False, True):
+        model = small_model()
+        records = run(model, even_updates=even)
+        results[even] = (weights(model), stable(records))
+        where = folder / f"even-{even}"
+        with pytest.raises(Interrupted):
+            run(small_model(), stop_at(5), folder=where, even_updates=even)
+        dist.barrier()
+        resumed = small_model()
+        again = run(resumed, folder=where, even_updates=even)
+        results[f"resumed {even}"] = (
+            weights(resumed),
+            [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
+        )
+    with pytest.raises(ValueError, match="loaders of the same packs: make them with pack_loader"):
+        fit(small_model(), loader(2, which=slice(24), ranks=1), recipe(2, 2, replicas=2), progress=False)
+    results["means"] = evaluate(model, loader(2, which=slice(24)))
+    with pytest.raises(NonFiniteLossError) as raised:
+        run(small_model(), objective=Broken(4 if rank else -1))
+    results["nan"] = str(raised.value)
+    return results
 
 
 def resumed_of(values):
@@ -81,8 +75,7 @@ def resumed_of(values):
 
 @pytest.mark.slow
 def test_two_ranks_train_as_one(tmp_path):
-    torch.multiprocessing.start_processes(_train, (tmp_path,), nprocs=2, start_method="spawn")
-    first, second = (torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in (0, 1))
+    first, second = run_ranks(_train, 2, tmp_path)
     alone = small_model()
     records = stable(fit(alone, loader(4, which=slice(24)), recipe(4, 2), progress=False))
     assert furthest(first[False][0], weights(alone)) < 1e-10

@@ -1,8 +1,8 @@
 """Every notebook runs with other parameters too; what it asserts inside holds, and its figures keep the style.
 
-One of the runs tries guesses of all kinds, with the memory on.
+One run has other data and other numbers, and tries guesses of all kinds, with the memory on.
 
-`make test-all` also runs each with `quick=False`.
+`make test-all` also runs each with other data alone, with other numbers alone, and with `quick=False`.
 """
 
 import ast
@@ -30,7 +30,7 @@ from packlib.workbook.parameters import (
 from packlib.workbook.running import notebooks, run
 
 NAMES = list(notebooks())
-RUNS = ("numbers", "data", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
+RUNS = ("both", *(["numbers", "data", "thorough"] if os.environ.get("PACKLIB_ALL") else []))
 
 
 def committed(name):
@@ -57,10 +57,12 @@ def another(kind, value):
 
 
 def values_of(name, which):
-    """Other data and another seed; or other numbers and choices; or all of the data. A chapter may say better."""
+    """Other data; or other numbers and choices; or both; or all of the data. A chapter may say better."""
     chapter = importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
     if which == "thorough":
         return {"quick": False}
+    if which == "both":
+        return values_of(name, "data") | values_of(name, "numbers")
     own = getattr(chapter, "TRIED", {}).get(which)
     if own is not None:
         return own
@@ -76,10 +78,10 @@ def values_of(name, which):
 def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
     values = check_values(name, values_of(name, which))
     assert values != {key: committed(name)[key] for key in values}
-    if which == "numbers":
+    if which == "both":
         guess_trials.prepare(notebooks()[name], tmp_path / "guesses", monkeypatch)
     made = run(name, values, tmp_path / "out", progress=False)
-    if which == "numbers":
+    if which == "both":
         assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb", tmp_path / "guesses"))
     faults = {
         path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"
