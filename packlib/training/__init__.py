@@ -1,6 +1,6 @@
 """Training after packing: recipes and what to change in them, LAMB, schedules in sequences, one loop.
 
-What needs torch is loaded where it is first used, so that `packlib advise` answers at once.
+What needs torch is loaded where it is first used, so that `packlib adjust` answers at once.
 """
 
 from importlib import import_module

@@ -12,6 +12,7 @@ from typing import Any
 
 import packlib
 from packlib.checks import one_of
+from packlib.extras import MissingExtraError
 from packlib.lengths import load
 from packlib.places import output_path, work_folder
 from packlib.workbook.parameters import Dataset, check_values, parameters_of
@@ -169,7 +170,7 @@ def exit_code(command: Callable[[], int | None]) -> int:
         return command() or 0
     except NotebookFailedError as error:
         code, said = 1, error
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, MissingExtraError) as error:
         code, said = 2, error
     except MemoryError as error:
         code, said = 2, f"there is not enough memory. {error}".strip()
