@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from packlib.extras import needed_by
+from packlib.installed import IN_WHEEL, needed_by
 from packlib.lengths import available, load
 from packlib.packing import METHODS, plan
 from packlib.places import output_path
@@ -87,6 +87,8 @@ def _list(script: bool) -> None:
         return
     for name, about in listed.items():
         print(f"{name}: {about['title']}", *(f"    {line}" for line in about["parameters"]), sep="\n")
+    if IN_WHEEL:
+        print("The other notebooks are in packlib's repository.")
     print(f"data sets: {', '.join(available())}")
 
 

@@ -10,7 +10,7 @@ import packlib
 ROOMS = (
     "lengths", "packing", "distributed", "batches", "model", "training", "bridges", "advisor", "workbook",
 )  # fmt: skip
-HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib")
+HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib", "click")
 
 
 def test_importing_packlib_and_a_greedy_plan_load_nothing_heavy():

@@ -116,7 +116,7 @@ def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, commands
 def test_a_workbook_without_notebooks_says_how_to_get_them(small, monkeypatch, capsys):
     monkeypatch.setattr(running, "NOTEBOOKS", small)
     assert cli.main(["run", "1"]) == 2
-    assert "install packlib from a clone" in capsys.readouterr().err
+    assert "notebooks/1.ipynb is not installed: clone packlib's repository" in capsys.readouterr().err
 
 
 def test_list_shows_titles_and_parameters(small, capsys):
