@@ -49,7 +49,7 @@ endef
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "make: $(PYTHON) has no venv: install it, on Debian and Ubuntu with: sudo apt-get install python3-venv" >&2; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(call install,--editable '.[lab$(comma)test$(comma)hub]',packlib and its packages into .venv)
+	$(call install,--editable '.[train$(comma)lab$(comma)test$(comma)hub]',packlib and its packages into .venv)
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
 	@touch $@

@@ -6,10 +6,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any
-
-_START = 120  # seconds that a busy machine may take to start a process
 
 
 class TimeIsUpError(TimeoutError):
@@ -23,7 +23,7 @@ class Bounded:
     """
 
     def __init__(self):
-        self._process: multiprocessing.process.BaseProcess | None = None
+        self._pool: ProcessPoolExecutor | None = None
 
     def call(self, function: Callable, *arguments: Any, limit: float, **options: Any) -> tuple[Any, float]:
         """What `function(*arguments, **options)` returns, and the seconds it took.
@@ -33,42 +33,29 @@ class Bounded:
             ChildProcessError: if the process ended, as it does where memory runs out.
             Exception: what the function raised.
         """
-        if self._process is None:
-            self._start()
         try:
-            self._pipe.send((function, arguments, options))
-            answer = self._pipe.recv() if self._pipe.poll(limit) else None
-        except (EOFError, ConnectionError):
+            if (
+                self._pool is None
+            ):  # a copy of a notebook's kernel would hold its threads' locks, so none is forked
+                pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
+                self._pid = pool.submit(os.getpid).result()  # its start is not on the clock
+                self._pool = pool
+            answer = self._pool.submit(_timed, function, arguments, options)
+            if wait([answer], limit).done:
+                return answer.result()
+        except BrokenProcessPool:
             self.close()
             raise ChildProcessError("Its process ended early; is there enough memory?") from None
-        if answer is None:
-            self.close()
-            raise TimeIsUpError(f"It was stopped after {limit:g} seconds.")
-        error, result, seconds = answer
-        if error is not None:
-            raise error
-        return result, seconds
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context(
-            "spawn"
-        )  # a copy of a notebook's kernel would hold its threads' locks
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
-        if not self._pipe.poll(_START):
-            self.close()
-            raise ChildProcessError(f"A process did not start within {_START} seconds.")
-        self._pipe.recv()
+        self.close()
+        raise TimeIsUpError(f"It was stopped after {limit:g} seconds.")
 
     def close(self) -> None:
         """Stop the process, whatever it does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-            self._process = None
+        if self._pool is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            self._pool.shutdown()
+            self._pool = None
 
     def __enter__(self) -> "Bounded":
         return self
@@ -77,21 +64,14 @@ class Bounded:
         self.close()
 
 
-def _serve(pipe: Connection) -> None:
+def _timed(function: Callable, arguments: tuple, options: dict) -> tuple[Any, float]:
+    started = time.perf_counter()
+    return function(*arguments, **options), time.perf_counter() - started
+
+
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt stops
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    pipe.send("ready")
-    while True:
-        try:
-            function, arguments, options = pipe.recv()
-        except EOFError:  # the parent is gone
-            return
-        started = time.perf_counter()
-        try:
-            answer = None, function(*arguments, **options), time.perf_counter() - started
-        except Exception as error:
-            answer = error, None, 0.0
-        pipe.send(answer)
 
 
 def _end_with_parent() -> None:

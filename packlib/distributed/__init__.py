@@ -5,6 +5,8 @@ What needs torch is loaded where it is first used.
 
 from importlib import import_module
 
+from packlib.installed import needed_by
+
 _HOME = {
     "DistributedCurriculumSampler": "sampler",
     "PackShare": "packing",
@@ -31,4 +33,5 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str):
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    with needed_by(f"{__name__}.{name}"):
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from packlib.checks import one_of, whole_number
+from packlib.installed import needed_by
 from packlib.lengths.histogram import LengthHistogram
 
 
@@ -59,10 +60,8 @@ def from_hub(
 
 def _open(dataset: Any, config: str | None, split: str, options: dict) -> Any:
     """The rows as a `datasets` data set that streams."""
-    try:
+    with needed_by("from_hub"):
         from datasets import load_dataset
-    except ImportError:
-        raise ImportError("from_hub needs the extra hub: pip install -e .[hub]") from None
     if isinstance(dataset, str):
         dataset = load_dataset(dataset, config, streaming=True, **options)
     if isinstance(dataset, dict):

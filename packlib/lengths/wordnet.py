@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from packlib.installed import checkout_path
+
 
 @dataclass(frozen=True, eq=False)
 class WordNetTexts:
@@ -43,13 +45,7 @@ def data_path(*parts: str) -> Path:
     Raises:
         FileNotFoundError: if it is not there, as when packlib was installed without its checkout.
     """
-    path = Path(__file__).resolve().parents[2].joinpath("data", *parts)
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{path} is missing: packlib reads its data sets from the data/ folder of its repository, "
-            "so install it from a whole checkout with pip install -e."
-        )
-    return path
+    return checkout_path("data", *parts)
 
 
 def tokenizer_path() -> Path:

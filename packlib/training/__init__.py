@@ -1,9 +1,11 @@
 """Training after packing: recipes and what to change in them, LAMB, schedules in sequences, one loop.
 
-What needs torch is loaded where it is first used, so that `packlib advise` answers at once.
+What needs torch is loaded where it is first used, so that `packlib adjust` answers at once.
 """
 
 from importlib import import_module
+
+from packlib.installed import needed_by
 
 _HOME = {
     "Advice": "advice",
@@ -63,4 +65,5 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str):
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    with needed_by(f"{__name__}.{name}"):
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

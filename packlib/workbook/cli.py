@@ -1,6 +1,5 @@
 """The workbook from the shell: `packlib report my_lengths.csv` answers; `packlib --help` lists the rest."""
 
-import argparse
 import json
 import os
 import signal
@@ -8,83 +7,110 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
+import click
+
+from packlib.installed import IN_WHEEL, needed_by
 from packlib.lengths import available, load
-from packlib.packing import plan
+from packlib.packing import METHODS, plan
 from packlib.places import output_path
-from packlib.workbook.arguments import parser
 from packlib.workbook.running import exit_code, find_notebook, notebooks, read_parameters, run
 
+_CODES = """\
+LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
+length,count lines, .npy, or Parquet.
 
-def _list(options: argparse.Namespace) -> int:
-    import nbformat
+Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody reads
+what is printed; 143 terminated."""
 
+
+@click.group(no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
+@click.version_option(package_name="packlib", message="%(prog)s %(version)s")
+def program() -> None:
+    """Train on sequences of different lengths without paying for padding."""
+
+
+Pairs, Out = Sequence[tuple[str, str]], Path | None
+_command = partial(program.command, epilog=_CODES)
+_json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
+_quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
+_path = click.Path(path_type=Path)
+_out = partial(click.option, "--out", type=_path)
+_pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), multiple=True)
+
+
+def _depth(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None or text.lower() == "none" else int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a whole number nor none.") from None
+
+
+def _lengths(*overlong: str, default: str | None = None) -> Callable:
+    """The lengths that a command works on, and what it makes of them."""
+    options = (
+        click.argument("lengths"),
+        click.option("--max-length", type=int, show_default="the longest", help="Tokens in a row."),
+        click.option("--depth", callback=_depth, show_default="none", help="Sequences in a pack at most."),
+        click.option(
+            "--overlong", type=click.Choice(overlong), default=default, help="For longer sequences."
+        ),
+        click.option("--column", metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),
+    )
+    return lambda function: reduce(lambda inner, option: option(inner), reversed(options), function)
+
+
+@_command("list")
+@_json
+def _list(script: bool) -> None:
+    """The notebooks, their parameters and the data sets.
+
+    \b
+    Examples:
+      packlib list
+      packlib list --json
+    """
     listed = {}
     for name, path in notebooks().items():
-        cells = nbformat.read(path, as_version=4).cells
-        settings = next((cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())), "")
-        lines = [line for line in settings.splitlines() if ":" in line and line[0] != "#"]
-        listed[name] = {"title": cells[0].source.splitlines()[0].lstrip("# "), "parameters": lines}
-    if options.json:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts = [
+            "".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())
+        ]
+        lines = [line for line in "".join(texts).splitlines() if ":" in line and line[0] != "#"]
+        title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+        listed[name] = {"title": title, "parameters": lines}
+    if script:
         print(json.dumps({"notebooks": listed, "data sets": available()}, indent=2))
-        return 0
+        return
     for name, about in listed.items():
         print(f"{name}: {about['title']}", *(f"    {line}" for line in about["parameters"]), sep="\n")
+    if IN_WHEEL:
+        print("The other notebooks are in packlib's repository.")
     print(f"data sets: {', '.join(available())}")
-    return 0
 
 
-def _advise(options: argparse.Namespace) -> int:
-    from dataclasses import asdict
+@_command("run")
+@click.argument("notebook")
+@_pairs(metavar="NAME VALUE", help="Set a parameter; may be repeated.")
+@_out(metavar="DIR", show_default="out/NOTEBOOK", help="Folder of the results.")
+@_quiet
+@click.option("--until-eof", is_flag=True, hidden=True)  # what a sweep starts ends with it
+def _run(notebook: str, pairs: Pairs, out: Out, progress: bool, until_eof: bool) -> None:
+    """Run a notebook, given by its name or number, with your parameters.
 
-    from packlib.training.advice import adjust
-    from packlib.training.recipe import Recipe
-
-    before = Recipe.from_json(options.recipe)
-    after, reasons, error = adjust(before, options.factor, options.how, options.rule)
-    if options.json:
-        found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
-        print(json.dumps(found, indent=2))
-        return 0
-    print(f"Before packing. {before}", f"After packing. {after}", "Why:", sep="\n")
-    print(*(f"  {reason}" for reason in reasons), sep="\n")
-    return 0
-
-
-def _plan(options: argparse.Namespace) -> int:
-    if options.out:
-        output_path(options.out)
-    histogram = load(options.lengths, options.max_length, options.column, options.overlong)
-    limit = {} if options.time_limit is None else {"time_limit": options.time_limit}
-    started = time.perf_counter()
-    best = plan(histogram, options.method, options.depth, **limit)
-    seconds = round(time.perf_counter() - started, 3)
-    if options.out:
-        best.to_json(options.out)
-    if options.json:
-        found = {name: getattr(best, name) for name in ("method", "max_sequences_per_pack", "num_packs")}
-        found |= {
-            name: getattr(best, name)
-            for name in ("lower_bound", "gap", "packing_factor", "efficiency", "depth")
-        }
-        found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
-        print(json.dumps(found, indent=2))
-        return 0
-    print(histogram, best, sep="\n")
-    if options.out:
-        print(options.out)
-    return 0
-
-
-def _run(options: argparse.Namespace) -> int:
-    if options.until_eof:
+    \b
+    Examples:
+      packlib run 1
+      packlib run 02_greedy_packing -p dataset my_lengths.csv -p depth none --out greedy
+    """
+    if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
-    notebook = find_notebook(options.notebook)
-    values = read_parameters(notebook, options.pairs)
-    out = output_path(options.out or Path("out") / notebook, folder=True)
-    print(*run(notebook, values, out, not options.no_progress), sep="\n")
-    return 0
+    name = find_notebook(notebook)
+    values = read_parameters(name, pairs)
+    print(*run(name, values, output_path(out or Path("out") / name, folder=True), progress), sep="\n")
 
 
 def _stop_at_eof() -> None:
@@ -94,63 +120,164 @@ def _stop_at_eof() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _report(options: argparse.Namespace) -> int:
+@_command("report")
+@_lengths("truncate", "drop", default="truncate")
+@click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
+@click.option("--recipe", type=_path, metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
+@_out(metavar="DIR", default="out/report", help="Folder of the report.")
+@click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
+@_json
+@_quiet
+def _report(lengths: str, column: str | None, out: Out, script: bool, progress: bool, **values: Any) -> None:
+    """What padding costs you, which packing to take, and what to change.
+
+    \b
+    Examples:
+      packlib report my_lengths.csv --max-length 512 --out report
+      packlib report tokens.parquet --column input_ids --max-length 2048 --recipe recipe.json --out report
+    """
+    counted = lengths if lengths in available() and not column else load(lengths, column=column)
+    out = output_path(out, folder=True)
+    # Jupyter is loaded late, so that most refusals come at once.
     from packlib.advisor.advising import cut, lengths_for
     from packlib.workbook.parameters import check_values
     from packlib.workbook.report import NOTEBOOK, report
 
-    names = ("max_length", "depth", "overlong", "batch_size")
-    values = {name: getattr(options, name) for name in names} | {"quick": not options.thorough}
-    if options.recipe:
-        values["recipe"] = str(Path(options.recipe).expanduser().resolve())
+    values["quick"] = not values.pop("thorough")
+    if values["recipe"]:
+        values["recipe"] = str(values["recipe"].expanduser().resolve())
     check_values(NOTEBOOK, values)
-    # What the notebook would refuse is refused now.
-    if options.lengths in available() and not options.column:
-        lengths = options.lengths
-        lengths_for(lengths, options.max_length, options.overlong)
+    if isinstance(counted, str):  # what the notebook would refuse is refused now
+        lengths_for(lengths, values["max_length"], values["overlong"])
     else:
-        lengths = load(options.lengths, column=options.column)
-        cut(lengths, options.max_length or lengths.max_length, options.overlong)
-    out = output_path(options.out or Path("out") / "report", folder=True)
-    made = report(lengths, values, out, not options.no_progress)
+        cut(counted, values["max_length"] or counted.max_length, values["overlong"])
+    made = report(counted, values, out, progress)
     advice = (out / "advice.json").read_text(encoding="utf-8")
-    print(advice) if options.json else print(*json.loads(advice)["advice"], *made, sep="\n")
-    return 0
+    print(advice) if script else print(*json.loads(advice)["advice"], *made, sep="\n")
 
 
-def _sweep(options: argparse.Namespace) -> int:
+@_command("sweep")
+@click.argument("notebook")
+@_pairs(metavar="NAME VALUES", help="Values with commas between; may be repeated.")
+@_out(metavar="DIR", default="out/sweep", help="Folder of the results; the same again goes on.")
+@click.option("--jobs", type=int, default=os.cpu_count(), help="Runs at a time.")
+@click.option("--compare", multiple=True, metavar="RESULT", help="Draw this result; may be repeated.")
+@_json
+@_quiet
+def _sweep(
+    notebook: str, pairs: Pairs, out: Out, progress: bool, jobs: int, compare: Any, script: bool
+) -> int:
+    """Run a notebook with every combination of parameters, and compare.
+
+    \b
+    Examples:
+      packlib sweep your_dataset -p max_length 128,256,512 -p depth 1,3,none --out sweep
+      packlib sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep
+    """
     from packlib.checks import whole_number
     from packlib.workbook.comparison import conclude
     from packlib.workbook.sweep import grid, sweep
 
-    cells = grid(find_notebook(options.notebook), options.pairs)
-    out = output_path(options.out or Path("out") / "sweep", folder=True)
-    outcomes = sweep(cells, out, whole_number("--jobs", options.jobs, 1), progress=not options.no_progress)
-    return conclude(outcomes, out, options.compare, options.json)
+    cells = grid(find_notebook(notebook), pairs)
+    out = output_path(out, folder=True)
+    outcomes = sweep(cells, out, whole_number("--jobs", jobs, 1), progress=progress)
+    return conclude(outcomes, out, list(compare), script)
 
 
-def _forget(options: argparse.Namespace) -> int:
+@_command("plan")
+@_lengths("error", "truncate", "drop")
+@click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
+@click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
+@_out(metavar="PLAN.json", help="Write the plan there.")
+@_json
+def _plan(method: str, depth: int | None, out: Out, script: bool, **values: Any) -> None:
+    """Pack lengths by one method.
+
+    \b
+    Examples:
+      packlib plan my_lengths.csv --max-length 512 --depth 4 --out plan.json
+      packlib plan wikipedia --method lpfhp --json
+    """
+    if out:
+        output_path(out)
+    limit = {} if (seconds := values.pop("time_limit")) is None else {"time_limit": seconds}
+    histogram = load(values.pop("lengths"), **values)
+    started = time.perf_counter()
+    best = plan(histogram, method, depth, **limit)
+    seconds = round(time.perf_counter() - started, 3)
+    if out:
+        best.to_json(out)
+    if script:
+        names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
+        found = {name: getattr(best, name) for name in (*names, "efficiency", "depth")}
+        found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
+        print(json.dumps(found, indent=2))
+        return
+    print(histogram, best, *([out] if out else []), sep="\n")
+
+
+@_command("adjust")
+@click.argument("recipe", metavar="RECIPE.json", type=_path)
+@click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
+@click.option("--how", default="accumulation", help="Or: betas, rate.")
+@click.option("--rule", default="linear", help="Of the rate; or: square root.")
+@_json
+def _adjust(recipe: Path, factor: float, how: str, rule: str, script: bool) -> None:
+    """What to change in a training recipe, that of the padded run, after packing.
+
+    \b
+    Examples:
+      packlib adjust recipe.json --factor 1.99
+      packlib adjust recipe.json --factor 1.99 --how betas --json
+    """
+    from dataclasses import asdict
+
+    from packlib.training.advice import adjust
+    from packlib.training.recipe import Recipe
+
+    before = Recipe.from_json(recipe)
+    after, reasons, error = adjust(before, factor, how, rule)
+    if script:
+        found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
+        print(json.dumps(found, indent=2))
+        return
+    print(f"Before packing. {before}", f"After packing. {after}", "Why:", sep="\n")
+    print(*(f"  {reason}" for reason in reasons), sep="\n")
+
+
+@_command("forget")
+def _forget() -> None:
+    """Delete your guesses and results, which are kept on this machine only.
+
+    \b
+    Examples:
+      packlib forget
+    """
     from packlib.workbook.memory import forget
 
     print(forget())
-    return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "list": _list,
-    "run": _run,
-    "report": _report,
-    "sweep": _sweep,
-    "plan": _plan,
-    "advise": _advise,
-    "forget": _forget,
-}
+def _call(arguments: Sequence[str]) -> int | None:
+    try:
+        # Not `program.main`, which prints a line of its own when it is interrupted.
+        context = program.make_context("packlib", list(arguments))
+        with needed_by(" ".join(["packlib", *arguments[:1]])), context:
+            code = program.invoke(context)
+            sys.stdout.flush()
+            return code
+    except click.exceptions.Exit as done:  # after --help or --version
+        return done.exit_code
+    except click.ClickException as error:
+        raise ValueError(error.format_message()) from None
+    except BrokenPipeError:  # as after `| head`: nobody is there to complain to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is flushed at the end
+        return 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns an exit code as `exit_code` says."""
-    options = parser().parse_args(arguments)
-    return exit_code(lambda: COMMANDS[options.command](options))
+    """The command line; returns an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
+    return exit_code(lambda: _call(sys.argv[1:] if arguments is None else arguments))
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import packlib
 from packlib.checks import one_of
+from packlib.installed import IN_WHEEL, ROOT, MissingExtraError, checkout_path
 from packlib.lengths import load
 from packlib.places import output_path, work_folder
 from packlib.workbook.parameters import Dataset, check_values, parameters_of
 from packlib.workbook.results import RESULTS_FOLDER
 
-NOTEBOOKS = Path(packlib.__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS = ROOT / "notebooks"
 
 
 class NotebookFailedError(RuntimeError):
@@ -38,18 +38,17 @@ def find_notebook(text: str) -> str:
 
     Raises:
         ValueError: naming the near ones.
-        FileNotFoundError: if the notebooks are not beside the library.
+        FileNotFoundError: if it is not installed, as most are not without a checkout.
     """
     names = list(notebooks())
-    if not names:
-        raise FileNotFoundError(
-            f"There are no notebooks in {NOTEBOOKS}: install packlib from a clone, with pip -e."
-        )
     stem = Path(text).name.removesuffix(".ipynb")
     by_key = {name.partition("_")[2]: name for name in names} | {str(int(name[:2])): name for name in names}
     if stem.isdigit():
         stem = str(int(stem))
-    return by_key.get(stem) or one_of("notebook", stem, names)
+    found = by_key.get(stem, stem)
+    if found not in names and (IN_WHEEL or not names):
+        return checkout_path("notebooks", f"{found}.ipynb").stem  # it says how to get it
+    return one_of("notebook", found, names)
 
 
 def read_parameters(notebook: str, pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -169,7 +168,7 @@ def exit_code(command: Callable[[], int | None]) -> int:
         return command() or 0
     except NotebookFailedError as error:
         code, said = 1, error
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, MissingExtraError) as error:
         code, said = 2, error
     except MemoryError as error:
         code, said = 2, f"there is not enough memory. {error}".strip()

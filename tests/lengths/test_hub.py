@@ -127,5 +127,5 @@ def test_bad_input_is_named(tokenizer, arguments, error, message):
 
 def test_without_datasets_the_extra_is_named(monkeypatch, tokenizer):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ImportError, match=r"pip install -e .\[hub\]"):
+    with pytest.raises(ImportError, match=r"from_hub needs datasets, .*pip install 'packlib\[hub\]'"):
         from_hub("json", tokenizer)

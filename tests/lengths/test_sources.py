@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from packlib import installed
 from packlib.lengths import LengthHistogram, available, load, protein_like, two_humped, wordnet
 from packlib.lengths.families import FAMILIES, image_patch_like, log_normal, uniform
 from packlib.packing.greedy import lpfhp, spfhp
@@ -196,8 +197,8 @@ def test_unknown_names_name_the_near_ones(tmp_path, monkeypatch):
 
 
 def test_a_missing_data_folder_is_told_in_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(wordnet, "__file__", str(tmp_path / "packlib" / "lengths" / "wordnet.py"))
+    monkeypatch.setattr(installed, "ROOT", tmp_path)
     with pytest.raises(
-        FileNotFoundError, match=r"is missing: packlib reads its data sets from the data/ folder"
+        FileNotFoundError, match=r"^data/lengths is not installed: clone packlib's repository"
     ):
         wordnet.data_path("lengths")

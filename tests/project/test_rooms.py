@@ -14,7 +14,7 @@ ROOMS = (
 )  # fmt: skip
 CHAPTERS = Path(packlib.__file__).parent / "workbook" / "chapters"
 NOTEBOOKS = Path(packlib.__file__).parents[1] / "notebooks"
-HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib")
+HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib", "click")
 
 
 def test_importing_packlib_and_a_greedy_plan_load_nothing_heavy():

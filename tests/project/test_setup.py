@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-INSTALLED = ("lab", "test", "hub")  # extras of `make setup`
+INSTALLED = ("train", "lab", "test", "hub")  # extras of `make setup`
 
 
 def pairs(lines):
@@ -75,7 +75,7 @@ def make(folder, *arguments, **environment):
 @pytest.fixture
 def bare(tmp_path):
     """A folder with what `make setup` reads, and no .venv."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE"):
+    for name in ("Makefile", "pyproject.toml", "setup.py", "constraints.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "packlib").mkdir()
     return tmp_path

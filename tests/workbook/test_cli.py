@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import nbformat
@@ -52,20 +52,71 @@ def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments
     assert [path.name for path in sorted(idle.iterdir())] == ["broken.csv", "taken"]
 
 
-def test_a_wrong_command_exits_with_two(small):
-    for arguments in (
-        [], ["run"], ["run", "1", "-p", "depth"], ["walk"], ["plan"], ["plan", "squad", "--depth", "x"],
-        ["report", "squad", "--overlong", "error"], ["sweep", "1", "--jobs", "many"],
-    ):  # fmt: skip
-        with pytest.raises(SystemExit) as stopped:
-            cli.main(arguments)
-        assert stopped.value.code == 2
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("", "Missing command."),
+        ("walk", "No such command 'walk'."),
+        ("pln squad", "No such command 'pln'. Did you mean 'plan'?"),
+        ("run", "Missing argument 'NOTEBOOK'."),
+        ("run 1 -p depth", "Option '-p' requires 2 arguments."),
+        ("plan", "Missing argument 'LENGTHS'."),
+        ("plan squad --depth x", "Invalid value for '--depth': 'x' is neither a whole number nor none."),
+        ("plan squad --max-lenght 9", "No such option '--max-lenght'. Did you mean '--max-length'?"),
+        ("adjust a.json", "Missing option '--factor'."),
+        ("report squad --overlong error", "for '--overlong': 'error' is not one of 'truncate', 'drop'."),
+        ("sweep 1 --jobs many", "Invalid value for '--jobs': 'many' is not a valid integer."),
+    ],
+)
+def test_a_wrong_command_exits_with_two_and_one_sentence(idle, capsys, arguments, says):
+    assert cli.main(arguments.split()) == 2
+    said = capsys.readouterr()
+    assert (
+        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
+    )
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"packlib {version('packlib')}\n"
+
+
+def test_nobody_who_reads_is_no_failure():
+    command = [sys.executable, "-m", "packlib.workbook.cli", "list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()  # before anything is printed
+        assert process.stderr.read() == b"" and process.wait() == 141
+
+
+REFUSED = [
+    "plan squad --method x",
+    "plan nowhere",
+    "report nowhere",
+    "run 77",
+    "sweep 77",
+    "walk",
+    "adjust a.json",
+]
+
+
+@pytest.mark.parametrize("commands", [["list", "list --json"], REFUSED], ids=["list", "refusals"])
+def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, commands):
+    code = (
+        "import sys; from packlib.workbook.cli import main\n"
+        f"print([main(command.split()) for command in {commands}], file=sys.stderr)\n"
+        "print({'torch', 'transformers', 'IPython', 'nbformat', 'papermill'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    *_, codes, loaded = done.stderr.splitlines()
+    assert codes == str([0 if "list" in command else 2 for command in commands]) and loaded == "set()"
 
 
 def test_a_workbook_without_notebooks_says_how_to_get_them(small, monkeypatch, capsys):
     monkeypatch.setattr(running, "NOTEBOOKS", small)
     assert cli.main(["run", "1"]) == 2
-    assert "install packlib from a clone" in capsys.readouterr().err
+    assert "notebooks/1.ipynb is not installed: clone packlib's repository" in capsys.readouterr().err
 
 
 def test_list_shows_titles_and_parameters(small, capsys):
@@ -83,16 +134,14 @@ def test_list_for_scripts(small, capsys):
     assert "wikipedia" in listed["data sets"]
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", cli.program.commands)
 def test_help_has_examples_that_parse_and_exit_codes(command, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([command, "--help"])
-    assert stopped.value.code == 0
+    assert cli.main([command, "--help"]) == 0
     said = capsys.readouterr().out
-    examples = [line.split() for line in said.splitlines() if line.startswith("  packlib ")]
+    examples = [line.split() for line in said.splitlines() if line.startswith("    packlib ")]
     assert examples and "Exit codes: 0 done; 1 a notebook failed" in said
     for words in examples:
-        assert cli.parser().parse_args(words[1:]).command == command == words[1]
+        assert words[1] == command and cli.program.commands[command].make_context(command, words[2:])
 
 
 def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
@@ -208,14 +257,14 @@ RECIPE = {
 
 
 @pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "rate", "--rule", "square root"]])
-def test_advise_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
+def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
-    assert cli.main(["advise", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0
+    assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0
     said = capsys.readouterr().out
     before = Recipe.from_dict(RECIPE)
     after, reasons, _ = adjust(before, 1.99, *how[1::2])
     assert said.index(repr(before)) < said.index(repr(after)) < min(said.index(reason) for reason in reasons)
-    assert cli.main(["advise", str(tmp_path / "recipe.json"), "--factor", "1.99", *how, "--json"]) == 0
+    assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert Recipe.from_dict(found["before"]) == before and Recipe.from_dict(found["after"]) == after
     assert found["reasons"] == list(reasons)
@@ -236,21 +285,21 @@ def test_advise_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
         (None, ["--factor", "2"], "There is no file"),
     ],
 )
-def test_advise_refuses_in_one_sentence(tmp_path, capsys, change, arguments, says):
+def test_adjust_refuses_in_one_sentence(tmp_path, capsys, change, arguments, says):
     if change is not None:
         (tmp_path / "recipe.json").write_text(json.dumps({**RECIPE, **change}))
-    assert cli.main(["advise", str(tmp_path / "recipe.json"), *arguments]) == 2
+    assert cli.main(["adjust", str(tmp_path / "recipe.json"), *arguments]) == 2
     said = capsys.readouterr()
     assert (
         said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
     )
 
 
-def test_advise_needs_no_torch(tmp_path):
+def test_adjust_needs_no_torch(tmp_path):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
     code = (
         "import sys; from packlib.workbook.cli import main; "
-        f"main(['advise', {str(tmp_path / 'recipe.json')!r}, '--factor', '2']); assert 'torch' not in sys.modules"
+        f"main(['adjust', {str(tmp_path / 'recipe.json')!r}, '--factor', '2']); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 

@@ -1,11 +1,14 @@
 """From model, data and devices to batch, memory, time and cost: a sheet of formulas, each shown as it is computed."""
 
+import inspect
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy import minimum
 
 from packlib.checks import number, one_of, whole_number
 from packlib.training.recipe import check_factor
@@ -122,47 +125,58 @@ class Line(NamedTuple):
     length: int | None = None
 
 
-# Name, unit, formula. The text is what is computed, so that the two cannot differ.
-_MODEL = [
-    ("stages", "stages", "len(LAYERS)"),
-    ("devices", "devices", "stages * replicas"),
-    ("attention", "parameters", "4 * width * (width + 1)"),
-    ("dense", "parameters", "2 * width * feed_forward + feed_forward + width"),
-    ("layer", "parameters", "attention + dense + 4 * width"),
-    ("embedding", "parameters", "(vocabulary + positions + 2 + 2) * width"),
-    ("head", "parameters", "2 * width * (width + 1) + 2 * width + vocabulary + 2 * (width + 1)"),
-    ("parameters", "parameters", "embedding + layers * layer + head"),
-    ("PARAMETERS", "parameters", "LAYERS * layer + FIRST * embedding + HEAD * head + COPY * vocabulary * width"),
-    ("WEIGHTS", "bytes", "weight_bytes * PARAMETERS"),
-    ("GRADIENTS", "bytes", "gradient_bytes * PARAMETERS / shards"),
-    ("MOMENTS", "bytes", "(4 + 4 + master_bytes) * PARAMETERS / shards"),
-    ("all_reduce", "bytes sent, an update", "2 * (replicas - 1) / replicas * gradient_bytes * max(PARAMETERS)"),
-]  # fmt: skip
-_PHASE = [
-    ("global_batch", "rows", "micro_batch * accumulation * replicas"),
-    ("tokens", "tokens, a micro-batch", "micro_batch * length"),
-    ("bubble", "share of the time", "(stages - 1) / (accumulation + stages - 1)"),
-    ("IN_FLIGHT", "micro-batches", "minimum(accumulation, stages - STAGE if schedule == '1f1b' else accumulation)"),
-    ("scores", "bytes", "0 if fused_attention else tokens * length * heads * (2 * activation_bytes + 1)"),
-    ("rows", "bytes", "tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)"),
-    ("logits", "bytes", "micro_batch * predictions * vocabulary * (activation_bytes + 4)"),
-    ("kept", "bytes, a layer", "tokens * width * activation_bytes if recompute else rows + scores"),
-    ("computed_again", "bytes", "rows + scores if recompute else 0"),
-    ("ACTIVATIONS", "bytes", "IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits"),
-    ("ON_DEVICE", "bytes, without moments", "WEIGHTS + GRADIENTS + ACTIVATIONS"),
-    ("MEMORY", "bytes", "ON_DEVICE + MOMENTS"),
-    ("layer_work", "FLOP, forward", "tokens * (8 * width**2 + 4 * width * feed_forward + 4 * length * width)"),
-    ("head_work", "FLOP, forward", "micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary)"),
-    ("WORK", "FLOP, a micro-batch", "(4 if recompute else 3) * LAYERS * layer_work + 3 * HEAD * head_work"),
-    ("balance", "share of the time", "sum(WORK) / stages / max(WORK)"),
-    ("sent_on", "bytes, a micro-batch", "2 * tokens * width * activation_bytes if stages > 1 else 0"),
-    ("slot", "seconds", "max(WORK) / (peak_flops * utilization) + sent_on / bandwidth"),
-    ("computing", "seconds, an update", "(accumulation + stages - 1) * slot / (1 - overhead)"),
-    ("update", "seconds", "computing + all_reduce / bandwidth"),
-    ("updates", "updates", "sequences / (global_batch * packing_factor)"),
-    ("hours", "hours", "updates * update / 3600"),
-    ("cost", "units of price", "hours * devices * price"),
-]  # fmt: skip
+# A line of the sheet is a line of these two functions: name = formula  # unit
+def model_formulas(
+    layers, width, feed_forward, vocabulary, positions, replicas, shards, weight_bytes, gradient_bytes, master_bytes,
+    LAYERS, FIRST, HEAD, COPY, **_,
+):  # fmt: skip
+    """The lines about the model and its devices; arguments are those of `Setup`, and see `Line.formula`."""
+    stages = len(LAYERS)  # stages
+    devices = stages * replicas  # devices
+    attention = 4 * width * (width + 1)  # parameters
+    dense = 2 * width * feed_forward + feed_forward + width  # parameters
+    layer = attention + dense + 4 * width  # parameters
+    embedding = (vocabulary + positions + 2 + 2) * width  # parameters
+    head = 2 * width * (width + 1) + 2 * width + vocabulary + 2 * (width + 1)  # parameters
+    parameters = embedding + layers * layer + head  # parameters
+    PARAMETERS = LAYERS * layer + FIRST * embedding + HEAD * head + COPY * vocabulary * width  # parameters
+    WEIGHTS = weight_bytes * PARAMETERS  # bytes
+    GRADIENTS = gradient_bytes * PARAMETERS / shards  # bytes
+    MOMENTS = (4 + 4 + master_bytes) * PARAMETERS / shards  # bytes
+    all_reduce = 2 * (replicas - 1) / replicas * gradient_bytes * max(PARAMETERS)  # bytes sent, an update
+    return locals()
+
+
+def phase_formulas(
+    length, sequences, micro_batch, accumulation, packing_factor, overhead, predictions, width, feed_forward, heads,
+    vocabulary, replicas, schedule, recompute, fused_attention, activation_bytes, peak_flops, utilization, bandwidth,
+    price, LAYERS, STAGE, HEAD, stages, devices, WEIGHTS, GRADIENTS, MOMENTS, all_reduce, **_,
+):  # fmt: skip
+    """The lines about one phase; arguments are also those of `Phase`, and the lines about the model."""
+    global_batch = micro_batch * accumulation * replicas  # rows
+    tokens = micro_batch * length  # tokens, a micro-batch
+    bubble = (stages - 1) / (accumulation + stages - 1)  # share of the time
+    IN_FLIGHT = minimum(accumulation, stages - STAGE if schedule == "1f1b" else accumulation)  # micro-batches
+    scores = 0 if fused_attention else tokens * length * heads * (2 * activation_bytes + 1)  # bytes
+    rows = tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)  # bytes
+    logits = micro_batch * predictions * vocabulary * (activation_bytes + 4)  # bytes
+    kept = tokens * width * activation_bytes if recompute else rows + scores  # bytes, a layer
+    computed_again = rows + scores if recompute else 0  # bytes
+    ACTIVATIONS = IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits  # bytes
+    ON_DEVICE = WEIGHTS + GRADIENTS + ACTIVATIONS  # bytes, without moments
+    MEMORY = ON_DEVICE + MOMENTS  # bytes
+    layer_work = tokens * (8 * width**2 + 4 * width * feed_forward + 4 * length * width)  # FLOP, forward
+    head_work = micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary)  # FLOP, forward
+    WORK = (4 if recompute else 3) * LAYERS * layer_work + 3 * HEAD * head_work  # FLOP, a micro-batch
+    balance = sum(WORK) / stages / max(WORK)  # share of the time
+    sent_on = 2 * tokens * width * activation_bytes if stages > 1 else 0  # bytes, a micro-batch
+    slot = max(WORK) / (peak_flops * utilization) + sent_on / bandwidth  # seconds
+    computing = (accumulation + stages - 1) * slot / (1 - overhead)  # seconds, an update
+    update = computing + all_reduce / bandwidth  # seconds
+    updates = sequences / (global_batch * packing_factor)  # updates
+    hours = updates * update / 3600  # hours
+    cost = hours * devices * price  # units of price
+    return locals()
 
 
 def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
@@ -176,29 +190,28 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
     >>> value_of(sheet, "global_batch", 128), value_of(sheet, "parameters")
     (65536, 336226108)
     """
-    names = {name: getattr(setup, name) for name in Setup.__dataclass_fields__} | PRECISIONS[setup.precision]
     stage = np.arange(len(setup.layout))
-    names |= {"LAYERS": np.array(setup.layout), "STAGE": stage, "FIRST": 1 * (stage == 0)}
-    names["HEAD"] = 1 * (stage == (0 if setup.folded else stage[-1]))
-    names["COPY"] = names["HEAD"] * (
-        1 - names["FIRST"]
-    )  # the head's matrix, where the embedding is elsewhere
-    lines = _work_out(_MODEL, names, None)
+    first, head = 1 * (stage == 0), 1 * (stage == (0 if setup.folded else stage[-1]))
+    copy = head * (1 - first)  # the head's matrix, where the embedding is elsewhere
+    by_stage = dict(LAYERS=np.array(setup.layout), STAGE=stage, FIRST=first, HEAD=head, COPY=copy)
+    names = vars(setup) | PRECISIONS[setup.precision] | by_stage
+    lines = _work_out(model_formulas, names, None)
     for phase in phases:
         whole_number("length of a phase", phase.length, 1, setup.positions)
-        here = {name: getattr(phase, name) for name in Phase.__dataclass_fields__}
-        lines += _work_out(_PHASE, names | here, phase.length)
+        lines += _work_out(phase_formulas, names | vars(phase), phase.length)
     for name, unit in (("hours", "hours"), ("cost", "units of price")):
         total = sum(line.value for line in lines if line.name == name)
         lines.append(Line(f"total_{name}", total, unit, f"the sum of {name} over the phases"))
     return lines
 
 
-def _work_out(sheet: list[tuple[str, str, str]], names: dict, length: int | None) -> list[Line]:
-    functions = {"__builtins__": {}, "len": len, "max": max, "sum": sum, "minimum": np.minimum}
-    lines = []
-    for name, unit, formula in sheet:
-        value = names[name] = eval(formula, functions, names)  # the text above, and nobody else's
+def _work_out(formulas: Callable[..., dict], names: dict, length: int | None) -> list[Line]:
+    """The lines of one of the two functions above; `names` gets their values."""
+    values, lines = formulas(**names), []
+    for name, formula, unit in re.findall(
+        r"^    (\w+) = (.*)  # (.*)$", inspect.getsource(formulas), re.MULTILINE
+    ):
+        value = names[name] = values[name]
         if name.isupper():
             value = np.broadcast_to(value, len(names["LAYERS"]))
         plain = tuple(value.tolist()) if isinstance(value, np.ndarray) else np.asarray(value).item()

@@ -1,0 +1,116 @@
+"""What `pip install .` leaves works in an empty folder, also without the extras; what is missing is one sentence."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TRAIN = ("torch", "transformers", "accelerate")
+LAB = ("IPython", "ipywidgets", "jupyterlab", "latex2mathml", "matplotlib", "nbclient", "nbconvert", "nbformat",
+       "papermill", "PIL")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The unpacked wheel, built from a copy of what the build reads."""
+    tree, made = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    for name in ("packlib", "data", "notebooks/12_your_dataset.ipynb"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (tree / name).parent.mkdir(exist_ok=True)
+        copy(ROOT / name, tree / name)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        ".",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        made,
+    ]
+    done = subprocess.run(build, cwd=tree, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    zipfile.ZipFile(next(made.glob("packlib-*.whl"))).extractall(made / "unpacked")
+    return made / "unpacked"
+
+
+@pytest.fixture
+def python(wheel, tmp_path):
+    """Run Python in an empty folder with the wheel, as if the packages `without` were not installed."""
+
+    def run(*arguments, without=()):
+        lacking, empty = tmp_path / "lacking", tmp_path / "empty"
+        for folder in (lacking, empty):
+            folder.mkdir(exist_ok=True)
+        for name in without:
+            (lacking / f"{name}.py").write_text(f"raise ModuleNotFoundError('No {name}', name={name!r})")
+        offline = os.environ["PYTHONPATH"].split(os.pathsep)[0]
+        path = os.pathsep.join(map(str, (lacking, wheel, offline)))
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=empty,
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+        )
+
+    return run
+
+
+def packlib(python, command, **options):
+    return python("-m", "packlib.workbook.cli", *command.split(), **options)
+
+
+@pytest.mark.slow
+def test_planning_and_listing_need_no_extra(python):
+    for command, says in {
+        "--version": "packlib 0.",
+        "list": "12_your_dataset: Your dataset",
+        "plan wikipedia --max-length 128 --depth 3": "PackingPlan(optimal of wikipedia",
+        "plan docstrings --method nnlshp --depth 2 --max-length 64 --json": '"method": "nnlshp"',
+    }.items():
+        done = packlib(python, command, without=(*TRAIN, *LAB))
+        assert (done.returncode, done.stderr) == (0, "") and says in done.stdout, command
+    assert "shipped" in python("-c", "from packlib.installed import ROOT; print(ROOT)").stdout
+
+
+@pytest.mark.slow
+def test_what_an_extra_brings_is_named_by_every_command(python):
+    lab = "which is not installed: pip install 'packlib[lab]'."
+    for command in ("report squad", "run 12", "sweep 12"):
+        done = packlib(python, command, without=(*TRAIN, *LAB))
+        assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1, done.stderr
+        assert done.stderr.startswith(f"packlib: packlib {command.split()[0]} needs ") and lab in done.stderr
+    for what in ("batches", "model", "bridges", "training.fit", "distributed.run_ranks"):
+        room, _, name = what.partition(".")
+        line = f"from packlib.{room} import {name}" if name else f"import packlib.{room}"
+        *_, said = python("-c", line, without=TRAIN).stderr.splitlines()
+        assert f"packlib.{what} needs " in said and said.endswith("pip install 'packlib[train]'.")
+
+
+@pytest.mark.slow
+def test_what_is_in_the_repository_alone_says_so(python):
+    done = packlib(python, "run 01_padding_waste")
+    said = "notebooks/01_padding_waste.ipynb is not installed: clone packlib's repository, and there run"
+    assert done.returncode == 2 and done.stderr == f"packlib: {said} pip install -e .\n"
+    done = python("-c", "from packlib.lengths import wordnet_texts; wordnet_texts()")
+    assert "data/wordnet/glosses.parquet is not installed: clone packlib's repository" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_report_needs_neither_the_checkout_nor_torch(python, tmp_path):
+    (tmp_path / "mine.txt").write_text("\n".join(["3", "9", "12", "48"] * 50))
+    done = packlib(python, f"report {tmp_path / 'mine.txt'} --depth 3 --out out --no-progress", without=TRAIN)
+    assert done.returncode == 0, done.stderr
+    advice = json.loads((tmp_path / "empty" / "out" / "advice.json").read_text())
+    assert advice["plan"]["depth"] <= 3 and (tmp_path / "empty" / "out" / "report.html").exists()
