@@ -83,9 +83,6 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--out", help="folder of the results (default: out/NOTEBOOK)", **folder)
     one.add_argument("--no-progress", action="store_true", help="no progress bar")
-    one.add_argument(
-        "--until-eof", action="store_true", help=argparse.SUPPRESS
-    )  # what a sweep starts ends with it
 
     one = command("report", "what padding costs you, which packing to take, and what to change")
     _add_lengths(one, "truncate", ("truncate", "drop"))

@@ -2,10 +2,7 @@
 
 import argparse
 import json
-import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -78,8 +75,6 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.until_eof:
-        threading.Thread(target=_stop_at_eof, daemon=True).start()
     notebook = find_notebook(options.notebook)
     values = read_parameters(notebook, options.pairs)
     out = output_path(options.out or Path("out") / notebook, folder=True)
@@ -87,15 +82,8 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _stop_at_eof() -> None:
-    """Wait until standard input ends, as it does when the sweep that started this run was killed."""
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def _report(options: argparse.Namespace) -> int:
-    from packlib.advisor.advising import cut, lengths_for
+    from packlib.advisor.advising import cut, uncut
     from packlib.workbook.parameters import check_values
     from packlib.workbook.report import NOTEBOOK, report
 
@@ -104,17 +92,13 @@ def _report(options: argparse.Namespace) -> int:
     if options.recipe:
         values["recipe"] = str(Path(options.recipe).expanduser().resolve())
     check_values(NOTEBOOK, values)
-    # What the notebook would refuse is refused now.
-    if options.lengths in available() and not options.column:
-        lengths = options.lengths
-        lengths_for(lengths, options.max_length, options.overlong)
-    else:
-        lengths = load(options.lengths, column=options.column)
-        cut(lengths, options.max_length or lengths.max_length, options.overlong)
+    lengths, own = uncut(options.lengths, options.column)
+    values["max_length"] = options.max_length or own
+    cut(lengths, values["max_length"], options.overlong)  # what the notebook would refuse is refused now
     out = output_path(options.out or Path("out") / "report", folder=True)
-    made = report(lengths, values, out, not options.no_progress)
-    advice = (out / "advice.json").read_text(encoding="utf-8")
-    print(advice) if options.json else print(*json.loads(advice)["advice"], *made, sep="\n")
+    advice, made = report(lengths, values, out, not options.no_progress)
+    said = [json.dumps(advice, indent=2, ensure_ascii=False)] if options.json else [*advice["advice"], *made]
+    print(*said, sep="\n")
     return 0
 
 
