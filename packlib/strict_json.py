@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from packlib.checks import shown
+from packlib.checks import one_of, shown
 
 
 def parse_json(text: str) -> Any:
@@ -19,6 +19,16 @@ def parse_json(text: str) -> Any:
         raise ValueError(f"It is not JSON: {error}.") from None
     except RecursionError:
         raise ValueError("It is nested too deeply.") from None
+
+
+def has_exactly(raw: Any, what: str, names: set[str]) -> None:
+    """Raise a TypeError or a ValueError unless `raw` is a JSON object with these names and no other."""
+    if not isinstance(raw, dict):
+        raise TypeError(f"{what} must be a JSON object, not {shown(raw)}.")
+    for name in raw:
+        one_of("a name in its JSON", name, sorted(names))
+    if missing := sorted(names - raw.keys()):
+        raise ValueError(f"{what} needs {', '.join(missing)}.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -79,7 +79,9 @@ def small(tmp_path, monkeypatch):
 @pytest.fixture
 def idle(small, monkeypatch):
     """As `small`, where no notebook may run."""
-    monkeypatch.setattr("papermill.execute_notebook", lambda *_, **__: pytest.fail("must not run"))
+    monkeypatch.setattr(
+        "packlib.workbook.execution.run_notebook", lambda *_, **__: pytest.fail("must not run")
+    )
     return small
 
 
@@ -108,6 +110,6 @@ def clone(small, tmp_path):
     for process in started:
         process.kill()
         process.communicate()
-    for pid in waiting(small):
+    for pid in waiting(small.parent):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -4,12 +4,11 @@ Notebook 12 shows the advice, and `packlib report` writes it.
 """
 
 import contextlib
-import io
 import statistics
 
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN, Advice, Overhead
-from packlib.advisor.recorded import recorded
+from packlib.advisor.records import recorded
 from packlib.advisor.trials import recommended, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
 from packlib.training.advice import adjust
@@ -92,9 +91,9 @@ def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[Le
     return cut(whole, max_length or own, overlong)
 
 
-def uncut(dataset: str) -> tuple[LengthHistogram, int]:
+def uncut(dataset: str, column: str | None = None) -> tuple[LengthHistogram, int]:
     """The lengths of a data set or file as they are, and the maximum length that it is used with."""
-    own = load(dataset)
+    own = load(dataset, column=column)
     return (load(dataset, _UNCUT) if own.truncated else own), own.max_length
 
 
@@ -117,13 +116,12 @@ def measured_overheads() -> tuple[Overhead, ...]:
     """What packing cost the model in each recorded benchmark that compares it, and the published figure."""
     found = []
     for path in sorted(data_path("benchmarks").glob("model_*.csv")):
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            rows = recorded(path.stem)
+        table = recorded(path.stem)
         kept = [
             row.get("realized / factor") or row.get("forward and backward, realized / factor")
-            for row in rows
+            for row in table.rows
             if row.get("run") == "packed" and row.get("packing factor", 1) > 1
         ]
         if lost := [max(0.0, 1 - share) for share in kept if share]:
-            found.append(Overhead(statistics.median(lost), max(lost), said.getvalue().strip()))
+            found.append(Overhead(statistics.median(lost), max(lost), table.source))
     return (*found, PUBLISHED)

@@ -63,7 +63,7 @@ def find_risks(
         and f"One pass over the data is {plan.num_packs / rows:,.1f} updates of {rows:,} rows. With so few, a pack "
         "more or less is felt, and so is the last, smaller batch.",
         "not proven": gap > 0.001 * plan.num_packs
-        and f"The plan may be up to {share_of(gap, plan.num_packs)} above the fewest packs; more time (quick = False) "
+        and f"The plan may be up to {share_of(gap, plan.num_packs)} above the fewest packs; more time "
         "may find a better one.",
         "long tail": 2 * most <= top
         and f"99 % of the sequences have {most:,} tokens or fewer, and rows have {top:,}. Packing fills the rows, but "

@@ -8,6 +8,7 @@ from packlib.lengths import reconstruction
 from packlib.lengths.counting import OVERLONG
 from packlib.lengths.families import FAMILIES
 from packlib.lengths.histogram import LengthHistogram
+from packlib.lengths.histogram_json import read_histogram
 from packlib.lengths.own_files import holds_counts, read_lengths
 from packlib.lengths.wordnet import data_path
 
@@ -39,7 +40,7 @@ def load(
 
     Args:
         name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, a
-            `.npy` array, or a Parquet file. Files are read in chunks.
+            `.npy` array, or a Parquet file, read in chunks; or JSON that `write_histogram` wrote.
         max_length: the length of a pack; by default the data set's own, or the longest length of the file.
         column: which column of a CSV with a header or of a Parquet file; lists are counted by their items.
         overlong: what to do with longer sequences: "error" (for files), "truncate" (for data sets) or "drop".
@@ -59,6 +60,9 @@ def load(
     if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
         one_of("name", name, available())
     overlong = overlong or "error"
+    if path.suffix == ".json":
+        whole = read_histogram(path)
+        return whole if max_length is None else whole.with_max_length(max_length, overlong)
     if path.suffix.lower() not in (".npy", ".parquet", ".pq") and column is None and holds_counts(path):
         return LengthHistogram.from_csv(path, max_length, overlong)
     stream = read_lengths(path, column)

@@ -2,9 +2,7 @@
 
 import json
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
@@ -97,8 +95,7 @@ def _list(script: bool) -> None:
 @_pairs(metavar="NAME VALUE", help="Set a parameter; may be repeated.")
 @_out(metavar="DIR", show_default="out/NOTEBOOK", help="Folder of the results.")
 @_quiet
-@click.option("--until-eof", is_flag=True, hidden=True)  # what a sweep starts ends with it
-def _run(notebook: str, pairs: Pairs, out: Out, progress: bool, until_eof: bool) -> None:
+def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
     """Run a notebook, given by its name or number, with your parameters.
 
     \b
@@ -106,18 +103,9 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool, until_eof: bool)
       packlib run 1
       packlib run 02_greedy_packing -p dataset my_lengths.csv -p depth none --out greedy
     """
-    if until_eof:
-        threading.Thread(target=_stop_at_eof, daemon=True).start()
     name = find_notebook(notebook)
     values = read_parameters(name, pairs)
     print(*run(name, values, output_path(out or Path("out") / name, folder=True), progress), sep="\n")
-
-
-def _stop_at_eof() -> None:
-    """Wait until standard input ends, as it does when the sweep that started this run was killed."""
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @_command("report")
@@ -136,10 +124,13 @@ def _report(lengths: str, column: str | None, out: Out, script: bool, progress: 
       packlib report my_lengths.csv --max-length 512 --out report
       packlib report tokens.parquet --column input_ids --max-length 2048 --recipe recipe.json --out report
     """
-    counted = lengths if lengths in available() and not column else load(lengths, column=column)
+    from packlib.advisor.advising import cut, uncut
+
+    counted, own = uncut(lengths, column)
+    values["max_length"] = values["max_length"] or own
+    cut(counted, values["max_length"], values["overlong"])  # what the notebook would refuse is refused now
     out = output_path(out, folder=True)
     # Jupyter is loaded late, so that most refusals come at once.
-    from packlib.advisor.advising import cut, lengths_for
     from packlib.workbook.parameters import check_values
     from packlib.workbook.report import NOTEBOOK, report
 
@@ -147,13 +138,9 @@ def _report(lengths: str, column: str | None, out: Out, script: bool, progress: 
     if values["recipe"]:
         values["recipe"] = str(values["recipe"].expanduser().resolve())
     check_values(NOTEBOOK, values)
-    if isinstance(counted, str):  # what the notebook would refuse is refused now
-        lengths_for(lengths, values["max_length"], values["overlong"])
-    else:
-        cut(counted, values["max_length"] or counted.max_length, values["overlong"])
-    made = report(counted, values, out, progress)
-    advice = (out / "advice.json").read_text(encoding="utf-8")
-    print(advice) if script else print(*json.loads(advice)["advice"], *made, sep="\n")
+    advice, made = report(counted, values, out, progress)
+    said = [json.dumps(advice, indent=2, ensure_ascii=False)] if script else [*advice["advice"], *made]
+    print(*said, sep="\n")
 
 
 @_command("sweep")
@@ -263,16 +250,11 @@ def _call(arguments: Sequence[str]) -> int | None:
         # Not `program.main`, which prints a line of its own when it is interrupted.
         context = program.make_context("packlib", list(arguments))
         with needed_by(" ".join(["packlib", *arguments[:1]])), context:
-            code = program.invoke(context)
-            sys.stdout.flush()
-            return code
+            return program.invoke(context)
     except click.exceptions.Exit as done:  # after --help or --version
         return done.exit_code
     except click.ClickException as error:
         raise ValueError(error.format_message()) from None
-    except BrokenPipeError:  # as after `| head`: nobody is there to complain to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is flushed at the end
-        return 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,6 +9,7 @@ from packlib.files import atomic_path
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
 from packlib.workbook.figures import PADDING, new_figure, percent, series, svg
+from packlib.workbook.running import exit_code
 
 
 def draw_cover(rows: int = 24, seed: int = 0) -> tuple:
@@ -19,27 +20,15 @@ def draw_cover(rows: int = 24, seed: int = 0) -> tuple:
     best = plan(LengthHistogram.from_lengths(lengths, wikipedia.max_length), method="optimal")
     packs = [lengths[pack].tolist() for pack in assign(best, lengths)]
     fig, axes = new_figure(1, 2, sharey=True)
-    for ax, groups, title in zip(
-        axes, ([[n] for n in lengths.tolist()], packs), ("padded", "packed"), strict=True
-    ):
+    groupings = {"padded": [[n] for n in lengths.tolist()], "packed": packs}
+    for ax, (title, groups) in zip(axes, groupings.items(), strict=True):
         empty = 1 - lengths.sum() / (len(groups) * wikipedia.max_length)
         ax.barh(range(len(groups)), wikipedia.max_length, height=0.8, color=PADDING)
         for row, group in enumerate(groups):
-            starts = np.cumsum([0, *group[:-1]])
-            ax.barh(
-                [row] * len(group),
-                group,
-                left=starts,
-                height=0.8,
-                color=series("packed")["color"],
-                edgecolor="white",
-            )
-        ax.set(
-            title=f"{title}: {len(groups)} rows, {percent(empty, 0)} empty",
-            xlabel="slots",
-            xlim=(0, 512),
-            yticks=[],
-        )
+            starts, color = np.cumsum([0, *group[:-1]]), series("packed")["color"]
+            ax.barh([row] * len(group), group, left=starts, height=0.8, color=color, edgecolor="white")
+        title = f"{title}: {len(groups)} rows, {percent(empty, 0)} empty"
+        ax.set(title=title, xlabel="slots", xlim=(0, 512), yticks=[])
         ax.spines["left"].set_visible(False)
     axes[0].invert_yaxis()
     return fig, (
@@ -48,6 +37,11 @@ def draw_cover(rows: int = 24, seed: int = 0) -> tuple:
     )
 
 
-if __name__ == "__main__":
-    with atomic_path(Path(sys.argv[1])) as beside:
+def main(path: Path) -> None:
+    """Write the picture."""
+    with atomic_path(path) as beside:
         beside.write_text(svg(*draw_cover()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(lambda: main(Path(sys.argv[1]))))

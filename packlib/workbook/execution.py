@@ -1,24 +1,30 @@
-"""Run notebooks, and store them so that a second run gives the same bytes.
+"""The one way in which packlib runs a notebook, and how it is stored so that a second run gives the same bytes.
 
 `python -m packlib.workbook.execution NOTEBOOK …` runs notebooks in place: `make notebooks`.
 """
 
 import asyncio
 import hashlib
+import logging
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+from tqdm import tqdm
 
 from packlib.files import atomic_path
-from packlib.workbook.running import exit_code, failures
+from packlib.workbook.running import NotebookFailedError, exit_code
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-KERNEL_OPTIONS = {  # of nbclient, and so of papermill
+_OPTIONS = {
     "kernel_name": "python3",
     "store_widget_state": False,
     "coalesce_streams": True,
@@ -32,6 +38,7 @@ _LANGUAGE = {
     "mimetype": "text/x-python",
     "pygments_lexer": "ipython3",
 }
+_OF_ONE_RUN = ("execution", "papermill", "ExecuteTime")  # times in the metadata of a cell
 
 
 def settle(notebook: NotebookNode) -> NotebookNode:
@@ -45,7 +52,8 @@ def settle(notebook: NotebookNode) -> NotebookNode:
         code = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         seen[code] = seen.get(code, 0) + 1
         cell.id = code if seen[code] == 1 else f"{code}-{seen[code]}"
-        cell.metadata = NotebookNode({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
+        for name in _OF_ONE_RUN:
+            cell.metadata.pop(name, None)
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", ()):
                 output.data.pop(WIDGET_VIEW, None)
@@ -58,19 +66,51 @@ def write(notebook: NotebookNode, path: Path) -> None:
         beside.write_text(nbformat.writes(settle(notebook)) + "\n", encoding="utf-8")
 
 
-async def run_notebook(path: Path, **environment: str) -> NotebookNode:
-    """Run a notebook in its own folder, its kernel with more variables; return it with its outputs.
+async def run_notebook(
+    path: Path,
+    values: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    without: str = "",
+    progress: bool = False,
+    seconds: float | None = None,
+) -> NotebookNode:
+    """Run a notebook in its own folder; return it with its outputs.
+
+    Args:
+        values: parameters, set in a cell of their own after the one that is tagged "parameters", as papermill does.
+        environment: variables that the kernel has besides those of this process.
+        without: cells with this tag are left out.
+        progress: whether to show a bar.
+        seconds: that a cell may take; None is no limit.
 
     Raises:
-        NotebookFailedError: if a cell raises, or the kernel dies.
+        NotebookFailedError: if a cell raises or takes too long, or the kernel dies.
     """
-    from nbclient import NotebookClient
-
+    logging.getLogger("traitlets").setLevel(logging.CRITICAL)  # what nbclient logs is said by its exceptions
     notebook = nbformat.read(path, as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if without not in cell.metadata.get("tags", ())]
+    if values:
+        set_them = "\n".join(["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())])
+        tagged = [i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ())]
+        cell = new_code_cell(set_them, metadata={"tags": ["injected-parameters"]})
+        notebook.cells.insert(tagged[0] + 1, cell)
     resources = {"metadata": {"path": str(path.parent)}}
-    with failures(path.stem):
-        client = NotebookClient(notebook, timeout=600, resources=resources, **KERNEL_OPTIONS)
-        await client.async_execute(env={**os.environ, **environment})
+    client = NotebookClient(notebook, timeout=seconds, resources=resources, **_OPTIONS)
+    number = sum(cell.cell_type == "code" for cell in notebook.cells)
+    with tqdm(total=number, unit="cell", disable=not progress) as bar:
+        client.on_cell_executed = lambda **_: bar.update()
+        try:
+            await client.async_execute(env={**os.environ, **(environment or {})})
+        except (CellExecutionError, CellTimeoutError) as error:
+            where = f"cell [{client.code_cells_executed - bool(values)}] of {path.stem}"  # as Jupyter counts
+            if isinstance(error, CellTimeoutError):
+                raise NotebookFailedError(f"{where} took longer than {seconds:g} seconds.") from error
+            raise NotebookFailedError(f"{where} failed: {error.ename}: {error.evalue}") from error
+        except RuntimeError as error:
+            if "Kernel died" not in str(error):
+                raise
+            why = "most likely because memory ran out: take less data or close other programs."
+            raise NotebookFailedError(f"the kernel of {path.stem} died, {why}") from error
     return notebook
 
 
@@ -82,7 +122,14 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def run_async(work: Coroutine) -> Any:
-    """As `asyncio.run`; an interrupt ends all notebooks that `work` runs, and their kernels."""
+    """As `asyncio.run`, in a notebook too; an interrupt ends all notebooks that `work` runs, and their kernels."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(run_async, work).result()
     with asyncio.Runner(loop_factory=_Loop) as runner:
         # what they raise while they are stopped is of no interest
         runner.get_loop().set_exception_handler(lambda *_: None)
@@ -90,12 +137,12 @@ def run_async(work: Coroutine) -> Any:
 
 
 def run_in_place(path: Path) -> None:
-    """Run a notebook in its own folder and store its outputs; if a cell raises, the file stays as it was.
+    """Run a notebook and store its outputs; if a cell raises, the file stays as it was.
 
     Raises:
         NotebookFailedError: as `run_notebook`.
     """
-    write(run_async(run_notebook(path)), path)
+    write(run_async(run_notebook(path, seconds=600)), path)
 
 
 def main(paths: Sequence[str]) -> None:

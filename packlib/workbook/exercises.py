@@ -11,6 +11,7 @@ import numpy as np
 from packlib.checks import one_of
 from packlib.workbook.guesses import in_short, judge_guess
 from packlib.workbook.memory import note_guess, note_try
+from packlib.workbook.results import display_as, fold
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -141,7 +142,6 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
     import html
 
     from IPython import get_ipython
-    from IPython.display import display
 
     judged = judge_guess(guess, truth, unit)
     beside, inside = ("", judged.message) if judged.state != "unclear" else (judged.message, "")
@@ -150,7 +150,8 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
     page += f"{html.escape(inside)}</p></details>"
     if beside:  # one reads it before one opens the answer, and may guess again
         page += f"<p>{html.escape(beside)}</p>"
-    display({"text/html": page, "text/plain": f"{judged.answer}. {judged.message} {why}"}, raw=True)
+    data = {"text/html": page, "text/plain": f"{judged.answer}. {judged.message} {why}"}
+    display_as("reveal", data, folded=fold(judged.answer, why))
     shell = get_ipython()
     if shell is not None and shell.user_ns.get("guess") is guess:
         shell.user_ns["guess"] = ...  # it is no guess at the next question

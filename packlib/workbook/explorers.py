@@ -17,7 +17,6 @@ In JupyterLab the picture follows the controls. Where widgets do not run, the fi
 """
 
 import gc
-import os
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -27,7 +26,7 @@ import ipywidgets as widgets
 from matplotlib.figure import Figure
 
 from packlib.markup import in_html
-from packlib.workbook.figures import FIGURES_FOLDER, img, save
+from packlib.workbook.figures import img, publish
 
 _LABEL = {"description_width": "11em"}
 _ROW = {"width": "36em", "max_width": "98%"}
@@ -166,12 +165,11 @@ class Explorer:
         self.alt, self.error, self._drawn = f"No picture: {error}", error, None
         self._picture.value = f'<p role="alert">{in_html(self.alt)}</p>'
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        if (folder := os.environ.get(FIGURES_FOLDER)) and self.error is None:
-            name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
-            save(self._figure, self.alt, folder, name, self.title)
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
+        metadata = {} if self.error else publish(self._figure, self.alt, name, self.title)
         live = self.box._repr_mimebundle_()
         note = "Run this cell in JupyterLab to move the controls: "
         note += ", ".join(control.description for control in self.widgets.values())
         still = f"<b>{in_html(self.title)}</b><br>{self.picture}<br><em>{in_html(note)}.</em>"
-        return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}
+        return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}, metadata

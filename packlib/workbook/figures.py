@@ -1,6 +1,7 @@
 """Figures: one style, one color a method, and a sentence for those who cannot see them."""
 
 import base64
+import inspect
 import io
 import os
 import re
@@ -18,6 +19,7 @@ from PIL import Image
 
 from packlib.files import atomic_path
 from packlib.markup import escaped
+from packlib.workbook.results import MEANING, display_as
 
 matplotlib.style.use(Path(__file__).with_name("packlib.mplstyle"))
 
@@ -25,12 +27,9 @@ FIGURES_FOLDER = "PACKLIB_FIGURES"  # environment variable: `show` saves SVG and
 INK = "#222222"  # text, and what is not a series
 PADDING = "#d9d9d9"  # slots that hold no token
 
+# Okabe and Ito's colors, less the yellow: too pale on white
 _BLUE, _VERMILLION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-_SKY, _ORANGE, _BLACK = (
-    "#56B4E9",
-    "#E69F00",
-    "#000000",
-)  # Okabe and Ito's colors, less the yellow: too pale on white
+_SKY, _ORANGE, _BLACK = "#56B4E9", "#E69F00", "#000000"
 OKABE_ITO = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _SKY, _ORANGE, _BLACK)
 
 _SERIES = {  # color, marker, line: each tells the series apart without the others
@@ -152,8 +151,9 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
     raw = io.StringIO()
     fig.savefig(raw, format="svg", metadata={"Date": None})
     words = f"<title>{escaped(title or claim(fig) or alt)}</title>\n <desc>{escaped(alt)}</desc>"
-    head = r"<svg ([^>]*)>"  # the first is the picture itself
-    return re.sub(head, lambda found: f'<svg role="img" {found[1]}>\n {words}', raw.getvalue(), count=1)
+    before, _, after = raw.getvalue().partition("<svg ")  # the first is the picture itself
+    attributes, _, drawing = after.partition(">")
+    return f'{before}<svg role="img" {attributes}>\n {words}{drawing}'
 
 
 def img(fig: Figure, alt: str) -> str:
@@ -170,11 +170,15 @@ def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str
         beside.write_bytes(png(fig, dpi=1920 / fig.get_figwidth()))
 
 
+def publish(fig: Figure, alt: str, name: str, title: str = "") -> dict[str, Any]:
+    """The metadata of an output that shows the figure; under `packlib run` it is saved by its name as well."""
+    if folder := os.environ.get(FIGURES_FOLDER):
+        save(fig, alt, folder, name, title)
+    return {MEANING: {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}}
+
+
 def show(fig: Figure, *, alt: str, name: str) -> None:
     """Show a figure in a notebook, with the sentence that says what it shows.
-
-    The output holds the picture with its `alt` as HTML, and `alt` alone as plain text, which tests compare.
-    Under `packlib run` the figure is saved as `name.svg` and `name.png` as well.
 
     Args:
         alt: what the figure says, in words, computed from its data.
@@ -186,23 +190,16 @@ def show(fig: Figure, *, alt: str, name: str) -> None:
         raise ValueError(f"The figure {name!r} needs an alt text: say in words what it shows.")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
-    if folder := os.environ.get(FIGURES_FOLDER):
-        save(fig, alt, folder, name)
-    display({"text/html": img(fig, alt), "text/plain": alt}, raw=True)
+    metadata = publish(fig, alt, name)
+    display({"text/html": img(fig, alt), "text/plain": alt}, raw=True, metadata=metadata)
 
 
 def show_source(function: Any) -> None:
     """Show the source of a function or class of the library, with the file it stands in."""
-    import inspect
-
-    from IPython.display import display
-
     source = inspect.getsource(function)
     where = f"{function.__module__.replace('.', '/')}.py"
-    display(
-        {"text/markdown": f"From `{where}`:\n```python\n{source}```", "text/plain": f"{where}\n{source}"},
-        raw=True,
-    )
+    data = {"text/markdown": f"From `{where}`:\n```python\n{source}```", "text/plain": f"{where}\n{source}"}
+    display_as("source", data, file=where, text=source)
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -5,17 +5,15 @@ A figure is `<notebook>-<place>-<content>.svg` and `.png`, so that it says where
 
 import asyncio
 import glob
-import html
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import nbformat
-from nbformat import NotebookNode
 
 import packlib
 from packlib.files import atomic_path
@@ -23,43 +21,34 @@ from packlib.markup import escaped
 from packlib.places import work_folder
 from packlib.workbook.execution import run_async, run_notebook
 from packlib.workbook.figures import FIGURES_FOLDER
-from packlib.workbook.memory import SWITCH
 from packlib.workbook.pages import content_policy
-from packlib.workbook.running import exit_code
-
-_IMAGE_ALT = re.compile(r'<img alt="([^"]*)"')
+from packlib.workbook.results import meanings
+from packlib.workbook.running import exit_code, surroundings
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure in a file: its claim and its alt text stand inside."""
+    """A figure in a file, under its name in the notebook; its claim and its alt text stand inside."""
 
     svg: Path
+    name: str
     title: str
     alt: str
 
 
-def read_picture(svg: Path) -> Picture:
-    """A picture that `figures.save` wrote."""
-    words = re.search(r"<title>(.*?)</title>\s*<desc>(.*?)</desc>", svg.read_text(encoding="utf-8"), re.S)
-    return Picture(svg, *map(html.unescape, words.groups()))
-
-
 def pictures_of(notebook: str, folder: Path) -> list[Picture]:
     """The pictures of a notebook in `folder`, in the order in which the notebook shows them."""
-    return [read_picture(path) for path in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg"))]
-
-
-def shown_alts(notebook: NotebookNode) -> list[str]:
-    """The alt texts of all images in a notebook's outputs, in order."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    pages = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", ())]
-    return [html.unescape(alt) for page in pages for alt in _IMAGE_ALT.findall(page)]
+    found = []
+    for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
+        name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
+        title, alt = ElementTree.parse(svg).getroot()[:2]
+        found.append(Picture(svg, name, title.text, alt.text))
+    return found
 
 
 def is_fresh(path: Path, folder: Path) -> bool:
     """Whether the pictures of the notebook at `path` are newer than it and than the library."""
-    made = [picture.svg.stat().st_mtime for picture in pictures_of(path.stem, folder)]
+    made = [svg.stat().st_mtime for svg in folder.glob(f"{glob.escape(path.stem)}-*.svg")]
     sources = [path, *Path(packlib.__file__).parent.rglob("*.py")]
     return bool(made) and min(made) > max(source.stat().st_mtime for source in sources)
 
@@ -73,15 +62,13 @@ async def export(path: Path, folder: Path, work: Path) -> None:
         NotebookFailedError: if a cell raises or the kernel dies; the earlier pictures stay.
     """
     work.mkdir()
-    variables = {FIGURES_FOLDER: str(work), SWITCH: "off", "OMP_NUM_THREADS": "1"}
-    notebook = await run_notebook(path, **variables)
-    by_alt = {picture.alt: picture.svg for picture in map(read_picture, work.glob("*.svg"))}
-    ordered = [by_alt[alt] for alt in shown_alts(notebook)]
+    variables = surroundings(work) | {FIGURES_FOLDER: str(work), "OMP_NUM_THREADS": "1"}
+    notebook = await run_notebook(path, environment=variables, seconds=600)
     for old in folder.glob(f"{glob.escape(path.stem)}-*"):
         old.unlink()
     placed = []
-    for place, made in enumerate(ordered, start=1):
-        for file in (made, made.with_suffix(".png")):
+    for place, figure in enumerate(meanings(notebook, "figure"), start=1):
+        for file in (work / f"{figure['name']}.svg", work / f"{figure['name']}.png"):
             os.utime(file, (0, 0))  # until all are in place, those that are do not count as fresh
             placed.append(file.replace(folder / f"{path.stem}-{place:02}-{file.name}"))
     for file in placed:

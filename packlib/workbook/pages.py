@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 from jinja2 import pass_context
@@ -39,10 +40,15 @@ _TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebo
 class _Renderer(IPythonRenderer):
     """Markdown with formulas as MathML, which browsers draw by themselves; HTML other than `_TAGS` is text."""
 
+    address: Callable[[str], str]
+
     def block_html(self, html: str) -> str:
         return _TAGS.sub(r"<\1>", escaped(html))
 
     inline_html = block_html
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        return super().link(text, self.address(url), title)
 
     def inline_math(self, body: str) -> str:
         return convert(body)
@@ -51,10 +57,15 @@ class _Renderer(IPythonRenderer):
         return convert(body, display="block")
 
 
-def markdown_to_html(source: str, anchors: bool = False) -> str:
-    """A notebook's Markdown as HTML; with `anchors`, headings carry a link to themselves."""
+def markdown_to_html(source: str, anchors: bool = False, address: Callable[[str], str] = str) -> str:
+    """A notebook's Markdown as HTML; with `anchors`, headings carry a link to themselves.
+
+    Args:
+        address: where a link leads, of where it leads in the notebook.
+    """
     no_scripts = {"escape": False, "allow_harmful_protocols": None}
     renderer = _Renderer(**no_scripts, exclude_anchor_links=not anchors)
+    renderer.address = address
     return MarkdownWithMath(renderer=renderer).render(source)
 
 

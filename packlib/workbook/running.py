@@ -1,5 +1,6 @@
-"""Run a notebook with other parameters: what `packlib run`, `report` and `sweep` share."""
+"""From a notebook and other parameters to a folder of files: what `packlib run`, `report` and `sweep` share."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -71,90 +72,63 @@ def run(notebook: str, values: Mapping[str, Any], out: Path, progress: bool = Tr
     Raises:
         NotebookFailedError: if a cell raises; then nothing is left behind.
     """
-    import nbformat
+    from packlib.workbook.execution import run_async
 
-    from packlib.workbook.execution import write
+    return run_async(run_into(notebook, values, out, progress=progress))
+
+
+async def run_into(
+    notebook: str, values: Mapping[str, Any], out: Path, threads: int | None = None, progress: bool = False
+) -> list[Path]:
+    """As `run`, beside others; the kernel computes with so many `threads`, by default with all."""
+    from packlib.workbook.execution import run_notebook, write
     from packlib.workbook.pages import PageExporter
 
-    def fill(work: Path) -> None:
-        target = work / f"{notebook}.ipynb"
-        execute(notebooks()[notebook], target, values, progress)
-        write(nbformat.read(target, as_version=4), target)
-        page, _ = PageExporter().from_filename(str(target))
-        target.with_suffix(".html").write_text(page, encoding="utf-8")
+    limit = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    with delivery(out) as (work, files):
+        environment = surroundings(work) | limit
+        executed = await run_notebook(notebooks()[notebook], values, environment, progress=progress)
+        write(executed, work / f"{notebook}.ipynb")
+        title = {"metadata": {"name": notebook}}
+        page, _ = await asyncio.to_thread(PageExporter().from_notebook_node, executed, title)
+        (work / f"{notebook}.html").write_text(page, encoding="utf-8")
+    return files
 
-    return deliver(out, fill)
+
+def surroundings(folder: Path) -> dict[str, str]:
+    """The environment of a kernel that works for no learner: its figures and files go to `folder`."""
+    from packlib.workbook.figures import FIGURES_FOLDER
+    from packlib.workbook.memory import SWITCH
+
+    return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder), SWITCH: "off"}
 
 
-def deliver(out: Path, fill: Callable[[Path], None]) -> list[Path]:
-    """Let `fill` write files into a hidden folder in `out`, then move them to `out`; return where they are.
+@contextmanager
+def delivery(out: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """Yield a hidden folder in `out` to fill, and a list; at the end what is there moves to `out`, and is listed.
 
-    If it raises, nothing is left behind, and what was in `out` stays as it was.
+    If the block raises, nothing is left behind, and what was in `out` stays as it was.
 
     Raises:
         OSError: one sentence, if another run writes there, or no folder can be there: see `packlib.places`.
     """
+    files: list[Path] = []
     with work_folder(out) as work:
-        fill(work)
+        yield work, files
         made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
         targets = [output_path(out / path) for path in made]  # all are asked before the first is replaced
         for path, target in zip(made, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             (work / path).replace(target)
-    return targets
-
-
-def execute(source: Path, target: Path, values: Mapping[str, Any], progress: bool = True) -> None:
-    """Run the notebook at `source` into `target`; its figures and files go beside `target`.
-
-    Raises:
-        NotebookFailedError: if a cell raises, or the kernel dies.
-    """
-    import papermill
-
-    from packlib.workbook.execution import KERNEL_OPTIONS
-    from packlib.workbook.figures import FIGURES_FOLDER
-    from packlib.workbook.memory import SWITCH
-
-    folders = {FIGURES_FOLDER: target.parent / "figures", RESULTS_FOLDER: target.parent}
-    with environment({SWITCH: "off", **{name: str(folder) for name, folder in folders.items()}}):
-        with failures(source.stem):
-            papermill.execute_notebook(
-                _unformatted(source), _unformatted(target), dict(values), progress_bar=progress,
-                request_save_on_cell_execute=False, **KERNEL_OPTIONS,
-            )  # fmt: skip
-
-
-@contextmanager
-def failures(name: str) -> Iterator[None]:
-    """Turn what papermill and nbclient raise about the notebook `name` into a NotebookFailedError."""
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError
-    from papermill.exceptions import PapermillExecutionError
-
-    # What they log is said by the exceptions. Papermill also takes parameters typed `int | None` for unknown ones.
-    for logger in ("papermill", "traitlets"):
-        logging.getLogger(logger).setLevel(logging.CRITICAL)
-    try:
-        yield
-    except (PapermillExecutionError, CellExecutionError) as error:
-        where = f"cell {error.cell_index} of {name}" if hasattr(error, "cell_index") else name
-        raise NotebookFailedError(f"{where} failed: {error.ename}: {error.evalue}") from error
-    except CellTimeoutError as error:
-        raise NotebookFailedError(f"a cell of {name} took longer than it may.") from error
-    except RuntimeError as error:
-        if "Kernel died" not in str(error):
-            raise
-        raise NotebookFailedError(
-            f"the kernel of {name} died, most likely because memory ran out: take less data or close other programs."
-        ) from error
+        files += targets
 
 
 def exit_code(command: Callable[[], int | None]) -> int:
     """Call `command` and say in one sentence what stopped it.
 
     Returns:
-        What `command` returned, or 0; 1 if a notebook failed, 2 if the command was wrong, 130 if interrupted and 143
-        if terminated. Either leaves as little behind as an error does.
+        What `command` returned, or 0; 1 if a notebook failed, 2 if the command was wrong, 130 if interrupted, 143 if
+        terminated and 141 if nobody reads what it prints. Each leaves as little behind as an error does.
     """
 
     def stop(number: int, _: object) -> None:
@@ -165,9 +139,14 @@ def exit_code(command: Callable[[], int | None]) -> int:
     ours = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
     before = {number: signal.signal(number, stop) for number in ours}
     try:
-        return command() or 0
+        code = command() or 0
+        sys.stdout.flush()  # a closed pipe is noticed here, and not at the end
+        return code
     except NotebookFailedError as error:
         code, said = 1, error
+    except BrokenPipeError:  # whoever read what we print, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except (ValueError, TypeError, OSError, MissingExtraError) as error:
         code, said = 2, error
     except MemoryError as error:
@@ -180,23 +159,3 @@ def exit_code(command: Callable[[], int | None]) -> int:
             signal.signal(number, handler or signal.SIG_DFL)  # None: it was not Python that had set it
     print(f"packlib: {said}", file=sys.stderr)
     return code
-
-
-def _unformatted(path: Path) -> str:
-    """The path for papermill, which fills in what stands between braces."""
-    return str(path).replace("{", "{{").replace("}", "}}")
-
-
-@contextmanager
-def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for a while, so that kernels inherit them."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -9,24 +9,28 @@ import base64
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 
 import nbformat
+from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
+from packlib.checks import one_of
 from packlib.files import atomic_path
 from packlib.markup import escaped
-from packlib.workbook.gallery import Picture, pictures_of, shown_alts
-from packlib.workbook.guesses import NO_GUESS
+from packlib.places import output_path
+from packlib.workbook.gallery import Picture, pictures_of
 from packlib.workbook.pages import content_policy, markdown_to_html
-from packlib.workbook.results import RESULT
+from packlib.workbook.results import meaning, meanings, unfold
+from packlib.workbook.running import exit_code
 
 _TEMPLATE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
-_POLICY = content_policy(re.search(r"<script>(.*)</script>", _TEMPLATE.safe_substitute(), re.S)[1])
+_SCRIPT = _TEMPLATE.safe_substitute().partition("<script>")[2].partition("</script>")[0]
+_POLICY = content_policy(_SCRIPT)
 _ROOM = 17  # lines of text that fill a slide at the usual size
 _CODE_LINES = 30  # of code on a slide
 _TABLE_ROWS = 14
@@ -36,11 +40,15 @@ _LETTER = 0.61  # width of a letter in a font for code, as a share of its height
 
 @dataclass(frozen=True)
 class Slide:
-    """One slide; `kind` is its class in the style sheet, `heading` names it for those who hear it."""
+    """One slide; `kind` is its class in the style sheet, `heading` names it for those who hear it.
+
+    `notes` are the speaker's: the audience sees them when N is pressed.
+    """
 
     kind: str
     heading: str
     body: str
+    notes: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,59 +63,84 @@ class Block:
 def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[Slide]:
     """The slides of a notebook.
 
+    A cell may say in its metadata what becomes of it: `"packlib": {"slide": {"claim": …, "notes": …, "skip": true,
+    "figure": name}}`. The claim is the title of its slides, the notes are the speaker's, `skip` leaves it out, and of
+    the figures only the one that is named is shown, also where another cell drew it.
+
     Args:
-        pictures: its figures as files, in order; without them the images in the notebook are taken.
+        pictures: its figures as files; without them the images in the notebook are taken.
 
     Raises:
-        ValueError: if there are pictures, but not as many as the notebook shows.
+        ValueError: if there are pictures, but not those that the notebook shows, or if a slide names no figure.
     """
-    if pictures and len(pictures) != (number := len(shown_alts(notebook))):
+    names = [figure["name"] for figure in meanings(notebook, "figure")]
+    if pictures and (missing := set(names) ^ {picture.name for picture in pictures}):
         raise ValueError(
-            f"The notebook shows {number} figures, but {len(pictures)} files are there: export them again."
+            f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again."
         )
-    return list(_Deck(iter(pictures)).read(notebook))
+    return list(_Deck(notebook, {picture.name: picture for picture in pictures}).read())
 
 
 class _Deck:
     """Walks through the cells; blocks wait until the slide that they share is full."""
 
-    def __init__(self, pictures: Iterator[Picture]):
-        self.pictures = pictures
-        self.chapter = self.section = ""
+    def __init__(self, notebook: NotebookNode, pictures: Mapping[str, Picture]):
+        self.cells, self.pictures = notebook.cells, pictures
+        outputs = [output for cell in self.cells for output in cell.get("outputs", ())]
+        self.figures = {meaning(o)["name"]: o for o in outputs if meaning(o).get("kind") == "figure"}
+        self.section = ""
         self.heading = ""  # of the slide that is being filled
+        self.claim = ""  # of the cell that is read, if it makes one
         self.waiting: list[Block] = []
 
-    def read(self, notebook: NotebookNode) -> Iterator[Slide]:
-        for cell in notebook.cells:
-            if cell.cell_type == "markdown":
-                yield from self._markdown(cell.source)
-            elif cell.cell_type == "code" and not re.search(r"^(check|surprises)\(", cell.source, re.M):
-                for output in sorted(cell.outputs, key=_tells_after):
-                    yield from self._output(output)
+    def read(self) -> Iterator[Slide]:
+        for cell in self.cells:
+            wishes = meaning(cell).get("slide", {})
+            if wishes.get("skip"):
+                continue
+            if not wishes:
+                yield from self._cell(cell, "")
+                continue
+            yield from self._flush()
+            self.claim = wishes.get("claim", "")
+            slides = [*self._cell(cell, wishes.get("figure", "")), *self._flush()]
+            self.claim = ""
+            for place, slide in enumerate(slides):
+                yield replace(slide, notes=wishes.get("notes", "")) if place == 0 else slide
         yield from self._flush()
+
+    def _cell(self, cell: NotebookNode, figure: str) -> Iterator[Slide]:
+        if cell.cell_type == "markdown":
+            yield from self._markdown(cell.source)
+        outputs = [] if re.search(r"^(check|surprises)\(", cell.source, re.M) else cell.get("outputs", [])
+        if figure:
+            others = [output for output in outputs if meaning(output).get("kind") != "figure"]
+            outputs = [*others, self.figures[one_of("figure", figure, self.figures)]]
+        for output in sorted(outputs, key=_tells_after):
+            yield from self._output(output)
 
     def _markdown(self, source: str) -> Iterator[Slide]:
         for part in re.split(r"^(?=#{1,3} )", source, flags=re.M):
             marks, heading, text = re.fullmatch(r"(?:(#+) (.*)\n?)?((?s:.*))", part).groups()
             yield from self._flush()
             if marks == "#":
-                self.chapter = heading
-                yield Slide("title", heading, _linked(markdown_to_html(part)))
+                yield Slide("title", heading, markdown_to_html(part, address=_in_decks))
                 continue
             if marks == "##":
                 self.section = self.heading = heading
             elif marks:
                 self.heading = f"{self.section}: {heading}"
             if text.strip():
-                yield from self._add(_linked(markdown_to_html(text)), _lines(text))
+                yield from self._add(markdown_to_html(text, address=_in_decks), _lines(text))
 
     def _flush(self) -> Iterator[Slide]:
         blocks, self.waiting = self.waiting, []
         if blocks and blocks[0].source:
             yield _code(blocks)
         elif blocks:
-            title = f"<h2>{escaped(self.heading)}</h2>\n"
-            yield Slide("text", self.heading, title + "\n".join(block.body for block in blocks))
+            heading = self.claim or self.heading
+            title = f"<h2>{escaped(heading)}</h2>\n"
+            yield Slide("text", heading, title + "\n".join(block.body for block in blocks))
 
     def _add(self, body: str, lines: float, source: str = "") -> Iterator[Slide]:
         room = _CODE_LINES if source else _ROOM
@@ -119,21 +152,23 @@ class _Deck:
         self.waiting.append(Block(body, lines, source))
 
     def _output(self, output: NotebookNode) -> Iterator[Slide]:
-        if RESULT in output.get("metadata", {}):  # for a sweep; the figures say it
-            return
-        data = output.get("data", {})
+        means, data = meaning(output), output.get("data", {})
+        kind = means.get("kind")
         page, words = data.get("text/html", ""), data.get("text/markdown", "")
-        if "<img " in page:
+        if kind == "result":  # for a sweep; the figures say it
+            return
+        if kind == "figure":
             yield from self._flush()
-            yield Slide("figure", self.section, self._image(page))
-        elif page.startswith("<details"):
+            claim = f"<h2>{escaped(self.claim)}</h2>\n" if self.claim else ""
+            yield Slide("figure", self.claim or self.section, claim + self._image(means, page))
+        elif kind == "reveal":
             yield from self._flush()
-            yield Slide("answer", f"{self.section}: answer", _answer(page))
+            yield Slide("answer", f"{self.section}: answer", _answer(*unfold(means["folded"])))
         elif page:
             for part in _pieces(page):
                 yield from self._add(f'<div class="block">{part}</div>', max(8, part.count("<tr>")))
-        elif source := re.fullmatch(r"From `(.*?)`:\n```python\n(.*)```\s*", words, re.S):
-            where, lines = source[1], source[2].rstrip().split("\n")
+        elif "file" in means:
+            where, lines = means["file"], means["text"].rstrip().split("\n")
             parts = math.ceil((len(lines) + 2) / _CODE_LINES)
             each = math.ceil(len(lines) / parts)
             if parts > 1:
@@ -142,7 +177,7 @@ class _Deck:
                 part = lines[start : start + each]
                 yield from self._add("\n".join(part), len(part) + 2, where)
         elif words:
-            yield from self._add(_linked(markdown_to_html(words)), _lines(words))
+            yield from self._add(markdown_to_html(words, address=_in_decks), _lines(words))
         elif text := (output.get("text") or data.get("text/plain", "")).rstrip():
             lines = text.splitlines()
             size = max(28, min(38, _WIDTH / _LETTER / max(map(len, lines))))
@@ -150,23 +185,25 @@ class _Deck:
             pre = f'<pre class="out" style="font-size: {size:.0f}px">{escaped(text)}</pre>'
             yield from self._add(pre, rows * size / 50)
 
-    def _image(self, page: str) -> str:
-        if picture := next(self.pictures, None):
+    def _image(self, figure: Mapping[str, str], page: str) -> str:
+        alt, source = figure["alt"], ""
+        if picture := self.pictures.get(figure["name"]):
+            alt = picture.alt
             source = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.read_bytes()).decode()
-            return f'<img alt="{escaped(picture.alt)}" src="{source}">'
-        alt, source = re.search(r'<img alt="([^"]*)".*? src="([^"]*)"', page).groups()
-        return f'<img alt="{alt}" src="{source}">'
+        source = source or BeautifulSoup(page, "html.parser").img["src"]
+        return f'<img alt="{escaped(alt)}" src="{source}">'
 
 
 def _tells_after(output: NotebookNode) -> bool:
-    """An answer comes before what its cell prints, which would give it away."""
-    return output.output_type == "stream"
+    """An answer comes before what its cell prints, which would give it away, and before where that is from."""
+    return output.output_type == "stream" or meaning(output).get("kind") == "source"
 
 
-def _linked(page: str) -> str:
+def _in_decks(address: str) -> str:
     """Links to notebooks lead to their decks; other relative links are seen from the folder of decks."""
-    page = re.sub(r'href="(\d\d_\w+)\.ipynb"', r'href="\1.html"', page)
-    return re.sub(r'href="(?=solutions/)', 'href="../notebooks/', page)
+    if re.fullmatch(r"\d\d_\w+\.ipynb", address):
+        return address.replace(".ipynb", ".html")
+    return f"../notebooks/{address}" if address.startswith("solutions/") else address
 
 
 def _lines(markdown: str) -> float:
@@ -183,19 +220,21 @@ def _unwrapped(paragraph: str) -> list[str]:
 
 def _pieces(page: str) -> list[str]:
     """A table with many rows as several with one header; anything else as it is."""
-    found = re.fullmatch(r"(<table>.*<tbody>)(.*)(</tbody></table>)", page, re.S)
-    rows = re.findall(r"<tr>.*?</tr>", found[2], re.S) if found else []
+    table = BeautifulSoup(page, "html.parser")
+    rows = [row.extract() for row in table.select("tbody tr")]
     if len(rows) <= _TABLE_ROWS:
         return [page]
-    each = math.ceil(len(rows) / math.ceil(len(rows) / _TABLE_ROWS))
-    return [found[1] + "".join(rows[i : i + each]) + found[3] for i in range(0, len(rows), each)]
+    pieces, each = [], math.ceil(len(rows) / math.ceil(len(rows) / _TABLE_ROWS))
+    for start in range(0, len(rows), each):
+        table.tbody.clear()
+        table.tbody.extend(rows[start : start + each])
+        pieces.append(str(table))
+    return pieces
 
 
-def _answer(page: str) -> str:
-    said, why = re.search(r"<b>(.*?)</b>(.*?)</p>", page, re.S).groups()
-    kind = ' class="long"' if len(said) > 20 else ""
-    why = why.replace(escaped(NO_GUESS), "").strip()
-    return f"<p><strong{kind}>{said.removesuffix('.')}</strong></p><p>{why}</p>"
+def _answer(truth: str, reason: str) -> str:
+    kind = ' class="long"' if len(truth) > 20 else ""
+    return f"<p><strong{kind}>{escaped(truth)}</strong></p><p>{escaped(reason)}</p>"
 
 
 def _code(blocks: Sequence[Block]) -> Slide:
@@ -222,7 +261,9 @@ def deck(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> str:
             f'<section class="{slide.kind}" aria-roledescription="slide" '
             f'aria-label="{number} of {len(slides)}: {heading}">\n'
             f"<header><span>{where}</span><span>{number}</span></header>\n"
-            f'<div class="body">{slide.body}</div>\n</section>'
+            f'<div class="body">{slide.body}</div>\n'
+            + f"<aside>{escaped(slide.notes)}</aside>\n" * bool(slide.notes)
+            + "</section>"
         )
     highlight = HtmlFormatter().get_style_defs(".highlight")
     parts = {"title": chapter, "slides": "\n".join(sections), "highlight": highlight}
@@ -230,7 +271,12 @@ def deck(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> str:
 
 
 def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:
-    """Write a deck for each notebook."""
+    """Write a deck for each notebook.
+
+    Raises:
+        OSError: if `folder` cannot be written, or there is no such notebook.
+    """
+    output_path(folder, folder=True)
     for path in paths:
         page = deck(nbformat.read(path, as_version=4), pictures_of(path.stem, figures))
         with atomic_path(folder / f"{path.stem}.html") as beside:
@@ -239,4 +285,5 @@ def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), [Path(argument) for argument in sys.argv[3:]])
+    folder, figures, *paths = map(Path, sys.argv[1:])
+    sys.exit(exit_code(lambda: main(folder, figures, paths)))

@@ -1,26 +1,27 @@
 """`packlib sweep`: a notebook over a grid of parameters, in parallel, resumable."""
 
+import asyncio
 import hashlib
 import itertools
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 import packlib
 from packlib.files import atomic_path
 from packlib.places import work_folder
+from packlib.workbook.parameters import check_values
 from packlib.workbook.results import results_of
-from packlib.workbook.running import notebooks, read_parameters
+from packlib.workbook.running import NotebookFailedError, notebooks, read_parameters, run_into
 
 _DONE = "cell.json"  # written last: a folder that has it is whole
 
@@ -78,53 +79,7 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
     return cells
 
 
-class Runner:
-    """Runs cells in processes of their own, and can stop them all."""
-
-    def __init__(self, threads: int | None = None):
-        self.environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
-        self.running: set[subprocess.Popen] = set()
-
-    def __call__(self, cell: Cell, out: Path) -> str:
-        """Run a cell into `out`; return what went wrong, or ""."""
-        pairs = [part for pair in cell.parameters.items() for part in ("-p", *pair)]
-        command = [
-            sys.executable,
-            "-m",
-            "packlib.workbook.cli",
-            "run",
-            cell.notebook,
-            *pairs,
-            "--out",
-            str(out),
-            "--no-progress",
-            "--until-eof",  # of our pipe: it ends when this process is killed
-        ]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=self.environment,
-        ) as process:  # fmt: skip
-            self.running.add(process)
-            said = process.stderr.read().strip()
-            process.wait()
-            self.running.discard(process)
-        if process.returncode == 0:
-            return ""
-        last = said.splitlines()[-1].removeprefix("packlib: ") if said else "it said nothing"
-        return last if process.returncode > 0 else f"stopped by signal {-process.returncode}: {last}"
-
-    def stop(self) -> None:
-        for process in list(self.running):
-            process.send_signal(signal.SIGINT)  # so that each removes what it has begun
-
-
-def sweep(
-    cells: Sequence[Cell],
-    out: Path,
-    jobs: int,
-    runner: Callable[[Cell, Path], str] | None = None,
-    progress: bool = True,
-) -> list[Outcome]:
+def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) -> list[Outcome]:
     """Run every cell that has not run yet, `jobs` at a time; return all outcomes in the order of `cells`.
 
     A cell that failed is tried again by the next sweep into the same folder; one that ran is not.
@@ -132,23 +87,23 @@ def sweep(
     Raises:
         BlockingIOError: if another sweep writes to `out`.
     """
-    from tqdm import tqdm
+    from packlib.workbook.execution import run_async
 
-    runner = runner or Runner(threads=1 if jobs > 1 else None)
     with work_folder(out):  # it keeps a second sweep out
         found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
         left = [cell for cell in cells if cell.key not in found]
-        bar = tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress)
-        with bar, ThreadPoolExecutor(jobs) as pool:
-            try:
-                waiting = {pool.submit(_run, cell, out / cell.folder, runner): cell for cell in left}
-                for done in as_completed(waiting):
-                    found[waiting[done].key] = done.result()
+        with tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress) as bar:
+            places = asyncio.Semaphore(jobs)
+
+            async def one(cell: Cell) -> None:
+                async with places:
+                    found[cell.key] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
                     bar.update()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                getattr(runner, "stop", lambda: None)()
-                raise
+
+            async def all_of_them() -> None:
+                await asyncio.gather(*map(one, left))
+
+            run_async(all_of_them())
     return [found[cell.key] for cell in cells]
 
 
@@ -172,12 +127,13 @@ def _checksum(known: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
-def _run(cell: Cell, folder: Path, runner: Callable[[Cell, Path], str]) -> Outcome:
+async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:
     started = time.monotonic()
-    error = runner(cell, folder)
+    try:
+        await run_into(cell.notebook, check_values(cell.notebook, cell.parameters), folder, threads)
+    except (NotebookFailedError, ValueError, OSError) as error:
+        return Outcome(cell.parameters, round(time.monotonic() - started, 1), error=str(error))
     seconds = round(time.monotonic() - started, 1)
-    if error:
-        return Outcome(cell.parameters, seconds, error=error)
     results = results_of(folder / f"{cell.notebook}.ipynb")
     known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
     with atomic_path(folder / _DONE) as beside:

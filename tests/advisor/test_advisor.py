@@ -16,7 +16,7 @@ from packlib.advisor import advising as advisor
 from packlib.advisor.advising import advise, cut, lengths_for, measured_overheads
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN
-from packlib.advisor.recorded import recorded
+from packlib.advisor.records import Recorded, recorded
 from packlib.advisor.risks import find_risks
 from packlib.advisor.trials import recommended, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
@@ -174,10 +174,10 @@ def test_the_speedup_is_slots_over_slots_less_the_overhead(advice):
     assert advice.speedup()[1] == pytest.approx(advice.plan.packing_factor)
 
 
-def test_the_overheads_are_those_of_the_benchmarks(capsys):
+def test_the_overheads_are_those_of_the_benchmarks():
     measured, *_, published = measured_overheads()
-    assert "bench_model speed" in measured.source and not capsys.readouterr().out
-    overheads = [row["overhead %"] / 100 for row in recorded("model_speed") if row["packing factor"] > 1]
+    assert "bench_model speed" in measured.source
+    overheads = [row["overhead %"] / 100 for row in recorded("model_speed").rows if row["packing factor"] > 1]
     assert (
         measured.highest == pytest.approx(max(overheads), abs=1e-9)
         and 0 <= measured.usual <= measured.highest
@@ -197,9 +197,9 @@ def test_a_benchmark_on_a_gpu_is_read_too(tmp_path, monkeypatch):
     names = ("run", "packing factor", "forward and backward, realized / factor")
     rows = [dict(zip(names, values, strict=True)) for values in shares]
     monkeypatch.setattr(advisor, "data_path", lambda *_: tmp_path)
-    monkeypatch.setattr(advisor, "recorded", lambda name: print(f"On {name}") or rows)
+    monkeypatch.setattr(advisor, "recorded", lambda name: Recorded(rows, f"measure {name}", "a GPU"))
     measured, _ = measured_overheads()
-    assert measured.source == "On model_gpu"
+    assert measured.source == "Recorded with measure model_gpu on a GPU"
     assert (measured.usual, measured.highest) == (pytest.approx(0.03), pytest.approx(0.1))
 
 
@@ -271,14 +271,24 @@ def test_a_recipe_of_ones_own_is_adjusted_and_compared():
 def test_a_plan_far_above_its_bound_is_a_risk():
     histogram = of([6, 5, 4, 3] * 1000, 10)
     best = plan(histogram, "optimal")
-    names = [{risk.name for risk in find_risks(histogram, best, gap, 0, 8)} for gap in (0, 100)]
-    assert names[1] - names[0] == {"not proven"}
+    few, more = ({r.name: r.sentence for r in find_risks(histogram, best, gap, 0, 8)} for gap in (0, 100))
+    assert more.keys() - few.keys() == {"not proven"} and "quick" not in more["not proven"]
 
 
 def test_reconstructions_say_so():
     h = load("squad")
     risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, "lpfhp"), 0, 0, 32)}
     assert "reconstruction" in risks["not measured"]
+
+
+def test_the_advice_needs_no_jupyter_and_speaks_of_no_parameter_of_the_notebook():
+    code = (
+        "import sys; from packlib.advisor import advise; from packlib.lengths import load; "
+        "said = advise(load('squad', 64), patience=0.2); assert 'quick' not in said.to_json(); "
+        "print([name for name in ('IPython', 'nbformat', 'matplotlib', 'ipywidgets') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 # What shows and keeps it

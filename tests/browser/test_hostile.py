@@ -1,6 +1,5 @@
 """Hostile names in a real browser: no script of theirs runs, no element of theirs is there, nothing is fetched."""
 
-import json
 from types import SimpleNamespace
 
 import nbformat
@@ -16,6 +15,7 @@ from packlib.workbook.figures import img, save, svg
 from packlib.workbook.gallery import contact_sheet
 from packlib.workbook.pages import PageExporter
 from packlib.workbook.report import page as report_page
+from packlib.workbook.results import fold
 from packlib.workbook.slides import deck
 from packlib.workbook.sweep import Outcome
 from packlib.workbook.tables import Points, Table
@@ -61,8 +61,8 @@ def assert_harmless(seen, *texts):
         assert " ".join(text.split()) in words
 
 
-def output(data):
-    return new_code_cell(outputs=[new_output("display_data", data)])
+def output(data, **means):
+    return new_code_cell(outputs=[new_output("display_data", data, metadata={"packlib": means})])
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def outputs(lengths_file):
     fig, alt = compared(swept)
     explorers = [kind(lengths_file) for kind in (WasteExplorer, MaximumExplorer)]
     pages = [one._repr_html_() for one in [*shown, table(swept)]]
-    pages += [one._repr_mimebundle_()["text/html"] for one in explorers]
+    pages += [one._repr_mimebundle_()[0]["text/html"] for one in explorers]
     return [*pages, img(fig, alt), svg(fig, alt).partition("?>")[2].partition(">")[2]]
 
 
@@ -94,13 +94,11 @@ def test_where_objects_show_themselves(visit, outputs):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report(visit, tmp_path, outputs, scheme):
+def test_a_report(visit, outputs, scheme):
     found = {"data": {"name": FILE_NAME}, "advice": HOSTILE}
-    (tmp_path / "advice.json").write_text(json.dumps(found))
     cells = [output({"text/html": page, "text/plain": IMAGE}) for page in outputs]
     cells += [new_code_cell(IMAGE, outputs=[new_output("stream", text=text)]) for text in HOSTILE]
-    nbformat.write(new_notebook(cells=cells), tmp_path / "a.ipynb")
-    seen = visit(report_page(tmp_path / "a.ipynb", tmp_path / "advice.json"), scheme=scheme)
+    seen = visit(report_page(new_notebook(cells=cells), found), scheme=scheme)
     assert_harmless(seen, FILE_NAME, *HOSTILE)
     assert seen.page.title() == " ".join(f"Packing report: {FILE_NAME}".split())
     ink, paper = (
@@ -116,7 +114,9 @@ def test_a_deck(visit, outputs):
     cells += [output({"text/html": page}) for page in outputs]
     cells += [new_code_cell("1", outputs=[new_output("stream", text=text)]) for text in HOSTILE]
     cells += [
-        output({"text/markdown": f"From `{IMAGE}`:\n```python\n{IMAGE}\n```"}),
+        output({"text/markdown": IMAGE}, kind="source", file=IMAGE, text=IMAGE),
+        output({"text/html": outputs[-2]}, kind="figure", name=IMAGE, title=IMAGE, alt=IMAGE),
+        output({"text/html": IMAGE}, kind="reveal", folded=fold(IMAGE, IMAGE)),
         output({"text/markdown": IMAGE}),
     ]
     seen = visit(deck(new_notebook(cells=cells)))

@@ -19,7 +19,7 @@ def files(folder):
 
 def test_a_run_that_is_terminated_leaves_nothing(small, clone):
     run = clone("run", "1", "-p", "depth", "14", "--no-progress", "--out", "made")
-    kernels = waiting(small, 1)
+    kernels = waiting(running.NOTEBOOKS, 1)
     run.terminate()
     _, said = run.communicate(timeout=60)
     assert (
@@ -57,7 +57,7 @@ def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
         "--json",
     ]
     killed = clone(*arguments)
-    kernels = waiting(small, 1)
+    kernels = waiting(running.NOTEBOOKS, 1)
     (done,) = small.glob("swept/*/cell.json")
     before = done.stat().st_mtime_ns
 
@@ -68,7 +68,7 @@ def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
     killed.kill()
     killed.communicate()
     assert (small / "swept" / places.WORK).exists() and gone_within(30, kernels), "its runs end with it"
-    (small / "go").touch()
+    (running.NOTEBOOKS / "go").touch()
     again = clone(*arguments)
     said, complaints = again.communicate(timeout=120)
     assert [run["results"] for run in json.loads(said)] == [{"twice the depth": 6}, {"twice the depth": 28}]

@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from packlib import places
@@ -161,7 +162,8 @@ def test_a_folder_has_one_run_at_a_time(tmp_path, monkeypatch):
         (work / "x").touch()
         (out / "kept").touch()
         with pytest.raises(BlockingIOError, match=f"^Another run is writing to {out}: wait until it ends"):
-            running.deliver(out, lambda _: pytest.fail("must not begin"))
+            with running.delivery(out):
+                pytest.fail("must not begin")
         assert (work / "x").exists()
     assert [path.name for path in out.iterdir()] == ["kept"]
     with pytest.raises(KeyboardInterrupt), work_folder(tmp_path / "new" / "er"):
@@ -223,26 +225,27 @@ def test_what_is_delivered_replaces_all_or_nothing(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "a").write_text("old")
 
-    def fill(work):
+    with (
+        pytest.raises(FileExistsError, match=r"b' is a folder; name a file"),
+        running.delivery(tmp_path) as (work, files),
+    ):
         for name in "ab":
             (work / name).write_text("new")
-
-    with pytest.raises(FileExistsError, match=r"b' is a folder; name a file"):
-        running.deliver(tmp_path, fill)
+    assert not files
     assert (tmp_path / "a").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "..", "", "a\0b", "ü" * 5000, "a/b c"])
 def test_the_name_of_a_data_set_is_no_path(tmp_path, monkeypatch, name):
-    def execute(source, target, values, _):
+    async def run_notebook(path, values, environment, **_):
         dataset = Path(values["dataset"])
-        assert dataset.parent == source.parent == tmp_path / "out" / places.WORK
+        assert dataset.parent == tmp_path / "out" / places.WORK
         assert load(str(dataset)).num_sequences == 3
-        target.write_text(source.read_text())
-        (target.parent / "advice.json").write_text('{"data": {"name": "a"}, "advice": []}')
+        (dataset.parent / "advice.json").write_text('{"data": {"name": "a"}, "advice": []}')
+        return nbformat.v4.new_notebook()
 
-    monkeypatch.setattr(report, "execute", execute)
-    made = report.report(LengthHistogram([0, 1, 2], name=name), {}, tmp_path / "out", progress=False)
+    monkeypatch.setattr(report, "run_notebook", run_notebook)
+    _, made = report.report(LengthHistogram([0, 1, 2], name=name), {}, tmp_path / "out", progress=False)
     assert [path.name for path in made] == ["advice.json", "report.html"]
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 

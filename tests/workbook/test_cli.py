@@ -126,6 +126,14 @@ def test_list_shows_titles_and_parameters(small, capsys):
     assert "wikipedia" in said.splitlines()[-1]
 
 
+def test_a_reader_who_has_enough_ends_it_quietly():
+    command = [sys.executable, "-m", "packlib.workbook.cli", "list", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()  # as `head` does
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
 def test_list_for_scripts(small, capsys):
     assert cli.main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
@@ -241,10 +249,10 @@ def test_a_run_that_fails_says_why_and_leaves_nothing(small, capsys):
 
 
 def test_an_interrupted_run_leaves_nothing(small, monkeypatch, capsys):
-    def interrupt(*_, **__):
+    async def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("papermill.execute_notebook", interrupt)
+    monkeypatch.setattr("packlib.workbook.execution.run_notebook", interrupt)
     assert cli.main(["run", "1"]) == 130
     assert "nothing was written" in capsys.readouterr().err
     assert not [path for path in small.rglob("*") if path.is_file()]

@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from nbconvert import HTMLExporter
 
-from packlib.workbook.gallery import shown_alts
 from packlib.workbook.pages import PageExporter, content_policy, markdown_to_html
+from packlib.workbook.results import meanings
 from tests.hostile import HOSTILE, Elements
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
@@ -67,5 +67,6 @@ def test_the_policy_allows_one_script_and_no_address():
 def test_pictures_stand_in_for_explorers_where_no_kernel_runs(path):
     page, _ = HTMLExporter().from_filename(str(path))
     images = re.findall(r'<img alt="([^"]*)"[^>]* src="data:image/png;base64,[A-Za-z0-9+/=]{1000,}"', page)
-    assert [html.unescape(alt) for alt in images] == shown_alts(nbformat.read(path, as_version=4))
+    figures = meanings(nbformat.read(path, as_version=4), "figure")
+    assert [html.unescape(alt) for alt in images] == [figure["alt"] for figure in figures] != []
     assert "to move the controls" in page and "widget-view" not in page

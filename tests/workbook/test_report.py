@@ -8,19 +8,21 @@ import nbformat
 import numpy as np
 import pytest
 
+from packlib.advisor import lengths_for
 from packlib.lengths import LengthHistogram, load
 from packlib.markup import one_line
 from packlib.packing import PackingPlan, assign
 from packlib.training import Recipe
 from packlib.workbook import cli
 from packlib.workbook.report import LESSON, NOTEBOOK, page, report
+from packlib.workbook.results import RESULTS_FOLDER
 from packlib.workbook.running import notebooks
 from tests.hostile import FILE_NAME, Elements
 
 
 @pytest.fixture
 def idle(tmp_path, monkeypatch):
-    monkeypatch.setattr("papermill.execute_notebook", lambda *_, **__: pytest.fail("must not run"))
+    monkeypatch.setattr("packlib.workbook.report.run_notebook", lambda *_, **__: pytest.fail("must not run"))
     monkeypatch.chdir(tmp_path)
     Path("mine.txt").write_text("5\n7\n300\n")
     Path("broken.txt").write_text("5\nseven\n")
@@ -73,36 +75,49 @@ def test_the_lesson_leaves_a_report_that_stands_alone():
     assert len(re.findall(r"^## ", told, re.M)) >= 7
 
 
-def test_the_page_opens_with_the_advice_and_shows_no_code(tmp_path):
-    (tmp_path / "advice.json").write_text(json.dumps({"data": {"name": "a<b"}, "advice": ["Pack.", "Mind."]}))
+def test_the_page_opens_with_the_advice_and_shows_no_code():
     output = nbformat.v4.new_output("stream", text="an output")
     cells = [
         nbformat.v4.new_markdown_cell("## Something else"),
         nbformat.v4.new_code_cell("secret = 1", outputs=[output]),
     ]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
-    said = page(tmp_path / "a.ipynb", tmp_path / "advice.json")
+    advice = {"data": {"name": "a<b"}, "advice": ["Pack.", "Mind."]}
+    said = page(nbformat.v4.new_notebook(cells=cells), advice)
     assert "<title>Packing report: a&lt;b</title>" in said and "secret" not in said and "an output" in said
     assert said.index("<li>Pack.</li>") < said.index("<li>Mind.</li>") < said.index("Something else")
 
 
 @pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", "..", "", "x" * 80, "\U0001f4e6" * 80])
 def test_a_name_is_no_path(tmp_path, monkeypatch, name):
-    def execute(source, target, values, progress):
+    async def run_notebook(path, values, environment, **_):
         counted = Path(values["dataset"])
-        assert counted.parent == target.parent and counted.is_file()
-        assert target.parent.parent == tmp_path / "a" / "out"
-        (target.parent / "advice.json").write_text(
-            json.dumps({"data": {"name": load(counted).name}, "advice": []})
-        )
-        nbformat.write(nbformat.v4.new_notebook(), target)
+        assert counted.parent.parent == tmp_path / "a" / "out" and counted.is_file()
+        advice = {"data": {"name": load(counted).name}, "advice": []}
+        (counted.parent / "advice.json").write_text(json.dumps(advice))
+        return nbformat.v4.new_notebook()
 
-    monkeypatch.setattr("packlib.workbook.report.execute", execute)
+    monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
     report(LengthHistogram([0, 1], name=name), {}, tmp_path / "a" / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert sorted(path.name for path in (tmp_path / "a").rglob("*")) == ["advice.json", "out", "report.html"]
     said = (tmp_path / "a" / "out" / "report.html").read_text()
-    assert name.replace("/", "-")[:40] in Elements(said).text
+    assert name[:40] in Elements(said).text
+
+
+def test_what_is_known_of_the_lengths_reaches_the_notebook(tmp_path, monkeypatch):
+    whole = LengthHistogram([0, 1, 5, 2], kind="synthetic", source="a formula", truncated=2, dropped=3)
+
+    async def run_notebook(path, values, environment, **_):
+        histogram, lost = lengths_for(values["dataset"], values["max_length"], "truncate")
+        assert lost == 0 and histogram == whole and repr(histogram) == repr(whole)
+        assert (histogram.kind, histogram.source) == ("synthetic", "a formula")
+        folder = Path(environment[RESULTS_FOLDER])
+        (folder / "advice.json").write_text('{"data": {"name": "a"}, "advice": ["Pack."]}')
+        return nbformat.v4.new_notebook()
+
+    monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
+    advice, made = report(whole, {}, tmp_path / "out")
+    assert advice["advice"] == ["Pack."] and [path.name for path in made] == ["advice.json", "report.html"]
 
 
 @pytest.fixture(scope="module")

@@ -1,30 +1,41 @@
 """A deck tells what the notebook tells, and keeps the code of its cells to itself."""
 
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from packlib.workbook.gallery import Picture, shown_alts
+from packlib.workbook import cover, slides
+from packlib.workbook.gallery import Picture
 from packlib.workbook.guesses import NO_GUESS
-from packlib.workbook.results import RESULT
+from packlib.workbook.results import fold, meanings
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.tables import Table
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-DETAILS = (
-    "<details><summary>Reveal</summary><p><b>5 packs.</b> "
-    + NO_GUESS
-    + " Six would be too many.</p></details>"
+IMAGE = '<b>Why?</b><br><img alt="A line that &lt;rises&gt;." width="800" src="data:image/png;base64,AAAA">'
+
+
+def data(means=None, **kinds):
+    texts = {key.replace("_", "/"): text for key, text in kinds.items()}
+    return nbformat.v4.new_output("display_data", texts, metadata={"packlib": means} if means else {})
+
+
+def figure(name, alt="A line that <rises>."):
+    return data({"kind": "figure", "name": name, "title": "Up", "alt": alt}, text_html=IMAGE)
+
+
+ANSWER = data(
+    {"kind": "reveal", "folded": fold("5 packs", "Six & more would be too many.")}, text_html="<p>?</p>"
 )
-IMAGE = '<img alt="A line that &lt;rises&gt;." width="800" src="data:image/png;base64,AAAA">'
 
 
-def data(**kinds):
-    return nbformat.v4.new_output(
-        "display_data", {key.replace("_", "/"): text for key, text in kinds.items()}
-    )
+def source(file, text):
+    return data({"kind": "source", "file": file, "text": text}, text_markdown="From the library")
 
 
 def printed(text):
@@ -48,24 +59,27 @@ def test_an_answer_comes_before_what_its_cell_prints():
     cells = [
         "## Count\n\n**How many?**",
         code("guess = ..."),
-        code("reveal(guess)", printed("it is 5"), data(text_html=DETAILS)),
+        code(
+            "reveal(guess)",
+            printed("it is 5"),
+            data({"kind": "source", "text": "x"}, text_plain="here"),
+            ANSWER,
+        ),
     ]
     slides = slides_of(notebook("# Steps", *cells))
     assert [slide.kind for slide in slides] == ["title", "text", "answer", "text"]
-    assert "it is 5" in slides[3].body and "it is 5" not in slides[1].body
-    assert slides[2].body == "<p><strong>5 packs</strong></p><p>Six would be too many.</p>"
+    assert "it is 5" in slides[3].body and "here" in slides[3].body and "it is 5" not in slides[1].body
+    assert slides[2].body == "<p><strong>5 packs</strong></p><p>Six &amp; more would be too many.</p>"
 
 
 def test_code_is_shown_where_it_is_the_lesson_and_nowhere_else():
-    short = "From `packlib/a.py`:\n```python\ndef short():\n    pass\n```"
-    long = "From `packlib/b.py`:\n```python\n" + "    line = 1\n" * 40 + "```"
+    short = "def short():\n    pass\n"
+    long = "    line = 1\n" * 40
     cells = [
         "## See\n\nIt is short.",
-        code(
-            "show_source(short)", data(text_markdown=short), data(text_markdown=short.replace("a.py", "c.py"))
-        ),
+        code("show_source(short)", source("packlib/a.py", short), source("packlib/c.py", short)),
     ]
-    cells += [code("show_source(long)", data(text_markdown=long)), code("secret = 7", printed("seven"))]
+    cells += [code("show_source(long)", source("packlib/b.py", long)), code("secret = 7", printed("seven"))]
     slides = slides_of(notebook("# Steps", *cells))
     assert [(s.kind, s.heading) for s in slides[1:]] == [
         ("text", "See"), ("code", "packlib/a.py, packlib/c.py"),
@@ -76,10 +90,9 @@ def test_code_is_shown_where_it_is_the_lesson_and_nowhere_else():
 
 
 def test_what_is_recorded_for_a_sweep_is_not_told():
-    recorded = data(text_plain="packs: 5")
-    recorded.metadata[RESULT] = {"name": "packs", "value": 5}
+    recorded = data({"kind": "result", "name": "packs", "value": 5}, text_plain="packs: 5")
     assert told("## A", code("result('packs', 5)", recorded)) == [("title", "Steps")]
-    del recorded.metadata[RESULT]
+    del recorded.metadata["packlib"]
     assert told("## A", code("result('packs', 5)", recorded)) == [("title", "Steps"), ("text", "A")]
 
 
@@ -108,13 +121,51 @@ def test_texts_share_a_slide_while_there_is_room():
 
 def test_figures_come_from_files_with_the_words_in_them(tmp_path):
     (tmp_path / "a.svg").write_text("<svg/>")
-    picture = Picture(tmp_path / "a.svg", "Up", "Another <line>.")
-    cells = ["## A\n\nText.", code("show(fig)", data(text_html=IMAGE))]
+    picture = Picture(tmp_path / "a.svg", "line", "Up", "Another <line>.")
+    cells = ["## A\n\nText.", code("show(fig)", figure("line"))]
     stored, fresh = (slides_of(notebook("# Steps", *cells), given)[2] for given in ((), [picture]))
     assert stored.body == '<img alt="A line that &lt;rises&gt;." src="data:image/png;base64,AAAA">'
     assert fresh.body == '<img alt="Another &lt;line&gt;." src="data:image/svg+xml;base64,PHN2Zy8+">'
-    with pytest.raises(ValueError, match="shows 1 figures, but 2 files"):
-        slides_of(notebook("# Steps", *cells), [picture, picture])
+    other = replace(picture, name="other")
+    for given in ([picture, other], [other]):
+        with pytest.raises(ValueError, match=r"not those of the notebook's figures: .*'other'"):
+            slides_of(notebook("# Steps", *cells), given)
+
+
+def wishing(cell, **wishes):
+    cell.metadata["packlib"] = {"slide": wishes}
+    return cell
+
+
+def test_a_cell_may_say_what_becomes_of_it():
+    two = code("show(a); show(b)", figure("a", "One."), figure("b", "Two."), printed("both"))
+    text = nbformat.v4.new_markdown_cell("## A\n\nText.")
+    plain = slides_of(notebook("# S", text, two))
+    assert [slide.kind for slide in plain] == ["title", "text", "figure", "figure", "text"]
+    skipped = slides_of(notebook("# S", wishing(text, skip=True), two))
+    assert [slide.kind for slide in skipped] == ["title", "figure", "figure", "text"]
+    wished = notebook(
+        "# S", wishing(text, claim="B < A"), wishing(two, claim="Two", figure="b", notes="Say <it>.")
+    )
+    title, words, drawn, last = slides_of(wished)
+    assert words.heading == "B < A" and words.body == "<h2>B &lt; A</h2>\n<p>Text.</p>\n"
+    assert drawn.heading == "Two" and drawn.body.startswith('<h2>Two</h2>\n<img alt="Two."')
+    assert [slide.notes for slide in (title, words, drawn, last)] == ["", "", "Say <it>.", ""]
+    assert deck(wished).count("<aside>") == 1 and "<aside>Say &lt;it&gt;.</aside>" in deck(wished)
+    elsewhere = notebook("# S", wishing(text, figure="b"), wishing(two, skip=True))
+    assert [slide.kind for slide in slides_of(elsewhere)] == ["title", "text", "figure"]
+    with pytest.raises(ValueError, match="figure must be 'a' or 'b', not 'c'"):
+        slides_of(notebook("# S", wishing(text, figure="c"), two))
+
+
+@pytest.mark.parametrize("module", [slides, cover], ids=lambda module: module.__name__)
+def test_a_bad_place_is_one_sentence(tmp_path, module):
+    (tmp_path / "file").touch()
+    arguments = [tmp_path / "file" / "x", *([tmp_path, "none.ipynb"] if module is slides else [])]
+    command = [sys.executable, "-m", module.__name__, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("packlib: ") and done.stderr.count("\n") == 1
+    assert "is a file and no folder" in done.stderr
 
 
 def test_links_lead_to_other_decks():
@@ -136,7 +187,7 @@ def test_a_deck_holds_all_figures_formulas_and_words_and_fetches_nothing(path):
     source = nbformat.read(path, as_version=4)
     slides, page = slides_of(source), deck(source)
     alts = [re.search(r'<img alt="([^"]+)"', slide.body)[1] for slide in slides if slide.kind == "figure"]
-    assert len(alts) == len(shown_alts(source)) == page.count("<img ")
+    assert len(alts) == len(meanings(source, "figure")) == page.count("<img ") > 0
     assert not re.search(r'(?:src|<link[^>]*href)="(?!data:)', page) and "import " + "url" not in page
     for leak in ("check_parameters(", "guess = ...", "show(fig", "not tried yet", NO_GUESS, "$$"):
         assert leak not in page, leak

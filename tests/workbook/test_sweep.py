@@ -1,9 +1,8 @@
 """`packlib sweep`: every combination once, resumed where it stopped, with what failed and why."""
 
+import asyncio
 import csv
 import json
-import sys
-import threading
 from pathlib import Path
 
 import nbformat
@@ -16,8 +15,8 @@ from packlib.workbook import cli, comparison, sweep
 from packlib.workbook.execution import write
 from packlib.workbook.figures import save
 from packlib.workbook.results import results_of
-from packlib.workbook.running import notebooks
-from packlib.workbook.sweep import Cell, Outcome, Runner, grid
+from packlib.workbook.running import NotebookFailedError, notebooks
+from packlib.workbook.sweep import Outcome, grid
 
 pytest_plugins = ("workbook_cases",)
 
@@ -28,18 +27,19 @@ class Fake:
     def __init__(self):
         self.ran = []
 
-    def __call__(self, cell, out):
-        self.ran.append(cell.parameters)
-        depth = int(cell.parameters["depth"])
+    async def __call__(self, notebook, values, out, threads=None):
+        self.ran.append(values)
+        depth = values["depth"]
         if depth == 13:
-            return "cell 3 of 01_small_steps failed: ValueError: Thirteen is not allowed."
+            raise NotebookFailedError(
+                "cell [3] of 01_small_steps failed: ValueError: Thirteen is not allowed."
+            )
         out.mkdir(parents=True, exist_ok=True)
         source = f"from packlib.workbook.results import result\nresult('double', {2 * depth})"
-        metadata = {"packlib_result": {"name": "double", "value": 2 * depth}}
+        metadata = {"packlib": {"kind": "result", "name": "double", "value": 2 * depth}}
         output = nbformat.v4.new_output("display_data", {"text/plain": "double"}, metadata=metadata)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, outputs=[output])])
-        write(notebook, out / f"{cell.notebook}.ipynb")
-        return ""
+        write(notebook, out / "01_small_steps.ipynb")
 
 
 def test_the_grid_has_every_combination_in_order(small):
@@ -64,7 +64,7 @@ def test_the_grid_has_every_combination_in_order(small):
 )
 def test_a_wrong_value_is_refused_before_anything_runs(small, monkeypatch, capsys, pairs, says):
     (small / "broken.txt").write_text("5\n-1\n")
-    monkeypatch.setattr(Runner, "__call__", lambda *_: pytest.fail("must not run"))
+    monkeypatch.setattr(sweep, "run_into", lambda *_: pytest.fail("must not run"))
     assert cli.main(["sweep", "1", "-p", *pairs]) == 2
     said = capsys.readouterr().err
     assert said.startswith("packlib: ") and says in said.replace(f"{small}/", "") and said.count("\n") == 1
@@ -79,12 +79,12 @@ def test_a_file_with_a_comma_in_its_name_is_one_value(small):
 
 def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(small, monkeypatch, capsys):
     fake = Fake()
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fake)
+    monkeypatch.setattr(sweep, "run_into", fake)
     arguments = ["sweep", "1", "-p", "dataset", "squad,wordnet", "-p", "depth", "2,13,4", "--out", "swept"]
     assert cli.main(arguments) == 1
     said = capsys.readouterr()
     assert "6/6" in said.err and len(fake.ran) == 6
-    where = "failed with dataset=wordnet, depth=13: cell 3 of 01_small_steps failed: ValueError: Thirteen"
+    where = "failed with dataset=wordnet, depth=13: cell [3] of 01_small_steps failed: ValueError: Thirteen"
     assert where in said.err
     table = said.out.splitlines()
     assert table[0].split() == ["dataset", "depth", "state", "seconds", "double"]
@@ -102,18 +102,18 @@ def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(smal
 def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
     (small / "mine.txt").write_text("3\n4\n")
     fakes = [Fake(), Fake(), Fake()]
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[0])
+    monkeypatch.setattr(sweep, "run_into", fakes[0])
     arguments = ["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2,13", "--out", "swept", "--json"]
     assert cli.main(arguments) == 1
     first = json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[1])
+    monkeypatch.setattr(sweep, "run_into", fakes[1])
     assert cli.main(arguments) == 1
-    assert [run["depth"] for run in fakes[1].ran] == ["13"], "what failed is tried again, what ran is not"
+    assert [run["depth"] for run in fakes[1].ran] == [13], "what failed is tried again, what ran is not"
     again = json.loads(capsys.readouterr().out)
     assert again[0] == first[0] and again[0]["results"] == {"double": 4}
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes[2])
+    monkeypatch.setattr(sweep, "run_into", fakes[2])
     assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "4,2", "--out", "swept"]) == 0
-    assert [run["depth"] for run in fakes[2].ran] == ["4"], "a larger grid keeps what it knows"
+    assert [run["depth"] for run in fakes[2].ran] == [4], "a larger grid keeps what it knows"
     (path,) = small.glob("swept/*depth=2-*/cell.json")
     known = json.loads(path.read_text()) | {"key": "0"}
     del known["checksum"]
@@ -126,8 +126,9 @@ def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
 
 def test_other_lengths_under_the_same_name_are_another_sweep(small, monkeypatch):
     fakes = []
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fakes.append(Fake()) or fakes[-1])
     for lengths in ("3\n4\n", "3\n4\n", "3\n5\n"):
+        fakes.append(Fake())
+        monkeypatch.setattr(sweep, "run_into", fakes[-1])
         (small / "mine.txt").write_text(lengths)
         assert (
             cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
@@ -171,7 +172,7 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_cell_is_named_and_runs_again(small, monkeypatch, capsys, damage):
     fake = Fake()
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fake)
+    monkeypatch.setattr(sweep, "run_into", fake)
     arguments = ["sweep", "1", "-p", "depth", "2", "--out", "swept", "--no-progress", "--json"]
     assert cli.main(arguments) == 0
     (path,) = small.glob("swept/*/cell.json")
@@ -183,50 +184,51 @@ def test_a_damaged_cell_is_named_and_runs_again(small, monkeypatch, capsys, dama
     assert (said.out, path.read_bytes()) == whole
 
 
-def test_cells_run_at_the_same_time(small, tmp_path):
-    meet, fake = threading.Barrier(2, timeout=30), Fake()
+def test_cells_run_at_the_same_time(small, tmp_path, monkeypatch):
+    fake, two = Fake(), asyncio.Barrier(2)
 
-    def both(cell, out):
-        meet.wait()  # raises unless two are here at once
-        return fake(cell, out)
+    async def meet(notebook, values, out, threads):
+        async with asyncio.timeout(30):
+            await two.wait()
+        assert threads == 1, "they share the cores"
+        await fake(notebook, values, out)
 
+    monkeypatch.setattr(sweep, "run_into", meet)
     cells = grid("01_small_steps", [("depth", "1,2,3,4")])
-    outcomes = sweep.sweep(cells, tmp_path / "out", jobs=2, runner=both, progress=False)
+    outcomes = sweep.sweep(cells, tmp_path / "out", jobs=2, progress=False)
     assert [one.results for one in outcomes] == [{"double": 2 * depth} for depth in (1, 2, 3, 4)]
 
 
-def test_an_interrupted_sweep_stops_its_runs_and_keeps_what_ended(small, monkeypatch, capsys):
-    fake, stopped = Fake(), []
+def test_an_interrupted_sweep_keeps_what_ended(small, monkeypatch, capsys):
+    fake, ended = Fake(), []
 
-    class Interrupted(Runner):
-        def __call__(self, cell, out):
-            if cell.parameters["depth"] == "3":
-                raise KeyboardInterrupt
-            return fake(cell, out)
+    async def interrupted(notebook, values, out, threads):
+        if values["depth"] == 3:
+            raise KeyboardInterrupt
+        try:
+            await asyncio.sleep(600 if values["depth"] == 4 else 0)
+            await fake(notebook, values, out)
+        finally:
+            ended.append(values["depth"])
 
-        def stop(self):
-            stopped.append(True)
-
-    monkeypatch.setattr(sweep, "Runner", Interrupted)
-    arguments = ["sweep", "1", "-p", "depth", "2,3,4", "--out", "swept", "--jobs", "1", "--no-progress"]
-    assert cli.main(arguments) == 130 and stopped
+    monkeypatch.setattr(sweep, "run_into", interrupted)
+    arguments = ["sweep", "1", "-p", "depth", "4,2,3", "--out", "swept", "--jobs", "2", "--no-progress"]
+    assert cli.main(arguments) == 130 and ended == [2, 4], "those that run are stopped"
     assert "stopped" in capsys.readouterr().err
-    monkeypatch.setattr(sweep, "Runner", lambda **_: fake)
+    monkeypatch.setattr(sweep, "run_into", fake)
     assert cli.main(arguments) == 0
-    assert [run["depth"] for run in fake.ran].count("2") == 1
+    assert [run["depth"] for run in fake.ran] == [2, 4, 3]
 
 
-def test_a_run_that_cannot_start_says_why(tmp_path):
-    error = Runner()(Cell("no_such_notebook", {"depth": "3"}, "0" * 64), tmp_path / "out")
-    assert error.startswith("notebook must be one of") and not (tmp_path / "out").exists()
-
-
-def test_a_run_that_is_killed_is_a_failure(tmp_path, monkeypatch):
-    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    popen = sweep.subprocess.Popen
-    monkeypatch.setattr(sweep.subprocess, "Popen", lambda _, **o: popen([sys.executable, "-c", code], **o))
-    error = Runner()(Cell("any", {}, "0" * 64), tmp_path)
-    assert error == "stopped by signal 9: it said nothing"
+def test_a_run_that_cannot_start_and_one_that_is_killed_say_why(small, tmp_path):
+    (small / "mine.txt").write_text("3\n")
+    cells = grid("01_small_steps", [("dataset", "mine.txt"), ("depth", "3")])
+    cells += grid("01_small_steps", [("depth", "15")])
+    (small / "mine.txt").unlink()
+    gone, killed = sweep.sweep(cells, tmp_path / "out", jobs=2, progress=False)
+    assert gone.error == "dataset: there is no file 'mine.txt'."
+    assert killed.error.startswith("the kernel of 01_small_steps died, most likely because memory ran out")
+    assert not list((tmp_path / "out").rglob("*.ipynb"))
 
 
 def outcome(results, **parameters):

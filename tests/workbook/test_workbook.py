@@ -1,6 +1,9 @@
 """Figures carry words, wrong parameters get one sentence, stored notebooks do not change by themselves."""
 
+import ast
+import asyncio
 import io
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -13,7 +16,7 @@ from PIL import Image
 
 from packlib.workbook import exercises, figures
 from packlib.workbook.cover import draw_cover
-from packlib.workbook.execution import WIDGET_VIEW, run_in_place, settle
+from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packlib.workbook.parameters import (
     Choice,
     Dataset,
@@ -24,7 +27,7 @@ from packlib.workbook.parameters import (
     check_parameters,
     check_values,
 )
-from packlib.workbook.running import notebooks
+from packlib.workbook.running import NotebookFailedError, notebooks
 
 
 def small_figure():
@@ -42,7 +45,9 @@ def small_figure():
 def displayed(monkeypatch):
     """What a notebook would be sent."""
     shown = []
-    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: shown.append(bundle))
+    monkeypatch.setattr(
+        "IPython.display.display", lambda bundle, raw, metadata: shown.append({**bundle, **metadata})
+    )
     return shown
 
 
@@ -63,6 +68,8 @@ def test_show_gives_the_picture_its_words(displayed):
     image = ElementTree.fromstring(bundle["text/html"].rstrip(">") + "/>")
     assert image.get("alt") == 'Lines "a" & <b>'
     assert image.get("src").startswith("data:image/png;base64,")
+    fields = {"kind": "figure", "name": "two-lines", "alt": bundle["text/plain"]}
+    assert bundle["packlib"] == {**fields, "title": "Two lines end in one point"}
 
 
 def test_show_saves_svg_and_png_when_asked(tmp_path, monkeypatch, displayed):
@@ -108,6 +115,9 @@ def test_every_series_has_its_own_look():
 def test_show_source_names_the_file_and_no_line(displayed):
     figures.show_source(figures.percent)
     assert displayed[0]["text/plain"].startswith("packlib/workbook/figures.py\ndef percent(share")
+    about = displayed[0]["packlib"]
+    assert (about["kind"], about["file"]) == ("source", "packlib/workbook/figures.py")
+    assert about["text"].startswith("def percent(share")
 
 
 # Exercises
@@ -300,16 +310,48 @@ def test_settle_drops_what_changes_and_what_dies():
     cells = notebook("1", "1", "2")
     cells.metadata["widgets"] = {"state": {}}
     cells.cells[0].metadata["execution"] = {"iopub.execute_input": "now"}
-    cells.cells[1].metadata["tags"] = ["nbval-ignore-output"]
+    kept = {
+        "tags": ["nbval-ignore-output"],
+        "jupyter": {"source_hidden": True},
+        "packlib": {"slide": {"skip": True}},
+    }
+    cells.cells[1].metadata = nbformat.from_dict({**kept, "papermill": {"duration": 1}, "ExecuteTime": {}})
     live = nbformat.v4.new_output("display_data", {WIDGET_VIEW: {"model_id": "x"}, "text/html": "still"})
     cells.cells[2].outputs = [live]
     once = settle(cells)
     assert "widgets" not in once.metadata and once.cells[0].metadata == {}
-    assert once.cells[1].metadata == {"tags": ["nbval-ignore-output"]}
+    assert once.cells[1].metadata == kept
     assert once.cells[2].outputs[0].data == {"text/html": "still"}
     assert len({cell.id for cell in once.cells}) == 3
     nbformat.validate(once)
     assert nbformat.writes(settle(once)) == nbformat.writes(once)
+
+
+def test_a_notebook_runs_in_its_folder_with_what_it_is_given(tmp_path, capfd):
+    path = tmp_path / "90_small.ipynb"
+    cells = notebook("n, name = 1, 'a'", "import os\n(n, name, os.environ['GIVEN'], os.getcwd())", "1 / 0")
+    cells.cells[0].metadata["tags"] = ["parameters"]
+    cells.cells[2].metadata["tags"] = ["lesson"]
+    nbformat.write(cells, path)
+    values = {"n": None, "name": 'a"\n'}
+
+    async def run():  # in a loop that is running, as in Jupyter
+        return run_async(run_notebook(path, values, {"GIVEN": "x"}, without="lesson", progress=True))
+
+    before = dict(os.environ)
+    done = asyncio.run(run())
+    assert ast.literal_eval(done.cells[2].outputs[0].data["text/plain"]) == (
+        *values.values(),
+        "x",
+        str(tmp_path),
+    )
+    assert done.cells[1].metadata.tags == ["injected-parameters"] and len(done.cells) == 3
+    assert before == os.environ and "100%" in capfd.readouterr().err
+    with pytest.raises(NotebookFailedError, match=r"^cell \[3\] of 90_small failed: ZeroDivisionError"):
+        run_async(run_notebook(path, values, {"GIVEN": "x"}))
+    with pytest.raises(NotebookFailedError, match=r"^cell \[1\] of 90_small took longer than 1 seconds\.$"):
+        nbformat.write(notebook("import time; time.sleep(600)"), path)
+        run_async(run_notebook(path, seconds=1))
 
 
 def test_a_notebook_that_fails_is_left_as_it_was(tmp_path):

@@ -1,6 +1,5 @@
 """Notebook 00's live runs: the same texts padded and packed, and a picture that follows them while they train."""
 
-import os
 import time
 from collections.abc import Callable
 
@@ -24,7 +23,7 @@ from packlib.model import PackedBert
 from packlib.packing import Packs
 from packlib.training import Recipe, evaluate
 from packlib.workbook.chapters.shared.segments import spoiled
-from packlib.workbook.figures import FIGURES_FOLDER, img, label_ends, new_figure, save, series
+from packlib.workbook.figures import img, label_ends, new_figure, publish, series
 
 TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page
     "noun.animal", "noun.food", "noun.object", "noun.phenomenon", "noun.shape", "verb.weather", "verb.motion",
@@ -123,9 +122,7 @@ class Race:
         times = {run: points[-1][1] for run, points in self.points.items()}
         words = ", ".join(f"{run} in {seconds:.1f} s" for run, seconds in times.items())
         fig, alt = self.draw(f"{self.total:,} texts: {words}")
-        self._show(fig, alt)
-        if folder := os.environ.get(FIGURES_FOLDER):
-            save(fig, alt, folder, name)
+        self._show(fig, alt, name)
 
     def draw(self, title: str) -> tuple[Figure, str]:
         """Loss over texts, and loss over seconds, as far as the runs have come."""
@@ -151,11 +148,12 @@ class Race:
         )
         return fig, f"{title}. Loss on held-out texts while two runs train: {told}."
 
-    def _show(self, fig: Figure, alt: str) -> None:
+    def _show(self, fig: Figure, alt: str, name: str = "") -> None:
         from IPython.display import display
 
-        bundle = {"text/html": img(fig, alt), "text/plain": alt}
+        data = {"text/html": img(fig, alt), "text/plain": alt}
+        metadata = publish(fig, alt, name) if name else {}
         if self._handle is None:
-            self._handle = display(bundle, raw=True, display_id=True)
+            self._handle = display(data, raw=True, metadata=metadata, display_id=True)
         else:
-            self._handle.update(bundle, raw=True)
+            self._handle.update(data, raw=True, metadata=metadata)
