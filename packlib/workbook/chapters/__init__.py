@@ -1,9 +1,10 @@
-"""What each notebook brings along: its parameters, figures, explorers and exercises; one folder a notebook.
+"""What each notebook brings along; one folder a notebook, found by its number.
 
-The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`, whose `lesson` defines
+The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`. Its `lesson` defines
 
     PARAMETERS   names and kinds of its parameters, but `seed` and `quick`, which every notebook has
     EXERCISES    an `Exercises` with solutions and named wrong answers; `check = EXERCISES.check`
 
-and its `Explorer` classes, each of which can be made without arguments. What several chapters use is in `shared`.
+and its `Explorer` classes, each of which can be made without arguments. `figures` draws, `runs` computes and trains. What
+several chapters use is in `shared`, in files named for their idea; no chapter imports another.
 """

@@ -75,6 +75,7 @@ def draw_strip(lengths: Sequence[int], slots: int, rule: str) -> Figure:
         title = f"{length} joins {' + '.join(map(str, there))}" if there else f"{length}: new pack"
         ax.set_title(title, fontsize=12)
         ax.set(xticks=[], xlabel="")
+        ax.spines["bottom"].set_visible(False)
     return fig
 
 

@@ -9,22 +9,19 @@ from packlib.batches import (
     TokenStore,
     pack_lengths,
     pack_loader,
-    sentence_pairs,
-    tokenize,
     wordnet_tokenizer,
 )
 from packlib.lengths import wordnet_texts
 from packlib.model import PackedBert
 from packlib.packing import Packs
 from packlib.workbook.chapters.shared.small_models import small_bert
+from packlib.workbook.chapters.shared.wordnet import tokenized
 
 
 def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
     """Some of WordNet's glosses, with usage examples where they have any, and their masking."""
-    texts, tokenizer, (pairs, labels) = wordnet_texts(), wordnet_tokenizer(), sentence_pairs(seed)
-    some = np.random.default_rng(seed).choice(len(texts), number, replace=False)
-    store = tokenize(tokenizer, texts.definition[some], pairs[some], labels[some], 128, "truncate")
-    return store, MlmMasking.for_tokenizer(tokenizer, seed)
+    some = np.random.default_rng(seed).choice(len(wordnet_texts()), number, replace=False)
+    return tokenized(some, seed, 128), MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)
 
 
 def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> PackedBert:

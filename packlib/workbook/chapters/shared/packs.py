@@ -26,7 +26,8 @@ def draw_packs(
     """
     for row, lengths in enumerate(packs):
         starts = np.cumsum([0, *lengths])
-        ax.barh(row, max_length - starts[-1], left=starts[-1], height=0.8, color=PADDING, hatch="///", lw=0)
+        empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
+        ax.barh(row, max_length - starts[-1], left=starts[-1], **empty)
         for place, (start, length) in enumerate(zip(starts, lengths, strict=False)):
             fresh = row == new and place == len(lengths) - 1
             color = series("spfhp" if fresh else "packed")["color"]

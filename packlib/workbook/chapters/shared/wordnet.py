@@ -1,4 +1,4 @@
-"""WordNet's sentence pairs to train on."""
+"""WordNet's glosses and sentence pairs as tokens, and in batches to train on."""
 
 import numpy as np
 
@@ -17,12 +17,17 @@ from packlib.batches import (
 from packlib.lengths import wordnet_texts
 
 
-def tokenized_pairs(number: int, seed: int, max_length: int = 64) -> TokenStore:
-    """WordNet's sentence pairs as tokens, `number` at random."""
-    examples, labels = sentence_pairs(seed)
-    some = np.random.default_rng(seed).permutation(np.flatnonzero(labels >= 0))[:number]
-    definitions = wordnet_texts().definition[some]
-    return tokenize(wordnet_tokenizer(), definitions, examples[some], labels[some], max_length, "truncate")
+def tokenized(some: np.ndarray, seed: int, max_length: int) -> TokenStore:
+    """Some of WordNet's glosses, given by their numbers, with usage examples where they have any."""
+    texts, (examples, labels) = wordnet_texts(), sentence_pairs(seed)
+    pairs = texts.definition[some], examples[some], labels[some]
+    return tokenize(wordnet_tokenizer(), *pairs, max_length, overlong="truncate")
+
+
+def tokenized_pairs(number: int, seed: int) -> TokenStore:
+    """WordNet's sentence pairs, `number` at random, of at most 64 tokens."""
+    paired = np.flatnonzero(wordnet_texts().examples != "")
+    return tokenized(np.random.default_rng(seed).permutation(paired)[:number], seed, 64)
 
 
 def pair_loaders(number: int, seed: int) -> tuple[dict[str, PackLoader], list[PackedBatch], float]:
