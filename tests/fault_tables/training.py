@@ -99,22 +99,22 @@ FAULTS = {
         (
             "(1 - row) / (1 - here)",
             "(1 - here) / (1 - here)",
-            "test_model_families.py::test_packed_equals_each_sequence_alone",
+            "model/test_families.py::test_packed_equals_each_sequence_alone",
         ),
         (
             'if family not in ("bloom", "falcon")',
             "if True",
-            "test_model_families.py::test_alibi_is_rounded_as_it_is_for_a_sequence_alone",
+            "model/test_families.py::test_alibi_is_rounded_as_it_is_for_a_sequence_alone",
         ),
         (
             "near != ids[:, :, None]",
             "near < 0",
-            "test_model_families.py::test_packed_equals_each_sequence_alone",
+            "model/test_families.py::test_packed_equals_each_sequence_alone",
         ),
         (
             "pairs = allowed_pairs(packs_now(module).segment_ids) & (own if own.dim() == 3 else own[:, None])",
             "pairs = allowed_pairs(packs_now(module).segment_ids)",
-            "test_model_families.py::test_packed_equals_each_sequence_alone",
+            "model/test_families.py::test_packed_equals_each_sequence_alone",
         ),
     ],
     "packlib/model/attention.py": [
