@@ -90,19 +90,21 @@ MORE: dict[str, dict] = {
     "roc_bert": {"pronunciation_vocab_size": 8, "shape_vocab_size": 8, "shape_embed_dim": 8},
     "xmod": {"default_language": "en_XX"},
     "gemma3n_text": {"num_kv_shared_layers": 0},
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 8},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 4},
+    "longformer": {"attention_window": [4, 4, 8, 8]},
+    "xlnet": {"clamp_len": 6},
 }
-
+DECODER = {"is_decoder": True, "causal": True, "attn_type": "uni"}  # what makes a decoder of some encoders
+UNSHIFTED = {"xlm", "xlnet"}  # their loss takes the next token's label in the place of this one
 
 CONVOLUTION = "it convolves over neighboring tokens, of which some belong to another sequence"
-OWN_MASK = "it takes no mask that says which token may see which"
-WHOLE = "its attention is computed from summaries of the whole pack"
 REFUSED = {
     **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "inkling_text", "inkling2_text"), CONVOLUTION),
     **dict.fromkeys(("convbert", "mobilebert"), CONVOLUTION),
-    **dict.fromkeys(
-        ("openai-gpt", "xlm", "xlnet", "deberta", "deberta-v2", "flaubert", "layoutlm"), OWN_MASK
-    ),
-    **dict.fromkeys(("nystromformer", "mra", "yoso", "longformer"), WHOLE),
+    "nystromformer": "it convolves over neighboring tokens, and attends to averages over the whole pack",
+    "mra": "its attention is computed from averages of blocks, of which some hold several sequences",
+    "yoso": "its hashing attention takes a mask of keys only, so its tokens would see every sequence of the pack",
     "fnet": "its Fourier transform mixes all tokens of the pack",
     "funnel": "it pools neighboring tokens, of which some belong to another sequence",
     "minimax": STATE,
@@ -131,7 +133,7 @@ class InDouble(TorchFunctionMode):
         return function(*arguments, **options)
 
 
-def small_config(model_type: str, **changes):
+def small_config(kind: str, model_type: str, **changes):
     """A few layers of each kind that the family has, with windows shorter than the sequences."""
     config_class = CONFIG_MAPPING[model_type]
     known = config_class()
@@ -145,6 +147,8 @@ def small_config(model_type: str, **changes):
         small |= {"use_sliding_window": True, "max_window_layers": 2}
     if kinds:
         small["layer_types"] = [kinds[i % len(kinds)] for i in range(4)]
+    if kind == "causal":
+        small |= {name: value for name, value in DECODER.items() if hasattr(known, name)}
     config = config_class(**small | MORE.get(model_type, {}) | changes)
     config._experts_implementation = "eager"  # the grouped product takes no double precision
     return config
@@ -196,7 +200,10 @@ def alone(model: PreTrainedModel, kind: str, batch: PackedBatch) -> tuple[torch.
             targets = labels[1:] if kind == "causal" else labels
             if (targets != IGNORED).any():
                 own = {"use_cache": False} if kind == "causal" else {}
-                output = model(input_ids=ids[None], labels=labels[None], **own)
+                given = labels
+                if kind == "causal" and model.config.model_type in UNSHIFTED:
+                    given = torch.cat([targets, targets.new_tensor([IGNORED])])
+                output = model(input_ids=ids[None], labels=given[None], **own)
                 scores = output.logits[0, :-1] if kind == "causal" else output.logits[0]
                 logits.append(scores[targets != IGNORED])
                 total = total + output.loss * (targets != IGNORED).sum()
@@ -267,7 +274,7 @@ def survey(kind: str, model_type: str) -> tuple[str, str]:
     if own._is_stateful:
         return "refused", STATE
     with quiet():
-        config = small_config(model_type)
+        config = small_config(kind, model_type)
         if config.is_encoder_decoder:
             return "not tried", "it is half of an encoder-decoder model"
         if set(config.sub_configs) - {"attn_config", "ffn_config", "esmfold_config"}:

@@ -281,7 +281,8 @@ def _row(sample: Mapping, column: str, name: str) -> np.ndarray:
         values = np.asarray(sample[column])
     except ValueError:  # lists of different lengths
         values = np.empty((0, 0))
-    if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
+    kinds = "iub" if column == "attention_mask" else "iu"
+    if values.ndim != 1 or (len(values) and values.dtype.kind not in kinds):
         raise TypeError(
             f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(sample[column])}."
         )

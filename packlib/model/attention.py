@@ -194,20 +194,24 @@ def attention_arguments(
 class _Packs:
     segment_ids: Tensor
     dtype: torch.dtype
+    own_masks: bool  # whether the model needs its own masks besides, of padding only
     masks: int = 0  # how many the model has made
 
 
 @contextmanager
-def within_sequences(segment_ids: Tensor, dtype: torch.dtype) -> Iterator[None]:
+def within_sequences(segment_ids: Tensor, dtype: torch.dtype, own_masks: bool = False) -> Iterator[None]:
     """In here a model of transformers, asked for one of the `BACKENDS`, makes its masks for these packs.
 
     Each model tells transformers which rule each of its layers follows: causal or not, a window, a chunk. We are
     asked to make the mask (transformers' `AttentionMaskInterface`), keep the rule, and add ours: the same sequence.
 
+    Args:
+        own_masks: whether the model's layers are told the sequences apart in another way: `packlib.model.own_masks`.
+
     Raises:
         ValueError: at the end, if the model made no mask this way; its tokens have seen other sequences.
     """
-    before, packs = getattr(_NOW, "packs", None), _Packs(segment_ids, dtype)
+    before, packs = getattr(_NOW, "packs", None), _Packs(segment_ids, dtype, own_masks)
     _NOW.packs = packs
     try:
         yield
@@ -219,10 +223,26 @@ def within_sequences(segment_ids: Tensor, dtype: torch.dtype) -> Iterator[None]:
         )
 
 
+def packs_now(module: torch.nn.Module, masks: int = 1) -> _Packs:
+    """The packs that `module`, a part of a packed model, computes now; it makes so many masks for them.
+
+    Raises:
+        ValueError: if there are none: the sequences could not be kept apart.
+    """
+    packs = getattr(_NOW, "packs", None)
+    if packs is None:
+        raise ValueError(
+            f"{type(module).__name__} runs in a packed model only, and can't be computed again later as gradient "
+            "checkpointing does: it would not know its sequences."
+        )
+    packs.masks += masks
+    return packs
+
+
 def _packed_mask(backend: str, *, mask_function: Callable, **options):
     """The mask of the layers that follow the rule `mask_function`; called by transformers."""
     packs = getattr(_NOW, "packs", None)
-    if packs is None:
+    if packs is None or packs.own_masks:
         own = {"sdpa": sdpa_mask, "eager": eager_mask}.get(backend)
         return own(mask_function=mask_function, **options) if own else None
     packs.masks += 1

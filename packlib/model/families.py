@@ -11,15 +11,19 @@ STATE = "it carries a state from token to token, which would run on into the nex
 _STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
 _ALSO = {("masked", "bert"): ("BertForPreTraining",)}  # the head of PackedBert, which has tests of its own
 _SETTINGS = {  # what a family that is exact otherwise can be told to do
-    ("falcon", "alibi", True): "alibi=True rounds the distance of two tokens by their place in the pack",
-    ("esm", "token_dropout", True): "token_dropout=True scales a token by the masked share of the whole pack",
-    (
-        "big_bird",
-        "attention_type",
-        "block_sparse",
-    ): "attention_type='block_sparse' draws blocks from the whole pack; "
-    "attention_type='original_full' can be packed",
+    "big_bird": (
+        lambda config: config.attention_type == "block_sparse",
+        "attention_type='block_sparse' draws blocks from the whole pack; "
+        "attention_type='original_full' can be packed",
+    ),
+    "deberta-v2": (
+        lambda config: getattr(config, "conv_kernel_size", 0) > 0,
+        "its conv_kernel_size, which is not 0, convolves over neighboring tokens, "
+        "of which some belong to another sequence",
+    ),
+    "xlnet": (lambda config: config.bi_data, "bi_data=True reads half of the packs backward"),
 }
+_LOOK_AHEAD = {"is_decoder": False, "causal": False, "attn_type": "bi"}  # settings of encoders
 
 
 @cache
@@ -45,6 +49,8 @@ def check_family(kind: str, model: type, config=None) -> None:
 def _reason(kind: str, model: type, config) -> str | None:
     family = model.config_class.model_type
     row = families().get((kind, family))
+    if row is None and getattr(model.config_class, "is_encoder_decoder", False):
+        return "it is an encoder-decoder model, and a pack holds no second text for the decoder"
     if row is None:
         return f"{family!r} is not among the {kind} models that were compared, packed and alone"
     if row["result"] != "exact":
@@ -54,13 +60,14 @@ def _reason(kind: str, model: type, config) -> str | None:
         return (
             f"it has another head than {' or '.join(sorted(compared))}, which was compared, packed and alone"
         )
-    if kind == "causal" and getattr(config, "is_decoder", None) is False:
-        return "is_decoder=False lets its tokens look ahead"
+    for name, value in _LOOK_AHEAD.items():
+        if kind == "causal" and getattr(config, name, None) == value:
+            return f"{name}={value!r} lets its tokens look ahead"
     if _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
         return STATE
-    for (name, setting, value), reason in _SETTINGS.items():
-        if family == name and getattr(config, setting, None) == value:
-            return reason
+    if config is not None and family in _SETTINGS:
+        applies, reason = _SETTINGS[family]
+        return reason if applies(config) else None
     return None
 
 

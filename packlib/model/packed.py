@@ -14,6 +14,7 @@ from packlib.checks import one_of, whole_number
 from packlib.model.attention import BACKENDS, choose_backend, knows_varlen, reset_positions, within_sequences
 from packlib.model.families import check_family, position_room
 from packlib.model.losses import MEANS, nsp_loss, token_loss
+from packlib.model.own_masks import WINDOWED, keep_apart, padding_mask
 
 
 @dataclass
@@ -87,9 +88,12 @@ class Packed:
         )  # what transformers chose, if dense
         self._dense = chosen if chosen in ("sdpa", "eager") else "sdpa" if able else "eager"
         self._reads = frozenset(inspect.signature(self._base().forward).parameters)
+        if not hasattr(self.config, "type_vocab_size"):  # XLM takes them for more words
+            self._reads -= {"token_type_ids"}
         tables = (part for part in self.modules() if hasattr(part, "position_embeddings"))
         padded = (part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx"))
         self._first_position = next(padded, 0)  # RoBERTa and its kin begin after the place of padding
+        keep_apart(self)
 
     def _base(self) -> PreTrainedModel:
         if self.base_model is not self:
@@ -120,10 +124,13 @@ class Packed:
                 the sequences of a batch, nor stop at their borders, so no more than this batch may be in the update.
 
         Raises:
-            ValueError: if a pack is longer than the position table, or the backend cannot work here.
+            ValueError: if a pack is longer than the position table, or the backend cannot work here; on a CPU, if a
+                token or a label is not in the vocabulary.
         """
         if segment_ids is None:
             raise TypeError("A packed model needs segment_ids: call it with a PackedBatch, model(**batch).")
+        _check_tokens("input_ids", input_ids, 0, self.config.vocab_size)
+        _check_tokens("labels", labels, IGNORED, self.config.vocab_size)
         if num_items_in_batch is not None or (self.in_plain_trainer and self.training):
             _refuse_wrong_mean(labels, num_items_in_batch)
         inputs = {"inputs_embeds": inputs_embeds} if input_ids is None else {"input_ids": input_ids}
@@ -153,8 +160,10 @@ class Packed:
         positions = reset_positions(segment_ids) if position_ids is None else position_ids
         inputs |= {"position_ids": positions + self._first_position, "use_cache": False}
         inputs = {name: value for name, value in inputs.items() if name in self._reads}
-        with within_sequences(segment_ids, dtype):
-            return self._base()(attention_mask=torch.ones_like(segment_ids), **inputs)
+        family = self.config.model_type
+        mask = padding_mask(family, segment_ids)
+        with within_sequences(segment_ids, dtype, own_masks=family == WINDOWED):
+            return self._base()(attention_mask=mask, **inputs)
 
     def own_head(self, rows: Tensor, batch: dict) -> ModelOutput:
         """What transformers' own class makes of the hidden states `rows`, shape (M, d): logits, scaled as it does."""
@@ -285,6 +294,15 @@ class Causal(Packed):
 
 class PackedCausal(Causal, GPT2LMHeadModel):
     """GPT-2 on packs, with the weights of `GPT2LMHeadModel`."""
+
+
+def _check_tokens(name: str, ids: Tensor | None, at_least: int, vocabulary: int) -> None:
+    """Only on a CPU: a GPU would have to wait for the answer, and its own kernels stop there."""
+    if ids is None or ids.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    wrong = ids[(ids < at_least) | (ids >= vocabulary)]
+    if len(wrong):
+        raise ValueError(f"{name} must be from {at_least} to {vocabulary - 1}, not {int(wrong[0])}.")
 
 
 def _refuse_wrong_mean(labels: Tensor | None, num_items_in_batch: Tensor | int | None) -> None:

@@ -194,12 +194,19 @@ def test_fit_takes_the_objective_of_the_model():
 TOKENS = {"input_ids": [4, 5, 6]}
 
 
+@pytest.mark.parametrize("ones", [[1, 1, 1], [True, True, True], torch.ones(3, dtype=torch.bool)], ids=str)
+def test_an_attention_mask_of_ones_may_stay(ones):
+    assert TokenStore.from_samples([{**TOKENS, "attention_mask": ones}]).lengths.tolist() == [3]
+
+
 @pytest.mark.parametrize(
     "sample, sentence",
     [
         ({**TOKENS, "start_positions": 1}, "sample 1 has the column 'start_positions', which no batch can"),
         ({**TOKENS, "text": "a b c"}, "sample 1 has the column 'text', which no batch can carry"),
         ({**TOKENS, "attention_mask": [1, 1, 0]}, "attention_mask of sample 1 hides tokens"),
+        ({**TOKENS, "attention_mask": [True, False, True]}, "attention_mask of sample 1 hides tokens"),
+        ({**TOKENS, "labels": [True, False, True]}, "labels of sample 1 must be whole numbers"),
         ({**TOKENS, "label": 1, "next_sentence_label": 1}, "sample 1 has label and next_sentence_label"),
         ({**TOKENS, "labels": [1, 2]}, "sample 1 has 2 labels for 3 input_ids"),
         ({**TOKENS, "labels": [1, 2.5, 3]}, "labels of sample 1 must be whole numbers"),

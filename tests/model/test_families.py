@@ -10,24 +10,30 @@ from model_survey import MAPPINGS, differences, make_batch, quiet, rows, small_c
 from transformers import (
     BertForMaskedLM,
     BigBirdForMaskedLM,
-    EsmForMaskedLM,
-    FalconForCausalLM,
+    DebertaV2ForMaskedLM,
+    FNetForMaskedLM,
     Gemma2ForCausalLM,
     GPT2LMHeadModel,
+    InklingForCausalLM,
     Lfm2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MambaForCausalLM,
     MistralForCausalLM,
     MixtralForCausalLM,
-    OpenAIGPTLMHeadModel,
     Phi3ForCausalLM,
     Qwen3NextForCausalLM,
     RobertaForMaskedLM,
+    T5ForConditionalGeneration,
+    XLMWithLMHeadModel,
+    XLNetLMHeadModel,
 )
+from transformers.models.bloom import modeling_bloom
+from transformers.models.falcon import modeling_falcon
 
 from packlib.model import Causal, Masked, attention, packed
 from packlib.model.families import TABLE, families, position_room
+from packlib.model.own_masks import padding_mask
 
 NAMED = [
     ("masked", "bert", {}),
@@ -46,13 +52,28 @@ NAMED = [
     ("causal", "gemma3_text", {}),
     ("causal", "mixtral", {}),
     ("causal", "llama4_text", {}),  # chunks of a sequence, counted from its first token
+    ("causal", "openai-gpt", {}),
+    ("causal", "xlm", {}),
+    ("causal", "xlnet", {}),
+    ("masked", "deberta", {}),
+    ("masked", "deberta", {"relative_attention": False, "legacy": False}),
+    ("masked", "deberta-v2", {}),
+    ("masked", "deberta-v2", {"share_att_key": True, "position_biased_input": False, "legacy": False}),
+    ("masked", "flaubert", {}),
+    ("masked", "layoutlm", {}),
+    ("masked", "longformer", {}),
+    ("masked", "xlm", {}),
+    ("masked", "xlm", {"causal": True}),  # it looks back only, whatever it predicts
+    ("causal", "falcon", {"alibi": True}),
+    ("masked", "esm", {"token_dropout": True, "mask_token_id": 27}),
+    ("masked", "esm", {"token_dropout": True, "mask_token_id": 27, "position_embedding_type": "rotary"}),
 ]
 
 
 def compare(kind, model_type, changes, **options):
     own = getattr(transformers, MAPPINGS[kind][model_type])
     with quiet():
-        return differences(kind, own, small_config(model_type, **changes), **options)
+        return differences(kind, own, small_config(kind, model_type, **changes), **options)
 
 
 @pytest.mark.parametrize("kind, model_type, changes", NAMED, ids=lambda value: str(value) if value else "")
@@ -101,7 +122,7 @@ def in_packs(kind, own):
 @pytest.mark.parametrize("own, reason", [
     (MambaForCausalLM, "it carries a state from token to token"),
     (Qwen3NextForCausalLM, "it carries a state from token to token"),
-    (OpenAIGPTLMHeadModel, "it takes no mask that says which token may see which"),
+    (InklingForCausalLM, "it convolves over neighboring tokens"),
     (Lfm2ForCausalLM, "it convolves over neighboring tokens"),
 ])  # fmt: skip
 def test_a_model_that_packs_would_change_is_refused_when_the_class_is_made(own, reason):
@@ -120,18 +141,22 @@ def test_a_family_that_nobody_compared_is_refused():
         in_packs("causal", New)
     with pytest.raises(TypeError, match="'llama' is not among the masked models"):
         in_packs("masked", LlamaForCausalLM)
+    with pytest.raises(TypeError, match="it is an encoder-decoder model, and a pack holds no second text"):
+        in_packs("masked", T5ForConditionalGeneration)
 
 
 @pytest.mark.parametrize("kind, model_type, own, changes, reason", [
-    ("causal", "falcon", FalconForCausalLM, {"alibi": True}, "alibi=True rounds"),
-    ("masked", "esm", EsmForMaskedLM, {"token_dropout": True}, "token_dropout=True scales"),
+    ("masked", "deberta-v2", DebertaV2ForMaskedLM, {"conv_kernel_size": 3}, "convolves over neighboring tokens"),
+    ("causal", "xlm", XLMWithLMHeadModel, {"causal": False}, "causal=False lets its tokens look ahead"),
+    ("causal", "xlnet", XLNetLMHeadModel, {"attn_type": "bi"}, "attn_type='bi' lets its tokens look ahead"),
+    ("causal", "xlnet", XLNetLMHeadModel, {"bi_data": True}, "bi_data=True reads half of the packs backward"),
     ("masked", "big_bird", BigBirdForMaskedLM, {"attention_type": "block_sparse"}, "'original_full' can be packed"),
     ("causal", "llama", LlamaForCausalLM, {"layer_types": ["conv"] * 4}, "it carries a state"),
 ])  # fmt: skip
 def test_a_setting_that_packs_would_change_is_refused_when_the_model_is_built(
     kind, model_type, own, changes, reason
 ):
-    config = small_config(model_type)
+    config = small_config(kind, model_type)
     for name, value in changes.items():
         setattr(config, name, value)
     with pytest.raises(TypeError, match=reason):
@@ -141,19 +166,67 @@ def test_a_setting_that_packs_would_change_is_refused_when_the_model_is_built(
 def test_a_model_that_makes_its_mask_its_own_way_never_runs(monkeypatch):
     """Should the table be wrong about a family, the run still says so."""
     monkeypatch.setattr(packed, "check_family", lambda *_: None)
-    model = in_packs("causal", OpenAIGPTLMHeadModel)(small_config("openai-gpt"))
+    model = in_packs("masked", FNetForMaskedLM)(small_config("masked", "fnet"))
     with pytest.raises(ValueError, match="makes its attention mask its own way"):
-        model(**make_batch("causal"))
+        model(**make_batch("masked"))
+
+
+@pytest.mark.parametrize("kind, model_type, changes", [
+    ("masked", "deberta", {}), ("masked", "layoutlm", {}), ("masked", "longformer", {}), ("masked", "esm", {}),
+    ("masked", "esm", {"token_dropout": True, "mask_token_id": 27}), ("causal", "falcon", {"alibi": True}),
+])  # fmt: skip
+def test_a_layer_that_is_computed_again_keeps_sequences_apart_or_stops(kind, model_type, changes):
+    own = getattr(transformers, MAPPINGS[kind][model_type])
+    torch.manual_seed(0)
+    with quiet():
+        model, batch = (
+            in_packs(kind, own)(small_config(kind, model_type, **changes)).double(),
+            make_batch(kind),
+        )
+        model(**batch).loss.backward()
+        expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        model.zero_grad()
+        model.gradient_checkpointing_enable()
+        loss = model.train()(**batch).loss
+        if model_type == "longformer":
+            with pytest.raises(
+                ValueError, match=r"LongformerSelfAttention .* as gradient checkpointing does"
+            ):
+                loss.backward()
+            return
+        loss.backward()
+    for name, gradient in expected.items():
+        assert (model.get_parameter(name).grad - gradient).abs().max() < 1e-10, name
+
+
+@pytest.mark.parametrize("family, modeling", [("bloom", modeling_bloom), ("falcon", modeling_falcon)])
+def test_alibi_is_rounded_as_it_is_for_a_sequence_alone(family, modeling):
+    segment_ids = torch.tensor([[1] * 300 + [2] * 600 + [3] + [4] * 90 + [0] * 9])
+    packed = modeling.build_alibi_tensor(padding_mask(family, segment_ids), 4, torch.bfloat16)
+    for segment in range(1, 5):
+        here = segment_ids[0] == segment
+        ones = torch.ones(1, int(here.sum()), dtype=torch.int64)
+        assert packed[..., here].equal(modeling.build_alibi_tensor(ones, 4, torch.bfloat16))
+
+
+@pytest.mark.parametrize("name, value, allowed", [
+    ("input_ids", 64, "0 to 63"), ("input_ids", -1, "0 to 63"), ("labels", 64, "-100 to 63"),
+])  # fmt: skip
+def test_a_token_outside_the_vocabulary_is_named(name, value, allowed):
+    model, batch = in_packs("masked", BertForMaskedLM)(small_config("masked", "bert")), make_batch("masked")
+    batch[name][1, 3] = value
+    with pytest.raises(ValueError, match=f"^{name} must be from {allowed}, not {value}.$"):
+        model(**batch)
 
 
 def test_what_a_backend_cannot_do_exactly_it_refuses(monkeypatch):
     batch = make_batch("causal")
     for backend, reason in {"sdpa": "has its own attention", "flex": "knows no softcap"}.items():
-        model = in_packs("causal", Gemma2ForCausalLM)(small_config("gemma2"), backend=backend)
+        model = in_packs("causal", Gemma2ForCausalLM)(small_config("causal", "gemma2"), backend=backend)
         with torch.no_grad(), pytest.raises(ValueError, match=reason):
             model(**batch)
     monkeypatch.setattr(attention, "_refusal", lambda *_: None)  # as on a GPU
-    model = in_packs("causal", MistralForCausalLM)(small_config("mistral"), backend="varlen")
+    model = in_packs("causal", MistralForCausalLM)(small_config("causal", "mistral"), backend="varlen")
     with pytest.raises(ValueError, match="varlen backend knows no windows"):
         model(**batch)
     model.backend = "auto"
@@ -163,14 +236,16 @@ def test_what_a_backend_cannot_do_exactly_it_refuses(monkeypatch):
 def test_longrope_scales_by_the_longest_sequence_so_packs_stay_below():
     rope = {"rope_type": "longrope", "rope_theta": 1e4}
     rope |= {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
-    config = small_config("phi3", rope_parameters=rope, original_max_position_embeddings=12)
+    config = small_config("causal", "phi3", rope_parameters=rope, original_max_position_embeddings=12)
     assert position_room(config) == 12
     with pytest.raises(ValueError, match="The packs have 14 slots; the model's position table ends at 12"):
         in_packs("causal", Phi3ForCausalLM)(config)(**make_batch("causal"))
 
 
 def test_positions_of_roberta_begin_after_padding():
-    model = in_packs("masked", RobertaForMaskedLM)(small_config("roberta", max_position_embeddings=15))
+    model = in_packs("masked", RobertaForMaskedLM)(
+        small_config("masked", "roberta", max_position_embeddings=15)
+    )
     with pytest.raises(ValueError, match="The packs have 14 slots; the model's position table ends at 13"):
         model(**make_batch("masked"))
 
@@ -178,7 +253,7 @@ def test_positions_of_roberta_begin_after_padding():
 def test_the_loss_that_balances_experts_is_that_of_the_padded_batch():
     """It depends on which sequences share the batch: packed or padded, all their tokens are counted alike."""
     torch.manual_seed(0)
-    config = small_config("mixtral", output_router_logits=True)
+    config = small_config("causal", "mixtral", output_router_logits=True)
     model = in_packs("causal", MixtralForCausalLM)(config).double().eval()
     batch, plain = make_batch("causal"), MixtralForCausalLM(config).double().eval()
     plain.load_state_dict(model.state_dict())
@@ -197,7 +272,7 @@ def test_the_loss_that_balances_experts_is_that_of_the_padded_batch():
     (BertForMaskedLM, "bert"), (GPT2LMHeadModel, "gpt2"), (LlamaForCausalLM, "llama"), (MistralForCausalLM, "mistral"),
 ])  # fmt: skip
 def test_an_unmodified_model_does_not_take_packs(own, model_type):
-    model, batch = own(small_config(model_type)), make_batch("causal")
+    model, batch = own(small_config("causal", model_type)), make_batch("causal")
     with pytest.raises(ValueError, match="give a PackedBatch to a packed model"):
         model(**batch)
     assert model(batch.input_ids).logits.shape == (*batch.input_ids.shape, 64)
