@@ -5,6 +5,6 @@ The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`. Its `
     PARAMETERS   names and kinds of its parameters, but `seed` and `quick`, which every notebook has
     EXERCISES    an `Exercises` with solutions and named wrong answers; `check = EXERCISES.check`
 
-and its `Explorer` classes, each of which can be made without arguments. `figures` draws, `runs` computes and trains. What
-several chapters use is in `shared`, in files named for their idea; no chapter imports another.
+and its `Explorer` classes, each of which can be made without arguments. `figures` draws, `runs` computes and trains.
+What several chapters use is in `shared`, in files named for their idea; no chapter imports another.
 """
