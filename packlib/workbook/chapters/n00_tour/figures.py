@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 
 from packlib.packing import Packs
-from packlib.workbook.chapters.shared.segments import spans
+from packlib.workbook.chapters.shared.segments import name_segments
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING
 
 COLORS = OKABE_ITO[:6]
@@ -78,10 +78,5 @@ def draw_looks(ax: Axes, segment_ids: torch.Tensor, allowed: torch.Tensor, title
     rows, columns = np.nonzero(seen & own.numpy())
     picture[rows, columns] = palette[segment_ids.numpy()[rows] - 1]
     ax.imshow(picture)
-    parts = spans(segment_ids)
-    middles, names = [(start + end - 1) / 2 for _, start, end in parts], [name for name, *_ in parts]
-    wide = [end - start >= len(segment_ids) / 24 for _, start, end in parts]  # else names would touch
-    ax.set_xticks(middles, [name if room else "" for name, room in zip(names, wide, strict=True)])
-    ax.set_yticks(middles, [name if room else "" for name, room in zip(names, wide, strict=True)])
-    ax.tick_params(length=0)
+    name_segments(ax, segment_ids)
     ax.set_title(title, fontsize=13)

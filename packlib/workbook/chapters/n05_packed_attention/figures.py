@@ -7,7 +7,7 @@ from torch import Tensor
 
 from packlib.model.attention import allowed_pairs
 from packlib.workbook.chapters.n05_packed_attention.runs import WAYS
-from packlib.workbook.chapters.shared.segments import spans
+from packlib.workbook.chapters.shared.segments import name_segments, spans
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, series
 
 OWN, STRANGER = OKABE_ITO[0], OKABE_ITO[1]  # pairs within a sequence, pairs across
@@ -31,15 +31,11 @@ def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> Non
     ax.imshow(picture)
     rows, columns = (allowed & ~own).nonzero().numpy().T
     ax.plot(columns, rows, color="white", marker="x", markersize=4, linestyle="", markeredgewidth=1)
-    parts = spans(segment_ids)
-    for _, start, _ in parts[1:]:
+    for _, start, _ in spans(segment_ids)[1:]:
         ax.axhline(start - 0.5, color=INK, linestyle="-", linewidth=1)
         ax.axvline(start - 0.5, color=INK, linestyle="-", linewidth=1)
-    middles, names = [(start + end - 1) / 2 for _, start, end in parts], [name for name, _, _ in parts]
-    ax.set_xticks(middles, names)
-    ax.set_yticks(middles, names)
+    name_segments(ax, segment_ids)
     ax.set_title(title, fontsize=13)
-    ax.tick_params(length=0)
 
 
 def draw_influence(ax: Axes, matrix: np.ndarray, title: str) -> None:

@@ -8,6 +8,10 @@ from packlib.lengths import LengthHistogram
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES
 from packlib.workbook.figures import INK, label_ends, series
 
+RING = {  # around what was chosen
+    "marker": "o", "markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2,
+}  # fmt: skip
+
 
 def percentiles(histogram: LengthHistogram, shares: tuple[float, ...] = (0.5, 0.9, 0.99)) -> list[int]:
     """The lengths that so many of the sequences do not pass."""
@@ -54,15 +58,7 @@ def draw_depths(ax: Axes, advice: Advice) -> None:
         ax.plot(at, greedy, **series("lpfhp"))[0]: "LPFHP",
     }
     chosen = [trial.depth for trial in advice.depths].index(advice.depth)
-    ax.plot(
-        chosen,
-        best[chosen],
-        "o",
-        markersize=20,
-        markerfacecolor="none",
-        markeredgecolor=INK,
-        markeredgewidth=2,
-    )
+    ax.plot(chosen, best[chosen], **RING)
     ax.set_xticks(at, ["none" if trial.depth is None else str(trial.depth) for trial in advice.depths])
     if len(at) > 12:
         ax.tick_params(axis="x", rotation=60)
@@ -103,8 +99,7 @@ def draw_buckets(ax: Axes, advice: Advice) -> None:
     """Padding with 1, 2, … bucket lengths; a ring marks the choice, the dotted line is what packs leave."""
     waste, chosen = 100 * np.array(advice.bucket_waste), len(advice.buckets.lengths)
     ax.plot(range(1, len(waste) + 1), waste, **series("buckets"))
-    ring = {"markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2}
-    ax.plot(chosen, waste[chosen - 1], "o", clip_on=False, **ring)
+    ax.plot(chosen, waste[chosen - 1], clip_on=False, **RING)
     packed = 100 * (1 - advice.plan.efficiency)
     ax.axhline(packed, color=INK, linestyle=":")
     ax.annotate("packed, one length", (1, packed), (0, 4), textcoords="offset points", va="bottom")

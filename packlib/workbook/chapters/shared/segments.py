@@ -1,6 +1,7 @@
 """The segments of a packed batch, and the batch as a model reads it that does not know them."""
 
 import torch
+from matplotlib.axes import Axes
 from torch import Tensor
 
 from packlib.batches import PackedBatch
@@ -12,6 +13,16 @@ def spans(segment_ids: Tensor) -> list[tuple[str, int, int]]:
     ends = counts.cumsum(0).tolist()
     names = [chr(64 + i) if i else "pad" for i in ids.tolist()]
     return [(name, end - count, end) for name, end, count in zip(names, ends, counts.tolist(), strict=True)]
+
+
+def name_segments(ax: Axes, segment_ids: Tensor) -> None:
+    """Name the rows and columns of a picture of pairs after the segments, where there is room."""
+    parts = spans(segment_ids)
+    middles = [(start + end - 1) / 2 for _, start, end in parts]
+    names = [name if end - start >= len(segment_ids) / 24 else "" for name, start, end in parts]
+    ax.set_xticks(middles, names)
+    ax.set_yticks(middles, names)
+    ax.tick_params(length=0)
 
 
 def spoiled(batch: PackedBatch, mask: bool = True, restart: bool = True) -> dict:
