@@ -4,7 +4,7 @@ import csv
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,9 @@ from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.reading import named, naming, regular_file
 
 _ROWS = 1 << 16  # rows read at a time
-_LONGEST_LINE = 1_000_000  # characters
+_BLOCK = 1_000_000  # characters of text read at a time; no line is longer
+_PLAIN = r"^\s*-?[0-9]{1,18}\s*$"  # a whole number that fits in 64 bits
+_NO_TEXT = "{} is no text file of lengths (.npy and .parquet files need their suffix)."
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ def read_lengths(path: str | os.PathLike, column: str | None = None) -> LengthSt
     elif suffix == ".npy":
         stream = LengthStream(_npy_chunks(path), f"position {{}} of {place}", 0)
     else:
-        cells, start = _text_cells(path, column)
-        stream = LengthStream(_integers(cells, path, start), f"line {{}} of {place}", start)
+        chunks, start = _text_chunks(path, column)
+        stream = LengthStream(chunks, f"line {{}} of {place}", start)
     return replace(stream, chunks=_not_empty(stream.chunks, path))
 
 
@@ -73,7 +75,7 @@ def _not_empty(chunks: Iterable[np.ndarray], path: Path) -> Iterator[np.ndarray]
 
 def holds_counts(path: str | os.PathLike) -> bool:
     """Whether a text file holds `length,count` lines, told by its first line."""
-    fields = _first_line(existing_file(path))[1]
+    fields = _first_row(existing_file(path))[1]
     return len(fields) == 2 and (_is_counts_header(fields) or _is_number(fields[0]))
 
 
@@ -84,16 +86,9 @@ def read_counts(path: str | os.PathLike) -> np.ndarray:
         FileNotFoundError, ValueError: naming the file and the line that is wrong.
     """
     rows: dict[int, int] = {}
-    started = False
-    for number, line in _lines(existing_file(path)):
-        text = line.strip()
-        if not text or text.startswith("#"):
-            continue
-        fields = _fields(text, path, number)
+    for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
         if not started and _is_counts_header(fields):
-            started = True
             continue
-        started = True
         try:
             length, count = _whole(fields)
         except ValueError:
@@ -113,34 +108,25 @@ def read_counts(path: str | os.PathLike) -> np.ndarray:
     return counts
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file with their numbers, from 1."""
+def _rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """The lines of a text file that are neither blank nor comments: number, text and fields."""
+    number = 0
     with path.open(encoding="utf-8-sig") as file:
         try:
-            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), start=1):
-                if len(line) == _LONGEST_LINE:
-                    raise ValueError(
-                        f"{named(path)}, line {number}: it has {_LONGEST_LINE:,} characters or more."
-                    )
-                yield number, line
+            for number, line in enumerate(iter(lambda: file.readline(_BLOCK), ""), start=1):
+                if len(line) == _BLOCK:
+                    raise ValueError(f"{named(path)}, line {number}: it has {_BLOCK:,} characters or more.")
+                if (text := line.strip()) and not text.startswith("#"):
+                    yield number, text, [field.strip() for field in next(csv.reader([text]))]
         except UnicodeDecodeError:
-            raise ValueError(
-                f"{named(path)} is no text file of lengths (.npy and .parquet files need their suffix)."
-            ) from None
+            raise ValueError(_NO_TEXT.format(named(path))) from None
+        except csv.Error as error:
+            raise ValueError(f"{named(path)}, line {number}: {text[:80]!r} is no CSV: {error}.") from None
 
 
-def _fields(line: str, path: Path, number: int) -> list[str]:
-    try:
-        return [field.strip() for field in next(csv.reader([line]))]
-    except csv.Error as error:
-        raise ValueError(f"{named(path)}, line {number}: {line[:80]!r} is no CSV: {error}.") from None
-
-
-def _first_line(path: Path) -> tuple[int, list[str]]:
-    """The number and the fields of the first line that is neither blank nor a comment."""
-    for number, line in _lines(path):
-        if line.strip() and not line.startswith("#"):
-            return number, _fields(line, path, number)
+def _first_row(path: Path) -> tuple[int, list[str]]:
+    for number, _, fields in _rows(path):
+        return number, fields
     raise ValueError(f"{named(path)} holds no length.")
 
 
@@ -154,17 +140,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _text_cells(path: Path, column: str | None) -> tuple[Iterator[str], int]:
-    """One length a line, or the named column of a CSV; and the number of the first line with a length."""
-    first, fields = _first_line(path)
-    at = _column(path, column, fields)
-    start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
-    cells = (line for number, line in _lines(path) if number >= start)
-    if len(fields) > 1:
-        cells = (_cell(row, at, len(fields)) for row in _csv_rows(cells, path))
-    return cells, start
 
 
 def _column(path: Path, column: str | None, names: list[str]) -> int:
@@ -184,38 +159,57 @@ def _column(path: Path, column: str | None, names: list[str]) -> int:
     return names.index(column)
 
 
-def _csv_rows(lines: Iterator[str], path: Path) -> Iterator[list[str]]:
-    rows = csv.reader(lines)
+def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], int]:
+    """One length a line, or the named column of a CSV; and the number of the first line with a length."""
+    first, fields = _first_row(path)
+    at = _column(path, column, fields)
+    start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
+    return _integers(path, start, at, len(fields)), start
+
+
+def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray]:
+    """The whole numbers in one of `width` columns, from a line on; blank lines may only end the file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as pa_csv
+
+    odd: list[tuple[int, str]] = []  # the first row that has not `width` fields
+    blank = 0  # the first of the blank lines at the end
+
+    def skip(row: pa_csv.InvalidRow) -> str:
+        nonlocal blank
+        if not row.text.strip():
+            blank = blank or row.number
+        elif not odd:
+            odd.append((row.number, f"({row.actual_columns} fields instead of {width})"))
+        return "skip"
+
+    names = [str(i) for i in range(width)]
+    kind = {"newlines_in_values": True} if width > 1 else {"delimiter": "\x1f", "quote_char": False}
+    reading = pa_csv.ReadOptions(use_threads=False, block_size=_BLOCK, skip_rows=line - 1, column_names=names)
+    parsing = pa_csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip, **kind)
+    as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
     try:
-        yield from rows
-    except csv.Error as error:  # say, a quotation mark that is never closed
-        raise ValueError(
-            f"{named(path)} is no CSV: {error} in the {rows.line_num}th row of lengths."
-        ) from None
-
-
-def _cell(row: list[str], at: int, size: int) -> str:
-    """The field of a CSV row; "" stands for a blank line, so a field that is missing says so."""
-    if len(row) < 2 and not "".join(row).strip():
-        return ""
-    return (row[at].strip() or "(empty)") if len(row) == size else f"({len(row)} fields instead of {size})"
-
-
-def _integers(cells: Iterator[str], path: Path, line: int) -> Iterator[np.ndarray]:
-    """Turn cells into arrays; blank lines may only end the file, for elsewhere a length is missing."""
-    while block := list(islice(cells, _ROWS)):
-        try:
-            yield np.array(_whole(block), np.int64)
-        except (ValueError, OverflowError):
-            at, text = next((i, text.strip()) for i, text in enumerate(block) if not _is_length(text))
-            if text or any(rest.strip() for rest in chain(block[at:], cells)):
-                shown = repr(text[:80]) if text else "a blank"
-                raise ValueError(
-                    f"{named(path)}, line {line + at}: expected a whole number, not {shown}."
-                ) from None
-            yield np.array(_whole(block[:at]), np.int64)
-            return
-        line += len(block)
+        for columns in chain(
+            pa_csv.open_csv(path, reading, parsing, as_text), [[pa.array([], pa.string())] * width]
+        ):
+            cells = columns[at]
+            if not (blank or odd) and pc.all(pc.match_substring_regex(cells, _PLAIN)).as_py():
+                yield pc.cast(pc.ascii_trim_whitespace(cells), pa.int64()).to_numpy()
+            else:
+                rows = zip(*(column.to_pylist() for column in columns), strict=True)
+                texts = [row[at].strip() or "(empty)" * any(map(str.strip, row)) for row in rows]
+                for number, text in [*enumerate(texts[: odd[0][0] - line] if odd else texts, line), *odd]:
+                    if text and (0 < blank <= number or not _is_length(text)):
+                        place, text = (blank, "a blank") if 0 < blank <= number else (number, repr(text[:80]))
+                        raise ValueError(f"{named(path)}, line {place}: expected a whole number, not {text}.")
+                    blank = blank or (0 if text else number)
+                yield np.array(_whole(list(filter(None, texts))), np.int64)
+            line += len(cells)
+    except pa.ArrowInvalid as error:
+        if "straddling" in str(error):
+            raise ValueError(f"{named(path)}, line {line}: it has {_BLOCK:,} characters or more.") from None
+        raise ValueError(_NO_TEXT.format(named(path))) from None
 
 
 def _whole(cells: list[str]) -> list[int]:

@@ -1,6 +1,32 @@
 """Faults in files, text from outside and the workbook. By file: what is there, what it becomes, which tests see it."""
 
 FAULTS = {
+    "packlib/installed.py": [
+        (
+            'get(package, "lab")',
+            'get(package, "train")',
+            "project/test_wheel.py::test_what_an_extra_brings_is_named_by_every_command",
+        ),
+    ],
+    "packlib/workbook/cli.py": [
+        (
+            "return 128 + signal.SIGPIPE",
+            "raise",
+            "workbook/test_cli.py::test_nobody_who_reads_is_no_failure",
+        ),
+    ],
+    "packlib/lengths/own_files.py": [
+        (
+            "0 < blank <= number or not _is_length(text)",
+            "not _is_length(text)",
+            "lengths/test_sources_files.py::test_broken_columns_name_the_line",
+        ),
+        (
+            '"(empty)" * any(map(str.strip, row))',
+            '""',
+            "lengths/test_sources_files.py::test_broken_columns_name_the_line",
+        ),
+    ],
     "packlib/files.py": [
         (
             "0o666 & ~umask",

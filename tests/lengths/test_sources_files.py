@@ -74,6 +74,7 @@ def test_every_kind_of_file_takes_a_maximum_length(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["lengths.txt", "lengths.npy", "one.parquet", "column.csv"])
 def test_files_longer_than_a_chunk(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(own_files, "_ROWS", 64)
+    monkeypatch.setattr(own_files, "_BLOCK", 256)
     lengths = np.random.default_rng(0).integers(1, 999, 1000).tolist()
     assert load(**write(tmp_path, kind, lengths)) == LengthHistogram.from_lengths(lengths)
     lengths[700] = 0
@@ -89,6 +90,7 @@ def test_files_longer_than_a_chunk(tmp_path, kind, monkeypatch):
 
 def test_what_is_no_length_is_named_in_a_later_chunk(tmp_path, monkeypatch):
     monkeypatch.setattr(own_files, "_ROWS", 2)
+    monkeypatch.setattr(own_files, "_BLOCK", 4)
     pq.write_table(pa.table({"n": [1, 2, 3, None]}), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="has no value in row 3"):
         load(tmp_path / "a.parquet")
@@ -98,8 +100,9 @@ def test_what_is_no_length_is_named_in_a_later_chunk(tmp_path, monkeypatch):
 
 
 def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
-    """No chunk holds more than the rows that are read at a time."""
+    """No chunk holds more than the rows, or the characters, that are read at a time."""
     monkeypatch.setattr(own_files, "_ROWS", 10)
+    monkeypatch.setattr(own_files, "_BLOCK", 20)
     for kind in ("lengths.txt", "one.parquet"):
         stream = own_files.read_lengths(**{"path": write(tmp_path, kind, [5] * 95)["name_or_path"]})
         sizes = [len(chunk) for chunk in stream.chunks]
@@ -164,7 +167,18 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
         ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("length,id,length\n1,2,3\n", "broken.csv has 2 columns named length; one is needed"),
-        ('id,length\n1,"2\n' + "3,4\n" * 50_000, "broken.csv is no CSV: field larger than field limit"),
+        (
+            'id,length\n1,"2\n' + "3,4\n" * 50_000,
+            r"broken.csv, line 2: expected a whole number, not '2\\n3,4",
+        ),
+        ('id,length\n1,"2\n' + "3,4\n" * 999_999, "broken.csv, line 2: it has 1,000,000 characters or more"),
+        ("id,length\n1,2\n3,x\n4\n", "broken.csv, line 3: expected a whole number, not 'x'"),
+        ("id,length\n1,2\n4\n3,x\n", "broken.csv, line 3: expected a whole number, not '.1 fields"),
+        ("id,length\n1,2\n\n3\n", "broken.csv, line 3: expected a whole number, not a blank"),
+        ("id,length\n1\n2\n", "broken.csv, line 2: expected a whole number, not '.1 fields"),
+        ("id,length\n1,2\n \t\n3,4\n", "broken.csv, line 3: expected a whole number, not a blank"),
+        ("id,title,length\n1,a,2\n3,,\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
+        ("length,id\n1,2\n,3\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
     ],
 )
 def test_broken_columns_name_the_line(tmp_path, text, message):
@@ -172,6 +186,13 @@ def test_broken_columns_name_the_line(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         load(path, column="length")
+
+
+def test_blank_lines_may_end_a_file(tmp_path):
+    path = tmp_path / "mine.csv"
+    for text, column in (("3\n4\n\n \n", None), ("id,length\na,3\nb,4\n\n \t\n\n", "length")):
+        path.write_text(text)
+        assert load(path, column=column).expand().tolist() == [3, 4]
 
 
 def test_from_csv_takes_any_order_comments_and_a_byte_order_mark(tmp_path):

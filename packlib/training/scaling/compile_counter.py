@@ -62,6 +62,7 @@ class CompileCounter:
         utils.set_compilation_metrics_limit(1 << 20)
         self._stack.callback(utils.set_compilation_metrics_limit, limit)
         self._before, self._records = len(utils.get_compilation_metrics()), None
+        # No public hook tells every reason: the records hold the first, and torch.compile takes no `guard_fail_fn`.
         tell = getattr(convert_frame, _REASONS)
 
         def listen(entries, frame, *args, **options):
