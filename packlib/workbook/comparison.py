@@ -25,13 +25,9 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     """A row for each cell: its parameters, whether it ran, its seconds and its results."""
     names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.results))
     header = (*outcomes[0].parameters, "state", "seconds", *names)
+    state = {True: "failed", False: "done"}
     rows = [
-        (
-            *one.parameters.values(),
-            "failed" if one.error else "done",
-            one.seconds,
-            *map(one.results.get, names),
-        )
+        (*one.parameters.values(), state[bool(one.error)], one.seconds, *map(one.results.get, names))
         for one in outcomes
     ]
     return Table(header, rows)
@@ -52,11 +48,8 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
     Across goes the parameter with the most values; each combination of the others is a line, or points where the
     values across have no order. None if there is nothing to compare.
     """
-    values: dict[str, list[str]] = {}
-    for one in outcomes:
-        for name, value in one.parameters.items():
-            if value not in values.setdefault(name, []):
-                values[name].append(value)
+    names_of_all = outcomes[0].parameters
+    values = {name: list(dict.fromkeys(one.parameters[name] for one in outcomes)) for name in names_of_all}
     swept = [name for name in values if len(values[name]) > 1]
     first = next((one.results for one in outcomes if one.results), {})
     numbers = list(names) or [name for name, value in first.items() if _is_number(value)][:2]

@@ -32,12 +32,7 @@ _OPTIONS = {
     "extra_arguments": ["--IPKernelApp.log_level=CRITICAL"],
 }
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-_LANGUAGE = {
-    "name": "python",
-    "file_extension": ".py",
-    "mimetype": "text/x-python",
-    "pygments_lexer": "ipython3",
-}
+_LANGUAGE = dict(name="python", file_extension=".py", mimetype="text/x-python", pygments_lexer="ipython3")
 _OF_ONE_RUN = ("execution", "papermill", "ExecuteTime")  # times in the metadata of a cell
 
 

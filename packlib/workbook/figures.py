@@ -82,23 +82,16 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
     clusters: list[list[float]] = []  # [center, members]: labels that touch share a center
     for height in wanted:
         clusters.append([height, 1])
-        while (
-            len(clusters) > 1
-            and clusters[-1][0] - clusters[-2][0] < gap * (clusters[-1][1] + clusters[-2][1]) / 2
-        ):
-            (low, below), (high, above) = clusters.pop(-2), clusters.pop()
-            clusters.append([(low * below + high * above) / (below + above), below + above])
+        while len(clusters) > 1:
+            (low, below), (high, above) = clusters[-2:]
+            if high - low >= gap * (below + above) / 2:
+                break
+            clusters[-2:] = [[(low * below + high * above) / (below + above), below + above]]
     placed = [center + gap * (i - (n - 1) / 2) for center, n in clusters for i in range(n)]
     for line, at, height in zip(ends, placed, wanted, strict=True):
-        line.axes.annotate(
-            labels[line],
-            (line.get_xdata()[-1], line.get_ydata()[-1]),
-            xytext=(10, at - height),
-            textcoords="offset points",
-            va="center",
-            color=INK,
-            annotation_clip=False,
-        )
+        end = line.get_xdata()[-1], line.get_ydata()[-1]
+        beside = {"xytext": (10, at - height), "textcoords": "offset points", "va": "center"}
+        line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **beside)
 
 
 def _show_dollars(fig: Figure) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -24,6 +25,8 @@ from packlib.workbook.figures import FIGURES_FOLDER
 from packlib.workbook.pages import content_policy
 from packlib.workbook.results import meanings
 from packlib.workbook.running import exit_code, surroundings
+
+_PAGE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -102,21 +105,7 @@ def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
                 f'<a href="{svg}">SVG</a> <a href="{png}">PNG</a> {escaped(picture.svg.stem)}</figcaption></figure>'
             )
         parts.append("</div>")
-    return _PAGE.format(content_policy(images="'self' file:"), "\n".join(parts))
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">{}<title>Figures of the packing workbook</title>
-<style>
-body {{ font: 16px/1.4 sans-serif; margin: 2rem; color: #222 }}
-div {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(22rem, 1fr)); gap: 1.5rem }}
-figure {{ margin: 0 }} img {{ width: 100%; height: auto; border: 1px solid #ccc }}
-figcaption {{ overflow-wrap: anywhere }}
-</style></head><body>
-<h1>Figures of the packing workbook</h1>
-{}
-</body></html>
-"""
+    return _PAGE.substitute(policy=content_policy(images="'self' file:"), figures="\n".join(parts))
 
 
 def main(folder: Path, paths: Sequence[Path]) -> None:

@@ -168,14 +168,11 @@ class _Deck:
             for part in _pieces(page):
                 yield from self._add(f'<div class="block">{part}</div>', max(8, part.count("<tr>")))
         elif "file" in means:
-            where, lines = means["file"], means["text"].rstrip().split("\n")
-            parts = math.ceil((len(lines) + 2) / _CODE_LINES)
-            each = math.ceil(len(lines) / parts)
-            if parts > 1:
+            lines = means["text"].rstrip().split("\n")
+            if len(lines) + 2 > _CODE_LINES:
                 yield from self._flush()
-            for start in range(0, len(lines), each):
-                part = lines[start : start + each]
-                yield from self._add("\n".join(part), len(part) + 2, where)
+            for part in _parts(lines, math.ceil((len(lines) + 2) / _CODE_LINES)):
+                yield from self._add("\n".join(part), len(part) + 2, means["file"])
         elif words:
             yield from self._add(markdown_to_html(words, address=_in_decks), _lines(words))
         elif text := (output.get("text") or data.get("text/plain", "")).rstrip():
@@ -186,11 +183,11 @@ class _Deck:
             yield from self._add(pre, rows * size / 50)
 
     def _image(self, figure: Mapping[str, str], page: str) -> str:
-        alt, source = figure["alt"], ""
-        if picture := self.pictures.get(figure["name"]):
-            alt = picture.alt
-            source = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.read_bytes()).decode()
-        source = source or BeautifulSoup(page, "html.parser").img["src"]
+        if (picture := self.pictures.get(figure["name"])) is None:
+            alt, source = figure["alt"], BeautifulSoup(page, "html.parser").img["src"]
+        else:
+            svg = base64.b64encode(picture.svg.read_bytes()).decode()
+            alt, source = picture.alt, f"data:image/svg+xml;base64,{svg}"
         return f'<img alt="{escaped(alt)}" src="{source}">'
 
 
@@ -208,14 +205,11 @@ def _in_decks(address: str) -> str:
 
 def _lines(markdown: str) -> float:
     """About how many lines a text takes on a slide."""
-    lines = [line for paragraph in markdown.strip().split("\n\n") for line in _unwrapped(paragraph)]
-    return sum(math.ceil(len(line) / 68) for line in lines) + 0.6 * markdown.strip().count("\n\n")
-
-
-def _unwrapped(paragraph: str) -> list[str]:
-    if re.match(r"\||- |\d+\. ", paragraph):
-        return paragraph.split("\n")
-    return [" ".join(paragraph.split())]
+    paragraphs, lines = markdown.strip().split("\n\n"), []
+    for paragraph in paragraphs:
+        is_list = re.match(r"\||- |\d+\. ", paragraph)
+        lines += paragraph.split("\n") if is_list else [" ".join(paragraph.split())]
+    return sum(math.ceil(len(line) / 68) for line in lines) + 0.6 * (len(paragraphs) - 1)
 
 
 def _pieces(page: str) -> list[str]:
@@ -224,12 +218,18 @@ def _pieces(page: str) -> list[str]:
     rows = [row.extract() for row in table.select("tbody tr")]
     if len(rows) <= _TABLE_ROWS:
         return [page]
-    pieces, each = [], math.ceil(len(rows) / math.ceil(len(rows) / _TABLE_ROWS))
-    for start in range(0, len(rows), each):
+    pieces = []
+    for part in _parts(rows, math.ceil(len(rows) / _TABLE_ROWS)):
         table.tbody.clear()
-        table.tbody.extend(rows[start : start + each])
+        table.tbody.extend(part)
         pieces.append(str(table))
     return pieces
+
+
+def _parts(items: list, number: int) -> list[list]:
+    """The items in so many parts of about the same size."""
+    each = math.ceil(len(items) / number)
+    return [items[start : start + each] for start in range(0, len(items), each)]
 
 
 def _answer(truth: str, reason: str) -> str:

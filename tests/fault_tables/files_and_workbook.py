@@ -187,6 +187,30 @@ FAULTS = {
             "workbook/test_sweep.py::test_a_sweep_goes_on_where_it_stopped",
         ),
     ],
+    "packlib/workbook/execution.py": [
+        (
+            ", **(environment or {})}",
+            "}",
+            "workbook/test_workbook.py::test_a_notebook_runs_in_its_folder_with_what_it_is_given",
+        ),
+        (
+            "            cell.metadata.pop(name, None)",
+            "            cell.metadata.clear()",
+            "workbook/test_workbook.py::test_settle_drops_what_changes_and_what_dies",
+        ),
+    ],
+    "packlib/workbook/slides.py": [
+        (
+            'if wishes.get("skip"):',
+            "if False:",
+            "workbook/test_slides.py::test_a_cell_may_say_what_becomes_of_it",
+        ),
+        (
+            'output.output_type == "stream" or meaning(output).get("kind") == "source"',
+            'output.output_type == "stream"',
+            "workbook/test_slides.py::test_an_answer_comes_before_what_its_cell_prints",
+        ),
+    ],
     "packlib/workbook/results.py": [
         (
             'if Path(name).name != name or name in ("", ".."):',

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, own_files
+from packlib.lengths.histogram_json import write_histogram
 
 LENGTHS = st.lists(st.integers(1, 5000), min_size=1, max_size=60)
 KINDS = [
@@ -348,3 +349,22 @@ def test_a_name_wins_over_a_file_and_a_bare_file_is_found(tmp_path, monkeypatch)
     assert load("squad").num_sequences == 88_641
     assert load("./squad").num_sequences == 1
     assert load("mine").num_sequences == 2
+
+
+def test_a_histogram_in_json_keeps_all_that_is_known(tmp_path):
+    path, about = tmp_path / "lengths.json", {"kind": "synthetic", "source": "a formula", "truncated": 2}
+    whole = LengthHistogram([0, 3, 0, 1], name="a/b", max_length=9, dropped=4, **about)
+    write_histogram(whole, path)
+    found = load(path)
+    assert found == whole and repr(found) == repr(whole) and found.source == "a formula"
+    assert load(path, 2, overlong="truncate").truncated == 3
+    for old, new, says in (
+        ('"counts": [3, 1]', '"counts": [3]', "The histogram has 2 lengths, but 1 counts"),
+        ('"lengths": [1, 3]', '"lengths": [3, 1]', "must ascend from 1 to at most 9"),
+        ('"kind": ', '"kinds": ', "did you mean 'kind'"),
+        ("{", "[", "It is not JSON"),
+    ):
+        path.write_text(path.read_text().replace(old, new))
+        with pytest.raises(ValueError, match=rf"lengths\.json is no histogram of lengths: .*{says}"):
+            load(path)
+        write_histogram(whole, path)
