@@ -19,7 +19,7 @@ NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 help:
 	@echo "make lab        open the workbook in JupyterLab (PORT=8888, LAB_ARGS=…)"
 	@echo "make test       lint, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
-	@echo "make test-all   the same, all notebooks with quick=False, and every family of models"
+	@echo "make test-all   every combination: quick=False, all in the browser, every family of models"
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"

@@ -1,6 +1,7 @@
-"""Every notebook in JupyterLab in a real browser: run its cells, then move each control of its explorers by keyboard.
+"""Notebooks in JupyterLab in a real browser: run all cells, then move each control of each explorer by keyboard.
 
-Three notebooks run in full; of the others, the cells that an explorer needs. `make test-all` runs all in full.
+Three notebooks run in full. What the explorers of the others need stands together in one more notebook, with one page
+to load and one kernel to start. `make test-all` runs all in full.
 """
 
 import ast
@@ -39,7 +40,8 @@ ALL = bool(os.environ.get("PACKLIB_ALL"))
 GUESSED = (  # where each question gets guesses of all kinds: numbers with units and signs, words, yes or no
     "03_nnls_packing", "07_hyperparameters", *["11_scaling_up"] * ALL
 )  # fmt: skip
-IN_FULL = NAMES if ALL else ("02_greedy_packing", *GUESSED)
+IN_FULL = NAMES if ALL else ["02_greedy_packing", *GUESSED]
+TOGETHER = "91_explorers"  # of the other notebooks
 IS_EXPLORER = "to move the controls"  # what the stored picture of an explorer says
 
 FINISHED = """number => document.querySelector(".jp-OutputArea-output[data-mime-type*='error']")
@@ -111,9 +113,14 @@ def is_explorer(cell):
     )
 
 
-def num_explorers(name):
-    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells
-    return sum(map(is_explorer, cells))
+def cells_of(name):
+    return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells
+
+
+def explorers_from(name):
+    """For each explorer of a notebook in the lab, in order, the notebook that it is from."""
+    names = [name] if name in NAMES else [other for other in NAMES if other not in IN_FULL]
+    return [name for name in names for cell in cells_of(name) if is_explorer(cell)]
 
 
 def names_in(statement):
@@ -152,8 +159,6 @@ def copy_without_outputs(path, folder):
     notebook = nbformat.read(path, as_version=4)
     if path.stem in GUESSED:
         notebook.cells = [each for cell in notebook.cells for each in (cell, *guesses_at(cell))]
-    if path.stem not in IN_FULL:
-        notebook.cells = what_explorers_need(notebook.cells)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -165,8 +170,10 @@ def lab(tmp_path_factory):
     """A JupyterLab that serves a copy of the notebooks: its address, and the folder with what it keeps."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "notebooks").mkdir()
-    for name in NAMES:
+    for name in IN_FULL:
         copy_without_outputs(ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks")
+    others = [cell for name in NAMES if name not in IN_FULL for cell in what_explorers_need(cells_of(name))]
+    write(nbformat.v4.new_notebook(cells=others), folder / "notebooks" / f"{TOGETHER}.ipynb")
     cells = [nbformat.v4.new_markdown_cell(SMALL[0]), *map(nbformat.v4.new_code_cell, SMALL[1:])]
     write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / "90_small.ipynb")
     tracker = folder / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
@@ -235,7 +242,7 @@ def stop_kernels(lab):
         urllib.request.urlopen(urllib.request.Request(address, headers=headers, method="DELETE"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*IN_FULL, *[TOGETHER] * (not ALL)])
 def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name):
     errors = []
 
@@ -250,11 +257,11 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
         for image in images.all():
             assert image.get_attribute("alt") and image.evaluate("i => i.complete && i.naturalWidth > 0")
         explorers = page.query_selector_all(EXPLORERS)
-        assert len(explorers) == num_explorers(name) > 0
-        for explorer in explorers:
+        assert explorers
+        for explorer, origin in zip(explorers, explorers_from(name), strict=True):
             explorer.evaluate(ALERTS)
             move_every_control(page, explorer)
-            move_at_random(page, explorer, random.Random(name))
+            move_at_random(page, explorer, random.Random(origin))
         assert not page.evaluate("window.alerts")
         assert not errors
         if name in GUESSED:

@@ -5,7 +5,9 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -93,14 +95,32 @@ def test_what_reaches_out_fails_though_it_hides_it_and_order_is_drawn(tmp_path):
     (tmp_path / "tests" / "offline").symlink_to(ROOT / "tests" / "offline")
     for name in ("one", "two"):
         (tmp_path / f"test_{name}.py").write_text(SUITE)
-    ran = []
-    for seed in ("1", "2"):
-        command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--shuffle", seed]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        ran.append([line for line in done.stdout.splitlines() if line.startswith("ran test")])
-        assert "2 failed, 40 passed" in done.stdout
-        assert done.stdout.count("The network was touched: socket.connect to '192.0.2.1'") >= 2
-    first, other = ran
-    assert sorted(first) == sorted(other) and first != other and len(first) == 40
-    for order in ran:
-        assert len({line.split()[1] for line in order[:20]}) == 1, "the tests of a file stay together"
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--shuffle", "1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "2 failed, 40 passed" in done.stdout
+    assert done.stdout.count("The network was touched: socket.connect to '192.0.2.1'") >= 2
+    order = [line for line in done.stdout.splitlines() if line.startswith("ran test")]
+    assert len(set(order)) == 40 and order != sorted(order, key=lambda line: (line.split()[1], line))
+    assert len({line.split()[1] for line in order[:20]}) == 1, "the tests of a file stay together"
+
+
+def shuffled(plugins, seed, files):
+    """(file, number) of twenty tests a file, in the order that the suite's own hook gives them."""
+    items = [SimpleNamespace(path=Path(name), number=number) for name in files for number in range(20)]
+    hook = plugins.getplugin(str(ROOT / "conftest.py")).pytest_collection_modifyitems
+    hook(SimpleNamespace(getoption=lambda _: seed), items)
+    return [(item.path.name, item.number) for item in items]
+
+
+def test_any_order_keeps_files_together_and_cells_in_order(request):
+    """So that a fixture of a module is made once, and a notebook can run."""
+    files = ("test_slow.py", "test_lab.py", "01_a.ipynb", "02_b.ipynb")
+    plain, one, two = (shuffled(request.config.pluginmanager, seed, files) for seed in (None, 1, 2))
+    assert plain == [(name, number) for name in files for number in range(20)]
+    assert one == shuffled(request.config.pluginmanager, 1, files) != two
+    for order in (one, two):
+        assert sorted(order) == sorted(plain)
+        assert [name for name, _ in groupby(order, lambda test: test[0])] != list(files)
+        for name, tests in groupby(order, lambda test: test[0]):
+            numbers = [number for _, number in tests]
+            assert len(numbers) == 20 and (numbers == list(range(20))) == name.endswith(".ipynb")
