@@ -32,6 +32,7 @@ _LANGUAGE = {
     "mimetype": "text/x-python",
     "pygments_lexer": "ipython3",
 }
+_OF_ONE_RUN = ("execution", "papermill", "ExecuteTime")  # times in the metadata of a cell
 
 
 def settle(notebook: NotebookNode) -> NotebookNode:
@@ -45,7 +46,8 @@ def settle(notebook: NotebookNode) -> NotebookNode:
         code = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         seen[code] = seen.get(code, 0) + 1
         cell.id = code if seen[code] == 1 else f"{code}-{seen[code]}"
-        cell.metadata = NotebookNode({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
+        for name in _OF_ONE_RUN:
+            cell.metadata.pop(name, None)
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", ()):
                 output.data.pop(WIDGET_VIEW, None)

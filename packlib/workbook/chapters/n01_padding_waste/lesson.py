@@ -252,4 +252,4 @@ EXERCISES = Exercises(
         ),
     ]
 )
-check = EXERCISES.check
+check = EXERCISES

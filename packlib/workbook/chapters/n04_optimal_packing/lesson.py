@@ -291,4 +291,4 @@ EXERCISES = Exercises(
         ),
     ]
 )
-check = EXERCISES.check
+check = EXERCISES

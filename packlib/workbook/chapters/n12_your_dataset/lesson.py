@@ -270,4 +270,4 @@ EXERCISES = Exercises(
         ),
     ]
 )
-check = EXERCISES.check
+check = EXERCISES
