@@ -6,6 +6,7 @@ shows it. The code of the cells stays in the notebook.
 """
 
 import base64
+import html
 import math
 import re
 import sys
@@ -23,6 +24,7 @@ from packlib.markup import escaped
 from packlib.workbook.gallery import Picture, pictures_of, shown_alts
 from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.pages import content_policy, markdown_to_html
+from packlib.workbook.questions import unfold
 from packlib.workbook.results import RESULT
 
 _TEMPLATE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
@@ -121,6 +123,11 @@ class _Deck:
     def _output(self, output: NotebookNode) -> Iterator[Slide]:
         if RESULT in output.get("metadata", {}):  # for a sweep; the figures say it
             return
+        told = output.get("metadata", {}).get("packlib", {})
+        if told.get("kind") == "reveal":
+            yield from self._flush()
+            yield Slide("answer", f"{self.section}: answer", _answer(*unfold(told["folded"])))
+            return
         data = output.get("data", {})
         page, words = data.get("text/html", ""), data.get("text/markdown", "")
         if "<img " in page:
@@ -128,7 +135,11 @@ class _Deck:
             yield Slide("figure", self.section, self._image(page))
         elif page.startswith("<details"):
             yield from self._flush()
-            yield Slide("answer", f"{self.section}: answer", _answer(page))
+            said, why = re.search(r"<b>(.*?)</b>(.*?)</p>", page, re.S).groups()
+            why = html.unescape(why).replace(NO_GUESS, "").strip()
+            yield Slide(
+                "answer", f"{self.section}: answer", _answer(html.unescape(said).removesuffix("."), why)
+            )
         elif page:
             for part in _pieces(page):
                 yield from self._add(f'<div class="block">{part}</div>', max(8, part.count("<tr>")))
@@ -191,11 +202,9 @@ def _pieces(page: str) -> list[str]:
     return [found[1] + "".join(rows[i : i + each]) + found[3] for i in range(0, len(rows), each)]
 
 
-def _answer(page: str) -> str:
-    said, why = re.search(r"<b>(.*?)</b>(.*?)</p>", page, re.S).groups()
-    kind = ' class="long"' if len(said) > 20 else ""
-    why = why.replace(escaped(NO_GUESS), "").strip()
-    return f"<p><strong{kind}>{said.removesuffix('.')}</strong></p><p>{why}</p>"
+def _answer(said: str, why: str) -> str:
+    kind = ' class="long"' if len(said) > 19 else ""
+    return f"<p><strong{kind}>{escaped(said)}</strong></p><p>{escaped(why)}</p>"
 
 
 def _code(blocks: Sequence[Block]) -> Slide:
