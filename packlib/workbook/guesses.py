@@ -28,13 +28,7 @@ _PARTS = {"%": 100, "thousandths": 1000}  # a guess below 1 in these units may b
 _NUMBERS = {word: number for number, word in enumerate(
     "zero one two three four five six seven eight nine ten eleven twelve".split()
 )} | {"half": 0.5, "a half": 0.5, "quarter": 0.25, "a quarter": 0.25, "a third": 1 / 3}  # fmt: skip
-_UNLIMITED = (
-    "no limit",
-    "none",
-    "unlimited",
-    "infinite",
-    "infinity",
-)  # an answer too, where a limit is asked for
+_UNLIMITED = ("no limit", "none", "unlimited", "infinite")  # an answer too, where a limit is asked for
 _DIGITS = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 _WRITTEN = re.compile(
     rf"(?:about|around|roughly|~|≈)?\s*({_DIGITS})(?:\s*/\s*({_DIGITS}))?\s*(\D*)", re.ASCII | re.IGNORECASE
@@ -165,9 +159,8 @@ def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, flo
         raise UnreadableGuessError(
             f"Do you mean {whole} {unit}? Then write {whole}; if you mean {part} {unit}, write '{part} {unit}'."
         )
-    amount = said(
-        abs(off), {"%": "points", "times": ""}.get(unit, unit)
-    )  # "2 times above" would say a factor
+    # "2 times above" would say a factor
+    amount = said(abs(off), {"%": "points", "times": ""}.get(unit, unit))
     distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
     if abs(off) <= _NEAR * abs(truth) * (1 + 1e-9):  # 1.05 is near 1, though binary fractions say 0.0500…04
         return "near", f"{guessed}: very close, {distance}", number
@@ -233,11 +226,9 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
                 f"Write {written[1]} if the question asks how much {less[1]}, -{written[1]} if it asks for a change."
             )
         if rest and rest not in _ways_to_write(unit):
-            counted = {"%": "is not a percentage", "": "is not a plain number"}.get(
-                unit, f"is not counted in {unit}"
-            )
-            counted = "is not a plain number" if unit.startswith("of ") else counted
-            raise UnreadableGuessError(f"{in_short(guess)} {counted}; guess again.")
+            plain = unit == "" or unit.startswith("of ")
+            counted = "a plain number" if plain else "a percentage" if unit == "%" else f"counted in {unit}"
+            raise UnreadableGuessError(f"{in_short(guess)} is not {counted}; guess again.")
         number = top / bottom if bottom else math.nan
     elif isinstance(guess, (numbers.Real, Decimal)) and not isinstance(guess, bool):
         number, rest = _float(guess), ""

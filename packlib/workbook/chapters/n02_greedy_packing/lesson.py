@@ -187,16 +187,19 @@ class StepByStep(Explorer):
         super().__init__()
 
     def controls(self):
-        most = max(len(lengths) for lengths, _ in self.sets.values())
         return {
             "lengths": choice("Sequences", self.sets, "the eight above"),
             "depth": choice("Depth limit", [("none", 0), *((str(d), d) for d in range(1, 6))], self.depth),
-            "step": slider("Sequences placed", 0, most, value=5),
+            "step": slider("Sequences placed", 0, len(EIGHT), value=5),
         }
+
+    def react(self, name):
+        if name == "lengths":
+            self.widgets["step"].max = len(self.sets[self.widgets["lengths"].value][0])
 
     def draw(self, lengths: str, depth: int, step: int) -> tuple[Figure, str]:
         sequences, slots = self.sets[lengths]
-        sequences, step = sorted(sequences, reverse=True), min(step, len(sequences))
+        sequences = sorted(sequences, reverse=True)
         fig, axes = new_figure(2, 3, height_ratios=(1, 6))
         limit = f"at most {depth} in a pack" if depth else "no depth limit"
         words = [f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of {len(sequences)} placed."]
@@ -232,7 +235,8 @@ QUESTIONS = Questions(
         "How many packs does the rule of the most space fill with the eight?",
         unit="packs",
         truth=lambda packs: len(packs),
-        why="It spreads the short sequences evenly, so the last one finds only spaces that are too small.",
+        why="The first four open packs, because no two of them fit together. The 4, the 3 and a 2 then go to the "
+        "emptiest pack each. Every pack is left with one slot, so there is no room for the last 2.",
     ),
     better_rule=Question(
         "Which choice needs fewer packs for the eight: most space, least space or neither?",
@@ -281,7 +285,7 @@ QUESTIONS = Questions(
         ),
         why=lambda one_by_one, spfhp, lpfhp: (
             f"One sequence at a time, the most space needs {one_by_one:,} packs and LPFHP {lpfhp:,}; SPFHP fills "
-            f"{spfhp:,}, because all copies that find no space open packs together."
+            f"{spfhp:,}, because each copy that finds no space opens a pack, in the hope that shorter ones fill it."
         ),
         choices={
             "most space": "Compare with the same choice made one sequence at a time.",
@@ -299,12 +303,13 @@ QUESTIONS = Questions(
         "With the larger memory, which needs fewer packs: stream, chunks or neither?",
         truth=lambda winner: winner[max(winner)],
         why=lambda winner: (
-            f"A chunk is sorted before it is packed, but each starts anew. With room for {min(winner)} packs: "
-            f"{winner[min(winner)]}."
+            "A chunk is sorted before it is packed, but each starts anew and leaves a few packs half empty. A stream "
+            "goes on, but has to place a sequence before it knows what comes. With room for "
+            f"{min(winner)} packs: {winner[min(winner)]}."
         ),
         choices={
-            "stream": "The stream goes on without a break, but it must place each sequence at once.",
-            "chunks": "Each chunk leaves a few packs half empty.",
+            "stream": "A larger window hardly helps the stream.",
+            "chunks": "The larger the chunks, the better; these are too small.",
             "neither": "With so much room the numbers differ.",
         },
     ),
@@ -312,7 +317,8 @@ QUESTIONS = Questions(
         "At depth 3, how full does a stream packer leave Wikipedia's packs, in percent?",
         unit="%",
         truth=lambda efficiency: 100 * efficiency,
-        why="In random order, long and short sequences meet.",
+        why="In random order, long and short sequences meet. From long to short, LPFHP finds a perfect partner for "
+        "each long one, and only short ones are left: three of 45 tokens are all that a pack may then hold.",
     ),
 )
 reveal = QUESTIONS.reveal
