@@ -14,7 +14,7 @@ from packlib.packing.greedy import OpenPacks
 from packlib.workbook.chapters.n01_padding_waste.lesson import shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import INK, PADDING, new_figure, percent, series
+from packlib.workbook.figures import PADDING, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 from packlib.workbook.questions import Question, Questions
 from packlib.workbook.tables import Table
@@ -91,7 +91,7 @@ def draw_packs(ax: Axes, packs: Sequence[Pack], slots: int, rows: int, new: int 
         start = 0
         for place, length in enumerate(pack):
             fresh = row == new and place == len(pack) - 1
-            color = INK if fresh else series("packed")["color"]
+            color = series("spfhp" if fresh else "packed")["color"]
             ax.barh(row, length, left=start, height=0.8, color=color, edgecolor="white", linewidth=1.5)
             if length / slots > 0.03 * len(str(length)):
                 weight = "bold" if fresh else "normal"
@@ -200,34 +200,20 @@ class StepByStep(Explorer):
     def draw(self, lengths: str, depth: int, step: int) -> tuple[Figure, str]:
         sequences, slots = self.sets[lengths]
         sequences = sorted(sequences, reverse=True)
-        fig, axes = new_figure(2, 3, height_ratios=(1, 6))
+        fig, axes = new_figure(1, 3)
         limit = f"at most {depth} in a pack" if depth else "no depth limit"
         words = [f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of {len(sequences)} placed."]
         ends = {rule: [[], *one_by_one(sequences, slots, rule, depth)] for rule in WAYS}
         rows = max(5, *(len(steps[-1]) for steps in ends.values()))
-        for (waiting, ax), (rule, way) in zip(axes.T, WAYS.items(), strict=True):
+        for ax, (rule, way) in zip(axes, WAYS.items(), strict=True):
             packs = ends[rule][step]
             draw_packs(ax, packs, slots, rows, newest(packs, ends[rule][step - 1]) if step else None)
             full = sum(sequences[:step]) / (slots * len(packs)) if packs else 0.0
-            ax.set_title(f"{len(packs)} packs, {percent(full, 0)} full", fontsize=12)
-            draw_waiting(waiting, sequences, step)
-            waiting.set_title(way, fontsize=11)
+            ax.set_title(f"{way}\n{len(packs)} packs, {percent(full, 0)} full", fontsize=12)
             words.append(f"{way[0].upper()}{way[1:]}: {told(packs) or 'no pack yet'}; {percent(full)} full.")
+        waiting = ", ".join(map(str, sequences[step:])) or "none"
+        fig.suptitle(f"Waiting: {waiting}", x=0.02, ha="left")
         return fig, " ".join(words)
-
-
-def draw_waiting(ax: Axes, lengths: Sequence[int], step: int) -> None:
-    """The lengths in the order they are placed: done in gray, the last one bold, the next ones in ink."""
-    for i, length in enumerate(lengths):
-        weight = "bold" if i == step - 1 else "normal"
-        style = {
-            "color": INK if i >= step - 1 else "#8a8a8a",
-            "fontweight": weight,
-            "ha": "center",
-            "va": "center",
-        }
-        ax.text((i + 0.5) / len(lengths), 0.5, str(length), fontsize=11, **style)
-    ax.set_axis_off()
 
 
 QUESTIONS = Questions(
