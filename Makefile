@@ -17,7 +17,7 @@ NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make lab        open the workbook in JupyterLab (PORT=8888, LAB_ARGS=…)"
+	@echo "make lab        open your copy of the workbook, lab/, in JupyterLab (PORT=8888, LAB_ARGS=…)"
 	@echo "make test       lint, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
 	@echo "make test-all   every combination: quick=False, all in the browser, every family of models"
 	@echo "make bench      measure packlib against its peers"
@@ -26,7 +26,7 @@ help:
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
 	@echo "make setup      install into .venv, nothing else"
-	@echo "make clean      remove .venv and caches; your results in out/ stay"
+	@echo "make clean      remove .venv and caches; your work in lab/ and out/ stays"
 
 setup: .venv/.ready
 	@echo "Ready: make lab opens the workbook."
@@ -61,7 +61,8 @@ comma := ,
 	@touch $@
 
 lab: .venv/.ready
-	@$(PY) -m jupyterlab --ServerApp.root_dir=notebooks --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
+	@$(PY) -m packlib.workbook.copies notebooks lab
+	@$(PY) -m jupyterlab --ServerApp.root_dir=lab --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
 test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff check .

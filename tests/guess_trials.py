@@ -13,21 +13,22 @@ import nbformat
 import numpy as np
 
 _SAID = {  # by guess; what comes first is tried first
-    "the answer as it is shown": r"exactly right|and that is right",
+    "the answer as it is shown": r"exactly right|right to the digits|and that is right",
     "the truth in NumPy's type": r"exactly right|and that is right",
     "a wrong one": r"(above|below) the answer|and that is wrong",
-    "a word": r"is not a number|and that is wrong|neither yes nor no|has no numbers",
-    "none": "You made no guess",
+    "a word": r"is not a number|and that is wrong|neither yes nor no|has no numbers|is not among the choices",
+    "none": "You made no guess|No guess yet",
 }
 
 
-def guesses_at(truth, unit):
+def guesses_at(truth, unit, choices=()):
     """A guess for each line of `_SAID` but the last."""
     from packlib.workbook.guesses import judge_guess
 
     told = judge_guess(..., truth, unit)
     opposite = {"yes": "no", "no": True}
-    wrong = opposite.get(told.truth, "5 + 5") if isinstance(told.truth, str) else 2 * abs(told.truth) + 10
+    other = next((choice for choice in choices if choice != told.truth), "5 + 5")
+    wrong = opposite.get(told.truth, other) if isinstance(told.truth, str) else 2 * abs(told.truth) + 10
     return told.answer, np.array(told.truth)[()], wrong, "plenty"
 
 
@@ -43,16 +44,24 @@ def prepare(notebook, folder, monkeypatch):
 
 def _install(notebook, folder):
     """In the kernel: what comes from the notebook's own guess, `...`, comes last."""
-    from packlib.workbook import exercises, memory
+    from packlib.workbook import exercises, memory, questions
 
-    reveal = exercises.reveal
+    reveal, ask = exercises.reveal, questions.Questions.reveal
 
     def reveal_each(guess, truth, why, unit=""):
         for kind, tried in zip(_SAID, (*guesses_at(truth, unit), guess), strict=True):
             os.environ["XDG_DATA_HOME"] = str(_memory(folder, kind))
             reveal(tried, truth, why, unit)
 
-    exercises.reveal = reveal_each
+    def ask_each(asked, name, guess, **values):
+        question = asked[name]
+        truth = question.truth(**values) if callable(question.truth) else question.truth
+        tried_ones = (*guesses_at(truth, question.unit, question.choices), guess)
+        for kind, tried in zip(_SAID, tried_ones, strict=True):
+            os.environ["XDG_DATA_HOME"] = str(_memory(folder, kind))
+            ask(asked, name, tried, **values)
+
+    exercises.reveal, questions.Questions.reveal = reveal_each, ask_each
     for name in (memory.SWITCH, "CI"):
         os.environ.pop(name, None)
     os.environ["JPY_SESSION_NAME"] = notebook
@@ -64,13 +73,17 @@ def _memory(folder, kind):
 
 def faults(executed, folder):
     """What is wrong with the answers to the guesses, and with what is remembered."""
-    cells = [cell for cell in nbformat.read(executed, as_version=4).cells if "reveal(guess" in cell.source]
+    cells = [
+        cell
+        for cell in nbformat.read(executed, as_version=4).cells
+        if re.search(r"^reveal\(", cell.source, re.M)
+    ]
     assert cells
     for cell in cells:
         texts = [
             o.data["text/plain"]
             for o in cell.outputs
-            if "<details>" in o.get("data", {}).get("text/html", "")
+            if "<details>" in o.get("data", {}).get("text/html", "") or "packlib" in o.get("metadata", {})
         ]
         if len(texts) != len(_SAID):
             yield f"{len(texts)} answers to {len(_SAID)} guesses: {cell.source}"

@@ -1,9 +1,11 @@
 """Exercises that answer: not tried, right, or wrong with the smallest counterexample. They never raise."""
 
 import copy
+import html
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +13,8 @@ import numpy as np
 from packlib.checks import one_of
 from packlib.workbook.guesses import in_short, judge_guess
 from packlib.workbook.memory import note_guess, note_try
-from packlib.workbook.results import display_as, fold
+from packlib.workbook.questions import answer_page, show_answer
+from packlib.workbook.results import fold
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -33,7 +36,8 @@ class Exercise:
         solution: the right function; or the right value.
         cases: arguments to try, as tuples, from small to large: the first that fails is shown.
         wrong: answers that learners give, under the name of the slip; tests see each of them rejected.
-        hint: one sentence that is added to "wrong".
+        hint: one sentence that is added from the second miss on.
+        level: of difficulty, from 1 to 3, and the minutes that it takes; the notebook says both above the exercise.
         fault: for questions with many right answers: `fault(got, *arguments)` returns a sentence that says
             what is wrong with an answer, or None. Without it an answer must equal the solution's.
     """
@@ -44,6 +48,8 @@ class Exercise:
     wrong: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""
     fault: Callable[..., str | None] | None = None
+    level: int | None = None  # of no exercise in the notebooks that do not have levels yet
+    minutes: int | None = None
 
     def judge(self, answer: Any) -> Verdict:
         """Try `answer` on every case."""
@@ -88,22 +94,39 @@ class Exercise:
         )
 
     def _wrong(self, sentence: str) -> Verdict:
-        hint = f" Hint: {self.hint}" if self.hint else ""
-        return Verdict("wrong", f"{self.name}: not yet. {sentence}{hint}")
+        return Verdict("wrong", f"{self.name}: not yet. {sentence}")
 
 
 class Exercises(dict[str, Exercise]):
-    """The exercises of one notebook, by name. Its `check` is what the notebook imports."""
+    """The exercises of one notebook, by name. It is what the notebook imports as `check`."""
 
     def __init__(self, exercises: Iterable[Exercise]):
         super().__init__((exercise.name, exercise) for exercise in exercises)
+        self._misses: dict[str, int] = {}
 
-    def check(self, name: str, answer: Any) -> None:
-        """Print what is to say to the learner's `answer`."""
-        verdict = self[one_of("exercise", name, self)].judge(answer)
-        print(verdict.message)
+    def __call__(self, name: str, answer: Any) -> None:
+        """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""
+        exercise = self[one_of("exercise", name, self)]
+        verdict, message = exercise.judge(answer), ""
+        if verdict.state == "wrong":
+            self._misses[name] = self._misses.get(name, 0) + 1
+            if self._misses[name] > 1:
+                hint = f" Hint: {exercise.hint}" if exercise.hint else ""
+                message = f'{hint} check.solution("{name}") shows a solution.'
+        print(f"{verdict.message}{message}")
         if verdict.state != "not tried":
             note_try(name, verdict.state == "right")
+        if verdict.state == "right" and exercise.level:
+            self.solution(name)
+
+    def solution(self, name: str) -> None:
+        """Show one way to solve an exercise, folded."""
+        from IPython.display import display
+
+        solution = self[one_of("exercise", name, self)].solution
+        source = inspect.getsource(solution) if callable(solution) else f"{name} = {solution!r}"
+        page = f"<details><summary>One solution</summary><pre>{html.escape(source)}</pre></details>"
+        display({"text/html": page, "text/plain": source}, raw=True)
 
 
 def same(got: Any, expected: Any) -> bool:
@@ -132,6 +155,8 @@ def same(got: Any, expected: Any) -> bool:
 def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
     """Show the answer to a prediction behind a click, and how far off `guess` was (`...` is no guess).
 
+    For notebooks that do not ask by name yet: see `packlib.workbook.questions`.
+
     A guess that cannot be judged is not: what is unclear about it stands beside the closed answer. It never raises.
 
     Args:
@@ -139,21 +164,9 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
         why: one or two sentences: the reason, not the number again.
         unit: "%" for a truth in percent, "times", "packs"; it follows the number.
     """
-    import html
-
-    from IPython import get_ipython
-
     judged = judge_guess(guess, truth, unit)
-    beside, inside = ("", judged.message) if judged.state != "unclear" else (judged.message, "")
-    inside = f"{inside} {why}".strip()
-    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(judged.answer)}.</b> "
-    page += f"{html.escape(inside)}</p></details>"
-    if beside:  # one reads it before one opens the answer, and may guess again
-        page += f"<p>{html.escape(beside)}</p>"
-    data = {"text/html": page, "text/plain": f"{judged.answer}. {judged.message} {why}"}
-    display_as("reveal", data, folded=fold(judged.answer, why))
-    shell = get_ipython()
-    if shell is not None and shell.user_ns.get("guess") is guess:
-        shell.user_ns["guess"] = ...  # it is no guess at the next question
-    if judged.guess is not None:
-        note_guess(judged.guess, judged.truth, unit, judged.state in ("right", "near"), why)
+    page = answer_page(replace(judged, message="") if judged.state == "unclear" else judged, why)
+    if judged.state == "unclear":  # one reads it before one opens the answer, and may guess again
+        page += f"<p>{html.escape(judged.message)}</p>"
+    show_answer(page, f"{judged.answer}. {judged.message} {why}", guess, folded=fold(judged.answer, why))
+    note_guess(judged, unit, why)

@@ -6,7 +6,7 @@ Text is parsed and never evaluated. Whatever a learner guesses, the answer is a 
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -24,6 +24,11 @@ _ALSO = {  # other ways to write a unit
     "times": ("x", "×"),
     "s": ("sec", "second", "seconds"),
 }
+_PARTS = {"%": 100, "thousandths": 1000}  # a guess below 1 in these units may be meant as a share of one
+_NUMBERS = {word: number for number, word in enumerate(
+    "zero one two three four five six seven eight nine ten eleven twelve".split()
+)} | {"half": 0.5, "a half": 0.5, "quarter": 0.25, "a quarter": 0.25, "a third": 1 / 3}  # fmt: skip
+_UNLIMITED = ("no limit", "none", "unlimited", "infinite")  # an answer too, where a limit is asked for
 _DIGITS = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 _WRITTEN = re.compile(
     rf"(?:about|around|roughly|~|≈)?\s*({_DIGITS})(?:\s*/\s*({_DIGITS}))?\s*(\D*)", re.ASCII | re.IGNORECASE
@@ -54,22 +59,25 @@ class Judgment:
     guess: float | str | None = None
 
 
-def judge_guess(guess: Any, truth: Any, unit: str = "") -> Judgment:
+def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] = ()) -> Judgment:
     """Compare a guess with the truth; nothing that a learner writes makes it raise.
 
     Args:
-        guess: of any type; `...`, None and an empty text are no guess.
+        guess: of any type; `...`, None, "?" and an empty text are no guess.
         truth: a number, a bool (yes or no), a text, or a list, tuple or set of these; NumPy's types too.
         unit: "%" for a truth in percent, "times", "packs": a guess may carry it or not.
+        choices: the words that the learner chooses from, if the question offers some; any other is unclear.
     """
     truth, compare = _as_told(truth)
     answer = said(truth, unit)
     try:
         guess = _as_python(guess)
-        if guess is None or guess is ... or (isinstance(guess, str) and not guess.strip(" .…\t\n")):
+        if guess is None or guess is ... or (isinstance(guess, str) and not guess.strip(" .…?\t\n")):
             return Judgment("none", NO_GUESS, answer, truth)
         if isinstance(guess, (str, list, tuple, set, frozenset)) and len(guess) > _LONGEST:
             raise UnreadableGuessError(f"{in_short(guess)} is too long for a guess; guess again.")
+        if choices and compare is _compare_words and not any(same_word(guess, one) for one in choices):
+            raise UnreadableGuessError(f"{in_short(guess)} is not among the choices: {', '.join(choices)}.")
         state, message, read = compare(guess, truth, unit)
     except UnreadableGuessError as unreadable:
         return Judgment("unclear", str(unreadable), answer, truth)
@@ -83,8 +91,14 @@ def said(value: float | str, unit: str) -> str:
     if isinstance(value, str):
         text = value
     else:
-        text = f"{value:,.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+        text = f"{value:,.0f}" if 999.5 <= abs(value) < 1e15 else f"{value:,.3g}"
     return _with_unit(text, unit)
+
+
+def how_many(number: int, noun: str) -> str:
+    """A number with what it counts: "1 guess", "2 guesses"."""
+    plural = f"{noun}{'es' if noun.endswith('s') else 's'}"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
@@ -128,26 +142,27 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
 
 
 def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, float]:
+    if isinstance(guess, str) and _word(guess) in _UNLIMITED:  # to say that it is no number would tell
+        return _right_or_wrong(_word(guess), False)
     number, has_unit = read_number(guess, unit)
     off = number - truth
     if not math.isfinite(off):
         raise UnreadableGuessError(f"{in_short(guess)} is too large to compare; guess again.")
     answer = said(truth, "")
     guessed = f"You guessed {_with_unit(f'{number:,.10g}', unit)}"
-    if math.isclose(number, truth, rel_tol=1e-9) or number == float(answer.replace(",", "")):
+    if math.isclose(number, truth, rel_tol=1e-9):
         return "right", f"{guessed}: exactly right.", number
-    if truth != round(truth) and said(number, "") == answer:
+    if number == float(answer.replace(",", "")) or (truth != round(truth) and said(number, "") == answer):
         return "right", f"{guessed}: right to the digits that the answer shows.", number
-    if unit == "%" and not has_unit and 0 < abs(number) < 1:
-        percent, share = f"{100 * number:.4g}", f"{number:.4g}"
+    if unit in _PARTS and not has_unit and 0 < abs(number) < 1:
+        whole, part = f"{_PARTS[unit] * number:.4g}", f"{number:.4g}"
         raise UnreadableGuessError(
-            f"Do you mean {percent} %? Then write {percent}; if you mean {share} %, write '{share} %'."
+            f"Do you mean {whole} {unit}? Then write {whole}; if you mean {part} {unit}, write '{part} {unit}'."
         )
-    amount = said(
-        abs(off), {"%": "points", "times": ""}.get(unit, unit)
-    )  # "2 times above" would say a factor
+    # "2 times above" would say a factor
+    amount = said(abs(off), {"%": "points", "times": ""}.get(unit, unit))
     distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
-    if abs(off) <= _NEAR * abs(truth):
+    if abs(off) <= _NEAR * abs(truth) * (1 + 1e-9):  # 1.05 is near 1, though binary fractions say 0.0500…04
         return "near", f"{guessed}: very close, {distance}", number
     return "wrong", f"{guessed}: {distance}", number
 
@@ -155,7 +170,7 @@ def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, flo
 def _compare_words(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
     if not isinstance(guess, (str, numbers.Real)):
         raise UnreadableGuessError(f"{in_short(guess)} is not a word; guess again.")
-    return _right_or_wrong(in_short(guess, str).strip(), _root(str(guess)) == _root(truth))
+    return _right_or_wrong(in_short(guess, str).strip(), same_word(guess, truth))
 
 
 def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
@@ -196,17 +211,24 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
         UnreadableGuessError: if it is no number, too large for one, or in another unit.
     """
     if isinstance(guess, str):
-        written = _WRITTEN.fullmatch(guess.strip().replace("−", "-"))
-        if not written:
+        text = re.sub("^(?:minus |[-−]) *", "-", guess.strip())
+        first, _, others = _word(text).partition(" ")
+        if word := next((w for w in (_word(text), first) if w in _NUMBERS), ""):
+            text = f"{_NUMBERS[word]} {others if word == first else ''}".strip()
+        if comma := re.fullmatch(r"([+-]?\d+),(\d{1,2}|\d{4,})\b\D*", text, re.ASCII):
+            raise UnreadableGuessError(f"Do you mean {comma[1]}.{comma[2]}? Then write it with a point.")
+        if not (written := _WRITTEN.fullmatch(text)):
             raise UnreadableGuessError(f"{in_short(guess)} is not a number; guess again.")
         top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
         rest = written[3].casefold().strip(" .!")
-        if rest and rest not in _ways_to_write(unit):
-            counted = {"%": "is not a percentage", "": "is not a plain number"}.get(
-                unit, f"is not counted in {unit}"
+        if less := re.search(r"\b(fewer|less|lower)$", rest):
+            raise UnreadableGuessError(
+                f"Write {written[1]} if the question asks how much {less[1]}, -{written[1]} if it asks for a change."
             )
-            counted = "is not a plain number" if unit.startswith("of ") else counted
-            raise UnreadableGuessError(f"{in_short(guess)} {counted}; guess again.")
+        if rest and rest not in _ways_to_write(unit):
+            plain = unit == "" or unit.startswith("of ")
+            counted = "a plain number" if plain else "a percentage" if unit == "%" else f"counted in {unit}"
+            raise UnreadableGuessError(f"{in_short(guess)} is not {counted}; guess again.")
         number = top / bottom if bottom else math.nan
     elif isinstance(guess, (numbers.Real, Decimal)) and not isinstance(guess, bool):
         number, rest = _float(guess), ""
@@ -229,7 +251,7 @@ def _float(value: Any) -> float:
 def _items(guess: Any) -> list[float | str]:
     """The numbers and words of a list, or of a text such as "4+3+3", "4, 3, 3" and "[4 3 3]"."""
     if isinstance(guess, str):
-        inside = guess.strip(" ()[]{}")
+        inside = re.sub(r",?\s*\band\b", ",", guess.partition("=")[0]).strip(" ()[]{}")
         guess = re.split("[,;+]", inside) if re.search("[,;+]", inside) else re.split(r" +(?=\d)", inside)
     items: list[float | str] = []
     for item in guess if isinstance(guess, (list, tuple, set, frozenset)) else [guess]:
@@ -242,11 +264,16 @@ def _items(guess: Any) -> list[float | str]:
 
 def _word(text: str) -> str:
     """A word as it is compared: without case, quotes, end marks, and what joins its parts."""
-    return re.sub(r"[\s_-]+", " ", text.casefold()).strip(" .!?`'\"")
+    word = re.sub(r"[\s_-]+", " ", text.casefold()).strip(" .!?`'\"")
+    return re.sub(r"\bsqrt\b", "square root", word)
+
+
+def same_word(one: Any, other: Any) -> bool:
+    """Whether two words are the same but for case, punctuation, article and plural."""
+    return _root(str(one)) == _root(str(other))
 
 
 def _root(text: str) -> str:
-    """A word without its article, and in the singular."""
     return re.sub("^(?:an?|the) ", "", _word(text)).removesuffix("s")
 
 

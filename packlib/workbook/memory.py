@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from packlib.files import atomic_path
-from packlib.workbook.guesses import said
+from packlib.workbook.guesses import Judgment, how_many, said
 
 SWITCH = "PACKLIB_MEMORY"
 _FIELDS = {  # of an entry, by kind
@@ -96,22 +96,24 @@ def _never_stops_the_lesson(note: Callable[..., None]) -> Callable[..., None]:
 
 
 @_never_stops_the_lesson
-def note_guess(guess: float | str, truth: float | str, unit: str, right: bool, why: str) -> None:
-    """Keep a guess; of several at one question the first, which was made before the answer was seen.
+def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: str = "") -> None:
+    """Keep a guess that could be judged; of several at one question the first, made before the answer was seen.
 
-    A question is known again by its cell or by its words, so either may change.
+    A question is known again by its name or by its words, so either may change. In notebooks that do not ask by name
+    yet, the cell stands for the name, and the words are looked up above it.
     """
-    if (notebook := open_notebook()) is None:
+    if judged.guess is None or (notebook := open_notebook()) is None:
         return
-    memory, (cell, found) = recall(), running_cell(notebook)
-    key, question = f"{notebook.stem}: {cell}", found or why
+    memory, chapter = recall(), _chapter(notebook)
+    name, found = (name, question) if question else running_cell(notebook)
+    key, question = f"{chapter}: {name}", found or why
     for known, entry in memory["guesses"].items():
-        if known == key or (known.startswith(f"{notebook.stem}: ") and entry["question"] == question):
+        if known == key or (known.startswith(f"{chapter}: ") and entry["question"] == question):
             entry["question"] = found or entry["question"]
             break
     else:
-        entry = {"question": question, "guess": guess, "truth": truth, "unit": unit, "right": right}
-        memory["guesses"][key] = entry
+        entry = {"question": question, "guess": judged.guess, "truth": judged.truth, "unit": unit}
+        memory["guesses"][key] = {**entry, "right": judged.state in ("right", "near")}
     _keep(memory)
 
 
@@ -121,10 +123,15 @@ def note_try(exercise: str, right: bool) -> None:
     if (notebook := open_notebook()) is None:
         return
     memory = recall()
-    entry = memory["exercises"].setdefault(f"{notebook.stem}: {exercise}", {"right": False, "tries": 0})
+    entry = memory["exercises"].setdefault(f"{_chapter(notebook)}: {exercise}", {"right": False, "tries": 0})
     if not entry["right"]:
         entry.update(right=right, tries=entry["tries"] + 1)
         _keep(memory)
+
+
+def _chapter(notebook: Path) -> str:
+    """The chapter of a notebook; "02_greedy_packing (new)" is one of 02_greedy_packing."""
+    return notebook.stem.partition(" (")[0]
 
 
 def running_cell(notebook: Path) -> tuple[str, str]:
@@ -167,7 +174,9 @@ def tell(number: int = 5) -> list[str]:
     if not guesses and not exercises:
         return []
     right = sum(entry["right"] for entry in guesses.values())
-    sentences = [f"You made {len(guesses)} guesses; {right} were right or very close."]
+    sentences = [
+        f"You made {how_many(len(guesses), 'guess')}; {right} {'was' if right == 1 else 'were'} right or very close."
+    ]
     for key, entry in sorted(guesses.items(), key=lambda item: -surprise(item[1]))[:number]:
         if not entry["right"]:
             guess, truth = said(entry["guess"], entry["unit"]), said(entry["truth"], entry["unit"])
@@ -177,7 +186,7 @@ def tell(number: int = 5) -> list[str]:
         solved = [entry["tries"] for entry in exercises.values() if entry["right"]]
         hardest = max(exercises, key=lambda key: exercises[key]["tries"])
         sentences.append(
-            f"You tried {len(exercises)} exercises and solved {len(solved)}. Most tries: {hardest}, "
+            f"You tried {how_many(len(exercises), 'exercise')} and solved {len(solved)}. Most tries: {hardest}, "
             f"{exercises[hardest]['tries']}."
         )
     return [*sentences, f"All this is in {memory_path()} and nowhere else; packlib forget deletes it."]
@@ -205,4 +214,5 @@ def forget() -> str:
     path.unlink()
     with contextlib.suppress(OSError):  # something else is in the folder
         path.parent.rmdir()
-    return f"Deleted {path} with {len(memory['guesses'])} guesses and {len(memory['exercises'])} exercises."
+    guesses, exercises = (len(memory[kind]) for kind in _FIELDS)
+    return f"Deleted {path} with {how_many(guesses, 'guess')} and {how_many(exercises, 'exercise')}."

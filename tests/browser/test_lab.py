@@ -8,6 +8,7 @@ import ast
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -20,8 +21,10 @@ import nbformat
 import pytest
 
 from packlib.workbook import memory
+from packlib.workbook.copies import make_copies
 from packlib.workbook.execution import write
 from packlib.workbook.guesses import NO_GUESS
+from packlib.workbook.results import unfold
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -40,7 +43,8 @@ ALL = bool(os.environ.get("PACKLIB_ALL"))
 GUESSED = (  # where each question gets guesses of all kinds: numbers with units and signs, words, yes or no
     "03_nnls_packing", "07_hyperparameters", *["11_scaling_up"] * ALL
 )  # fmt: skip
-IN_FULL = NAMES if ALL else ["02_greedy_packing", *GUESSED]
+BY_NAME = "02_greedy_packing"  # the same, where questions are asked by name
+IN_FULL = NAMES if ALL else [BY_NAME, *GUESSED]
 TOGETHER = "91_explorers"  # of the other notebooks
 IS_EXPLORER = "to move the controls"  # what the stored picture of an explorer says
 
@@ -154,24 +158,32 @@ def what_explorers_need(cells):
     return kept
 
 
-def copy_without_outputs(path, folder):
-    """So that all that is seen comes from this run."""
-    notebook = nbformat.read(path, as_version=4)
-    if path.stem in GUESSED:
-        notebook.cells = [each for cell in notebook.cells for each in (cell, *guesses_at(cell))]
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    nbformat.write(notebook, folder / path.name)
+def guesses_by_name(cell):
+    """The same where a question is asked by name: the right answer, a wrong one, and a word."""
+    if not (call := re.search(r'^reveal\("(?s:.*)\)$', cell.source, re.M)):
+        return
+    answer, _ = unfold(cell.outputs[-1].metadata.packlib.folded)
+    for guess in (repr(answer), "12_345.6", "'<b>plenty</b>'"):
+        yield nbformat.v4.new_code_cell(f"guess = {guess}\n{call[0]}")
+
+
+def add_guesses(copy, guesses):
+    """Put more guesses below each answer of a copy."""
+    notebook = nbformat.read(copy, as_version=4)
+    stored = nbformat.read(ROOT / "notebooks" / copy.name, as_version=4).cells
+    pairs = zip(notebook.cells, stored, strict=True)
+    notebook.cells = [each for cell, ran in pairs for each in (cell, *guesses(ran))]
+    nbformat.write(notebook, copy)
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """A JupyterLab that serves a copy of the notebooks: its address, and the folder with what it keeps."""
     folder = tmp_path_factory.mktemp("lab")
-    (folder / "notebooks").mkdir()
-    for name in IN_FULL:
-        copy_without_outputs(ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks")
+    make_copies(ROOT / "notebooks", folder / "notebooks")  # as `make lab` does
+    for name in (*GUESSED, BY_NAME):
+        guesses = guesses_by_name if name == BY_NAME else guesses_at
+        add_guesses(folder / "notebooks" / f"{name}.ipynb", guesses)
     others = [cell for name in NAMES if name not in IN_FULL for cell in what_explorers_need(cells_of(name))]
     write(nbformat.v4.new_notebook(cells=others), folder / "notebooks" / f"{TOGETHER}.ipynb")
     cells = [nbformat.v4.new_markdown_cell(SMALL[0]), *map(nbformat.v4.new_code_cell, SMALL[1:])]
@@ -267,6 +279,9 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
         if name in GUESSED:
             every_guess_is_answered(page, lab, name)
             type_a_guess(page)
+        if name == BY_NAME:
+            every_guess_by_name_is_answered(page, lab)
+            type_a_choice(page)
     finally:
         page.remove_listener("pageerror", note)
         stop_kernels(lab)
@@ -275,7 +290,8 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
 def every_guess_is_answered(page, lab, name):
     answers = page.locator(".jp-OutputArea-output:has(details)").all_text_contents()
     said = [
-        "You made no guess", *["exactly right|that is right"] * 2, "the answer|wrong", "not a number|wrong|neither",
+        "You made no guess", *["exactly right|right to the digits|that is right"] * 2, "the answer|wrong",
+        "not a number|wrong|neither",
     ] * (len(answers) // 5)  # fmt: skip
     assert len(answers) == len(said) >= 50
     for answer, words in zip(answers, said, strict=True):
@@ -283,6 +299,37 @@ def every_guess_is_answered(page, lab, name):
     assert not page.locator(".jp-OutputArea-output:has(details) p b:text('plenty')").count()
     kept = [key for key in remembered(lab)["guesses"] if key.startswith(name)]
     assert len(kept) == len(answers) // 5
+
+
+def every_guess_by_name_is_answered(page, lab):
+    asked = page.locator(".jp-CodeCell", has_text='reveal("')
+    answers = asked.locator(".jp-OutputArea-output").all_text_contents()
+    said = [
+        "No guess yet", "exactly right|right to the digits|that is right", "the answer|not among the choices",
+        "not a number|not among the choices",
+    ] * (len(answers) // 4)  # fmt: skip
+    assert len(answers) == len(said) >= 20
+    for answer, words in zip(answers, said, strict=True):
+        assert any(word in answer for word in words.split("|")), answer
+        assert ("Reveal the answer" in answer) is ("right" in answer or "above the answer" in answer), answer
+    kept = [entry for key, entry in remembered(lab)["guesses"].items() if key.startswith(BY_NAME)]
+    assert len(kept) == len(answers) // 4 and all(entry["right"] for entry in kept)
+
+
+def type_a_choice(page):
+    """A choice that is wrong gets its reply; before, nothing on the page says the answer."""
+    asks = page.locator(".jp-CodeCell:has-text('guess = ...  # \"most space\"')").first
+    asks.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text('guess = "neither"')
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("Shift+Enter")
+    said = page.locator("details p", has_text="They start in the same way")
+    said.wait_for(state="attached")
+    idle(page)
+    assert not said.is_visible()
+    page.locator("details:has-text('They start in the same way') summary").click()
+    said.wait_for(state="visible")
 
 
 def type_a_guess(page):
@@ -295,7 +342,7 @@ def type_a_guess(page):
     page.keyboard.insert_text(f'guess = "{truth}"')
     page.keyboard.press("Shift+Enter")
     page.keyboard.press("Shift+Enter")
-    said = answer.locator("p", has_text="exactly right")
+    said = answer.locator("p", has_text=re.compile("exactly right|right to the digits"))
     said.wait_for(state="attached")
     idle(page)
     assert not said.is_visible()
@@ -313,7 +360,7 @@ def test_a_guess_is_kept_and_a_broken_explorer_is_seen(page, lab):
     name = page.get_by_text(r"$x$ and \(y\) <img src=x onerror=alert(1)>: 3 sequences")
     assert name.count() == 1 and not page.locator("mjx-container").count(), "a name is no formula"
     kept = remembered(lab)
-    own = {key: entry for key, entry in kept["guesses"].items() if not key.startswith(GUESSED)}
+    own = {key: entry for key, entry in kept["guesses"].items() if not key.startswith((*GUESSED, BY_NAME))}
     (key,) = own
     assert key.startswith("90_small: ") and (own[key]["question"], own[key]["guess"]) == ("How many?", 30)
     assert not kept["exercises"], "only what a reader does is kept"

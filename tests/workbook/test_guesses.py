@@ -30,6 +30,8 @@ class Hostile:
         ("4+3+3", "4 + 3 + 3", ""), ("4 + 3 + 3", "4 + 3 + 3", ""), ([4, 3, 3], "4 + 3 + 3", ""),
         ("[4, 3, 3]", "4 + 3 + 3", ""), ("3 4 3", "4 + 3 + 3", ""), (np.array([4, 3, 3]), "4 + 3 + 3", ""),
         ((4, 3, 3), (4, 3, 3), ""), ([4.0, 3], np.array([4, 3]), ""), ({3, 4}, {4, 3}, ""), ("3, 4", {4, 3}, ""),
+        ("4+3+3 = 10", "4 + 3 + 3", ""), ("4, 3 and 3", "4 + 3 + 3", ""), ("4, 3, and 3", "4 + 3 + 3", ""),
+        ("four, three and three", "4 + 3 + 3", ""),
         (["One Graph", "eager"], ["one graph", "eager"], ""), ("one graph", ["one graph"], ""),
         # numbers with their unit and without
         (4, 4, "packs"), ("4", 4, "packs"), ("4 packs", 4, "packs"), ("1 pack", 1, "packs"), (" 4 Packs. ", 4, "packs"),
@@ -38,13 +40,16 @@ class Hostile:
         ("87.1%", 87.1, "%"), ("87.1 %", 87.1, "%"), ("87.1 percent", 87.1, "%"), ("−25 %", -25.0, "%"),
         ("0.5 %", 0.5, "%"), (0.5, 0.5, "%"), ("1,144", 1144, "times"), ("39 711", 39_711, "ways"), ("1e3", 1000, ""),
         ("3/8", 0.375, "packs"), (3 / 8, 0.375, "packs"), (Fraction(3, 8), 0.375, ""), (Decimal("0.375"), 0.375, ""),
+        ("four", 4, "packs"), ("Four packs", 4, "packs"), ("half", 0.5, ""), ("minus 25", -25, "%"),
+        ("- 25 %", -25, "%"),
         # a truth that is shown as rounded
         (1.875, 1.875, "times"), (1.88, 1.875, "times"), (131, 131.15, "sequences"), (1 / 3, 0.333, "packs"),
         # yes and no
         (True, "yes", ""), ("y", "yes", ""), ("Yes.", "yes", ""), (False, "no", ""), ("n", "no", ""),
         ("no", np.False_, ""), (np.True_, True, ""),
         # words
-        ("Sorted", "sorted", ""), ('"no mask"', "no mask", ""), ("no-mask", "no mask", ""), (float("nan"), "nan", ""),
+        ("Sorted", "sorted", ""), ('"no mask"', "no mask", ""), ("no-mask", "no mask", ""), 
+        ("sqrt", "square root", ""), ("square root", "sqrt", ""), (float("nan"), "nan", ""),
         # the types of NumPy and torch
         (np.float32(87.1), np.float32(87.1), "%"), (np.int64(5), np.int64(5), "packs"),
         (np.str_("a"), np.str_("a"), ""), (np.array(5), np.array(5.0), ""), (5, Fraction(5), ""),
@@ -63,6 +68,13 @@ def test_a_right_answer_is_right_however_it_is_written(guess, truth, unit):
         (5, 5, "packs", "You guessed 5 packs: exactly right."),
         (4.9, 5, "packs", "You guessed 4.9 packs: very close, 0.1 packs below the answer."),
         (4.9999, 5, "packs", "You guessed 4.9999 packs: very close, 0.0001 packs below the answer."),
+        (1.88, 1.875, "times", "You guessed 1.88 times: right to the digits that the answer shows."),
+        (131, 131.234, "rows", "You guessed 131 rows: right to the digits that the answer shows."),
+        (131.2, 131.234, "rows", "You guessed 131.2 rows: right to the digits that the answer shows."),
+        (1.05, 1.0, "", "You guessed 1.05: very close, 0.05 above the answer."),
+        (1e300, 4, "packs", "You guessed 1e+300 packs: 1e+300 packs above the answer."),
+        ("no limit", 8, "", "You guessed no limit, and that is wrong."),
+        (8, "no limit", "", "You guessed 8, and that is wrong."),
         (1 / 3, 0.333, "", "You guessed 0.3333333333: right to the digits that the answer shows."),
         (0.5004, 0.5, "packs", "right to the digits that the answer shows."),
         (87, 87.1, "%", "You guessed 87 %: very close, 0.1 points below the answer."),
@@ -93,12 +105,18 @@ def test_only_the_exact_answer_is_exactly_right(guess, truth, unit, says):
         (0.87, 87.1, "%", "Do you mean 87 %? Then write 87; if you mean 0.87 %, write '0.87 %'."),
         ("0.87", 87.1, "%", "Do you mean 87 %?"), ("3/8", 40, "%", "Do you mean 37.5 %?"), (1 / 3, 40, "%", "33.33 %?"),
         (-0.25, -25.0, "%", "Do you mean -25 %?"),
-        ("half", 50, "%", "'half' is not a number; guess again."), ([1], 4, "", "[1] is not a number"),
+        ("half", 50, "%", "Do you mean 50 %? Then write 50"),
+        ("a lot", 50, "%", "'a lot' is not a number; guess again."),
+        (0.005, 5, "thousandths", "Do you mean 5 thousandths? Then write 5; if you mean 0.005 thousandths, write"),
+        ("1,5", 1.5, "", "Do you mean 1.5? Then write it with a point."),
+        ("25 fewer", -25, "", "Write 25 if the question asks how much fewer, -25 if it asks for a change."),
+        ("25 packs fewer", 25, "packs", "Write 25 if the question asks how much fewer, -25 if it asks for a change."),
+        ([1], 4, "", "[1] is not a number"),
         (True, 4, "", "True is not a number"), ("4 rows", 4, "packs", "'4 rows' is not counted in packs; guess again."),
-        ("4 rows", 4, "", "'4 rows' is not a plain number"), ("1,14", 114, "", "'1,14' is not a number"),
+        ("4 rows", 4, "", "'4 rows' is not a plain number"), ("1,14", 114, "", "Do you mean 1.14?"),
         ("4 of 10", 4, "", "is not a number"), ("3/0", 4, "", "'3/0' is not a number"),
         ("maybe", "yes", "", "'maybe' is neither yes nor no; guess again."), (1, "yes", "", "1 is neither yes nor no"),
-        ("ten", "4 + 3 + 3", "", "'ten' has no numbers like 3 + 2 + 1"), ({3, 4}, [3, 4], "", "{3, 4} has no order"),
+        ("many", "4 + 3 + 3", "", "'many' has no numbers like 3 + 2 + 1"), ({3, 4}, [3, 4], "", "{3, 4} has no order"),
         ({"a": 1}, "a", "", "{'a': 1} is not a word"),
         # hostile ones
         (10**5000, 4, "", "an integer of 16610 bits is too large to compare; guess again."),
@@ -119,11 +137,20 @@ def test_a_guess_that_cannot_be_judged_gets_one_sentence(guess, truth, unit, say
     assert len(judged.message) < 160
 
 
-@pytest.mark.parametrize("guess", [..., None, "", "  ", "...", "…"])
+@pytest.mark.parametrize("guess", [..., None, "", "  ", "...", "…", "?"])
 @pytest.mark.parametrize("truth", [4, "sorted", True, [1]])
 def test_dots_are_no_guess(guess, truth):
     judged = judge_guess(guess, truth)
     assert judged.state == "none" and judged.message == NO_GUESS and judged.guess is None
+
+
+def test_a_word_outside_the_choices_is_no_wrong_guess():
+    judged = judge_guess("longest", "least space", choices=("least space", "most space"))
+    assert (judged.state, judged.guess) == ("unclear", None)
+    assert judged.message == "'longest' is not among the choices: least space, most space."
+    for guess, state in {"The least-space.": "right", "most space": "wrong"}.items():
+        assert judge_guess(guess, "least space", choices=("least space", "most space")).state == state
+    assert judge_guess(True, "yes", choices=("yes", "no")).state == "right"
 
 
 ANYTHING = st.recursive(
@@ -167,7 +194,7 @@ def test_an_answer_is_written_as_people_write_it():
 def displayed(monkeypatch):
     """What a notebook would be sent."""
     shown = []
-    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: shown.append(bundle))
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw, metadata: shown.append(bundle))
     return shown
 
 

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.workbook import cli, exercises, memory
+from packlib.workbook.guesses import Judgment
+from packlib.workbook.questions import Question, Questions
 
 CHECKS = exercises.Exercises([exercises.Exercise("half", 0.5), exercises.Exercise("third", 1 / 3)])
 REVEAL = 'reveal(guess, 50.0, "Because.", unit="%")'
@@ -24,7 +26,9 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     for name in (memory.SWITCH, "CI", "JPY_SESSION_NAME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: shown.append(bundle["text/plain"]))
+    monkeypatch.setattr(
+        "IPython.display.display", lambda bundle, raw, metadata=None: shown.append(bundle["text/plain"])
+    )
     shown.clear()
     return tmp_path / "packlib" / "learner.json"
 
@@ -69,7 +73,7 @@ def test_a_guess_is_kept_with_its_question_and_how_far_off_it_was(at_work, data)
     assert memory.recall()["guesses"]["90_small: how-much"]["guess"] == 30, "the first counts"
 
 
-@pytest.mark.parametrize("value", [..., None, [1], "half", 0.5, float("nan"), 10**400])
+@pytest.mark.parametrize("value", [..., None, [1], "a lot", 0.5, float("nan"), 10**400])
 def test_what_is_no_guess_is_not_kept(at_work, data, value):
     guess(value)
     assert shown and not data.exists()
@@ -77,8 +81,8 @@ def test_what_is_no_guess_is_not_kept(at_work, data, value):
 
 def test_exercises_are_counted_until_they_are_right(at_work, data, capsys):
     for answer in (..., 1, 2, 0.5, 3):
-        CHECKS.check("half", answer)
-    CHECKS.check("third", 1)
+        CHECKS("half", answer)
+    CHECKS("third", 1)
     assert memory.recall()["exercises"] == {
         "90_small: half": {"right": True, "tries": 3}, "90_small: third": {"right": False, "tries": 1},
     }  # fmt: skip
@@ -91,13 +95,13 @@ def test_the_biggest_errors_are_told_first(at_work, data, monkeypatch, capsys):
     guess(25, why="Half of it.")
     guess("Sorted", "random", why="A word.", unit="")
     guess(1, 1000.0, why="Far.", unit="packs")
-    CHECKS.check("half", 0.5)
+    CHECKS("half", 0.5)
     memory.surprises(2)
     assert shown[-1].splitlines() == [
-        "You made 4 guesses; 1 were right or very close.",
+        "You made 4 guesses; 1 was right or very close.",
         "90_small: A word. You guessed Sorted; it is random.",
         "90_small: Far. You guessed 1 pack; it is 1,000 packs.",
-        "You tried 1 exercises and solved 1. Most tries: 90_small: half, 1.",
+        "You tried 1 exercise and solved 1. Most tries: 90_small: half, 1.",
         f"All this is in {data} and nowhere else; packlib forget deletes it.",
     ]
     memory.surprises(9)
@@ -115,7 +119,7 @@ def test_nothing_is_kept_or_told_where_nobody_works_on_a_notebook(at_work, data,
     for name, value in change.items():
         monkeypatch.setenv(name, value)
     guess(30)
-    CHECKS.check("half", 1)
+    CHECKS("half", 1)
     memory.surprises()
     assert not data.exists() and shown[-1].startswith("Nothing to tell yet")
 
@@ -198,6 +202,15 @@ def test_a_damaged_notebook_does_not_lose_the_guess(at_work, text):
     assert kept() == ("Because.", 30)
 
 
+def test_a_question_asked_by_name_is_kept_without_a_look_at_the_notebook(at_work, data, monkeypatch):
+    """Neither another name nor other words, nor the copy of a changed chapter, make it another question."""
+    monkeypatch.setattr(memory, "running_cell", None)
+    for name, words in (("share", "How much?"), ("share", "How many?"), ("part", "How many?")):
+        Questions({name: Question(words, 50.0, "Because.", "%")}).reveal(name, 30)
+        monkeypatch.setenv("JPY_SESSION_NAME", str(at_work.with_name("90_small (new).ipynb")))
+    assert list(memory.recall()["guesses"]) == ["90_small: share"] and kept() == ("How many?", 30)
+
+
 def test_text_between_a_question_and_its_answer_does_no_harm(at_work):
     notebook = nbformat.read(at_work, as_version=4)
     notebook.cells.insert(2, nbformat.v4.new_markdown_cell("Now **train** both."))
@@ -263,7 +276,7 @@ def test_a_disk_that_cannot_be_written_gets_a_warning(at_work, data):
     data.parent.write_text("a file where the folder should be")
     with pytest.warns(UserWarning, match=f"This cannot be kept .*; {memory.SWITCH}=off stops the attempt"):
         guess(30)
-        CHECKS.check("half", 1)
+        CHECKS("half", 1)
     assert shown
 
 
@@ -290,7 +303,7 @@ def test_what_cannot_be_written_gets_a_warning_and_leaves_the_file(at_work, data
     before = data.read_bytes()
     at_work.unlink()  # so that it is another question
     with pytest.warns(UserWarning, match="This cannot be kept"):
-        memory.note_guess(value, 50.0, "%", False, "Another.")
+        memory.note_guess(Judgment("wrong", "", "50 %", 50.0, value), "%", "Another.")
     assert data.read_bytes() == before and list(data.parent.iterdir()) == [data]
 
 
@@ -303,10 +316,10 @@ def test_without_a_data_folder_it_lies_in_the_home(monkeypatch, tmp_path, home):
 
 def test_forget_deletes_and_says_what(at_work, data, capsys):
     guess(30)
-    CHECKS.check("half", 1)
+    CHECKS("half", 1)
     capsys.readouterr()
     assert cli.main(["forget"]) == 0
-    assert capsys.readouterr().out == f"Deleted {data} with 1 guesses and 1 exercises.\n"
+    assert capsys.readouterr().out == f"Deleted {data} with 1 guess and 1 exercise.\n"
     assert not data.parent.exists()
     assert cli.main(["forget"]) == 0
     assert capsys.readouterr().out == f"There is nothing to forget: {data} does not exist.\n"

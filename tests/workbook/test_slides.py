@@ -12,6 +12,7 @@ import pytest
 from packlib.workbook import cover, slides
 from packlib.workbook.gallery import Picture
 from packlib.workbook.guesses import NO_GUESS
+from packlib.workbook.questions import Question, Questions
 from packlib.workbook.results import fold, meanings
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.tables import Table
@@ -70,6 +71,17 @@ def test_an_answer_comes_before_what_its_cell_prints():
     assert [slide.kind for slide in slides] == ["title", "text", "answer", "text"]
     assert "it is 5" in slides[3].body and "here" in slides[3].body and "it is 5" not in slides[1].body
     assert slides[2].body == "<p><strong>5 packs</strong></p><p>Six &amp; more would be too many.</p>"
+
+
+def test_an_answer_that_is_folded_is_unfolded(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda *args, **options: shown.append((args[0], options)))
+    Questions(share=Question("How full?", 25, "A <quarter>.", "%")).reveal("share", ...)
+    ((bundle, options),) = shown
+    output = nbformat.v4.new_output("display_data", bundle, metadata=options["metadata"])
+    slides = slides_of(notebook("# Steps", "## Count\n\n**How full?**", code("reveal()", output)))
+    assert (slides[2].kind, slides[2].heading) == ("answer", "Count: answer")
+    assert slides[2].body == "<p><strong>25 %</strong></p><p>A &lt;quarter&gt;.</p>"
 
 
 def test_code_is_shown_where_it_is_the_lesson_and_nowhere_else():

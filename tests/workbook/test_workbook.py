@@ -127,16 +127,18 @@ def total(lengths):
     return sum(lengths)
 
 
-CHECKS = exercises.Exercises(
-    [
-        exercises.Exercise("total", total, (([1],), ([2, 1],), ([3, 1, 1],)), hint="Add them all."),
-        exercises.Exercise("factor", 2.0),
-        exercises.Exercise(
-            "halves", solution=lambda n: [n // 2, n - n // 2], cases=((4,), (5,)),
-            fault=lambda got, n: None if sum(got) == n else f"it adds up to {sum(got)}.",
-        ),
-    ]
-)  # fmt: skip
+@pytest.fixture
+def check():
+    return exercises.Exercises(
+        [
+            exercises.Exercise("total", total, (([1],), ([2, 1],), ([3, 1, 1],)), hint="Add them all.", level=1),
+            exercises.Exercise("factor", 2.0),
+            exercises.Exercise(
+                "halves", solution=lambda n: [n // 2, n - n // 2], cases=((4,), (5,)),
+                fault=lambda got, n: None if sum(got) == n else f"it adds up to {sum(got)}.",
+            ),
+        ]
+    )  # fmt: skip
 
 
 def never(lengths):
@@ -150,7 +152,7 @@ def never(lengths):
         ("total", never, "total: not tried yet"),
         ("total", total, "total: right. 3 cases agree."),
         ("total", lambda lengths: np.int64(sum(lengths)), "total: right."),
-        ("total", max, "total: not yet. total([2, 1]) gives 2, and should give 3. Hint: Add them all."),
+        ("total", max, "total: not yet. total([2, 1]) gives 2, and should give 3.\n"),
         ("total", lambda lengths: lengths.clear(), "total([1]) returns None: is a return missing?"),
         ("total", lambda lengths: 1 / 0, "total([1]) raises ZeroDivisionError: division by zero"),
         ("total", lambda: 3, "total([1]) raises TypeError"),
@@ -166,20 +168,43 @@ def never(lengths):
         ("halves", lambda n: n, "halves(4) gives 4: it cannot be read (TypeError"),
     ],
 )
-def test_check_answers_and_never_raises(name, answer, says, capsys):
-    CHECKS.check(name, answer)
+def test_check_answers_and_never_raises(name, answer, says, check, capsys, displayed):
+    check(name, answer)
     said = capsys.readouterr().out
     assert says in said and said.count("\n") == 1
+    assert len(displayed) == (name == "total" and ": right" in said), "a solution where there are levels"
 
 
-def test_an_answer_cannot_change_the_case_that_follows(capsys):
+def test_a_hint_comes_after_the_second_miss(check, capsys):
+    for answer in (max, never, max, max):
+        check("total", answer)
+    check("factor", 3.0)
+    said = capsys.readouterr().out.splitlines()
+    help = ' Hint: Add them all. check.solution("total") shows a solution.'
+    assert [line.endswith(help) for line in said] == [False, False, True, True, False]
+
+
+def test_a_solution_is_folded_and_shown_on_request(check, displayed):
+    check.solution("total")
+    check.solution("factor")
+    source = "def total(lengths):\n    return sum(lengths)\n"
+    page = f"<details><summary>One solution</summary><pre>{source}</pre></details>"
+    assert displayed == [
+        {"text/html": page, "text/plain": source},
+        {"text/html": page.replace(source, "factor = 2.0"), "text/plain": "factor = 2.0"},
+    ]
+    with pytest.raises(ValueError, match="exercise must be 'total', 'factor' or 'halves', not 'totl'"):
+        check.solution("totl")
+
+
+def test_an_answer_cannot_change_the_case_that_follows(check, capsys):
     def empties(lengths):
         result = sum(lengths)
         lengths.clear()
         return result
 
     for _ in range(2):
-        CHECKS.check("total", empties)
+        check("total", empties)
         assert "right" in capsys.readouterr().out
 
 

@@ -150,4 +150,4 @@ EXERCISES = Exercises([
         hint="the maximum length, over the mean length of a sequence.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

@@ -1,5 +1,6 @@
 """Notebook 02: greedy packing by hand, on a histogram and on a stream."""
 
+import heapq
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -14,14 +15,20 @@ from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import INK, new_figure, percent, series
+from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.parameters import Dataset, Whole
+from packlib.workbook.questions import Question, Questions
 from packlib.workbook.tables import Table
 
 PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512, optional=True)}
 
-# which of the packs that have room for a sequence takes it
+# the rules, and which of the packs that have room for a sequence takes it
 RULES = {"spfhp": "most space", "lpfhp": "least space"}
+WAYS = {
+    "worst_fit": "most space, one by one",
+    "spfhp": "SPFHP, all copies at once",
+    "lpfhp": "LPFHP, least space",
+}
 EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by hand
 
 # Krell and others (2021), on the original histograms: {depth limit: packs by SPFHP, packs by LPFHP}
@@ -41,17 +48,31 @@ Pack = tuple[int, ...]  # lengths, in the order they were put in
 def one_by_one(
     lengths: Sequence[int], max_length: int, rule: str, depth: int | None = None
 ) -> Iterator[list[Pack]]:
-    """The packs after each sequence, from long to short; packs stand in the order they were opened."""
+    """The packs after each sequence, from long to short; packs stand in the order they were opened.
+
+    The rules are "lpfhp", "spfhp", and "worst_fit": SPFHP without a histogram, one sequence at a time.
+    """
     lengths, packs = sorted(lengths, reverse=True), OpenPacks(depth or float("inf"))
     for i, length in enumerate(lengths):
-        if i == 0 or length < lengths[i - 1]:
+        if rule == "worst_fit" or i == 0 or length < lengths[i - 1]:
             scanned = max_length  # SPFHP goes down the spaces once for all sequences of a length
-        space = packs.largest(scanned) if rule == "spfhp" else packs.smallest(length)
+        space = packs.smallest(length) if rule == "lpfhp" else packs.largest(scanned)
         fits = space >= length
         scanned = space if fits else 0
         places, space = (packs.take(space)[0], space) if fits else ((), max_length)
         packs.put(space - length, (*places, i), 1)
         yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.strategies())]
+
+
+def worst_fit_packs(histogram: LengthHistogram) -> int:
+    """How many packs worst-fit-decreasing fills: the most space takes the sequence, one sequence at a time."""
+    spaces = []  # of the packs, negative, since a heap gives the smallest
+    for length in histogram.expand()[::-1].tolist():
+        if spaces and -spaces[0] >= length:
+            heapq.heapreplace(spaces, spaces[0] + length)
+        else:
+            heapq.heappush(spaces, length - histogram.max_length)
+    return len(spaces)
 
 
 def told(packs: Sequence[Pack]) -> str:
@@ -103,62 +124,49 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     display(Table(tuple(columns), rows, right=True))
 
 
-def beside_published(name: str) -> tuple[list[str], list[list[str]], dict[str, list[tuple[str, float]]]]:
-    """Columns and rows that set our plans beside the published ones, and the differences of each rule in points."""
+def beside_published(name: str) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows that set our plans beside the published ones; the differences are in points."""
     histogram, published = load(name), PUBLISHED_PACKS[name]
-    columns, rows, points = ["depth"], [], {rule: [] for rule in RULES}
+    columns, rows = ["depth"], []
     for rule in RULES:
         columns += [f"{rule.upper()}, published", f"ours, {histogram.kind}", "points"]
     for depth, packs in published.items():
-        limit = "none" if depth is None else str(depth)
-        rows.append([limit])
+        rows.append(["none" if depth is None else str(depth)])
         for rule, known in zip(RULES, packs, strict=True):
             ours = plan(histogram, rule, depth)
             cells = ["–", f"{ours.num_packs:,} · {percent(ours.efficiency, 3)}", "–"]
             if known:
                 efficiency = PUBLISHED_TOKENS[name] / (known * histogram.max_length)
-                points[rule].append((limit, 100 * (ours.efficiency - efficiency)))
-                cells[0], cells[2] = (
-                    f"{known:,} · {percent(efficiency, 3)}",
-                    f"{round(points[rule][-1][1], 2) + 0.0:+.2f}",
-                )
+                cells[0] = f"{known:,} · {percent(efficiency, 3)}"
+                cells[2] = f"{round(100 * (ours.efficiency - efficiency), 2) + 0.0:+.2f}"
             rows[-1] += cells
-    return columns, rows, points
-
-
-def draw_points(points: dict[str, dict[str, list[tuple[str, float]]]]) -> Figure:
-    """Ours less published, in points of efficiency, for each data set, rule and depth limit."""
-    fig, axes = new_figure(
-        1, len(points), sharey=True, width_ratios=[len(p["spfhp"]) + 1 for p in points.values()]
-    )
-    for ax, (name, found) in zip(axes, points.items(), strict=True):
-        limits = [limit for limit, _ in found["spfhp"]]
-        for rule, shift in zip(RULES, (-0.12, 0.12), strict=True):
-            at = [limits.index(limit) + shift for limit, _ in found[rule]]
-            marks = {**series(rule), "linestyle": "none", "label": rule.upper()}
-            ax.plot(at, [difference for _, difference in found[rule]], **marks)
-        ax.axhline(0, color=INK, linewidth=1, linestyle="-")
-        ax.set(title=name, xlabel="depth limit", ylim=(-0.3, 0.3), xlim=(-0.6, len(limits) - 0.4))
-        ax.set_xticks(range(len(limits)), limits)
-    axes[0].set_ylabel("ours less published, points")
-    axes[0].legend(loc="lower left")
-    return fig
+    return columns, rows
 
 
 class StepByStep(Explorer):
-    """SPFHP and LPFHP beside each other, one sequence at a time."""
+    """Three ways beside each other, one sequence at a time."""
 
     title = "Which pack takes the next sequence?"
     play = "step"
     interval = 1500
 
-    def __init__(self, dataset: str = "wikipedia", depth: int | None = None, seed: int = 0):
+    def __init__(
+        self,
+        dataset: str = "wikipedia",
+        depth: int | None = None,
+        seed: int = 0,
+        own: Sequence[int] = (4, 4, 3, 3, 3, 3),
+        slots: int = SLOTS,
+    ):
         histogram, rng = load(dataset), np.random.default_rng(seed)
         share = histogram.counts / histogram.num_sequences
-        self.sets = {"the eight above": (EIGHT, SLOTS)}
-        for draw in ("eight", "another eight", "eight more"):
-            lengths = rng.choice(len(share), 8, p=share).tolist()
-            self.sets[f"{draw} of {shown_name(histogram)}"] = (lengths, histogram.max_length)
+        drawn = rng.choice(len(share), 8, p=share).tolist()
+        self.sets = {
+            "the eight above": (EIGHT, SLOTS),
+            "four threes": ((3, 3, 3, 3), SLOTS),
+            "your own": (LengthHistogram.from_lengths(own, slots).expand().tolist(), slots),
+            f"eight of {shown_name(histogram)}": (drawn, histogram.max_length),
+        }
         self.depth = depth if depth in range(1, 6) else 0
         super().__init__()
 
@@ -166,35 +174,124 @@ class StepByStep(Explorer):
         return {
             "lengths": choice("Sequences", self.sets, "the eight above"),
             "depth": choice("Depth limit", [("none", 0), *((str(d), d) for d in range(1, 6))], self.depth),
-            "step": slider("Sequences placed", 0, 8, value=5),
+            "step": slider("Sequences placed", 0, len(EIGHT), value=5),
         }
+
+    def react(self, name):
+        if name == "lengths":
+            self.widgets["step"].max = len(self.sets[self.widgets["lengths"].value][0])
 
     def draw(self, lengths: str, depth: int, step: int) -> tuple[Figure, str]:
         sequences, slots = self.sets[lengths]
         sequences = sorted(sequences, reverse=True)
-        fig, axes = new_figure(2, 2, height_ratios=(1, 6))
+        fig, axes = new_figure(1, 3)
         limit = f"at most {depth} in a pack" if depth else "no depth limit"
-        words = [f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of 8 sequences placed."]
-        for (waiting, ax), (rule, space) in zip(axes.T, RULES.items(), strict=True):
-            steps = [[], *one_by_one(sequences, slots, rule, depth)]
-            packs, rows = steps[step], max(5, len(steps[-1]))
-            draw_packs(ax, packs, slots, rows, newest(packs, steps[step - 1]) if step else None)
+        words = [f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of {len(sequences)} placed."]
+        ends = {rule: [[], *one_by_one(sequences, slots, rule, depth)] for rule in WAYS}
+        rows = max(5, *(len(steps[-1]) for steps in ends.values()))
+        for ax, (rule, way) in zip(axes, WAYS.items(), strict=True):
+            packs = ends[rule][step]
+            draw_packs(ax, packs, slots, rows, newest(packs, ends[rule][step - 1]) if step else None)
             full = sum(sequences[:step]) / (slots * len(packs)) if packs else 0.0
-            ax.set_title(f"{len(packs)} packs, {percent(full, 0)} full", fontsize=13)
-            draw_waiting(waiting, sequences, step)
-            waiting.set_title(f"{rule.upper()}: {space}, {limit}", fontsize=13)
-            words.append(f"{rule.upper()} ({space}): {told(packs) or 'no pack yet'}; {percent(full)} full.")
+            ax.set_title(f"{way}\n{len(packs)} packs, {percent(full, 0)} full", fontsize=12)
+            words.append(f"{way[0].upper()}{way[1:]}: {told(packs) or 'no pack yet'}; {percent(full)} full.")
+        waiting = ", ".join(map(str, sequences[step:])) or "none"
+        fig.suptitle(f"Waiting: {waiting}", x=0.02, ha="left")
         return fig, " ".join(words)
 
 
-def draw_waiting(ax: Axes, lengths: Sequence[int], step: int) -> None:
-    """The lengths in the order they are placed: done in gray, the last one bold, the next ones in ink."""
-    for i, length in enumerate(lengths):
-        last = i == step - 1
-        color = series("spfhp")["color"] if last else INK if i >= step else "#8a8a8a"
-        style = {"color": color, "fontweight": "bold" if last else "normal", "ha": "center", "va": "center"}
-        ax.text((i + 0.5) / len(lengths), 0.5, str(length), fontsize=13, **style)
-    ax.set_axis_off()
+QUESTIONS = Questions(
+    first_rule=Question(
+        "How many packs does the rule of the most space fill with the eight?",
+        unit="packs",
+        truth=lambda packs: len(packs),
+        why="The first four open packs, because no two of them fit together. The 4, the 3 and a 2 then go to the "
+        "emptiest pack each. Every pack is left with one slot, so there is no room for the last 2.",
+    ),
+    better_rule=Question(
+        "Which choice needs fewer packs for the eight: most space, least space or neither?",
+        truth=lambda most, least: (
+            "neither"
+            if len(most) == len(least)
+            else "least space"
+            if len(least) < len(most)
+            else "most space"
+        ),
+        why="The least space fills packs up and keeps the large spaces, so there is room at the end.",
+        choices={
+            "most space": "Place 4, 3, 2 and 2 again: each pack is left with one slot that nothing can use.",
+            "least space": "",
+            "neither": "They start in the same way, but the 4 already goes elsewhere.",
+        },
+    ),
+    four_threes=Question(
+        "How many packs of ten does SPFHP fill with four sequences of 3?",
+        unit="packs",
+        truth=lambda packs: packs,
+        why="No pack is open when the four are placed, so each copy opens its own. One at a time, the first pack "
+        "would take three of them.",
+    ),
+    strategies=Question(
+        "How many strategies does SPFHP's plan have?",
+        unit="strategies",
+        truth=lambda strategies, lengths: strategies,
+        why=lambda strategies, lengths: (
+            f"Placing a length splits at most one group of equal packs, so each of the {lengths} lengths adds at most "
+            "one strategy."
+        ),
+    ),
+    depth_two=Question(
+        "If at most two sequences may share a pack, how full are Wikipedia's packs, in percent?",
+        unit="%",
+        truth=lambda efficiency, full: 100 * efficiency,
+        why=lambda efficiency, full: (
+            f"Sequences of full length take {percent(full, 0)} of the packs. Most of the others have room for a third."
+        ),
+    ),
+    cause=Question(
+        "What costs SPFHP so many packs of definitions: most space, all copies at once, or short sentences?",
+        truth=lambda one_by_one, spfhp, lpfhp: (
+            "most space" if one_by_one - lpfhp > spfhp - one_by_one else "all copies at once"
+        ),
+        why=lambda one_by_one, spfhp, lpfhp: (
+            f"One sequence at a time, the most space needs {one_by_one:,} packs and LPFHP {lpfhp:,}; SPFHP fills "
+            f"{spfhp:,}, because each copy that finds no space opens a pack, in the hope that shorter ones fill it."
+        ),
+        choices={
+            "most space": "Compare with the same choice made one sequence at a time.",
+            "all copies at once": "Compare with the same choice made one sequence at a time.",
+            "short sentences": "LPFHP packs the same sentences.",
+        },
+    ),
+    next_fit=Question(
+        "How full does next-fit leave Wikipedia's packs, in percent?",
+        unit="%",
+        truth=lambda efficiency: 100 * efficiency,
+        why="A pack is closed by a sequence that is too long for it, however much space is left.",
+    ),
+    stream_or_chunks=Question(
+        "With the larger memory, which needs fewer packs: stream, chunks or neither?",
+        truth=lambda winner: winner[max(winner)],
+        why=lambda winner: (
+            "A chunk is sorted before it is packed, but each starts anew and leaves a few packs half empty. A stream "
+            "goes on, but has to place a sequence before it knows what comes. With room for "
+            f"{min(winner)} packs: {winner[min(winner)]}."
+        ),
+        choices={
+            "stream": "A larger window hardly helps the stream.",
+            "chunks": "The larger the chunks, the better; these are too small.",
+            "neither": "With so much room the numbers differ.",
+        },
+    ),
+    depth_three=Question(
+        "At depth 3, how full does a stream packer leave Wikipedia's packs, in percent?",
+        unit="%",
+        truth=lambda efficiency: 100 * efficiency,
+        why="In random order, long and short sequences meet. From long to short, LPFHP finds a perfect partner for "
+        "each long one, and only short ones are left: three of 45 tokens are all that a pack may then hold.",
+    ),
+)
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -205,10 +302,37 @@ def tightest_space(spaces, length):
     return min((space for space in spaces if space >= length), default=0)
 
 
+def place_copies(spaces, length, copies, slots):
+    """The spaces after SPFHP placed all `copies` of a length, as a sorted list."""
+    spaces, opened = list(spaces), []
+    for _ in range(copies):
+        widest = max(spaces, default=0)
+        if widest >= length:
+            spaces[spaces.index(widest)] -= length
+        else:
+            opened.append(slots - length)  # and no further copy goes there
+    return sorted(spaces + opened)
+
+
 def lpfhp_packs(lengths, max_length, depth):
     """How many packs LPFHP fills when a pack holds at most `depth` sequences."""
-    *_, packs = one_by_one(lengths, max_length, "lpfhp", depth)
+    packs = []
+    for length in sorted(lengths, reverse=True):
+        able = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
+        if able:
+            max(able, key=sum).append(length)
+        else:
+            packs.append([length])
     return len(packs)
+
+
+def _place(spaces, length, copies, slots, choose=max):
+    """A learner's loop: one copy at a time, into new packs too."""
+    spaces = list(spaces)
+    for _ in range(copies):
+        able = [space for space in spaces if space >= length] or spaces.append(slots) or [slots]
+        spaces[spaces.index(choose(able))] -= length
+    return sorted(spaces)
 
 
 def _loop(lengths, max_length, depth, choose=min):
@@ -243,6 +367,28 @@ EXERCISES = Exercises(
                 "the first that takes it": lambda spaces, length: next((s for s in spaces if s >= length), 0),
             },
             hint="first keep the spaces that are large enough, then take the smallest of them.",
+            level=1,
+            minutes=5,
+        ),
+        Exercise(
+            "place_copies",
+            place_copies,
+            cases=(
+                ([], 3, 1, 10), ([5], 3, 1, 10), ([], 3, 4, 10), ([4, 6], 3, 2, 10), ([4, 6], 3, 5, 10),
+                ([7, 2, 9], 3, 6, 10), ([20, 11], 6, 8, 32),
+            ),
+            wrong={
+                "one at a time": _place,
+                "the least space": lambda *given: _place(*given, choose=min),
+                "one copy a pack": lambda spaces, length, copies, slots: sorted(
+                    [s - length * (i < copies) for i, s in enumerate(sorted(spaces, reverse=True)) if s >= length]
+                    + [slots - length] * max(0, copies - len(spaces))
+                ),
+                "forgets the new packs": lambda spaces, *given: place_copies(spaces, *given)[: len(spaces)],
+            },
+            hint="keep the new packs in a list of their own until all copies are placed.",
+            level=2,
+            minutes=15,
         ),
         Exercise(
             "lpfhp_packs",
@@ -255,10 +401,12 @@ EXERCISES = Exercises(
                 "shortest pack first": lambda x, top, depth: _loop(sorted(x, reverse=True), top, depth, max),
                 "takes them as they come": _loop,
                 "from short to long": lambda x, top, depth: _loop(sorted(x), top, depth),
-                "forgets the depth limit": lambda x, top, depth: lpfhp_packs(x, top, None),
+                "forgets the depth limit": lambda x, top, depth: lpfhp_packs(x, top, 99),
                 "the area bound": lambda x, top, depth: -(-sum(x) // top),
             },
             hint="from long to short, into the pack with the least space that has room and is below the depth limit.",
+            level=2,
+            minutes=10,
         ),
         Exercise(
             "fools_lpfhp",
@@ -271,7 +419,9 @@ EXERCISES = Exercises(
                 "too long": [11, 4, 4, 3, 3, 3],
             },
             hint="two packs that are exactly full are a good start: which of their lengths would LPFHP join instead?",
+            level=3,
+            minutes=15,
         ),
     ]
 )  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

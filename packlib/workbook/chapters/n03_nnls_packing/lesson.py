@@ -151,4 +151,4 @@ EXERCISES = Exercises([
         hint="the longest sequence has the least choice, so let it choose first: who may sit beside it?",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

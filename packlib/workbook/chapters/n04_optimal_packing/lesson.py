@@ -187,4 +187,4 @@ EXERCISES = Exercises([
         hint="the best for s slots leaves one slot empty, or ends with some length and is best for the rest.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

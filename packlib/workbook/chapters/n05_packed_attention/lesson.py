@@ -133,4 +133,4 @@ EXERCISES = Exercises([
         hint="a segment begins where the id differs from the slot before, and at the start of every pack.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

@@ -122,4 +122,4 @@ EXERCISES = Exercises([
         hint="gradients are added over steps and averaged over replicas: undo the averaging, divide by all sequences.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

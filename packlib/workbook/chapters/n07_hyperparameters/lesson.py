@@ -171,4 +171,4 @@ EXERCISES = Exercises([
         hint="try every micro batch that is allowed, each with the accumulation that comes closest.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

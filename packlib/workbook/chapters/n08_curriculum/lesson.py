@@ -153,4 +153,4 @@ EXERCISES = Exercises([
         hint="neighbors in sorted order have about one length.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

@@ -117,4 +117,4 @@ EXERCISES = Exercises([
         hint="in the sorted list, give the splitter where this rank begins ties on its left, and the next one none.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

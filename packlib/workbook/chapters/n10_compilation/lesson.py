@@ -179,4 +179,4 @@ EXERCISES = Exercises([
         hint="take `ranks` batches of the longest length, then of the next; what is left follows as it was.",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

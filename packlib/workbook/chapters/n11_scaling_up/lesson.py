@@ -238,4 +238,4 @@ EXERCISES = Exercises([
         hint="what takes most of the time, and what would have to shrink to do without it?",
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

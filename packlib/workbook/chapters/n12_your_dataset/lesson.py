@@ -148,4 +148,4 @@ EXERCISES = Exercises([
         fault=_packable,
     ),
 ])  # fmt: skip
-check = EXERCISES.check
+check = EXERCISES

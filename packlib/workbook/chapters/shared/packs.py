@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.workbook.figures import PADDING, series
+from packlib.workbook.figures import INK, PADDING, series
 
 
 def spoken(depth: int | None) -> str:
@@ -30,9 +30,9 @@ def draw_packs(
         ax.barh(row, max_length - starts[-1], left=starts[-1], **empty)
         for place, (start, length) in enumerate(zip(starts, lengths, strict=False)):
             fresh = row == new and place == len(lengths) - 1
-            color = series("spfhp" if fresh else "packed")["color"]
+            color = INK if fresh else series("packed")["color"]
             ax.barh(row, length, left=start, height=0.8, color=color, ec="white", lw=1.5)
-            if length > 0.03 * len(str(length)) * max_length:
+            if length > 0.045 * len(str(length)) * max_length:
                 style = {"color": "white", "fontsize": 11, "fontweight": "bold" if fresh else "normal"}
                 ax.text(start + length / 2, row, str(length), ha="center", va="center", **style)
     ax.set_yticks(range(len(labels)), labels)

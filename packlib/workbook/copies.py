@@ -1,0 +1,66 @@
+"""Learners' copies of the notebooks: without outputs, so that nothing is given away, and never overwritten.
+
+`python -m packlib.workbook.copies notebooks lab` is part of `make lab`.
+"""
+
+import hashlib
+import itertools
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import nbformat
+
+from packlib.files import atomic_path
+
+
+def make_copies(source: Path, target: Path) -> list[str]:
+    """Copy each notebook below `source` that is not below `target` yet, the code cells without outputs.
+
+    A copy notes what it was made of. If that has changed, a new copy is put beside the learner's: "name (new).ipynb",
+    then "name (new 2).ipynb".
+
+    Returns:
+        A sentence for each notebook that was put beside an older copy.
+    """
+    offers = []
+    for path in sorted([*source.glob("*.ipynb"), *source.glob("solutions/*.ipynb")]):
+        notebook = nbformat.read(path, as_version=4)
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.update(outputs=[], execution_count=None)
+        made_of = hashlib.sha256(nbformat.writes(notebook).encode()).hexdigest()
+        notebook.metadata["packlib"] = {"made_of": made_of}
+        old = target / path.relative_to(source)
+        for number in itertools.count():
+            beside = f"{path.stem} (new{f' {number}' if number > 1 else ''}).ipynb"
+            copy = old.with_name(beside) if number else old
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                with atomic_path(copy) as part:
+                    part.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+                if number:
+                    offers.append(f"{path.stem} has changed: your copy stays, the new one is {copy}.")
+                break
+            if _made_of(copy) == made_of:
+                break
+    return offers
+
+
+def _made_of(copy: Path) -> str | None:
+    """What a copy notes; None if a learner's file cannot be read or notes nothing."""
+    try:
+        return json.loads(copy.read_text(encoding="utf-8"))["metadata"]["packlib"]["made_of"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def main(folders: Iterable[str]) -> None:
+    """Make the copies, and say what is new."""
+    for offer in make_copies(*map(Path, folders)):
+        print(offer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
