@@ -1,12 +1,12 @@
 """Training after packing: recipes and what to change in them, LAMB, schedules in sequences, one loop.
 
-What needs torch is loaded where it is first used, so that `packlib advise` answers at once.
+What needs torch is loaded where it is first used, so that `packlib adjust` answers at once.
 """
 
 from importlib import import_module
 
 _HOME = {
-    "Advice": "advice",
+    "Adjustment": "adjustment",
     "Autocast": "precision",
     "Bar": "scaling.timeline",
     "Buckets": "scaling.buckets",
@@ -24,7 +24,7 @@ _HOME = {
     "Setup": "scaling.calculator",
     "ShapeGraphs": "scaling.compiling",
     "UpdateStream": "updates",
-    "adjust": "advice",
+    "adjust": "adjustment",
     "against_published": "scaling.pod",
     "bubble": "scaling.timeline",
     "bubble_and_underflow": "precision",
