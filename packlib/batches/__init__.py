@@ -7,7 +7,7 @@ with needed_by(__name__):
     from packlib.batches.collation import PackingCollator, collate, pad
     from packlib.batches.curriculum import SequenceLengthWarmup, shorten, warm_memory
     from packlib.batches.difficulty import difficulties
-    from packlib.batches.loader import PackDataset, PackLoader, PackSampler, pack_lengths, pack_loader
+    from packlib.batches.loader import PackBatchSampler, PackDataset, PackLoader, pack_lengths, pack_loader
     from packlib.batches.masking import MlmMasking
     from packlib.batches.token_budget import TokenBatches, batch_by_tokens
     from packlib.batches.token_loading import (
@@ -25,9 +25,9 @@ __all__ = [
     "IGNORED",
     "MicroBatch",
     "MlmMasking",
+    "PackBatchSampler",
     "PackDataset",
     "PackLoader",
-    "PackSampler",
     "PackedBatch",
     "PackingCollator",
     "PaddedSamples",

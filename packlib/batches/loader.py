@@ -18,7 +18,7 @@ from packlib.packing.packs import Packs
 def pack_lengths(
     lengths: Sequence[int],
     max_length: int,
-    method: str = "lpfhp",
+    method: str = "optimal",
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:
@@ -96,7 +96,7 @@ def share_of(ranks: int | None, rank: int | None) -> tuple[int, int]:
     return ranks, whole_number("rank", rank, 0, ranks - 1)
 
 
-class PackSampler(Sampler):
+class PackBatchSampler(Sampler):
     """Batches of (epoch, pack) in an order that the seed and the epoch give; starts at batch `start`.
 
     On several ranks a step takes `batch_size` packs for each from this one order, and deals them out in turn: every
@@ -183,7 +183,7 @@ class PackLoader(DataLoader):
     starting another begins the same epoch again.
     """
 
-    def __init__(self, packs: PackDataset, sampler: PackSampler, collator: PackingCollator, **options):
+    def __init__(self, packs: PackDataset, sampler: PackBatchSampler, collator: PackingCollator, **options):
         super().__init__(packs, batch_sampler=sampler, collate_fn=collator, **options)
         self.epoch = 0
         self._done = 0  # batches of this epoch that were handed out
@@ -238,7 +238,7 @@ def pack_loader(
     rank: int | None = None,
     **options,
 ) -> PackLoader:
-    """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share of them (`PackSampler`).
+    """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share (see `PackBatchSampler`).
 
     Args:
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`).
@@ -256,5 +256,5 @@ def pack_loader(
             f"The collator makes packs of {collator.max_length} tokens; "
             f"the fullest pack holds {packs.lengths_used.max()}."
         )
-    sampler = PackSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
+    sampler = PackBatchSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, sampler, collator, **options)

@@ -23,7 +23,7 @@ _HOME = {
     "packing_traffic": "packing",
     "read_ordered": "ordered",
     "run_ranks": "ranks",
-    "sample_sort": "sorting",
+    "exact_sort": "sorting",
     "sort_rows": "sorting",
     "write_ordered": "ordered",
 }

@@ -138,9 +138,8 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
     histogram, top = plan.histogram, plan.histogram.max_length
     lengths = as_lengths(lengths)
     if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
-        lengths = np.minimum(
-            lengths, top + bool(histogram.dropped)
-        )  # what is dropped sorts behind all others
+        # what is dropped sorts behind all others
+        lengths = np.minimum(lengths, top + bool(histogram.dropped))
     if int(lengths.max()) > top + 1:
         raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
     order, starts = order_by_length(lengths, top + 1)

@@ -8,7 +8,7 @@ from importlib import import_module
 from packlib.installed import needed_by
 
 _HOME = {
-    "Advice": "advice",
+    "Adjustment": "adjustment",
     "Autocast": "precision",
     "Bar": "scaling.timeline",
     "Buckets": "scaling.buckets",
@@ -26,7 +26,7 @@ _HOME = {
     "Setup": "scaling.calculator",
     "ShapeGraphs": "scaling.compiling",
     "UpdateStream": "updates",
-    "adjust": "advice",
+    "adjust": "adjustment",
     "against_published": "scaling.pod",
     "bubble": "scaling.timeline",
     "bubble_and_underflow": "precision",

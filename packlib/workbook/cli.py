@@ -40,7 +40,7 @@ _out = partial(click.option, "--out", type=_path)
 _pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), multiple=True)
 
 
-def _depth(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+def _limit(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
     try:
         return None if text is None or text.lower() == "none" else int(text)
     except ValueError:
@@ -52,7 +52,12 @@ def _lengths(*overlong: str, default: str | None = None) -> Callable:
     options = (
         click.argument("lengths"),
         click.option("--max-length", type=int, show_default="the longest", help="Tokens in a row."),
-        click.option("--depth", callback=_depth, show_default="none", help="Sequences in a pack at most."),
+        click.option(
+            "--max-sequences-per-pack",
+            callback=_limit,
+            show_default="none",
+            help="Sequences in a pack at most.",
+        ),
         click.option(
             "--overlong", type=click.Choice(overlong), default=default, help="For longer sequences."
         ),
@@ -101,7 +106,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
     \b
     Examples:
       packlib run 1
-      packlib run 02_greedy_packing -p dataset my_lengths.csv -p depth none --out greedy
+      packlib run 02_greedy_packing -p dataset my_lengths.csv -p max_sequences_per_pack none --out greedy
     """
     name = find_notebook(notebook)
     values = read_parameters(name, pairs)
@@ -158,7 +163,7 @@ def _sweep(
 
     \b
     Examples:
-      packlib sweep your_dataset -p max_length 128,256,512 -p depth 1,3,none --out sweep
+      packlib sweep your_dataset -p max_length 128,256,512 -p max_sequences_per_pack 1,3,none --out sweep
       packlib sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep
     """
     from packlib.checks import whole_number
@@ -177,12 +182,12 @@ def _sweep(
 @click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_json
-def _plan(method: str, depth: int | None, out: Out, script: bool, **values: Any) -> None:
+def _plan(method: str, max_sequences_per_pack: int | None, out: Out, script: bool, **values: Any) -> None:
     """Pack lengths by one method.
 
     \b
     Examples:
-      packlib plan my_lengths.csv --max-length 512 --depth 4 --out plan.json
+      packlib plan my_lengths.csv --max-length 512 --max-sequences-per-pack 4 --out plan.json
       packlib plan wikipedia --method lpfhp --json
     """
     if out:
@@ -190,13 +195,13 @@ def _plan(method: str, depth: int | None, out: Out, script: bool, **values: Any)
     limit = {} if (seconds := values.pop("time_limit")) is None else {"time_limit": seconds}
     histogram = load(values.pop("lengths"), **values)
     started = time.perf_counter()
-    best = plan(histogram, method, depth, **limit)
+    best = plan(histogram, method, max_sequences_per_pack, **limit)
     seconds = round(time.perf_counter() - started, 3)
     if out:
         best.to_json(out)
     if script:
         names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
-        found = {name: getattr(best, name) for name in (*names, "efficiency", "depth")}
+        found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
         found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
         print(json.dumps(found, indent=2))
         return
@@ -206,10 +211,9 @@ def _plan(method: str, depth: int | None, out: Out, script: bool, **values: Any)
 @_command("adjust")
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
-@click.option("--how", default="accumulation", help="Or: betas, rate.")
-@click.option("--rule", default="linear", help="Of the rate; or: square root.")
+@click.option("--how", default="accumulation", help="Or: betas, linear_rate, sqrt_rate.")
 @_json
-def _adjust(recipe: Path, factor: float, how: str, rule: str, script: bool) -> None:
+def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
     """What to change in a training recipe, that of the padded run, after packing.
 
     \b
@@ -219,11 +223,11 @@ def _adjust(recipe: Path, factor: float, how: str, rule: str, script: bool) -> N
     """
     from dataclasses import asdict
 
-    from packlib.training.advice import adjust
+    from packlib.training.adjustment import adjust
     from packlib.training.recipe import Recipe
 
     before = Recipe.from_json(recipe)
-    after, reasons, error = adjust(before, factor, how, rule)
+    after, reasons, error = adjust(before, factor, how)
     if script:
         found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
         print(json.dumps(found, indent=2))

@@ -59,9 +59,12 @@ def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments
         ("walk", "No such command 'walk'."),
         ("pln squad", "No such command 'pln'. Did you mean 'plan'?"),
         ("run", "Missing argument 'NOTEBOOK'."),
-        ("run 1 -p depth", "Option '-p' requires 2 arguments."),
+        ("run 1 -p max_sequences_per_pack", "Option '-p' requires 2 arguments."),
         ("plan", "Missing argument 'LENGTHS'."),
-        ("plan squad --depth x", "Invalid value for '--depth': 'x' is neither a whole number nor none."),
+        (
+            "plan squad --max-sequences-per-pack x",
+            "Invalid value for '--max-sequences-per-pack': 'x' is neither a whole number nor none.",
+        ),
         ("plan squad --max-lenght 9", "No such option '--max-lenght'. Did you mean '--max-length'?"),
         ("adjust a.json", "Missing option '--factor'."),
         ("report squad --overlong error", "for '--overlong': 'error' is not one of 'truncate', 'drop'."),
@@ -154,7 +157,16 @@ def test_help_has_examples_that_parse_and_exit_codes(command, capsys):
 
 def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     path = tmp_path / "plan.json"
-    common = ["plan", "docstrings", "--max-length", "128", "--overlong", "truncate", "--depth", "2"]
+    common = [
+        "plan",
+        "docstrings",
+        "--max-length",
+        "128",
+        "--overlong",
+        "truncate",
+        "--max-sequences-per-pack",
+        "2",
+    ]
     assert cli.main([*common, "--method", "lpfhp", "--out", str(path)]) == 0
     histogram = load("docstrings", 128)
     expected = plan(histogram, "lpfhp", 2)
@@ -175,7 +187,7 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     [
         (["mine.txt", "--max-length", "4"], "Length 5 at line 1 of"),
         (["mine.txt", "--max-length", "0"], "max_length must be from 1 to"),
-        (["mine.txt", "--depth", "0"], "max_sequences_per_pack must be at least 1, not 0."),
+        (["mine.txt", "--max-sequences-per-pack", "0"], "max_sequences_per_pack must be at least 1, not 0."),
         (["mine.txt", "--method", "lpfph"], "not 'lpfph': did you mean 'lpfhp'"),
         (["mine.txt", "--method", "spfhp", "--time-limit", "1"], "spfhp has no option 'time_limit'"),
         (["mine.txt", "--column", "size"], "the column of"),
@@ -259,12 +271,12 @@ def test_an_interrupted_run_leaves_nothing(small, monkeypatch, capsys):
 
 
 RECIPE = {
-    "micro_batch": 15, "accumulation": 10, "replicas": 10, "learning_rate": 0.006, "betas": [0.81, 0.81],
+    "micro_batch": 15, "gradient_accumulation_steps": 10, "replicas": 10, "learning_rate": 0.006, "betas": [0.81, 0.81],
     "optimizer": "lamb", "total_steps": 7000, "warmup_steps": 2000, "max_length": 512,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "rate", "--rule", "square root"]])
+@pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "sqrt_rate"]])
 def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
     assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0

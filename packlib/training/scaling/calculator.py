@@ -30,7 +30,7 @@ class Phase:
         length: slots of a row, in tokens.
         sequences: to train on.
         micro_batch: rows in one forward pass.
-        accumulation: micro-batches of a replica behind one update.
+        gradient_accumulation_steps: micro-batches of a replica behind one update.
         packing_factor: sequences in an average row; 1 for padded rows.
         overhead: share of the throughput that the changes for packing cost.
         predictions: masked tokens of a row that the MLM head works on.
@@ -39,13 +39,13 @@ class Phase:
     length: int
     sequences: float
     micro_batch: int = 8
-    accumulation: int = 512
+    gradient_accumulation_steps: int = 512
     packing_factor: float = 1.0
     overhead: float = 0.0
     predictions: int = 20
 
     def __post_init__(self):
-        for name in ("length", "micro_batch", "accumulation"):
+        for name in ("length", "micro_batch", "gradient_accumulation_steps"):
             whole_number(name, getattr(self, name), 1)
         number("sequences", self.sequences, above=0)
         check_factor(self.packing_factor, self.length)
@@ -170,8 +170,8 @@ def phase_formulas(
     WORK = (4 if recompute else 3) * LAYERS * layer_work + 3 * HEAD * head_work  # FLOP, a micro-batch
     balance = sum(WORK) / stages / max(WORK)  # share of the time
     sent_on = 2 * tokens * width * activation_bytes if stages > 1 else 0  # bytes, a micro-batch
-    slot = max(WORK) / (peak_flops * utilization) + sent_on / bandwidth  # seconds
-    computing = (accumulation + stages - 1) * slot / (1 - overhead)  # seconds, an update
+    stage_seconds = max(WORK) / (peak_flops * utilization) + sent_on / bandwidth  # seconds
+    computing = (accumulation + stages - 1) * stage_seconds / (1 - overhead)  # seconds, an update
     update = computing + all_reduce / bandwidth  # seconds
     updates = sequences / (global_batch * packing_factor)  # updates
     hours = updates * update / 3600  # hours
@@ -198,7 +198,8 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
     lines = _work_out(model_formulas, names, None)
     for phase in phases:
         whole_number("length of a phase", phase.length, 1, setup.positions)
-        lines += _work_out(phase_formulas, names | vars(phase), phase.length)
+        symbols = vars(phase) | {"accumulation": phase.gradient_accumulation_steps}
+        lines += _work_out(phase_formulas, names | symbols, phase.length)
     for name, unit in (("hours", "hours"), ("cost", "units of price")):
         total = sum(line.value for line in lines if line.name == name)
         lines.append(Line(f"total_{name}", total, unit, f"the sum of {name} over the phases"))

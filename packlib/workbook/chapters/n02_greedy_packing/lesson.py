@@ -20,10 +20,10 @@ from packlib.workbook.parameters import Dataset, Whole
 from packlib.workbook.questions import Question, Questions
 from packlib.workbook.tables import Table
 
-PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512, optional=True)}
+PARAMETERS = {"dataset": Dataset(), "max_sequences_per_pack": Whole(1, 512, optional=True)}
 
 # the rules, and which of the packs that have room for a sequence takes it
-RULES = {"spfhp": "most space", "lpfhp": "least space"}
+GREEDY_RULES = {"spfhp": "most space", "lpfhp": "least space"}
 WAYS = {
     "worst_fit": "most space, one by one",
     "spfhp": "SPFHP, all copies at once",
@@ -61,7 +61,7 @@ def one_by_one(
         scanned = space if fits else 0
         places, space = (packs.take(space)[0], space) if fits else ((), max_length)
         packs.put(space - length, (*places, i), 1)
-        yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.strategies())]
+        yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.equal_packs())]
 
 
 def worst_fit_packs(histogram: LengthHistogram) -> int:
@@ -128,11 +128,11 @@ def beside_published(name: str) -> tuple[list[str], list[list[str]]]:
     """Columns and rows that set our plans beside the published ones; the differences are in points."""
     histogram, published = load(name), PUBLISHED_PACKS[name]
     columns, rows = ["depth"], []
-    for rule in RULES:
+    for rule in GREEDY_RULES:
         columns += [f"{rule.upper()}, published", f"ours, {histogram.kind}", "points"]
     for depth, packs in published.items():
         rows.append(["none" if depth is None else str(depth)])
-        for rule, known in zip(RULES, packs, strict=True):
+        for rule, known in zip(GREEDY_RULES, packs, strict=True):
             ours = plan(histogram, rule, depth)
             cells = ["–", f"{ours.num_packs:,} · {percent(ours.efficiency, 3)}", "–"]
             if known:

@@ -17,7 +17,7 @@ from packlib.workbook.parameters import Dataset, Number, Whole
 
 PARAMETERS = {
     "dataset": Dataset(),
-    "depth": Whole(2, 4),
+    "max_sequences_per_pack": Whole(2, 4),
     "cutoff": Whole(0, 512),
     "weight": Number(0.001, 1.0),
 }
@@ -52,7 +52,7 @@ class WeightExplorer(Explorer):
         left_over, empty, published = published_result(grid, depth, solve(grid, depth, cutoff, weight))
         packs = {
             "as published": published,
-            "slots filled": plan(grid, "nnlshp", depth, cutoff=cutoff, weight=weight).num_packs,
+            "places filled": plan(grid, "nnlshp", depth, cutoff=cutoff, weight=weight).num_packs,
             "best possible": self.best(dataset, depth),
         }
         efficiency = {name: grid.num_tokens / (n * grid.max_length) for name, n in packs.items()}
@@ -69,7 +69,7 @@ class WeightExplorer(Explorer):
         told = ", ".join(f"{name} {percent(share, 2)}" for name, share in efficiency.items())
         return fig, (
             f"{shown_name(grid)} in {grid.max_length} blocks, depth {depth}, weight {weight:g} up to length "
-            f"{cutoff}: {about(left_over.sum())} sequences find no slot, {about(empty.sum())} slots find no "
+            f"{cutoff}: {about(left_over.sum())} sequences find no place, {about(empty.sum())} places find no "
             f"sequence. Efficiency: {told}."
         )
 
@@ -83,7 +83,7 @@ def column(lengths, max_length):
 
 
 def left_over(counts, strategies, repeats):
-    """How many sequences of each length find no slot; `counts[l]` have length l, and so in the answer."""
+    """How many sequences of each length find no place; `counts[l]` have length l, and so in the answer."""
     left = list(counts)
     for strategy, times in zip(strategies, repeats, strict=True):
         for length in strategy:
@@ -128,7 +128,7 @@ EXERCISES = Exercises([
         cases=(([0, 1], [[1]], [1]), ([0, 3], [[1]], [2]), ([0, 0, 3], [[2]], [1]), ([0, 1, 1], [[1], [2]], [2, 1]),
                ([0, 5, 0, 1, 0], [[1, 3], [1, 1]], [1, 1])),
         wrong={
-            "counts empty slots as negative": lambda counts, strategies, repeats: [
+            "counts empty places as negative": lambda counts, strategies, repeats: [
                 count - sum(s.count(length) * n for s, n in zip(strategies, repeats, strict=True))
                 for length, count in enumerate(counts)
             ],
@@ -137,7 +137,7 @@ EXERCISES = Exercises([
             "forgets that a length can come twice": lambda counts, strategies, repeats: left_over(
                 counts, map(set, strategies), repeats),
         },
-        hint="count the slots of each length over all packs; more slots than sequences leave nothing over.",
+        hint="count the places of each length over all packs; more places than sequences leave nothing over.",
     ),
     Exercise(
         "fewest_pairs", fewest_pairs,

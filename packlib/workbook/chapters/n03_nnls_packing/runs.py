@@ -23,8 +23,8 @@ def published_result(
         Sequences left over and empty slots, both int64, shape (max_length + 1,); and the number of packs.
     """
     repeats = np.rint(x).astype(np.int64)
-    slots = (strategy_matrix(histogram.max_length, depth).astype(np.int64) @ repeats).tolist()
-    more = histogram.counts - np.array([0, *slots])
+    places = (strategy_matrix(histogram.max_length, depth).astype(np.int64) @ repeats).tolist()
+    more = histogram.counts - np.array([0, *places])
     left_over = np.maximum(more, 0)
     return left_over, left_over - more, int(repeats.sum() + left_over.sum())
 

@@ -18,7 +18,7 @@ from packlib.packing.master import MasterProblem
 def prices_of(packing: PackingPlan) -> np.ndarray:
     """The prices that prove the plan's bound, in packs; by the token if it has none; shape (max_length + 1,)."""
     top = packing.histogram.max_length
-    return np.arange(top + 1) / top if packing.duals is None else packing.duals / PRICE_OF_A_PACK
+    return np.arange(top + 1) / top if packing.prices is None else packing.prices / PRICE_OF_A_PACK
 
 
 def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = None) -> tuple[int, ...]:

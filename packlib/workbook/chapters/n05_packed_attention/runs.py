@@ -66,7 +66,7 @@ def milliseconds(form: str, segment_ids: Tensor) -> float:
 
 def example_packs(lengths: np.ndarray, max_length: int) -> Tensor:
     """The segment ids of packs of sequences of these lengths, shape (B, T)."""
-    packs, tokens = pack_lengths(lengths, max_length), int(lengths.sum())
+    packs, tokens = pack_lengths(lengths, max_length, "lpfhp"), int(lengths.sum())
     offsets, labels = np.concatenate([[0], np.cumsum(lengths)]), np.full(len(lengths), -100)
     store = TokenStore(np.ones(tokens, np.uint8), np.zeros(tokens, np.uint8), offsets, labels)
     return collate(store.take(packs.sample_ids), np.diff(packs.offsets), max_length).segment_ids

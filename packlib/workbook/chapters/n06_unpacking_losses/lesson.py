@@ -10,7 +10,7 @@ from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import INK, new_figure, percent
 from packlib.workbook.parameters import Whole
 
-PARAMETERS = {"depth": Whole(1, 128, optional=True), "steps": Whole(0, 1000)}
+PARAMETERS = {"max_sequences_per_pack": Whole(1, 128, optional=True), "steps": Whole(0, 1000)}
 
 
 class MeansExplorer(Explorer):

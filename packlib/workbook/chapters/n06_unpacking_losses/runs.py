@@ -28,7 +28,7 @@ def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> Pa
     """A small BERT after a few steps of training on packs: no good one, but its losses mean something."""
     model = small_bert(2, seed)
     loader = pack_loader(
-        store, pack_lengths(store.lengths, 128), PackingCollator(128, masking), 16, seed=seed
+        store, pack_lengths(store.lengths, 128, "lpfhp"), PackingCollator(128, masking), 16, seed=seed
     )
     optimizer, done = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
     while done < steps:

@@ -29,7 +29,7 @@ def draw_updates(ax: Axes, updates: dict[str, list[np.ndarray]]) -> None:
 def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
     """Two recipes as a table; what differs is bold and marked."""
     rows = {
-        "accumulation": lambda r: f"{r.accumulation:,}",
+        "accumulation": lambda r: f"{r.gradient_accumulation_steps:,}",
         "sequences/update": lambda r: f"{r.sequences_per_update:,.0f}",
         "updates": lambda r: f"{r.total_steps:,}",
         "beta 1": lambda r: f"{r.betas[0]:.4g}",

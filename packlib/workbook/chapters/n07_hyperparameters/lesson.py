@@ -17,7 +17,7 @@ PARAMETERS = {
     "dataset": Dataset(),
     "max_length": Whole(8, 8192),
     "micro_batch": Whole(1, 64),
-    "accumulation": Whole(1, 64),
+    "gradient_accumulation_steps": Whole(1, 64),
     "beta1": Number(0.01, 0.9999),
     "beta2": Number(0.01, 0.9999),
 }
@@ -40,13 +40,13 @@ class RecipeExplorer(Explorer):
             "accumulation": slider("Accumulation", 1, 128, value=100),
             "beta1": choice("Beta 1", (0.5, 0.81, 0.9, 0.95), 0.81),
             "beta2": choice("Beta 2", (0.81, 0.95, 0.98, 0.999), 0.98),
-            "how": choice("Change", ("nothing", "accumulation", "betas", "rate"), "accumulation"),
+            "how": choice("Change", ("nothing", "accumulation", "betas", "linear_rate"), "accumulation"),
         }
 
     def draw(self, factor, micro_batch, accumulation, beta1, beta2, how) -> tuple[Figure, str]:
         before = Recipe(
-            micro_batch=micro_batch, accumulation=accumulation, learning_rate=0.006, betas=(beta1, beta2),
-            optimizer="lamb", total_sequences=10_500_000, warmup_sequences=3_000_000,
+            micro_batch=micro_batch, gradient_accumulation_steps=accumulation, learning_rate=0.006,
+            betas=(beta1, beta2), optimizer="lamb", total_sequences=10_500_000, warmup_sequences=3_000_000,
         )  # fmt: skip
         packed = replace(before, packing_factor=float(factor))
         after = packed if how == "nothing" else adjust(before, factor, how).recipe

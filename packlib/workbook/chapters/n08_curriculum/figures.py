@@ -9,11 +9,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
 from packlib.batches import TokenBatches
-from packlib.batches.variable_rate import RULES
+from packlib.batches.variable_rate import RATE_RULES
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, series
 
 PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
-LOOKS = {rule: series(name) for rule, name in zip(RULES, ("packed", "sorted", "maximum"), strict=True)}
+LOOKS = {rule: series(name) for rule, name in zip(RATE_RULES, ("packed", "sorted", "maximum"), strict=True)}
 
 
 def draw_tokens(

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from packlib.batches import batch_by_tokens, scale_learning_rate
 from packlib.batches.token_budget import ORDERS
-from packlib.batches.variable_rate import RULES
+from packlib.batches.variable_rate import RATE_RULES
 from packlib.lengths import load
 from packlib.workbook.chapters.n08_curriculum.figures import LOOKS, draw_batches
 from packlib.workbook.chapters.shared.histograms import sample_lengths
@@ -32,7 +32,7 @@ class BudgetExplorer(Explorer):
         return {
             "budget": slider("Tokens a batch", 128, 1024, value=384, step=64),
             "order": choice("Order", ORDERS, "random"),
-            "rule": choice("Rule for the rate", list(RULES), "linear"),
+            "rule": choice("Rule for the rate", list(RATE_RULES), "linear"),
         }
 
     def draw(self, budget, order, rule) -> tuple[Figure, str]:

@@ -24,7 +24,7 @@ PARAMETERS = {
     "dataset": Dataset(),
     "stages": Whole(2, 24),
     "micro_batch": Whole(1, 512),
-    "accumulation": Whole(1, 65_536),
+    "gradient_accumulation_steps": Whole(1, 65_536),
     "replicas": Whole(1, 4096),
 }
 MODELS = {  # layers, width, feed-forward, heads
@@ -59,7 +59,7 @@ def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (
     """
     return [
         replace(
-            phase, micro_batch=rows, accumulation=accumulation, packing_factor=factor,
+            phase, micro_batch=rows, gradient_accumulation_steps=accumulation, packing_factor=factor,
             overhead=phase.overhead if factor > 1 else 0.0,
         )
         for phase, rows, factor in zip(PHASES, (micro_batch, max(1, micro_batch // 2)), factors, strict=True)
@@ -86,7 +86,7 @@ def chart_of(sheet: Sequence[Line], setup: Setup, phase: Phase) -> list[Bar]:
     backward = [whole - first for whole, first in zip(work, forward, strict=True)]
     parts = ([w / setup.peak_flops / setup.utilization for w in values] for values in (forward, backward))
     stages = len(work)
-    bars = gantt(stages, min(phase.accumulation, stages + 10), setup.schedule, *parts)
+    bars = gantt(stages, min(phase.gradient_accumulation_steps, stages + 10), setup.schedule, *parts)
     until = (stages + 8) * max(work) / setup.peak_flops / setup.utilization
     return [bar for bar in bars if bar.end <= until]
 
@@ -174,7 +174,9 @@ def fewest_micro_batches(stages, most):
     return m
 
 
-FASTER = {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 4, "accumulation": 1024, "recompute": False}
+FASTER = {
+    "layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 4, "gradient_accumulation_steps": 1024, "recompute": False,
+}  # fmt: skip
 
 
 def _pod_fault(got):
@@ -182,7 +184,7 @@ def _pod_fault(got):
     if set(got) != set(FASTER):
         return f"it needs the keys {', '.join(FASTER)}, no other."
     setup = replace(POD, **{name: got[name] for name in ("layout", "replicas", "recompute")})
-    phase = replace(PHASES[0], micro_batch=got["micro_batch"], accumulation=got["accumulation"])
+    phase = replace(PHASES[0], **{name: got[name] for name in ("micro_batch", "gradient_accumulation_steps")})
     of, published = (
         {line.name: line.value for line in calculate(pod, [part])}
         for pod, part in ((setup, phase), (POD, PHASES[0]))
@@ -191,8 +193,8 @@ def _pod_fault(got):
         return f"that is {of['devices']} devices; there are {published['devices']}."
     if of["global_batch"] != published["global_batch"]:
         return f"the global batch is {of['global_batch']:,}, not {published['global_batch']:,}."
-    if phase.accumulation > 1024:
-        return f"an accumulation of {phase.accumulation:,} is more than 1,024."
+    if phase.gradient_accumulation_steps > 1024:
+        return f"an accumulation of {phase.gradient_accumulation_steps:,} is more than 1,024."
     if max(of["ON_DEVICE"]) > ON_CHIP:
         return f"the fullest device holds {max(of['ON_DEVICE']) / 1e6:,.0f} MB, more than 900."
     if of["hours"] > 0.8 * published["hours"]:
@@ -224,16 +226,16 @@ EXERCISES = Exercises([
     Exercise(
         "faster_pod", FASTER, fault=_pod_fault,
         wrong={
-            "the published pod": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8, "accumulation": 512,
-                                  "recompute": True},
-            "even stages alone": {"layout": (6, 6, 6, 6), "replicas": 16, "micro_batch": 8, "accumulation": 512,
-                                  "recompute": True},
-            "does not fit": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8, "accumulation": 512,
-                             "recompute": False},
-            "accumulates too long": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2, "accumulation": 2048,
-                                     "recompute": False},
-            "a smaller batch": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2, "accumulation": 1024,
-                                "recompute": False},
+            "the published pod": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8,
+                                  "gradient_accumulation_steps": 512, "recompute": True},
+            "even stages alone": {"layout": (6, 6, 6, 6), "replicas": 16, "micro_batch": 8,
+                                  "gradient_accumulation_steps": 512, "recompute": True},
+            "does not fit": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8,
+                             "gradient_accumulation_steps": 512, "recompute": False},
+            "accumulates too long": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2,
+                                     "gradient_accumulation_steps": 2048, "recompute": False},
+            "a smaller batch": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2,
+                                "gradient_accumulation_steps": 1024, "recompute": False},
         },
         hint="what takes most of the time, and what would have to shrink to do without it?",
     ),
