@@ -9,7 +9,7 @@ import statistics
 
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN, Advice, Overhead
-from packlib.advisor.recorded import recorded
+from packlib.advisor.recordings import recorded
 from packlib.advisor.trials import recommended, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
 from packlib.training.advice import adjust

@@ -1,5 +1,5 @@
 """Bridges to other people's trainers: transformers' own, on packs."""
 
-from packlib.bridges.trainer import PackTrainer
+import lazy_loader
 
-__all__ = ["PackTrainer"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,7 +16,7 @@ from packlib.advisor import advising as advisor
 from packlib.advisor.advising import advise, cut, lengths_for, measured_overheads
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN
-from packlib.advisor.recorded import recorded
+from packlib.advisor.recordings import recorded
 from packlib.advisor.risks import find_risks
 from packlib.advisor.trials import recommended, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste

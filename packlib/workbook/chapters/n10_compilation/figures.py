@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from packlib.lengths import LengthHistogram
-from packlib.training import Buckets, choose_buckets, waste_curve
+from packlib.training.scaling import Buckets, choose_buckets, waste_curve
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series
 
 BLUE, VERMILION, GREEN, _, SKY, ORANGE, _ = OKABE_ITO

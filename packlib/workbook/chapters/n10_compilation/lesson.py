@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
-from packlib.training import Buckets, choose_buckets, waste_curve
+from packlib.training.scaling import Buckets, choose_buckets, waste_curve
 from packlib.workbook.chapters.n10_compilation.figures import LOOKS, draw_padding
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider

@@ -18,7 +18,7 @@ from packlib.batches import (
     wordnet_tokenizer,
 )
 from packlib.model import PackedBert
-from packlib.training import CompileCounter
+from packlib.training.scaling import CompileCounter
 
 DEPTH, PREDICTIONS = 8, 20  # of the packs that are compiled
 

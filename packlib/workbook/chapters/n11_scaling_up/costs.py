@@ -5,7 +5,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from packlib.training import SavedActivations, recompute, round_weights, stochastic_round
+from packlib.training import round_weights, stochastic_round
+from packlib.training.scaling import SavedActivations, recompute
 from packlib.workbook.figures import label_ends, new_figure, percent, series
 
 Rows = list[dict[str, str | int | float]]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from packlib.training import calculate
+from packlib.training.scaling import calculate
 from packlib.training.scaling.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.parameters import Dataset, Whole

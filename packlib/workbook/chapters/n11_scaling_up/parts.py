@@ -10,16 +10,8 @@ from matplotlib.patches import Rectangle
 
 from packlib.batches import PackedBatch
 from packlib.model import PackedBert
-from packlib.training import (
-    Bar,
-    PretrainingObjective,
-    Setup,
-    bubble,
-    bubble_formula,
-    gantt,
-    in_flight,
-    ring_states,
-)
+from packlib.training import PretrainingObjective
+from packlib.training.scaling import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_states
 from packlib.training.scaling.timeline import SCHEDULES
 from packlib.training.updates import join_packs, take_packs
 from packlib.workbook.chapters.n11_scaling_up.runs import gradients_of

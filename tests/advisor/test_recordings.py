@@ -2,7 +2,7 @@
 
 import pytest
 
-from packlib.advisor.recorded import FOLDERS, recorded
+from packlib.advisor.recordings import FOLDERS, recorded
 from packlib.lengths import data_path
 
 STORED = [(folder, path.stem) for folder in FOLDERS for path in sorted(data_path(folder).glob("*.csv"))]
@@ -25,7 +25,7 @@ def test_runs_are_curves_of_arms_and_seeds():
 
 def test_numbers_become_numbers(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine.csv").write_text("# make it\n# a desk\nname,n,x\na,3,\nb,4,0.5\n")
-    monkeypatch.setattr("packlib.advisor.recorded.data_path", lambda folder, file: tmp_path / file)
+    monkeypatch.setattr("packlib.advisor.recordings.data_path", lambda folder, file: tmp_path / file)
     assert recorded("mine", "runs") == [{"name": "a", "n": 3, "x": ""}, {"name": "b", "n": 4, "x": 0.5}]
     assert capsys.readouterr().out == "Recorded with make it on a desk\n"
 
