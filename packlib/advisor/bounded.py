@@ -22,7 +22,7 @@ class Bounded:
     Functions, arguments and results travel by pickle, so functions are those of a module.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._process: multiprocessing.process.BaseProcess | None = None
 
     def call(self, function: Callable, *arguments: Any, limit: float, **options: Any) -> tuple[Any, float]:
@@ -88,7 +88,7 @@ def _serve(pipe: Connection) -> None:
             return
         started = time.perf_counter()
         try:
-            answer = None, function(*arguments, **options), time.perf_counter() - started
+            answer: tuple = None, function(*arguments, **options), time.perf_counter() - started
         except Exception as error:
             answer = error, None, 0.0
         pipe.send(answer)
@@ -96,5 +96,6 @@ def _serve(pipe: Connection) -> None:
 
 def _end_with_parent() -> None:
     """A parent that is killed stops nothing, and nobody waits for the answer any more."""
-    multiprocessing.parent_process().join()
+    if parent := multiprocessing.parent_process():
+        parent.join()
     os._exit(1)

@@ -1,6 +1,7 @@
 """Results that were measured once and stored: shown as recorded, with where and how."""
 
 import csv
+from typing import Any
 
 from packlib.checks import one_of
 from packlib.lengths import data_path
@@ -8,7 +9,7 @@ from packlib.lengths import data_path
 FOLDERS = ("benchmarks", "runs")
 
 
-def recorded(name: str, folder: str = "benchmarks") -> list[dict[str, str | int | float]]:
+def recorded(name: str, folder: str = "benchmarks") -> list[dict[str, Any]]:
     """The rows of `data/<folder>/<name>.csv`, numbers as numbers; prints what it was measured on, and how.
 
     Args:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.masking import MlmMasking
@@ -14,7 +15,7 @@ from packlib.checks import whole_number
 
 def collate(
     sequences: TokenStore,
-    sizes: Sequence[int],
+    sizes: Sequence[int] | np.ndarray,
     max_length: int,
     *,
     pad_id: int = 0,
@@ -54,12 +55,12 @@ def collate(
     within = np.arange(lengths.sum()) - np.repeat(before, lengths)
     slots = within + np.repeat(starts, lengths)  # where each token goes among the B·T slots
 
-    def by_token(values, fill):
+    def by_token(values: np.ndarray, fill: int) -> Tensor:
         out = np.full(len(sizes) * max_length, fill, np.int64)
         out[slots] = values
         return torch.from_numpy(out.reshape(len(sizes), max_length))
 
-    def by_sequence(values, fill):
+    def by_sequence(values: np.ndarray, fill: int) -> Tensor:
         out = np.full(sequence_slots or len(lengths), fill, np.int64)
         out[: len(lengths)] = values
         return torch.from_numpy(out)
@@ -126,7 +127,7 @@ class PackingCollator:
     max_sequences: int | None = None
     max_predictions: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole_number("max_length", self.max_length, 1)
         whole_number("pad_id", self.pad_id, 0)
         for name in ("max_sequences", "max_predictions"):

@@ -54,7 +54,7 @@ class SequenceLengthWarmup:
     pad_id: int = 0
     root_degree: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         number("duration", self.duration, at_least=0, at_most=1)
         whole_number("min_length", self.min_length, 1)
         whole_number("max_length", self.max_length, self.min_length)
@@ -108,10 +108,10 @@ def shorten(
     """
     whole_number("length", length, 1)
     flag("truncate", truncate), flag("keep_end", keep_end)
-    packed = isinstance(batch, PackedBatch)
-    tensors = (
-        _by_row(batch) if packed else {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}
-    )
+    if packed := isinstance(batch, PackedBatch):
+        tensors = _by_row(batch)
+    else:
+        tensors = {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}
     if _shape(tensors)[1] <= length:
         return batch
     mask = tensors.get("segment_ids" if packed else "attention_mask")

@@ -1,6 +1,7 @@
 """Load packs: a data set of packs, a sampler that shuffles by epoch, a loader that resumes in mid-epoch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from packlib.packing.packs import Packs
 
 
 def pack_lengths(
-    lengths: Sequence[int],
+    lengths: Iterable[int],
     max_length: int,
     method: str = "lpfhp",
     max_sequences_per_pack: int | None = None,
@@ -44,7 +45,7 @@ class PackDataset(Dataset):
         TypeError, ValueError: if the packs were made for other samples.
     """
 
-    def __init__(self, dataset, packs: Packs):
+    def __init__(self, dataset: Any, packs: Packs) -> None:
         if not isinstance(packs, Packs):
             raise TypeError(f"packs must be Packs, not {shown(packs)}.")
         if len(packs.sample_ids) and int(packs.sample_ids.max()) >= len(dataset):
@@ -183,7 +184,7 @@ class PackLoader(DataLoader):
     starting another begins the same epoch again.
     """
 
-    def __init__(self, packs: PackDataset, sampler: PackSampler, collator: PackingCollator, **options):
+    def __init__(self, packs: PackDataset, sampler: PackSampler, collator: Callable, **options: Any) -> None:
         super().__init__(packs, batch_sampler=sampler, collate_fn=collator, **options)
         self.epoch = 0
         self._done = 0  # batches of this epoch that were handed out
@@ -226,7 +227,7 @@ class PackLoader(DataLoader):
 
 
 def pack_loader(
-    dataset,
+    dataset: Any,
     packs: Packs,
     collator: PackingCollator | None = None,
     batch_size: int = 16,
@@ -236,7 +237,7 @@ def pack_loader(
     drop_last: bool = False,
     ranks: int | None = None,
     rank: int | None = None,
-    **options,
+    **options: Any,
 ) -> PackLoader:
     """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share of them (`PackSampler`).
 

@@ -39,7 +39,7 @@ class TokenBatches:
     longest: np.ndarray
     same_shape_every: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         sizes = self.sizes
         if len(sizes) < 1 or self.offsets[0] or self.offsets[-1] != len(self.sample_ids) or sizes.min() < 1:
             raise ValueError(f"The offsets do not cut {len(self.sample_ids)} samples into batches.")

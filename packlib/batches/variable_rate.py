@@ -56,9 +56,9 @@ class VariableBatchLR:
         rule: as in `scale_learning_rate`.
     """
 
-    def __init__(self, wrapped: Any, reference: int, rule: str = "linear"):
+    def __init__(self, wrapped: Any, reference: int, rule: str = "linear") -> None:
         self.scheduler = None if isinstance(wrapped, Optimizer) else wrapped
-        self.optimizer = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
+        self.optimizer: Any = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
         if not isinstance(self.optimizer, Optimizer):
             raise TypeError(
                 f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}."

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from packlib.checks import whole_number
 from packlib.lengths.wordnet import data_path, tokenizer_path, wordnet_texts
 
 
-def wordnet_tokenizer():
+def wordnet_tokenizer() -> Any:
     """The committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens."""
     from transformers import BertTokenizerFast
 

@@ -147,7 +147,7 @@ def _rank_main(
             rank=rank,
             world_size=world_size,
         )
-        report = (pickle.dumps(function(rank, *args)), None)
+        report: tuple = (pickle.dumps(function(rank, *args)), None)
     except BaseException as error:
         told = RankError.of(rank, world_size, error)
         report = (None, (time.monotonic(), str(told), told.rank, traceback.format_exc()))
@@ -159,7 +159,8 @@ def _rank_main(
 
 
 def _end_with_parent(folder: str) -> None:
-    multiprocessing.parent_process().join()
+    if parent := multiprocessing.parent_process():
+        parent.join()
     shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 

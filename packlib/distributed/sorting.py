@@ -7,6 +7,7 @@ rows number n/p, 2n/p, … of the sorted whole by bisection, and cut right there
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch.distributed as dist
@@ -140,7 +141,7 @@ def _cut_points(columns: np.ndarray, bounds: np.ndarray, ranks: Collectives) -> 
     return first + wanted.clip(0, last - first)
 
 
-def _count(windows: Sequence[np.ndarray], values: np.ndarray, side: str) -> np.ndarray:
+def _count(windows: Sequence[np.ndarray], values: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
     """How many entries of each sorted window are under its value ("left"), or under or equal ("right")."""
     pairs = zip(windows, values, strict=True)
     return np.array([np.searchsorted(window, value, side) for window, value in pairs], np.int64)

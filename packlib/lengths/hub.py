@@ -18,7 +18,7 @@ def from_hub(
     overlong: str = "truncate",
     batch_size: int = 1000,
     progress: bool = True,
-    **options,
+    **options: Any,
 ) -> LengthHistogram:
     """Tokenize a data set in one streaming pass and count the lengths; only one batch is in memory at a time.
 

@@ -129,7 +129,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             ) from None
 
 
-def _fields(line: str, path: Path, number: int) -> list[str]:
+def _fields(line: str, path: str | os.PathLike, number: int) -> list[str]:
     try:
         return [field.strip() for field in next(csv.reader([line]))]
     except csv.Error as error:

@@ -8,6 +8,7 @@ formula is exact; the tests hold it to every order of small data sets, and to si
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import signature
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class PaddingWaste:
 
 
 def padding_waste(
-    lengths: LengthHistogram | Iterable[int], batch_size: int, habit: str = "random", **options
+    lengths: LengthHistogram | Iterable[int], batch_size: int, habit: str = "random", **options: Any
 ) -> PaddingWaste:
     """The slots that one pass over the data takes under a batching habit.
 

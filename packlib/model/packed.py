@@ -2,11 +2,12 @@
 
 import inspect
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from transformers import BertForPreTraining, GPT2LMHeadModel, PreTrainedModel
+from transformers import BertForPreTraining, GPT2LMHeadModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from packlib.batches import IGNORED
@@ -42,7 +43,10 @@ class PackedOutput(ModelOutput):
     aux_loss: Tensor | None = None
 
 
-class Packed:
+_Mixin: Any = object  # of a model of transformers, which has the attributes that are missing here
+
+
+class Packed(_Mixin):
     """What `Masked` and `Causal` share: attention within segments, whatever the model and the backend.
 
     A model computes for each sequence what transformers' own class computes for it alone. That was compared for every
@@ -66,7 +70,7 @@ class Packed:
         self.in_plain_trainer = True
         return True
 
-    def __init_subclass__(cls, **options):
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if issubclass(cls, PreTrainedModel):
             check_family("causal" if cls.causal else "masked", cls)
@@ -76,7 +80,7 @@ class Packed:
                 mixin = "Causal" if cls.causal else "Masked"
                 raise TypeError(f"{cls.__name__} needs its bases in this order: {mixin}, {model.__name__}.")
 
-    def __init__(self, config, backend: str = "auto", mean: str = "token"):
+    def __init__(self, config: PreTrainedConfig, backend: str = "auto", mean: str = "token") -> None:
         check_family("causal" if self.causal else "masked", type(self), config)
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
@@ -133,13 +137,15 @@ class Packed:
         output = PackedOutput(hidden=states.last_hidden_state)
         batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "labels": labels}
         batch |= {"sequence_labels": sequence_labels, "input_ids": input_ids, "states": states}
-        return self.heads(output, output.hidden.flatten(0, 1), batch)
+        return self.heads(output, states.last_hidden_state.flatten(0, 1), batch)
 
-    def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> Tensor:
+    def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs: Any) -> Tensor:
         """The last hidden states of the packs, shape (B, T, d). Positions restart with each sequence."""
         return self.base_states(segment_ids, position_ids, **inputs).last_hidden_state
 
-    def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> ModelOutput:
+    def base_states(
+        self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs: Any
+    ) -> ModelOutput:
         """All that transformers' base model returns for the packs."""
         slots, room = segment_ids.shape[1], position_room(self.config) - self._first_position
         if slots > room:
@@ -183,14 +189,14 @@ class Packed:
 class _Ran:
     """Stands in for a model whose base model has run: `forward` finds `states` there and computes the head."""
 
-    def __init__(self, module: Packed | PreTrainedModel, states: ModelOutput):
+    def __init__(self, module: Packed | PreTrainedModel, states: ModelOutput) -> None:
         self._module, self._states = module, states
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         part = getattr(self._module, name)
         return _Ran(part, self._states) if isinstance(part, PreTrainedModel) else part
 
-    def __call__(self, *_, **__) -> ModelOutput:
+    def __call__(self, *_: Any, **__: Any) -> ModelOutput:
         return self._states
 
 
@@ -204,7 +210,13 @@ class Masked(Packed):
             each pack of the batch, filled up with empty ones, as in the papers: static shapes.
     """
 
-    def __init__(self, config, backend: str = "auto", mean: str = "token", mlm_slots: int | None = None):
+    def __init__(
+        self,
+        config: PreTrainedConfig,
+        backend: str = "auto",
+        mean: str = "token",
+        mlm_slots: int | None = None,
+    ) -> None:
         super().__init__(config, backend, mean)
         self.mlm_slots = None if mlm_slots is None else whole_number("mlm_slots", mlm_slots, 1)
 

@@ -97,7 +97,7 @@ def lpfhp(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy
 
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
     """
-    top, depth = histogram.max_length, depth or float("inf")
+    top, depth = histogram.max_length, depth or histogram.num_sequences
     packs = OpenPacks(depth)
     for length, n in from_long_to_short(histogram):
         while n and (space := packs.smallest(length)):

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class PackingPlan:
     duals: np.ndarray | None = None
     lower_bound: int = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         depth_limit(self.max_sequences_per_pack)
         text("method", self.method)
         nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count", "duals": "Dual"}
@@ -65,7 +66,7 @@ class PackingPlan:
         histogram: LengthHistogram,
         strategies: Iterable[tuple[tuple[int, ...], int]],
         method: str,
-        **fields,
+        **fields: Any,
     ) -> "PackingPlan":
         """Make a plan of `(lengths, repeats)` pairs: equal multisets are joined, then sorted, longest first."""
         merged: dict[tuple[int, ...], int] = {}

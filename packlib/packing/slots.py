@@ -19,7 +19,7 @@ def fill_slots(strategies: list[Strategy], counts: np.ndarray) -> tuple[list[Str
         The strategies as filled, and the counts of the sequences that found no slot.
     """
     left = counts.tolist()
-    waiting = [[] for _ in left]  # waiting[k]: packs whose longest open slot has length k
+    waiting: list[list] = [[] for _ in left]  # waiting[k]: packs whose longest open slot has length k
     for slots, packs in strategies:
         if packs:
             slots = tuple(sorted(slots, reverse=True))

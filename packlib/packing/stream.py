@@ -18,7 +18,7 @@ class StreamPacker:
         max_sequences_per_pack: the depth limit, or None.
     """
 
-    def __init__(self, max_length: int, window: int = 100, max_sequences_per_pack: int | None = None):
+    def __init__(self, max_length: int, window: int = 100, max_sequences_per_pack: int | None = None) -> None:
         self.max_length = whole_number("max_length", max_length, 1)
         self.window = whole_number("window", window, 1)
         self._packs = OpenPacks(depth_limit(max_sequences_per_pack) or float("inf"))

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from packlib.packing import METHODS
 
@@ -60,18 +61,18 @@ def _depth(text: str) -> int | None:
 
 
 def parser() -> argparse.ArgumentParser:
-    raw = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    raw: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     whole = argparse.ArgumentParser(prog="packlib", description=_DESCRIPTION, epilog=_CODES, **raw)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, about: str) -> argparse.ArgumentParser:
         lines = "\n".join(f"  {line}" for line in _EXAMPLES[name])
-        about_it = {"help": about, "description": f"{about[0].upper()}{about[1:]}."}
+        about_it: dict[str, Any] = {"help": about, "description": f"{about[0].upper()}{about[1:]}."}
         return commands.add_parser(name, epilog=f"examples:\n{lines}\n\n{_CODES}", **about_it, **raw)
 
-    pairs = {"nargs": 2, "action": "append", "default": [], "dest": "pairs"}
-    folder = {"type": Path, "metavar": "DIR"}
-    script = {"action": "store_true", "help": "print JSON, for scripts"}
+    pairs: dict[str, Any] = {"nargs": 2, "action": "append", "default": [], "dest": "pairs"}
+    folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}
+    script: dict[str, Any] = {"action": "store_true", "help": "print JSON, for scripts"}
 
     one = command("list", "the notebooks, their parameters and the data sets")
     one.add_argument("--json", **script)

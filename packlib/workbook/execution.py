@@ -18,7 +18,7 @@ from packlib.files import atomic_path
 from packlib.workbook.running import exit_code, failures
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-KERNEL_OPTIONS = {  # of nbclient, and so of papermill
+KERNEL_OPTIONS: dict[str, Any] = {  # of nbclient, and so of papermill
     "kernel_name": "python3",
     "store_widget_state": False,
     "coalesce_streams": True,

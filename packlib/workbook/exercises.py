@@ -94,7 +94,7 @@ class Exercise:
 class Exercises(dict[str, Exercise]):
     """The exercises of one notebook, by name. Its `check` is what the notebook imports."""
 
-    def __init__(self, exercises: Iterable[Exercise]):
+    def __init__(self, exercises: Iterable[Exercise]) -> None:
         super().__init__((exercise.name, exercise) for exercise in exercises)
 
     def check(self, name: str, answer: Any) -> None:

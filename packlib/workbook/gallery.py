@@ -41,8 +41,10 @@ class Picture:
 
 def read_picture(svg: Path) -> Picture:
     """A picture that `figures.save` wrote."""
-    words = re.search(r"<title>(.*?)</title>\s*<desc>(.*?)</desc>", svg.read_text(encoding="utf-8"), re.S)
-    return Picture(svg, *map(html.unescape, words.groups()))
+    ((title, alt),) = re.findall(
+        r"<title>(.*?)</title>\s*<desc>(.*?)</desc>", svg.read_text(encoding="utf-8"), re.S
+    )
+    return Picture(svg, html.unescape(title), html.unescape(alt))
 
 
 def pictures_of(notebook: str, folder: Path) -> list[Picture]:

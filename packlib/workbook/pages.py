@@ -53,7 +53,7 @@ class _Renderer(IPythonRenderer):
 
 def markdown_to_html(source: str, anchors: bool = False) -> str:
     """A notebook's Markdown as HTML; with `anchors`, headings carry a link to themselves."""
-    no_scripts = {"escape": False, "allow_harmful_protocols": None}
+    no_scripts: dict[str, Any] = {"escape": False, "allow_harmful_protocols": None}
     renderer = _Renderer(**no_scripts, exclude_anchor_links=not anchors)
     return MarkdownWithMath(renderer=renderer).render(source)
 
@@ -61,7 +61,7 @@ def markdown_to_html(source: str, anchors: bool = False) -> str:
 class PageExporter(HTMLExporter):
     """nbconvert's exporter to HTML, for pages that open offline as they do online."""
 
-    def __init__(self, **options: Any):
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.raw_template = _NO_SCRIPTS
 

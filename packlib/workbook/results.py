@@ -12,7 +12,7 @@ RESULTS_FOLDER = "PACKLIB_RESULTS"  # environment variable: `keep` writes there
 RESULT = "packlib_result"  # in the metadata of an output
 
 
-def result(name: str, value: int | float | str | None) -> None:
+def result(name: str, value: Any) -> None:
     """Show a named result in a notebook, and record it in the output, where `packlib sweep` finds it.
 
     Raises:

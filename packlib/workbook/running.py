@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def find_notebook(text: str) -> str:
     return by_key.get(stem) or one_of("notebook", stem, names)
 
 
-def read_parameters(notebook: str, pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
+def read_parameters(notebook: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Turn `-p name value` pairs into checked values.
 
     Raises:
@@ -164,6 +164,7 @@ def exit_code(command: Callable[[], int | None]) -> int:
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     ours = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    said: object
     before = {number: signal.signal(number, stop) for number in ours}
     try:
         return command() or 0

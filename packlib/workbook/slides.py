@@ -26,7 +26,7 @@ from packlib.workbook.pages import content_policy, markdown_to_html
 from packlib.workbook.results import RESULT
 
 _TEMPLATE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
-_POLICY = content_policy(re.search(r"<script>(.*)</script>", _TEMPLATE.safe_substitute(), re.S)[1])
+_POLICY = content_policy(re.findall(r"<script>(.*)</script>", _TEMPLATE.safe_substitute(), re.S)[0])
 _ROOM = 17  # lines of text that fill a slide at the usual size
 _CODE_LINES = 30  # of code on a slide
 _TABLE_ROWS = 14
@@ -71,7 +71,7 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
 class _Deck:
     """Walks through the cells; blocks wait until the slide that they share is full."""
 
-    def __init__(self, pictures: Iterator[Picture]):
+    def __init__(self, pictures: Iterator[Picture]) -> None:
         self.pictures = pictures
         self.chapter = self.section = ""
         self.heading = ""  # of the slide that is being filled
@@ -88,7 +88,7 @@ class _Deck:
 
     def _markdown(self, source: str) -> Iterator[Slide]:
         for part in re.split(r"^(?=#{1,3} )", source, flags=re.M):
-            marks, heading, text = re.fullmatch(r"(?:(#+) (.*)\n?)?((?s:.*))", part).groups()
+            marks, heading, text = re.findall(r"\A(?:(#+) (.*)\n?)?((?s:.*))\Z", part)[0]
             yield from self._flush()
             if marks == "#":
                 self.chapter = heading
@@ -139,8 +139,8 @@ class _Deck:
             if parts > 1:
                 yield from self._flush()
             for start in range(0, len(lines), each):
-                part = lines[start : start + each]
-                yield from self._add("\n".join(part), len(part) + 2, where)
+                some = lines[start : start + each]
+                yield from self._add("\n".join(some), len(some) + 2, where)
         elif words:
             yield from self._add(_linked(markdown_to_html(words)), _lines(words))
         elif text := (output.get("text") or data.get("text/plain", "")).rstrip():
@@ -154,7 +154,7 @@ class _Deck:
         if picture := next(self.pictures, None):
             source = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.read_bytes()).decode()
             return f'<img alt="{escaped(picture.alt)}" src="{source}">'
-        alt, source = re.search(r'<img alt="([^"]*)".*? src="([^"]*)"', page).groups()
+        alt, source = re.findall(r'<img alt="([^"]*)".*? src="([^"]*)"', page)[0]
         return f'<img alt="{alt}" src="{source}">'
 
 
@@ -185,14 +185,14 @@ def _pieces(page: str) -> list[str]:
     """A table with many rows as several with one header; anything else as it is."""
     found = re.fullmatch(r"(<table>.*<tbody>)(.*)(</tbody></table>)", page, re.S)
     rows = re.findall(r"<tr>.*?</tr>", found[2], re.S) if found else []
-    if len(rows) <= _TABLE_ROWS:
+    if found is None or len(rows) <= _TABLE_ROWS:
         return [page]
     each = math.ceil(len(rows) / math.ceil(len(rows) / _TABLE_ROWS))
     return [found[1] + "".join(rows[i : i + each]) + found[3] for i in range(0, len(rows), each)]
 
 
 def _answer(page: str) -> str:
-    said, why = re.search(r"<b>(.*?)</b>(.*?)</p>", page, re.S).groups()
+    said, why = re.findall(r"<b>(.*?)</b>(.*?)</p>", page, re.S)[0]
     kind = ' class="long"' if len(said) > 20 else ""
     why = why.replace(escaped(NO_GUESS), "").strip()
     return f"<p><strong{kind}>{said.removesuffix('.')}</strong></p><p>{why}</p>"

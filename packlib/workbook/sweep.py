@@ -81,7 +81,7 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
 class Runner:
     """Runs cells in processes of their own, and can stop them all."""
 
-    def __init__(self, threads: int | None = None):
+    def __init__(self, threads: int | None = None) -> None:
         self.environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
         self.running: set[subprocess.Popen] = set()
 
@@ -105,7 +105,7 @@ class Runner:
             env=self.environment,
         ) as process:  # fmt: skip
             self.running.add(process)
-            said = process.stderr.read().strip()
+            said = process.stderr.read().strip() if process.stderr else ""
             process.wait()
             self.running.discard(process)
         if process.returncode == 0:

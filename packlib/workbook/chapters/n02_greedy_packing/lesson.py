@@ -25,7 +25,7 @@ EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by 
 
 # Krell and others (2021), on the original histograms: {depth limit: packs by SPFHP, packs by LPFHP}
 PUBLISHED_TOKENS = {"wikipedia": 4_164_796_173, "squad": 15_249_479}
-PUBLISHED_PACKS = {
+PUBLISHED_PACKS: dict[str, dict] = {
     "wikipedia": {
         1: (16_279_552, 16_279_552), 2: (10_101_683, 10_099_081), 3: (9_094_695, 9_090_154),
         4: (8_658_996, 8_657_119), 8: (8_224_673, 8_207_569), 12: (8_166_708, 8_149_619),
@@ -122,7 +122,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def beside_published(name: str) -> tuple[list[str], list[list[str]], dict[str, list[tuple[str, float]]]]:
     """Columns and rows that set our plans beside the published ones, and the differences of each rule in points."""
     histogram, published = load(name), PUBLISHED_PACKS[name]
-    columns, rows, points = ["depth"], [], {rule: [] for rule in RULES}
+    columns, rows, points = ["depth"], [], {rule: list[tuple[str, float]]() for rule in RULES}
     for rule in RULES:
         columns += [f"{rule.upper()}, published", f"ours, {histogram.kind}", "points"]
     for depth, packs in published.items():
@@ -168,7 +168,7 @@ class StepByStep(Explorer):
     play = "step"
     interval = 1500
 
-    def __init__(self, dataset: str = "wikipedia", depth: int | None = None, seed: int = 0):
+    def __init__(self, dataset: str = "wikipedia", depth: int | None = None, seed: int = 0) -> None:
         histogram, rng = load(dataset), np.random.default_rng(seed)
         share = histogram.counts / histogram.num_sequences
         self.sets = {"the eight above": (EIGHT, SLOTS)}
@@ -186,8 +186,8 @@ class StepByStep(Explorer):
         }
 
     def draw(self, lengths: str, depth: int, step: int) -> tuple[Figure, str]:
-        sequences, slots = self.sets[lengths]
-        sequences = sorted(sequences, reverse=True)
+        given, slots = self.sets[lengths]
+        sequences = sorted(given, reverse=True)
         fig, axes = new_figure(2, 2, height_ratios=(1, 6))
         limit = f"at most {depth} in a pack" if depth else "no depth limit"
         words = [f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of 8 sequences placed."]

@@ -39,7 +39,7 @@ def micro_batches(
     order = np.random.default_rng(seed).choice(len(packs), (recipe.accumulation, recipe.micro_batch))
     parts = np.zeros((*order.shape, slots), np.int16)
     for place in np.ndindex(order.shape):
-        pack = packs[order[place]]
+        pack = packs[int(order[place])]
         filled = np.repeat(np.arange(len(pack)) + 1, lengths[pack])
         parts[place][: len(filled)] = filled
     return list(parts)

@@ -58,7 +58,7 @@ class ShapesExplorer(Explorer):
     title = "How many shapes, for how much padding?"
     most = 32
 
-    def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0):
+    def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0) -> None:
         """`seconds` to compile one graph."""
         names = dict.fromkeys((dataset, "wikipedia", "squad", "wordnet-pairs", "docstrings"))
         self.histograms = {load(name).name: load(name) for name in names}

@@ -1,5 +1,7 @@
 """Notebook 11, what it costs: memory, 16 bits, and a small network that stalls."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -9,7 +11,7 @@ from packlib.training import round_weights, stochastic_round
 from packlib.training.scaling import SavedActivations, recompute
 from packlib.workbook.figures import label_ends, new_figure, percent, series
 
-Rows = list[dict[str, str | int | float]]
+Rows = list[dict[str, Any]]
 
 ROUNDED = {  # how weights are held, and how their line looks
     "fp32": series("unpacked"),

@@ -1,6 +1,7 @@
 """Notebook 11, the parts of a pod: replicas, the ring between them, stages and their bubble, as pictures."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from packlib.training.updates import join_packs, take_packs
 from packlib.workbook.chapters.n11_scaling_up.runs import gradients_of
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent
 
-Rows = list[dict[str, str | int | float]]
+Rows = list[dict[str, Any]]
 
 
 # Packs for replicas and stages

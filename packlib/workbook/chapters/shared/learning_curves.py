@@ -1,6 +1,7 @@
 """Recorded runs as figures: curves over the spread of seeds, and where each seed ended (notebook 07)."""
 
 import re
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from packlib.workbook.figures import INK, label_ends, series
 
-Rows = list[dict[str, str | int | float]]
+Rows = list[dict[str, Any]]
 
 PADDED = "padded"
 BAND = "#d9d9d9"  # the range of the padded seeds
@@ -50,7 +51,7 @@ def told(values: np.ndarray, digits: int = 2) -> str:
 
 def fine_tuned(rows: Rows) -> tuple[dict[str, np.ndarray], float, float]:
     """The accuracies of a task's seeds by start and rows, in %; how many times faster packed was; and its factor."""
-    groups, seconds = {}, {"padded": 0.0, "packed": 0.0}
+    groups, seconds = dict[str, list](), {"padded": 0.0, "packed": 0.0}
     for row in rows:
         groups.setdefault(f"{row['start']}, {row['rows']}", []).append(100 * row["accuracy"])
         seconds[row["rows"]] += row["cpu_seconds"]
@@ -122,7 +123,7 @@ def draw_growth(ax: Axes, ended: dict[str, np.ndarray], ways: dict[str, str]) ->
     """
     drawn = {}
     for (label, part), look in zip(ways.items(), (series("packed"), series("random")), strict=True):
-        arms = {int(re.search(r"× (\d+)", arm)[1]): ended[arm] for arm in ended if part in arm}
+        arms = {int(re.findall(r"× (\d+)", arm)[0]): ended[arm] for arm in ended if part in arm}
         (line,) = ax.plot(list(arms), [values.mean() for values in arms.values()], **{**look, "marker": ""})
         for times, values in arms.items():
             ax.plot(np.full(len(values), times), values, **{**look, "linestyle": "", "markersize": 5})
