@@ -24,6 +24,11 @@ def collate(
     """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
     so on.
 
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> batch = collate(store, sizes=[2], max_length=8)
+    >>> batch.input_ids.tolist(), batch.segment_ids.tolist()
+    ([[7, 8, 9, 4, 5, 0, 0, 0]], [[1, 1, 1, 2, 2, 0, 0, 0]])
+
     Args:
         sizes: sequences in each pack, each at least 1.
         max_length: slots of a pack, in tokens; the T of the batch.
@@ -85,6 +90,10 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
     as packed).
 
     The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
+
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> pad(collate(store, [2], max_length=8), max_length=4).input_ids.tolist()
+    [[7, 8, 9, 0], [4, 5, 0, 0]]
     """
     device = batch.input_ids.device
     batch = batch.to("cpu")
@@ -109,6 +118,10 @@ class PackingCollator:
     """A `collate_fn` for packs, as `PackDataset` gives them: a list of (epoch, sequences of the pack).
 
     Works in a `DataLoader`, in its workers, and as the `data_collator` of a `packlib.bridges.PackTrainer`.
+
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}, {"input_ids": [6]}])
+    >>> PackingCollator(max_length=8)([(0, store.take([0, 1])), (0, store.take([2]))])
+    PackedBatch(2 packs of 8, 3 sequences, 6 useful tokens, 37.5% full, on cpu)
 
     Attributes:
         max_length: slots of a pack, in tokens.

@@ -42,7 +42,7 @@ class SequenceLengthWarmup:
             with the cube root, so that short sequences pass sooner.
 
     >>> SequenceLengthWarmup(0.5, 8, 32, 8).length(done=3, total=10)
-    24
+    16
     """
 
     duration: float
@@ -91,6 +91,12 @@ def shorten(
     batch: Mapping[str, Any], length: int, truncate: bool = True, keep_end: bool = False, pad_id: int = 0
 ) -> Mapping[str, Any]:
     """Truncate or reshape the rows of a batch to `length` tokens; rows are never mixed.
+
+    >>> batch = {"input_ids": torch.arange(12).reshape(2, 6), "attention_mask": torch.ones(2, 6)}
+    >>> shorten(batch, 4)["input_ids"].tolist()
+    [[0, 1, 2, 3], [6, 7, 8, 9]]
+    >>> shorten(batch, 3, truncate=False)["input_ids"].tolist()
+    [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
 
     Args:
         batch: a mapping of tensors of shape (B, T) or (B, T, …), and (B,), one value a row; anything else is passed

@@ -23,7 +23,11 @@ def pack_lengths(
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:
-    """Plan and assign in one call: packs for sequences of these `lengths` (depth 1 leaves them unpacked)."""
+    """Plan and assign in one call: packs for sequences of these `lengths` (depth 1 leaves them unpacked).
+
+    >>> pack_lengths([5, 3, 3, 2, 8], max_length=8)
+    Packs(3 packs of 8, 5 samples, 87.500% full)
+    """
     from packlib.packing import assign, plan
 
     histogram = LengthHistogram.from_lengths(lengths, max_length)
@@ -240,6 +244,11 @@ def pack_loader(
     **options: Any,
 ) -> PackLoader:
     """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share of them (`PackSampler`).
+
+    >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
+    >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=3)
+    >>> next(iter(loader))
+    PackedBatch(3 packs of 8, 5 sequences, 21 useful tokens, 87.5% full, on cpu)
 
     Args:
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`).

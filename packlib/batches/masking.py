@@ -34,6 +34,11 @@ class MlmMasking:
     depends on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same
     way.
 
+    >>> store = TokenStore.from_samples([{"input_ids": [2, 10, 11, 12, 3]}])
+    >>> masked = MlmMasking.for_tokenizer(wordnet_tokenizer(), seed=1)(store, epochs=0)
+    >>> masked.labels.tolist()
+    [-100, -100, 11, -100, -100]
+
     Attributes:
         seed: a whole number from 0 up.
         mask_id: the token [MASK].

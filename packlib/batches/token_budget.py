@@ -119,6 +119,10 @@ def batch_by_tokens(
     Every sample lands in exactly one batch, unless `drop_last` says otherwise. Takes linear time but where a
     `difficulty` must be sorted that is not of whole numbers in a range about as large as the data.
 
+    >>> batches = batch_by_tokens([4, 2, 3, 9, 1, 5], max_tokens=10)
+    >>> [samples.tolist() for samples in batches]
+    [[0, 1, 2], [3, 4], [5]]
+
     Args:
         lengths: tokens of each sample.
         max_tokens: the budget of a batch.

@@ -24,6 +24,10 @@ _BLOCK = 4096  # texts that are tokenized at once
 class TokenStore:
     """Sequences one after the other: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
 
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> store.lengths.tolist(), store.take([1]).input_ids.tolist()
+    ([3, 2], [4, 5])
+
     Attributes:
         input_ids, token_type_ids: integers from 0 up, shape (number of tokens,).
         offsets: int64, shape (number of sequences + 1,).
@@ -302,6 +306,9 @@ def tokenize(
     progress: bool = False,
 ) -> TokenStore:
     """Tokenize `texts` with a transformers tokenizer, as `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`.
+
+    >>> tokenize(wordnet_tokenizer(), ["a small dog", "an animal"], max_length=8)
+    TokenStore(2 sequences, 9 tokens, longest 5)
 
     Args:
         pairs: the second sentences; "" for none.

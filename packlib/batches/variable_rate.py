@@ -50,6 +50,11 @@ class VariableBatchLR:
     optimizer, if they step after `step` and before `scale`. What torch does not allow: a `VariableBatchLR` within
     `SequentialLR` (wrap that instead), and `ReduceLROnPlateau` within `SequentialLR` or `ChainedScheduler`.
 
+    >>> weight = torch.zeros(1, requires_grad=True)
+    >>> schedule = VariableBatchLR(torch.optim.SGD([weight], lr=0.1), reference=256)
+    >>> schedule.scale(512), schedule.get_last_lr()
+    (None, [0.2])
+
     Args:
         wrapped: a scheduler, or an optimizer without one.
         reference: samples of an update for which the rates are right as they are.

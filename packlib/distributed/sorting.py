@@ -169,6 +169,9 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
 def load_imbalance(loads: np.ndarray) -> float:
     """How much longer the ranks take than if they shared the work evenly; 1 is even.
 
+    >>> load_imbalance([2, 4]), load_imbalance([[2, 4], [4, 2]])
+    (1.3333333333333333, 1.3333333333333333)
+
     Args:
         loads: what each rank has to do, shape (ranks,), or (steps, ranks) if the ranks wait for each other after each
             step.

@@ -88,6 +88,11 @@ class LengthHistogram:
     ) -> "LengthHistogram":
         """Count `lengths` (any sequence or array of whole numbers, in tokens).
 
+        >>> LengthHistogram.from_lengths([5, 3, 3, 2, 8]).counts
+        array([0, 0, 1, 2, 0, 1, 0, 0, 1])
+        >>> LengthHistogram.from_lengths([5, 3, 9], max_length=8, overlong="truncate").truncated
+        1
+
         Args:
             max_length: the length of a pack; by default the longest length.
             overlong: what to do with a longer sequence: "error", "truncate" it to `max_length`, or "drop" it.

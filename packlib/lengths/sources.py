@@ -38,6 +38,9 @@ def load(
 ) -> LengthHistogram:
     """The histogram of a data set that `available()` names, or of a file of lengths.
 
+    >>> load("squad").num_sequences, load("wikipedia", max_length=128).max_length
+    (88641, 128)
+
     Args:
         name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, a
             `.npy` array, or a Parquet file. Files are read in chunks.

@@ -58,6 +58,11 @@ def padding_waste(
 ) -> PaddingWaste:
     """The slots that one pass over the data takes under a batching habit.
 
+    >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="maximum").slots
+    40
+    >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="sorted")
+    PaddingWaste(sorted, batch size 2: 12.50% padding, 24 slots for 21 tokens)
+
     Args:
         lengths: a histogram, or lengths in tokens (their maximum length is then the longest).
         batch_size: sequences in a batch; what is left over makes a smaller one.

@@ -104,6 +104,14 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
 def token_loss(output: "PackedOutput", batch: Mapping[str, Any], mean: str = "token") -> Sums:
     """The loss of predicted tokens: masked ones with `PackedBert`, next ones with `PackedCausal`.
 
+    >>> from transformers import BertConfig
+    >>> config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    >>> two = [{"input_ids": [7, 8, 9], "labels": [-100, 8, -100]}, {"input_ids": [4, 5], "labels": [4, -100]}]
+    >>> batch = collate(TokenStore.from_samples(two), [2], max_length=8)
+    >>> loss = token_loss(PackedBert(config)(**batch), batch)
+    >>> loss.count, loss.mean.shape
+    (tensor(2), torch.Size([]))
+
     Args:
         output: what the model returned for `batch`.
         mean: what has equal weight: each "token" (unchanged by packing), each "sequence", or each "pack".

@@ -252,6 +252,12 @@ class PackedBert(Masked, BertForPreTraining):
 
     `PackedBert(config)` starts at random, `PackedBert.from_pretrained(folder)` from a checkpoint of either
     class. Pooler and NSP head work on every sequence's first token.
+
+    >>> from transformers import BertConfig
+    >>> config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    >>> two = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> PackedBert(config)(**collate(two, [2], max_length=8)).nsp_logits.shape
+    torch.Size([2, 2])
     """
 
     def heads(self, output: PackedOutput, flat: Tensor, batch: dict) -> PackedOutput:

@@ -122,6 +122,11 @@ def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, n
 def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
     """Choose the samples for every pack of `plan`; each sample lands in exactly one.
 
+    >>> lengths = [5, 3, 3, 2, 8]
+    >>> packs = assign(plan(LengthHistogram.from_lengths(lengths)), lengths)
+    >>> [samples.tolist() for samples in packs]
+    [[4], [0, 1], [2, 3]]
+
     Args:
         lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
             the histogram truncated or dropped overlong samples, so does this.

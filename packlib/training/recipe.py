@@ -23,6 +23,10 @@ class Recipe:
 
     Warm-up and total are counted in sequences, so that they mean the same before and after packing.
 
+    >>> recipe = Recipe(micro_batch=8, learning_rate=1e-4, total_sequences=1_000_000, accumulation=4)
+    >>> recipe.global_batch, recipe.total_steps
+    (32, 31250)
+
     Attributes:
         micro_batch: rows (padded sequences, or packs) in one forward pass of one replica.
         learning_rate: the highest one, at the end of the warm-up.

@@ -207,7 +207,11 @@ def _work_out(sheet: list[tuple[str, str, str]], names: dict, length: int | None
 
 
 def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> Any:
-    """The value of a line; of a phase, if its length is given."""
+    """The value of a line; of a phase, if its length is given.
+
+    >>> value_of(calculate(Setup(), [Phase(128, 1e6)]), "devices")
+    64
+    """
     one_of("name", name, dict.fromkeys(line.name for line in sheet))
     found = [line.value for line in sheet if line.name == name and length in (None, line.length)]
     if not found:

@@ -41,6 +41,7 @@ class CompileCounter:
     Graphs of an earlier time are not made again: begin with `torch.compiler.reset()` to count from nothing.
     `backend="eager"` traces graphs and runs them as they are: the same counts, without the time of a real compiler.
 
+    >>> import torch
     >>> torch.compiler.reset()
     >>> double = torch.compile(lambda x: 2 * x, backend="eager", dynamic=False)
     >>> with CompileCounter() as compiles:
