@@ -73,8 +73,9 @@ class Collectives:
         incoming = torch.empty_like(outgoing)
         dist.all_to_all_single(incoming, outgoing, group=self.group)
         sent, received = outgoing.tolist(), incoming.tolist()
-        result = self._tensor(np.empty((sum(received), rows.shape[1]), rows.dtype))
-        dist.all_to_all_single(result, self._tensor(rows), received, sent, group=self.group)
+        tensor = self._tensor(rows)
+        result = tensor.new_empty((sum(received), rows.shape[1]))
+        dist.all_to_all_single(result, tensor, received, sent, group=self.group)
         leaving = sum(sent) - sent[self.rank]
         self.bytes_sent += (self.size - 1) * outgoing.element_size()
         self.bytes_sent += leaving * rows.shape[1] * rows.itemsize
