@@ -16,12 +16,12 @@ def in_order(lengths, order, seed=0):
     return sorted(ids, key=lambda i: lengths[i] if order == "ascending" else -lengths[i])
 
 
-def fits(batch, lengths, budget, count):
+def fits(batch, lengths, budget, count_padding):
     sizes = [lengths[i] for i in batch]
-    return (sum(sizes) if count == "tokens" else len(sizes) * max(sizes)) <= budget
+    return (len(sizes) * max(sizes) if count_padding else sum(sizes)) <= budget
 
 
-def greedy(lengths, budget, most, order, count, every=1):
+def greedy(lengths, budget, most, order, count_padding, every=1):
     """The plain loop: a row of `every` samples at a time, as long as all their batches keep the budget."""
     ids, groups = in_order(lengths, order), []
     for at in range(0, len(ids), every):
@@ -30,10 +30,10 @@ def greedy(lengths, budget, most, order, count, every=1):
             columns = list(zip(*groups[-1], row, strict=True))
             together = [i for column in columns for i in column]
             widest = max(lengths[i] for i in together)
-            if count == "tokens":
-                room = all(fits(column, lengths, budget, count) for column in columns)
-            else:
+            if count_padding:
                 room = (len(groups[-1]) + 1) * widest <= budget
+            else:
+                room = all(fits(column, lengths, budget, count_padding) for column in columns)
             if room:
                 groups[-1].append(row)
                 continue

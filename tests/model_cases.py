@@ -165,7 +165,7 @@ def reference(model: PackedBert | PackedCausal, batch: PackedBatch) -> Reference
     )
 
 
-MEANS = ("token", "sequence", "pack")
+REDUCTIONS = ("token", "sequence", "pack")
 
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -181,7 +181,7 @@ def assert_close(what, got, expected, tolerance):
 def assert_equals_unpacked(model, batch, expected, read=None, losses=token_loss, tolerance=None):
     """Compare everything; `read` is what the model gets if not the batch, `losses` how it is averaged."""
     tolerance = tolerance or TOLERANCE[model.dtype]
-    for mean in MEANS:
+    for mean in REDUCTIONS:
         model.zero_grad()
         output = model(**(batch if read is None else read))
         assert_close("token logits", output.token_logits, expected.token_logits, tolerance)

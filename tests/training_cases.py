@@ -36,7 +36,7 @@ def loader(batch_size, depth=None, which=slice(None), **options):
 
 def recipe(micro_batch, accumulation, total=300, **changes):
     fields = {"optimizer": "lamb", "warmup_sequences": 50, **changes}
-    return Recipe(micro_batch, 0.02, total, accumulation=accumulation, **fields)
+    return Recipe(micro_batch, 0.02, total, gradient_accumulation_steps=accumulation, **fields)
 
 
 def weights(model):

@@ -12,7 +12,7 @@ from packlib.advisor.findings import WITHIN, Advice, Overhead
 from packlib.advisor.recordings import recorded
 from packlib.advisor.trials import recommended, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
-from packlib.training.advice import adjust
+from packlib.training.adjustment import adjust
 from packlib.training.recipe import Recipe
 from packlib.training.scaling.buckets import choose_buckets, waste_curve
 
@@ -25,7 +25,7 @@ PUBLISHED = Overhead(0.043, 0.045, "Published for BERT-Large on accelerators (Kr
 
 def advise(
     histogram: LengthHistogram,
-    depth: int | None = None,
+    max_sequences_per_pack: int | None = None,
     batch_size: int = 32,
     recipe: Recipe | None = None,
     patience: float = 5,
@@ -36,7 +36,7 @@ def advise(
 
     Args:
         histogram: the lengths, cut to the maximum length.
-        depth: the most sequences that a pack may hold, or None to leave it open.
+        max_sequences_per_pack: the most sequences that a pack may hold, or None to leave it open.
         batch_size: sequences in a padded batch.
         recipe: of the padded training; by default an example.
         patience: seconds for each method.
@@ -52,7 +52,7 @@ def advise(
         for habit in HABITS:
             with contextlib.suppress(TimeIsUpError):  # a formula, slow only for tens of thousands of lengths
                 waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=patience)[0])
-        depths = try_depths(bounded, histogram, depth, WITHIN, patience)
+        depths = try_depths(bounded, histogram, max_sequences_per_pack, WITHIN, patience)
         trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN), patience, seed)
     curve = waste_curve(histogram, MOST_BUCKETS).tolist()
     enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
@@ -64,7 +64,7 @@ def advise(
         tokens_lost=tokens_lost,
         batch_size=batch_size,
         waste=tuple(waste),
-        depth_limit=depth,
+        max_sequences_per_pack=max_sequences_per_pack,
         depths=depths,
         trials=trials,
         plan=best,
@@ -110,7 +110,7 @@ def cut(whole: LengthHistogram, max_length: int, overlong: str) -> tuple[LengthH
 def example_recipe(histogram: LengthHistogram, batch_size: int) -> Recipe:
     """Ten passes over the data, for those who gave no recipe."""
     total = 10 * histogram.num_sequences
-    return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, accumulation=8)
+    return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8)
 
 
 def measured_overheads() -> tuple[Overhead, ...]:

@@ -32,8 +32,8 @@ class Advice:
         tokens_lost: by cutting or leaving out sequences that are too long.
         batch_size: sequences in a padded batch.
         waste: what each batching habit costs now; a habit that takes too long to compute is missing.
-        depth_limit: the depth that was asked for, or None.
-        depths: what each depth allows; the last is `depth_limit`.
+        max_sequences_per_pack: the depth that was asked for, or None.
+        depths: what each depth allows; the last is `max_sequences_per_pack`.
         trials: every method at the recommended depth, or why it gives no answer.
         plan: the best plan found at that depth.
         overheads: what packing costs the model.
@@ -48,7 +48,7 @@ class Advice:
     tokens_lost: int
     batch_size: int
     waste: tuple[PaddingWaste, ...]
-    depth_limit: int | None
+    max_sequences_per_pack: int | None
     depths: tuple[DepthTrial, ...]
     trials: tuple[Trial, ...]
     plan: PackingPlan
@@ -148,7 +148,8 @@ class Advice:
 
     def _about_depth(self) -> str:
         best = self.depths[-1]
-        at = "without a limit" if self.depth_limit is None else f"at your limit of {self.depth_limit}"
+        limit = self.max_sequences_per_pack
+        at = "without a limit" if limit is None else f"at your limit of {limit}"
         text = f"Depth {self.depth} is the smallest found to come within {100 * WITHIN:g} % of the "
         text += f"{many(best.packs, 'pack')} {at}"
         if shallower := [trial for trial in self.depths[:-1] if trial.depth and trial.depth < self.depth]:

@@ -71,9 +71,9 @@ def find_risks(
         "short tail": short > 0.05 * n
         and f"{share_of(short, n)} of the sequences have {min(SHORT, top)} tokens or fewer: what each costs once "
         "(special tokens, a place in the class head) weighs more than its text.",
-        "deep packs": plan.depth > DEEP
-        and f"A pack holds up to {plan.depth} sequences. With static shapes every row reserves as many places for what "
-        "a sequence has once, such as its class. A lower depth limit costs packs and saves places.",
+        "deep packs": plan.deepest > DEEP
+        and f"A pack holds up to {plan.deepest} sequences. With static shapes every row reserves as many places for "
+        "what a sequence has once, such as its class. A lower depth limit costs packs and saves places.",
         "long halves": long > 0.5 * n
         and plan.efficiency < 0.99
         and f"{share_of(long, n)} of the sequences are longer than half a row, and no two of them share one. Longer "

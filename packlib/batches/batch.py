@@ -27,7 +27,7 @@ class PackedBatch(Mapping):
     Attributes:
         input_ids: shape (B, T), the tokens.
         segment_ids: shape (B, T); 1, 1, 2, 2, 2, 0: which sequence of its pack a token belongs to, 0 for
-            padding.
+            padding. (BERT's own code says segment ids for what are token type ids here and in transformers.)
         position_ids: shape (B, T), the place of a token in its own sequence, from 0.
         token_type_ids: shape (B, T), 0 for the first and 1 for the second sentence of a pair.
         labels: shape (B, T), -100 for none, as transformers has them: for a masked model the token to predict in

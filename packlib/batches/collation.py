@@ -1,5 +1,6 @@
 """From sequences to a packed batch: tokens side by side, and what a model must know to keep them apart."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ def collate(
     max_length: int,
     *,
     pad_id: int = 0,
-    sequence_slots: int | None = None,
+    sequence_places: int | None = None,
 ) -> PackedBatch:
     """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
     so on.
@@ -33,12 +34,12 @@ def collate(
         sizes: sequences in each pack, each at least 1.
         max_length: slots of a pack, in tokens; the T of the batch.
         pad_id: the token that fills what is left.
-        sequence_slots: the length of the per-sequence arrays, for static shapes; by default there are no
-            empty slots.
+        sequence_places: the length of the per-sequence arrays, for static shapes; by default there are no
+            empty places.
 
     Raises:
-        ValueError: if there is no sequence or more than `sequence_slots`, the sizes do not add up to them, or a pack is
-            over `max_length`.
+        ValueError: if there is no sequence or more than `sequence_places`, the sizes do not add up to them, or a
+            pack is over `max_length`.
     """
     lengths, sizes = sequences.lengths, np.asarray(sizes, np.int64)
     if len(lengths) == 0:
@@ -52,8 +53,8 @@ def collate(
         raise ValueError(
             f"Pack {worst} of the batch holds {used[worst]} tokens; the maximum is {max_length}."
         )
-    if sequence_slots is not None and len(lengths) > sequence_slots:
-        raise ValueError(f"The batch holds {len(lengths)} sequences; there are slots for {sequence_slots}.")
+    if sequence_places is not None and len(lengths) > sequence_places:
+        raise ValueError(f"The batch holds {len(lengths)} sequences; there are places for {sequence_places}.")
 
     before = np.cumsum(lengths) - lengths  # tokens before each sequence, if there were no padding
     starts = before + np.repeat(np.arange(len(sizes)) * max_length - before[first], sizes)
@@ -66,7 +67,7 @@ def collate(
         return torch.from_numpy(out.reshape(len(sizes), max_length))
 
     def by_sequence(values: np.ndarray, fill: int) -> Tensor:
-        out = np.full(sequence_slots or len(lengths), fill, np.int64)
+        out = np.full(sequence_places or len(lengths), fill, np.int64)
         out[: len(lengths)] = values
         return torch.from_numpy(out)
 
@@ -127,23 +128,23 @@ class PackingCollator:
         max_length: slots of a pack, in tokens.
         masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone.
         pad_id: the token that fills what is left.
-        max_sequences: for static shapes only: per-sequence arrays have this many slots for each pack of the
+        max_sequences_per_pack: for static shapes only: per-sequence arrays have this many places for each pack of the
             batch. For WordNet at 128 take 8 and an optimal plan of depth 8, which needs no more packs than one
             without a limit.
-        max_predictions: for static shapes only: refuse a batch with more masked tokens a pack on average than
-            this (the `mlm_slots` of the model).
+        max_predictions_per_pack: for static shapes only: refuse a batch with more masked tokens a pack on average than
+            this; the model's is the same.
     """
 
     max_length: int
     masking: MlmMasking | None = None
     pad_id: int = 0
-    max_sequences: int | None = None
-    max_predictions: int | None = None
+    max_sequences_per_pack: int | None = None
+    max_predictions_per_pack: int | None = None
 
     def __post_init__(self) -> None:
         whole_number("max_length", self.max_length, 1)
         whole_number("pad_id", self.pad_id, 0)
-        for name in ("max_sequences", "max_predictions"):
+        for name in ("max_sequences_per_pack", "max_predictions_per_pack"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), 1)
 
@@ -156,10 +157,10 @@ class PackingCollator:
             epochs = np.repeat([epoch for epoch, _ in packs], sizes)
             sequences = self.masking(sequences, epochs)
             masked = np.count_nonzero(sequences.labels != IGNORED)
-            if self.max_predictions is not None and masked > self.max_predictions * len(packs):
+            places = (self.max_predictions_per_pack or math.inf) * len(packs)
+            if masked > places:
                 raise ValueError(
-                    f"The batch has {masked} masked tokens; {len(packs)} packs have slots for "
-                    f"{self.max_predictions * len(packs)}."
+                    f"The batch has {masked} masked tokens; {len(packs)} packs have places for {places}."
                 )
-        slots = None if self.max_sequences is None else self.max_sequences * len(packs)
-        return collate(sequences, sizes, self.max_length, pad_id=self.pad_id, sequence_slots=slots)
+        places = None if self.max_sequences_per_pack is None else self.max_sequences_per_pack * len(packs)
+        return collate(sequences, sizes, self.max_length, pad_id=self.pad_id, sequence_places=places)

@@ -12,7 +12,7 @@ import numpy as np
 _CHUNK = 1 << 18  # lengths that are Python integers at a time
 
 
-def cut(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool, in_order: bool) -> np.ndarray:
+def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_order: bool) -> np.ndarray:
     """The first row of each group; every group takes as many rows as the budget and `fewest` allow.
 
     Args:
@@ -20,12 +20,12 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool, in_o
             column.
         budget: of each batch; no length is above it.
         fewest, most: rows of a group; the last may have fewer. Where no cut keeps `fewest`, it is not kept.
-        slots: the budget limits rows × longest of the group; else the sum of lengths of each column.
+        padded: the budget limits rows × longest of the group; else the sum of lengths of each column.
         in_order: the lengths rise, or fall, through the rows.
     """
-    starts: list | np.ndarray = _greedy(rows, budget, most, slots, in_order)
+    starts: list | np.ndarray = _greedy(rows, budget, most, padded, in_order)
     if (np.diff(starts) < fewest).any():
-        ends = next_cuts(rows, budget, fewest, most, slots)
+        ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:
             starts = [0]
             while ends[starts[-1]] < len(rows):
@@ -33,13 +33,13 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool, in_o
     return np.asarray(starts)
 
 
-def _greedy(rows: np.ndarray, budget: int, most: int, slots: bool, in_order: bool) -> np.ndarray:
+def _greedy(rows: np.ndarray, budget: int, most: int, padded: bool, in_order: bool) -> np.ndarray:
     """The first row of each group; every group takes as many rows as the budget allows."""
     if in_order:  # the column of the longest is one and the same
-        return _runs(rows.max(1), budget, most, slots)
-    if not slots and (rows.shape[1] > 1 or 8 * int(rows.sum(dtype=np.int64)) < budget * len(rows)):
+        return _runs(rows.max(1), budget, most, padded)
+    if not padded and (rows.shape[1] > 1 or 8 * int(rows.sum(dtype=np.int64)) < budget * len(rows)):
         return _jumps(rows, budget, most)
-    return _scan(rows.max(1), budget, most, slots)
+    return _scan(rows.max(1), budget, most, padded)
 
 
 def _jumps(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
@@ -53,28 +53,28 @@ def _jumps(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
     return np.array(starts)
 
 
-def _scan(lengths: np.ndarray, budget: int, most: int, slots: bool) -> np.ndarray:
+def _scan(lengths: np.ndarray, budget: int, most: int, padded: bool) -> np.ndarray:
     """One by one: fast where batches are small, and the only way where the longest is not known before."""
     starts, start, used = [0], 0, 0  # used: the sum of lengths so far, or the longest
     for chunk in range(0, len(lengths), _CHUNK):
         for end, length in enumerate(lengths[chunk : chunk + _CHUNK].tolist(), chunk + 1):
-            if not slots:
+            if not padded:
                 used += length
             elif length > used:
                 used = length
-            if (used * (end - start) if slots else used) > budget or end - start > most:
+            if (used * (end - start) if padded else used) > budget or end - start > most:
                 start, used = end - 1, length
                 starts.append(start)
     return np.array(starts)
 
 
-def _runs(lengths: np.ndarray, budget: int, most: int, slots: bool) -> np.ndarray:
+def _runs(lengths: np.ndarray, budget: int, most: int, padded: bool) -> np.ndarray:
     """Equal lengths, side by side where the data is sorted, all at once: a step for each length."""
     edges = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
     starts, start, used = [np.zeros(1, np.int64)], 0, 0  # used: the sum of lengths since start
     for first, end in pairwise(edges):
         length, rows = int(lengths[first]), first - start
-        if slots:
+        if padded:
             more = budget // max(length, int(lengths[start])) - rows
         else:
             more = (budget - used) // length
@@ -87,16 +87,16 @@ def _runs(lengths: np.ndarray, budget: int, most: int, slots: bool) -> np.ndarra
     return np.concatenate(starts)
 
 
-def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool) -> list[int]:
+def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool) -> list[int]:
     """For each row, where the group that starts there ends so that all groups from there on have `fewest` rows.
 
     Of all such ends the last, so a cut that follows them is the greedy one where that will do. Only the last group may
     have fewer rows. 0 where there is no such end.
 
     Args:
-        rows, budget, most, slots: as in `cut`.
+        rows, budget, most, padded: as in `cut`.
     """
-    ends = _furthest_ends(rows, budget, most, slots)
+    ends = _furthest_ends(rows, budget, most, padded)
     number = len(ends)
     cuts, at = [0] * number, 0
     starts = [number]  # the rows from which the rest can be cut, last first
@@ -111,9 +111,9 @@ def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, slots: bool
     return cuts
 
 
-def _furthest_ends(rows: np.ndarray, budget: int, most: int, slots: bool) -> list[int]:
+def _furthest_ends(rows: np.ndarray, budget: int, most: int, padded: bool) -> list[int]:
     """Where the longest group ends that starts at each row."""
-    if not slots:
+    if not padded:
         totals = [np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in rows.T]
         ends = np.min([total.searchsorted(total[:-1] + budget, "right") - 1 for total in totals], axis=0)
         return np.minimum(ends, np.arange(len(rows)) + most).tolist()

@@ -19,7 +19,7 @@ from packlib.packing.packs import Packs
 def pack_lengths(
     lengths: Iterable[int],
     max_length: int,
-    method: str = "lpfhp",
+    method: str = "optimal",
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:
@@ -101,7 +101,7 @@ def share_of(ranks: int | None, rank: int | None) -> tuple[int, int]:
     return ranks, whole_number("rank", rank, 0, ranks - 1)
 
 
-class PackSampler(Sampler):
+class PackBatchSampler(Sampler):
     """Batches of (epoch, pack) in an order that the seed and the epoch give; starts at batch `start`.
 
     On several ranks a step takes `batch_size` packs for each from this one order, and deals them out in turn: every
@@ -188,7 +188,9 @@ class PackLoader(DataLoader):
     starting another begins the same epoch again.
     """
 
-    def __init__(self, packs: PackDataset, sampler: PackSampler, collator: Callable, **options: Any) -> None:
+    def __init__(
+        self, packs: PackDataset, sampler: PackBatchSampler, collator: Callable, **options: Any
+    ) -> None:
         super().__init__(packs, batch_sampler=sampler, collate_fn=collator, **options)
         self.epoch = 0
         self._done = 0  # batches of this epoch that were handed out
@@ -243,7 +245,7 @@ def pack_loader(
     rank: int | None = None,
     **options: Any,
 ) -> PackLoader:
-    """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share of them (`PackSampler`).
+    """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share of them (`PackBatchSampler`).
 
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
     >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=3)
@@ -266,5 +268,5 @@ def pack_loader(
             f"The collator makes packs of {collator.max_length} tokens; "
             f"the fullest pack holds {packs.lengths_used.max()}."
         )
-    sampler = PackSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
+    sampler = PackBatchSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, sampler, collator, **options)

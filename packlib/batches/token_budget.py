@@ -15,7 +15,6 @@ from packlib.markup import escaped, in_html
 from packlib.packing.packs import order_by_length
 
 ORDERS = ("dataset", "ascending", "descending", "random")
-COUNTS = ("tokens", "slots")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +108,9 @@ def batch_by_tokens(
     same_shape_every: int | None = None,
     *,
     drop_last: bool = False,
-    count: str = "tokens",
+    count_padding: bool = False,
     difficulty: Iterable[float] | None = None,
-    multiple_of: int = 1,
+    num_batches_multiple_of: int = 1,
     seed: int | Sequence[int] | None = None,
 ) -> TokenBatches:
     """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
@@ -127,18 +126,18 @@ def batch_by_tokens(
         lengths: tokens of each sample.
         max_tokens: the budget of a batch.
         min_batch, max_batch: the fewest and the most rows of a batch. Only the last batch of all (or the last k), and
-            those that `multiple_of` splits, may have fewer. Whether `min_batch` can be kept depends on the order; with
-            max_tokens of min_batch times the longest sample it always can.
+            those that `num_batches_multiple_of` splits, may have fewer. Whether `min_batch` can be kept depends on the
+            order; with max_tokens of min_batch times the longest sample it always can.
         order: "dataset", "random", or "ascending" or "descending" by difficulty.
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape.
             The samples are dealt to the k in turn. Where k does not divide their number, blank rows fill up: among the
             first k batches that have two rows or more, the last ones end in a blank row each.
         drop_last: leave out the last samples in the order, where k does not divide their number, instead of adding
             blank rows.
-        count: what the budget limits: "tokens", the sum of lengths, or "slots", rows × longest.
+        count_padding: the budget counts padding too: rows × longest, and not the sum of lengths.
         difficulty: any score of each sample, integer or float (see `difficulties`); by default its length.
-        multiple_of: make the number of batches a multiple of this, for ranks × accumulation: the fullest batches
-            are halved.
+        num_batches_multiple_of: make the number of batches a multiple of this, for ranks × accumulation: the fullest
+            batches are halved.
         seed: of the random order; and where samples are equally difficult, of their order, which by default is the
             data set's.
 
@@ -147,16 +146,18 @@ def batch_by_tokens(
             impossible, or that are left over where blank rows do not fit.
     """
     one_of("order", order, ORDERS)
-    one_of("count", count, COUNTS)
+    flag("count_padding", count_padding)
     whole_number("min_batch", min_batch, 1)
     whole_number("max_tokens", max_tokens, 1)
     most = None if max_batch is None else whole_number("max_batch", max_batch, min_batch)
     every = 1 if same_shape_every is None else whole_number("same_shape_every", same_shape_every, 1)
-    whole_number("multiple_of", multiple_of, 1)
+    whole_number("num_batches_multiple_of", num_batches_multiple_of, 1)
     lengths = as_lengths(lengths)
     _refuse_overlong(lengths, max_tokens)
-    if every > 1 and every % multiple_of:
-        raise ValueError(f"multiple_of must divide same_shape_every {every}; {multiple_of} does not.")
+    if every > 1 and every % num_batches_multiple_of:
+        raise ValueError(
+            f"num_batches_multiple_of must divide same_shape_every {every}; {num_batches_multiple_of} does not."
+        )
     if flag("drop_last", drop_last) and same_shape_every is None:
         raise ValueError("drop_last is for same_shape_every: without it no sample is left over.")
     if difficulty is not None and order not in ("ascending", "descending"):
@@ -167,7 +168,7 @@ def batch_by_tokens(
     in_order = difficulty is None and order in ("ascending", "descending")
 
     def starts(rows: np.ndarray, ids: np.ndarray | None) -> np.ndarray:
-        begins = cut(rows, max_tokens, min_batch, most, count == "slots", in_order)
+        begins = cut(rows, max_tokens, min_batch, most, count_padding, in_order)
         if (few := np.flatnonzero(np.diff(begins) < min_batch)).size:
             row, size = int(begins[few[0]]), int(np.diff(begins)[few[0]])
             sample = row if ids is None else int(ids[row * every])
@@ -178,18 +179,18 @@ def batch_by_tokens(
         return begins
 
     def startable(rows: np.ndarray) -> np.ndarray:
-        return np.array(next_cuts(rows, max_tokens, min_batch, most, count == "slots")) > 0
+        return np.array(next_cuts(rows, max_tokens, min_batch, most, count_padding)) > 0
 
     if every > 1:
-        slots = np.arange(len(lengths)) if samples is None else samples
+        chosen = np.arange(len(lengths)) if samples is None else samples
         if drop_last:
-            slots = slots[: len(slots) // every * every]
-        if len(slots) < every:
+            chosen = chosen[: len(chosen) // every * every]
+        if len(chosen) < every:
             raise ValueError(f"same_shape_every {every} needs as many samples; there are {len(lengths)}.")
-        return _in_groups(slots, lengths, every, starts, startable if min_batch > 1 else None)
+        return _in_groups(chosen, lengths, every, starts, startable if min_batch > 1 else None)
     ordered = lengths if samples is None else lengths[samples]
     begins = starts(ordered[:, None], samples)
-    offsets = halve_fullest(np.append(begins, len(ordered)), multiple_of)
+    offsets = halve_fullest(np.append(begins, len(ordered)), num_batches_multiple_of)
     return _batches(np.arange(len(lengths)) if samples is None else samples, ordered, offsets)
 
 
@@ -242,49 +243,50 @@ def _batches(samples: np.ndarray, ordered: np.ndarray, offsets: np.ndarray) -> T
 
 
 def _in_groups(
-    slots: np.ndarray,
+    chosen: np.ndarray,
     lengths: np.ndarray,
     every: int,
     starts: Callable[[np.ndarray, np.ndarray], np.ndarray],
     startable: Callable[[np.ndarray], np.ndarray] | None,
 ) -> TokenBatches:
-    """Deal the samples `slots` in rows of `every`, cut groups of rows, and make each column of a group a batch.
+    """Deal the samples `chosen` in rows of `every`, cut groups of rows, and make each column of a group a batch.
 
     Args:
         starts: where groups begin in rows of samples.
         startable: whether all groups from each row on can have the rows that they need; None if they always can.
     """
-    blank = -len(slots) % every
+    blank = -len(chosen) % every
 
     def rows_of(ids: np.ndarray) -> np.ndarray:
         return np.append(lengths[ids], np.zeros(-len(ids) % every, lengths.dtype)).reshape(-1, every)
 
-    begins = starts(rows_of(slots), slots)
+    begins = starts(rows_of(chosen), chosen)
     if blank:  # they go to the first group with two rows, where no batch is all blank; the rest is cut again
-        ends = np.append(begins[1:], -(-len(slots) // every))
+        ends = np.append(begins[1:], -(-len(chosen) // every))
         takes = ends - begins > 1
         if startable:
-            takes &= np.append(startable(rows_of(slots[every - blank :])), True)[ends - 1]
+            takes &= np.append(startable(rows_of(chosen[every - blank :])), True)[ends - 1]
         if not takes.any():
-            left = slots[len(slots) // every * every :]
+            left = chosen[len(chosen) // every * every :]
             raise ValueError(
-                f"{len(slots)} samples make no multiple of {every} batches of one shape: no batch has room for a blank "
-                f"row, and {len(left)} are left over: {_some(left, lengths)}. Set drop_last=True to leave them out."
+                f"{len(chosen)} samples make no multiple of {every} batches of one shape: no batch has room for a "
+                f"blank row, and {len(left)} are left over: {_some(left, lengths)}. Set drop_last=True to leave them "
+                "out."
             )
         group = int(np.argmax(takes))
         at = int(ends[group]) * every - blank
-        head, tail = slots[:at], slots[at:]
+        head, tail = chosen[:at], chosen[at:]
         begins = begins[: group + 1]
         if len(tail):
             begins = np.append(begins, ends[group] + starts(rows_of(tail), tail))
-        slots = np.concatenate([head, np.full(blank, -1, slots.dtype), tail])
+        chosen = np.concatenate([head, np.full(blank, -1, chosen.dtype), tail])
 
-    number = len(slots) // every
+    number = len(chosen) // every
     sizes = np.diff(np.append(begins, number))
     first, size = np.repeat(begins, sizes)[:, None], np.repeat(sizes, sizes)[:, None]
     target = first * every + np.arange(every) * size + (np.arange(number)[:, None] - first)
-    dealt = np.empty_like(slots)  # from (group, row, column) to (group, column, row)
-    dealt[target] = slots.reshape(-1, every)
+    dealt = np.empty_like(chosen)  # from (group, row, column) to (group, column, row)
+    dealt[target] = chosen.reshape(-1, every)
 
     rows = np.repeat(sizes, every)
     held = np.add.reduceat(dealt >= 0, np.cumsum(rows) - rows, dtype=np.int64)

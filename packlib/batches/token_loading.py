@@ -41,20 +41,21 @@ class TokenBatchSampler(Sampler[MicroBatch]):
     Args:
         lengths: tokens of each sample.
         max_tokens: the budget of a micro-batch.
-        accumulation: micro-batches of one rank behind an update.
+        gradient_accumulation_steps: micro-batches of one rank behind an update.
         same_shape: all micro-batches of an update get one shape, as pipelines want it.
         shuffle: put the updates in another order each epoch, which leaves sorted batches as full as they are.
         seed: of all that is random, with the epoch.
         ranks, rank: by default those of torch.distributed; 1 and 0 without it.
-        options: `min_batch`, `max_batch`, `order`, `drop_last`, `count`, `difficulty` of `batch_by_tokens`. A random
-            order is another in each epoch, and so may be what `min_batch` can be kept in and what `drop_last` drops.
+        options: `min_batch`, `max_batch`, `order`, `drop_last`, `count_padding`, `difficulty` of `batch_by_tokens`.
+            A random order is another in each epoch, and so may be what `min_batch` can be kept in and what `drop_last`
+            drops.
     """
 
     def __init__(
         self,
         lengths: Iterable[int],
         max_tokens: int,
-        accumulation: int = 1,
+        gradient_accumulation_steps: int = 1,
         same_shape: bool = False,
         shuffle: bool = False,
         seed: int = 0,
@@ -63,7 +64,9 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         **options: Any,
     ):
         self.ranks, self.rank = share_of(ranks, rank)
-        self.accumulation = whole_number("accumulation", accumulation, 1)
+        self.gradient_accumulation_steps = whole_number(
+            "gradient_accumulation_steps", gradient_accumulation_steps, 1
+        )
         self.seed = whole_number("seed", seed, 0)
         self.lengths, self.max_tokens, self.options = as_lengths(lengths), max_tokens, options
         self.same_shape, self.shuffle = flag("same_shape", same_shape), flag("shuffle", shuffle)
@@ -76,8 +79,8 @@ class TokenBatchSampler(Sampler[MicroBatch]):
     def batches(self) -> TokenBatches:
         """The micro-batches of this epoch, those of all ranks, before the updates are shuffled."""
         if self._planned is None or self._planned[0] != self.epoch:
-            even = "same_shape_every" if self.same_shape else "multiple_of"
-            options: dict[str, Any] = {even: self.ranks * self.accumulation, **self.options}
+            even = "same_shape_every" if self.same_shape else "num_batches_multiple_of"
+            options: dict[str, Any] = {even: self.ranks * self.gradient_accumulation_steps, **self.options}
             seed = (self.seed, self.epoch)
             made = batch_by_tokens(self.lengths, self.max_tokens, seed=seed, **options)
             self._planned = self.epoch, made
@@ -85,7 +88,7 @@ class TokenBatchSampler(Sampler[MicroBatch]):
 
     def _updates(self) -> np.ndarray:
         """The numbers of the updates, as they come in this epoch."""
-        number = len(self.batches()) // (self.ranks * self.accumulation)
+        number = len(self.batches()) // (self.ranks * self.gradient_accumulation_steps)
         if self.shuffle:
             return np.random.default_rng([self.seed, self.epoch, 1]).permutation(number)
         return np.arange(number)
@@ -93,7 +96,7 @@ class TokenBatchSampler(Sampler[MicroBatch]):
     @property
     def update_sizes(self) -> np.ndarray:
         """Samples of each update of this epoch, over all ranks; int64, shape (updates,)."""
-        sizes = self.batches().sizes.reshape(-1, self.ranks * self.accumulation).sum(1)
+        sizes = self.batches().sizes.reshape(-1, self.ranks * self.gradient_accumulation_steps).sum(1)
         return sizes[self._updates()]
 
     def set_epoch(self, epoch: int) -> None:
@@ -107,10 +110,10 @@ class TokenBatchSampler(Sampler[MicroBatch]):
 
     def __iter__(self) -> Iterator[MicroBatch]:
         epoch, batches, sizes = self.epoch, self.batches(), self.update_sizes
-        begins = self._updates() * self.ranks * self.accumulation
+        begins = self._updates() * self.ranks * self.gradient_accumulation_steps
         first, self.start = self.start, 0
-        for number in range(first, len(begins) * self.accumulation):
-            update, step = divmod(number, self.accumulation)
+        for number in range(first, len(begins) * self.gradient_accumulation_steps):
+            update, step = divmod(number, self.gradient_accumulation_steps)
             at = int(begins[update]) + step * self.ranks + self.rank
             shape = int(batches.rows[at]), int(batches.widths[at])
             self._done = number + 1
@@ -118,7 +121,7 @@ class TokenBatchSampler(Sampler[MicroBatch]):
 
     def setting(self) -> dict:
         """What the batches depend on, as plain values."""
-        names = ("max_tokens", "accumulation", "same_shape", "shuffle", "seed", "ranks")
+        names = ("max_tokens", "gradient_accumulation_steps", "same_shape", "shuffle", "seed", "ranks")
         plain = {name: value for name, value in self.options.items() if name != "difficulty"}
         size = {"samples": len(self.lengths), "tokens": int(self.lengths.sum(dtype=np.int64))}
         return {**{name: getattr(self, name) for name in names}, **plain, **size}

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from packlib.checks import number, one_of, whole_number
 
-RULES = {
+RATE_RULES = {
     "linear": lambda ratio: ratio,
     "sqrt": lambda ratio: ratio**0.5,
     "none": lambda ratio: 1.0,
@@ -29,9 +29,9 @@ def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: str 
     >>> [scale_learning_rate(1e-3, batch, reference=2) for batch in (10, 4)]
     [0.005, 0.002]
     """
-    one_of("rule", rule, RULES)
+    one_of("rule", rule, RATE_RULES)
     number("rate", rate, at_least=0)
-    return rate * RULES[rule](
+    return rate * RATE_RULES[rule](
         whole_number("batch_size", batch_size, 1) / whole_number("reference", reference, 1)
     )
 
@@ -69,7 +69,7 @@ class VariableBatchLR:
                 f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}."
             )
         self.reference = whole_number("reference", reference, 1)
-        self.rule = one_of("rule", rule, RULES)
+        self.rule = one_of("rule", rule, RATE_RULES)
         self._unscaled: list[float] | None = None  # while the rates are scaled, what they are without
         self._scaled: list[float] | None = None
 

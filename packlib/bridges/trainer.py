@@ -18,7 +18,7 @@ from transformers import Trainer, TrainerControl, TrainingArguments
 from transformers.trainer_pt_utils import nested_concat, nested_numpify
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
-from packlib.batches import PackDataset, PackedBatch, PackingCollator, PackLoader, PackSampler
+from packlib.batches import PackBatchSampler, PackDataset, PackedBatch, PackingCollator, PackLoader
 from packlib.checks import one_of, shown
 from packlib.model import PackedOutput, Sums
 from packlib.model.losses import sequence_of
@@ -39,8 +39,8 @@ class PackTrainer(Trainer):
     """A `transformers.Trainer` for packed models; its data sets are `PackDataset`s.
 
     The loss of an update is that of `fit`: each loss over its count in all micro-batches of all ranks. Each rank trains
-    on its share of the packs (see `PackSampler`), with new masks each epoch. `evaluate` gives the exact means of what
-    the objective measures, with `eval_loss` the sum of its losses.
+    on its share of the packs (see `PackBatchSampler`), with new masks each epoch. `evaluate` gives the exact means of
+    what the objective measures, with `eval_loss` the sum of its losses.
 
     `predict` and `compute_metrics` get two mappings of arrays, rank after rank, each sequence once (S) and each
     labeled token once (M):
@@ -105,7 +105,7 @@ class PackTrainer(Trainer):
         share = {"ranks": args.world_size, "rank": args.process_index}
         shuffle = self._strategy == "random"
         size, drop_last = self._train_batch_size, args.dataloader_drop_last
-        sampler = PackSampler(len(data), size, seed, shuffle, drop_last, **share)
+        sampler = PackBatchSampler(len(data), size, seed, shuffle, drop_last, **share)
         lasting = args.dataloader_persistent_workers
         return PackLoader(data, sampler, self._collator(data), persistent_workers=lasting, **self._workers())
 

@@ -3,7 +3,7 @@ from .ordered import interleave, read_ordered, write_ordered
 from .packing import PackShare, deal, pack_distributed, packing_traffic
 from .ranks import run_ranks
 from .sampler import DistributedCurriculumSampler, ordered_bits
-from .sorting import SortedRows, load_imbalance, sample_sort, sort_rows
+from .sorting import SortedRows, exact_sort, load_imbalance, sort_rows
 
 __all__ = [
     "DistributedCurriculumSampler",
@@ -13,6 +13,7 @@ __all__ = [
     "agree_on_errors",
     "check_same",
     "deal",
+    "exact_sort",
     "group_device",
     "interleave",
     "load_imbalance",
@@ -21,7 +22,6 @@ __all__ = [
     "packing_traffic",
     "read_ordered",
     "run_ranks",
-    "sample_sort",
     "sort_rows",
     "write_ordered",
 ]

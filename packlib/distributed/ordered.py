@@ -29,7 +29,7 @@ def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.n
         rows: whole numbers, shape (rows of this rank, columns); the whole is the ranks' rows, rank after rank.
 
     Raises:
-        RankError: as in `sample_sort`.
+        RankError: as in `exact_sort`.
     """
     ranks = Collectives(group)
     rows, sizes = check_rows(ranks, rows)
@@ -48,10 +48,10 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
 
     Args:
         path: rank 0's counts.
-        rows: whole numbers, shape (rows of this rank, columns), such as the rows of `sample_sort`.
+        rows: whole numbers, shape (rows of this rank, columns), such as the rows of `exact_sort`.
 
     Raises:
-        RankError: as in `sample_sort`, or if a rank cannot write, say because the disk is full (alone, its OSError).
+        RankError: as in `exact_sort`, or if a rank cannot write, say because the disk is full (alone, its OSError).
     """
     ranks = Collectives(group)
     rows, sizes = check_rows(ranks, rows)

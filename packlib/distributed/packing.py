@@ -2,7 +2,7 @@
 
 The ranks' samples count as one data set, rank after rank. A plan needs only the histogram of all, so every rank makes
 the same plan from the ranks' histograms. These also tell how many samples of each length the ranks before hold, and
-thus which slots of the plan a rank's own samples fill, without another word. Pack i of the plan goes to rank i modulo
+thus which places of the plan a rank's own samples fill, without another word. Pack i of the plan goes to rank i modulo
 the number of ranks: all get as many packs of every strategy, give or take one.
 """
 
@@ -54,8 +54,8 @@ def pack_distributed(
     local_lengths: Iterable[int],
     max_length: int,
     method: str = "optimal",
-    group: dist.ProcessGroup | None = None,
     max_sequences_per_pack: int | None = None,
+    group: dist.ProcessGroup | None = None,
 ) -> PackShare:
     """Pack the samples of all ranks of `group` together; every rank calls this with its own, and gets its packs.
 
@@ -98,10 +98,10 @@ def pack_distributed(
     ends = np.concatenate([[0], np.cumsum(np.repeat(made.sizes, share))])
     sample_ids = np.empty(ends[-1], np.int32 if sizes.sum() < 2**31 - 1 else np.int64)
     first_ids, done = np.cumsum(sizes) - sizes, 0
-    for sender, some in enumerate(_slots(made, share, before, ranks.rank)):
-        for count, slots in some:
+    for sender, some in enumerate(_places(made, share, before, ranks.rank)):
+        for count, places in some:
             here = received[done : done + count]
-            np.add(here, first_ids[sender], out=sample_ids[slots], dtype=sample_ids.dtype)
+            np.add(here, first_ids[sender], out=sample_ids[places], dtype=sample_ids.dtype)
             done += count
     totals = np.add.reduceat(made.items, made.offsets[:-1]).astype(np.int32)
     sent = {
@@ -188,13 +188,13 @@ def _pieces(
     return pieces
 
 
-def _slots(
+def _places(
     plan: PackingPlan, share: np.ndarray, before: np.ndarray, rank: int
 ) -> list[list[tuple[int, slice]]]:
-    """Where this rank puts what each rank sends: how many ids, and into which slots, in the order of `_columns`."""
+    """Where this rank puts what each rank sends: how many ids, and into which places, in the order of `_columns`."""
     world_size, sizes = len(before) - 1, plan.sizes.tolist()
-    first_slots = (np.cumsum(share * plan.sizes) - share * plan.sizes).tolist()
-    slots: list[list[tuple[int, slice]]] = [[] for _ in range(world_size)]
+    first_places = (np.cumsum(share * plan.sizes) - share * plan.sizes).tolist()
+    places: list[list[tuple[int, slice]]] = [[] for _ in range(world_size)]
     for s, column, length, sample, pack, _ in _columns(plan):
         packs, size = int(share[s]), sizes[s]
         if packs:
@@ -202,8 +202,8 @@ def _slots(
             skip = (rank - pack) % world_size
             ends = -((sample + skip - before[:, length]) // world_size)
             ends = np.minimum(np.maximum(ends, 0), packs).tolist()
-            first = first_slots[s] + column
+            first = first_places[s] + column
             for sender, (low, high) in enumerate(itertools.pairwise(ends)):
                 if low < high:
-                    slots[sender].append((high - low, slice(first + low * size, first + high * size, size)))
-    return slots
+                    places[sender].append((high - low, slice(first + low * size, first + high * size, size)))
+    return places

@@ -10,7 +10,7 @@ from torch.utils.data import Sampler
 from packlib.checks import flag, one_of, whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.ordered import interleave
-from packlib.distributed.sorting import sample_sort, sort_rows
+from packlib.distributed.sorting import exact_sort, sort_rows
 
 CURRICULA = ("global", "local")
 
@@ -81,7 +81,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         ties = (draws.random_raw(len(self._share)) >> 32).astype(np.int64)
         rows = np.stack([self._keys, ties, np.arange(self._share.start, self._share.stop)], axis=1)
         if self.curriculum == "global":
-            rows = interleave(sample_sort(rows, self._ranks.group).rows, self._ranks.group)
+            rows = interleave(exact_sort(rows, self._ranks.group).rows, self._ranks.group)
         else:
             rows = sort_rows(interleave(rows, self._ranks.group))
         missing = len(self) - len(rows)

@@ -44,9 +44,7 @@ class SortedRows:
         )
 
 
-def sample_sort(
-    rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int | None = None
-) -> SortedRows:
+def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int | None = None) -> SortedRows:
     """Sort the rows of all ranks; every rank ends with n/p of them, give or take one, whatever the data.
 
     The sort is stable: ties keep the order of rank, then row. So the ranks' results, one after the other, do not depend

@@ -22,13 +22,15 @@ from packlib.checks import one_of
 if TYPE_CHECKING:
     from packlib.model.packed import PackedOutput
 
-MEANS = ("token", "sequence", "pack")
+REDUCTIONS = ("token", "sequence", "pack")
 Measure = Callable[[Tensor, Tensor], Tensor]  # of logits and labels, a number for each
 
 
 @dataclass(frozen=True)
 class Sums:
     """A sum and the count to divide it by, kept apart: over micro-batches and replicas add both, then divide.
+
+    `mean` is the loss as others know it, and what `backward` goes back from.
 
     >>> (Sums(torch.tensor(6.0), torch.tensor(3)) + Sums(torch.tensor(2.0), torch.tensor(1))).mean
     tensor(2.)
@@ -45,6 +47,10 @@ class Sums:
         """`total / count`, and 0 if there was nothing to count."""
         return self.total / self.count.clamp(min=1)
 
+    def backward(self) -> None:
+        """The gradients of `mean`, as of any loss."""
+        self.mean.backward()
+
 
 def segment_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
     """Add up `values` by group: (M,) and (M,) to (num_groups,). Group `num_groups` is left out."""
@@ -57,7 +63,7 @@ def sequence_of(positions: Tensor, batch: Mapping[str, Any]) -> Tensor:
 
 
 def reduce_by(
-    values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping[str, Any], mean: str
+    values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping[str, Any], reduction: str
 ) -> Sums:
     """Average `values` within each token, sequence or pack, and sum those averages.
 
@@ -65,16 +71,16 @@ def reduce_by(
         values: shape (M,), zero where not counted.
         positions: shape (M,), where among the B·T slots each value belongs.
         counted: bool, shape (M,).
-        mean: what has equal weight: "token", "sequence" or "pack".
+        reduction: what has equal weight: "token", "sequence" or "pack".
 
     Returns:
         The sum over all tokens, sequences or packs with a counted value, and how many there are.
     """
-    if one_of("mean", mean, MEANS) == "token":
+    if one_of("reduction", reduction, REDUCTIONS) == "token":
         return Sums(values.sum(), counted.sum())
     packs, slots = batch["segment_ids"].shape
-    number = packs if mean == "pack" else batch["sequence_starts"].shape[0]
-    groups = positions // slots if mean == "pack" else sequence_of(positions, batch)
+    number = packs if reduction == "pack" else batch["sequence_starts"].shape[0]
+    groups = positions // slots if reduction == "pack" else sequence_of(positions, batch)
     groups = torch.where(counted, groups, number)
     counts = segment_sums(counted.to(values.dtype), groups, number)
     return Sums((segment_sums(values, groups, number) / counts.clamp(min=1)).sum(), (counts > 0).sum())
@@ -101,7 +107,7 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
         )
 
 
-def token_loss(output: "PackedOutput", batch: Mapping[str, Any], mean: str = "token") -> Sums:
+def token_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "token") -> Sums:
     """The loss of predicted tokens: masked ones with `PackedBert`, next ones with `PackedCausal`.
 
     >>> from transformers import BertConfig
@@ -114,37 +120,42 @@ def token_loss(output: "PackedOutput", batch: Mapping[str, Any], mean: str = "to
 
     Args:
         output: what the model returned for `batch`.
-        mean: what has equal weight: each "token" (unchanged by packing), each "sequence", or each "pack".
+        reduction: what has equal weight: each "token" (unchanged by packing), each "sequence", or each "pack".
+
+    Returns:
+        A sum and a count: `mean` is the loss.
     """
-    return _over_tokens(cross_entropies, output, batch, mean)
+    return _over_tokens(cross_entropies, output, batch, reduction)
 
 
-def token_accuracy(output: "PackedOutput", batch: Mapping[str, Any], mean: str = "token") -> Sums:
+def token_accuracy(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "token") -> Sums:
     """The share of predicted tokens that are right, averaged as `token_loss` is."""
-    return _over_tokens(hits, output, batch, mean)
+    return _over_tokens(hits, output, batch, reduction)
 
 
-def nsp_loss(output: "PackedOutput", batch: Mapping[str, Any], mean: str = "sequence") -> Sums:
+def nsp_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
     """Next-sentence loss. A sequence is one value, so "token" and "sequence" are the same."""
-    return _over_sequences(cross_entropies, output, batch, mean)
+    return _over_sequences(cross_entropies, output, batch, reduction)
 
 
-def nsp_accuracy(output: "PackedOutput", batch: Mapping[str, Any], mean: str = "sequence") -> Sums:
+def nsp_accuracy(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
     """The share of sentence pairs that are judged right, averaged as `nsp_loss` is."""
-    return _over_sequences(hits, output, batch, mean)
+    return _over_sequences(hits, output, batch, reduction)
 
 
-def _over_tokens(measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], mean: str) -> Sums:
+def _over_tokens(measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str) -> Sums:
     if output.token_logits is None:  # the batch has no labels
         return Sums(torch.zeros((), device=batch["segment_ids"].device), batch["segment_ids"].new_zeros(()))
     values = measure(output.token_logits, output.token_labels)
-    return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, mean)
+    return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, reduction)
 
 
-def _over_sequences(measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], mean: str) -> Sums:
+def _over_sequences(
+    measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str
+) -> Sums:
     labels = batch["sequence_labels"]
     values = measure(output.nsp_logits, labels)
-    return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, mean)
+    return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, reduction)
 
 
 def per_sequence(

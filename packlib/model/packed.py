@@ -14,7 +14,7 @@ from packlib.batches import IGNORED
 from packlib.checks import one_of, whole_number
 from packlib.model.attention import BACKENDS, choose_backend, knows_varlen, reset_positions, within_sequences
 from packlib.model.families import check_family, position_room
-from packlib.model.losses import MEANS, nsp_loss, token_loss
+from packlib.model.losses import REDUCTIONS, nsp_loss, token_loss
 
 
 @dataclass
@@ -24,8 +24,8 @@ class PackedOutput(ModelOutput):
     Attributes:
         loss: scalar: the mean token loss, plus BERT's mean next-sentence loss; None without labels.
         token_logits: shape (M, vocabulary), of the predicted tokens only.
-        token_labels: shape (M,), what they should be; -100 in empty slots.
-        token_positions: shape (M,), where among the B·T slots they are predicted; -1 in empty slots.
+        token_labels: shape (M,), what they should be; -100 in empty places.
+        token_positions: shape (M,), where among the B·T slots they are predicted; -1 in empty places.
         nsp_logits: shape (S, 2), one row a sequence; BERT only.
         pooled: shape (S, d), the pooled first token of each sequence; BERT only.
         hidden: shape (B, T, d), the last hidden states.
@@ -54,7 +54,7 @@ class Packed(_Mixin):
 
     Args:
         backend: "auto", "sdpa", "eager", "flex" or "varlen" (see `packlib.model.attention`).
-        mean: which mean `output.loss` is: over each "token", "sequence" or "pack".
+        reduction: which mean `output.loss` is: over each "token", "sequence" or "pack".
 
     Raises:
         TypeError: when the class is made or the model is built, if packs would change what the model computes;
@@ -80,11 +80,11 @@ class Packed(_Mixin):
                 mixin = "Causal" if cls.causal else "Masked"
                 raise TypeError(f"{cls.__name__} needs its bases in this order: {mixin}, {model.__name__}.")
 
-    def __init__(self, config: PreTrainedConfig, backend: str = "auto", mean: str = "token") -> None:
+    def __init__(self, config: PreTrainedConfig, backend: str = "auto", reduction: str = "token") -> None:
         check_family("causal" if self.causal else "masked", type(self), config)
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
-        self.mean = one_of("mean", mean, MEANS)
+        self.reduction = one_of("reduction", reduction, REDUCTIONS)
         chosen, able = (
             self.config._attn_implementation,
             self._supports_sdpa,
@@ -206,19 +206,21 @@ class Masked(Packed):
     The head works on the tokens to predict only.
 
     Args:
-        mlm_slots: None for as many rows of MLM logits as there are masked tokens; a number for that many for
-            each pack of the batch, filled up with empty ones, as in the papers: static shapes.
+        max_predictions_per_pack: None for as many rows of MLM logits as there are masked tokens; a number for that many
+            for each pack of the batch, filled up with empty ones, as in the papers: static shapes.
     """
 
     def __init__(
         self,
         config: PreTrainedConfig,
         backend: str = "auto",
-        mean: str = "token",
-        mlm_slots: int | None = None,
+        reduction: str = "token",
+        max_predictions_per_pack: int | None = None,
     ) -> None:
-        super().__init__(config, backend, mean)
-        self.mlm_slots = None if mlm_slots is None else whole_number("mlm_slots", mlm_slots, 1)
+        super().__init__(config, backend, reduction)
+        if max_predictions_per_pack is not None:
+            whole_number("max_predictions_per_pack", max_predictions_per_pack, 1)
+        self.max_predictions_per_pack = max_predictions_per_pack
 
     def heads(self, output: PackedOutput, flat: Tensor, batch: dict) -> PackedOutput:
         if batch["labels"] is not None:
@@ -227,22 +229,22 @@ class Masked(Packed):
             labels = batch["labels"].flatten()[at]
             output.token_labels = torch.where(output.token_positions < 0, IGNORED, labels)
             output.token_logits = self.token_logits(flat[at], batch)
-            output.loss = token_loss(output, batch, self.mean).mean
+            output.loss = token_loss(output, batch, self.reduction).mean
         return output
 
     def token_logits(self, rows: Tensor, batch: dict) -> Tensor:
         return self.own_head(rows, batch).logits[0]
 
     def _predicted(self, masked: Tensor) -> Tensor:
-        """Where the masked tokens are among the B·T slots, -1 in empty slots."""
-        if self.mlm_slots is None:
+        """Where the masked tokens are among the B·T slots, -1 in empty places."""
+        if self.max_predictions_per_pack is None:
             return masked.flatten().nonzero().flatten()
-        slots, count = self.mlm_slots * masked.shape[0], masked.sum()
-        if masked.device.type == "cpu" and not torch.compiler.is_compiling() and count > slots:
-            raise ValueError(f"The batch has {count} masked tokens; there are MLM slots for {slots}.")
-        torch._assert_async(count <= slots)  # on a GPU, or compiled, no token is lost silently either
+        places, count = self.max_predictions_per_pack * masked.shape[0], masked.sum()
+        if masked.device.type == "cpu" and not torch.compiler.is_compiling() and count > places:
+            raise ValueError(f"The batch has {count} masked tokens; there are places for {places}.")
+        torch._assert_async(count <= places)  # on a GPU, or compiled, no token is lost silently either
         first = (
-            (~masked).flatten().int().argsort(stable=True)[:slots]
+            (~masked).flatten().int().argsort(stable=True)[:places]
         )  # the masked ones come first, in their order
         return torch.where(torch.arange(len(first), device=first.device) < count, first, -1)
 
@@ -261,12 +263,12 @@ class PackedBert(Masked, BertForPreTraining):
     """
 
     def heads(self, output: PackedOutput, flat: Tensor, batch: dict) -> PackedOutput:
-        firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty slot says B·T
+        firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty place says B·T
         output.pooled = self.bert.pooler(firsts[:, None])
         output.nsp_logits = self.cls.seq_relationship(output.pooled)
         output = super().heads(output, flat, batch)
         if batch["sequence_labels"] is not None:
-            nsp = nsp_loss(output, batch, self.mean).mean
+            nsp = nsp_loss(output, batch, self.reduction).mean
             output.loss = nsp if output.loss is None else output.loss + nsp
         return output
 
@@ -294,7 +296,7 @@ class Causal(Packed):
             output.token_labels = target[output.token_positions]
             own = self.own_head(flat[output.token_positions], batch)
             output.token_logits = own.logits[0]
-            output.loss = token_loss(output, batch, self.mean).mean
+            output.loss = token_loss(output, batch, self.reduction).mean
             output.aux_loss = own.get("aux_loss")
             if output.aux_loss is not None:
                 output.loss = output.loss + self.router_aux_loss_coef * output.aux_loss

@@ -58,7 +58,7 @@ def predict(
         if store.lengths.max() > max_length:
             at = int((store.lengths > max_length).argmax())
             raise ValueError(f"Text {done + at} has {store.lengths[at]} tokens; the maximum is {max_length}.")
-        packs = pack_lengths(store.lengths, max_length)
+        packs = pack_lengths(store.lengths, max_length, "lpfhp")
         answers: list = [None] * len(chunk)
         model.eval()
         try:

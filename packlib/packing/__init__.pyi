@@ -1,10 +1,10 @@
 from .certificate import PRICE_OF_A_PACK, certified_bound
+from .filling import fill_places
 from .greedy import spread_evenly
 from .methods import METHODS, plan
 from .nnls import full_strategies, num_full_strategies, strategy_matrix
 from .packs import Packs, assign
 from .plans import PackingPlan
-from .slots import fill_slots
 from .stream import StreamPacker
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "StreamPacker",
     "assign",
     "certified_bound",
-    "fill_slots",
+    "fill_places",
     "full_strategies",
     "num_full_strategies",
     "plan",

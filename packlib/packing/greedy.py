@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from packlib.lengths.histogram import LengthHistogram
 
-Strategy = tuple[tuple[int, ...], int]  # the lengths in a pack, and how many packs are filled so
+Group = tuple[tuple[int, ...], int]  # equal packs: the lengths in each, and how many they are
 
 
 @dataclass
@@ -22,20 +22,20 @@ class OpenPacks:
     found in one step.
     """
 
-    depth: float
-    groups: dict[int, list[Strategy]] = field(default_factory=lambda: defaultdict(list))
+    limit: float
+    groups: dict[int, list[Group]] = field(default_factory=lambda: defaultdict(list))
     spaces: int = 0
-    closed: list[Strategy] = field(default_factory=list)
+    closed: list[Group] = field(default_factory=list)
 
     def put(self, space: int, lengths: tuple[int, ...], count: int) -> None:
         """Add `count` equal packs; full ones and those at the depth limit are closed."""
-        if space == 0 or len(lengths) >= self.depth:
+        if space == 0 or len(lengths) >= self.limit:
             self.closed.append((lengths, count))
         else:
             self.groups[space].append((lengths, count))
             self.spaces |= 1 << space
 
-    def take(self, space: int) -> Strategy:
+    def take(self, space: int) -> Group:
         """Remove the newest group with `space` left."""
         stack = self.groups[space]
         newest = stack.pop()
@@ -52,7 +52,7 @@ class OpenPacks:
         wide = self.spaces >> at_least
         return at_least + (wide & -wide).bit_length() - 1 if wide else 0
 
-    def strategies(self) -> list[Strategy]:
+    def equal_packs(self) -> list[Group]:
         open_packs = [group for stack in self.groups.values() for group in stack if group[0]]
         return self.closed + open_packs
 
@@ -63,18 +63,20 @@ def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
     return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
 
 
-def spfhp(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy]:
+def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
     """Shortest-pack-first: each length goes into the packs with the most space.
 
     The spaces are scanned from the largest down, once for each length, so a pack that took a copy can be met again
     further down. What finds no space opens packs of one sequence.
     """
-    return spread_evenly(histogram, depth, 0)
+    return spread_evenly(histogram, max_sequences_per_pack, 0)
 
 
-def spread_evenly(histogram: LengthHistogram, depth: int | None, empty_packs: int) -> list[Strategy]:
+def spread_evenly(
+    histogram: LengthHistogram, max_sequences_per_pack: int | None, empty_packs: int
+) -> list[Group]:
     """SPFHP with so many empty packs from the start: they fill evenly, which suits a tight depth limit."""
-    top, packs = histogram.max_length, OpenPacks(depth or float("inf"))
+    top, packs = histogram.max_length, OpenPacks(max_sequences_per_pack or float("inf"))
     if empty_packs:
         packs.put(top, (), empty_packs)
     for length, n in from_long_to_short(histogram):
@@ -89,30 +91,30 @@ def spread_evenly(histogram: LengthHistogram, depth: int | None, empty_packs: in
             space = packs.largest(space)
         if n:
             packs.put(top - length, (length,), n)
-    return packs.strategies()
+    return packs.equal_packs()
 
 
-def lpfhp(histogram: LengthHistogram, depth: int | None = None) -> list[Strategy]:
+def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
     """Longest-pack-first: each length goes into the packs with the least space that takes it (best fit).
 
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
     """
-    top, depth = histogram.max_length, depth or histogram.num_sequences
-    packs = OpenPacks(depth)
+    top, limit = histogram.max_length, max_sequences_per_pack or histogram.num_sequences
+    packs = OpenPacks(limit)
     for length, n in from_long_to_short(histogram):
         while n and (space := packs.smallest(length)):
             lengths, group = packs.take(space)
-            copies = min(space // length, depth - len(lengths), n)
+            copies = min(space // length, limit - len(lengths), n)
             filled = min(group, n // copies)
             if filled < group:
                 packs.put(space, lengths, group - filled)
             packs.put(space - copies * length, lengths + (length,) * copies, filled)
             n -= copies * filled
         if n:
-            copies = min(top // length, depth)
+            copies = min(top // length, limit)
             new, rest = divmod(n, copies)
             if new:
                 packs.put(top - copies * length, (length,) * copies, new)
             if rest:
                 packs.put(top - rest * length, (length,) * rest, 1)
-    return packs.strategies()
+    return packs.equal_packs()

@@ -15,7 +15,8 @@ import numpy as np
 NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
 
 
-Slots = tuple[tuple[int, int], ...]  # a pack: (length, copies), from long to short; deep packs have few pairs
+# A pack as (length, copies), from long to short: deep packs have few such pairs.
+Multiset = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,15 @@ class Knapsack:
         """For each length l, the best value of what else fits into a pack with l; int64, shape (capacity + 1,)."""
         return self.values[max(len(self.values) - 2, 0), ::-1]
 
-    def pack_with(self, length: int) -> Slots:
+    def pack_with(self, length: int) -> Multiset:
         """The best pack that holds `length`."""
         return _with_one_more(self._rest[len(self.values[0]) - 1 - length], length)
 
     @cached_property
-    def _rest(self) -> list[Slots]:
+    def _rest(self) -> list[Multiset]:
         """For each number of slots, the best that fits, leaving room for one more sequence."""
         choices = self.choices.tolist()
-        rest: list[Slots] = [()] * len(choices[0])
+        rest: list[Multiset] = [()] * len(choices[0])
         for row in choices[1:-1] or choices[: len(choices) == 1]:
             smaller = rest if len(choices) == 1 else list(rest)
             for c, length in enumerate(row):
@@ -55,35 +56,35 @@ class Knapsack:
         return rest
 
 
-def _with_one_more(slots: Slots, length: int) -> Slots:
-    copies = dict(slots)
+def _with_one_more(pack: Multiset, length: int) -> Multiset:
+    copies = dict(pack)
     copies[length] = copies.get(length, 0) + 1
     return tuple(sorted(copies.items(), reverse=True))
 
 
-def solve_knapsack(values: np.ndarray, depth: int | None) -> Knapsack:
+def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Knapsack:
     """Fill the tables for every number of slots.
 
     Args:
         values: what one sequence of each length is worth, at most 2^60 in all; a length with a negative value
             is never packed; int64, shape (capacity + 1,).
-        depth: at most this many sequences a pack, or None.
+        max_sequences_per_pack: at most this many sequences a pack, or None.
     """
     capacity = len(values) - 1
     for_sale = np.flatnonzero(values[1:] >= 0) + 1
-    if depth is None or depth >= capacity // int(for_sale[0]):
+    if max_sequences_per_pack is None or max_sequences_per_pack >= capacity // int(for_sale[0]):
         rows, layers = 1, [(0, 0)]
     else:
-        rows, layers = depth + 1, [(k - 1, k) for k in range(1, depth + 1)]
+        rows, layers = max_sequences_per_pack + 1, [(k - 1, k) for k in range(1, max_sequences_per_pack + 1)]
     best, choices = np.zeros((2, rows, capacity + 1), np.int64)
-    worth = np.empty(capacity, np.int64)
+    reached = np.empty(capacity, np.int64)
     for before, now in layers:
         smaller, larger = best[before], best[now]
         for c in range(int(for_sale[0]), capacity + 1):
-            np.add(values[1 : c + 1], smaller[c - 1 :: -1], out=worth[:c])
-            at = int(worth[:c].argmax())
-            if worth[at] > larger[c - 1]:
-                larger[c], choices[now, c] = worth[at], at + 1
+            np.add(values[1 : c + 1], smaller[c - 1 :: -1], out=reached[:c])
+            at = int(reached[:c].argmax())
+            if reached[at] > larger[c - 1]:
+                larger[c], choices[now, c] = reached[at], at + 1
             else:
                 larger[c] = larger[c - 1]
     return Knapsack(best, choices)

@@ -8,7 +8,7 @@ import numpy as np
 
 from packlib.lengths.counting import float_unit
 from packlib.packing.certificate import PRICE_OF_A_PACK
-from packlib.packing.knapsack import Slots
+from packlib.packing.knapsack import Multiset
 
 Numbers = list[int] | np.ndarray
 
@@ -16,10 +16,10 @@ TOLERANCE = 1e-5  # of a unit; HiGHS' objective is this exact
 
 
 class MasterProblem:
-    """How often to use each strategy, fractions allowed, so that every sequence finds a slot; as few packs as possible.
+    """How often to use each strategy, fractions allowed, so that each sequence finds a place; as few packs as possible.
 
-    A row for each length that occurs: the slots of that length, less those given to the next shorter length, plus
-    those taken over from the next longer one, are at least the sequences. Giving a slot away costs nothing, which
+    A row for each length that occurs: the places for that length, less those given to the next shorter length, plus
+    those taken over from the next longer one, are at least the sequences. Giving a place away costs nothing, which
     makes the prices rise with the length. HiGHS solves it, each time from where it stood.
 
     Attributes:
@@ -32,7 +32,7 @@ class MasterProblem:
         import highspy  # here, since it takes a while to import
 
         self.lengths = np.flatnonzero(counts)
-        self.strategies: dict[Slots, None] = {}
+        self.strategies: dict[Multiset, None] = {}
         self.unit = 1
         self._wanted = np.zeros(len(self.lengths))
         self._row = {length: row for row, length in enumerate(self.lengths.tolist())}
@@ -54,15 +54,15 @@ class MasterProblem:
             n, np.full(n, cost), np.zeros(n), np.full(n, np.inf), len(rows), starts, rows, values
         )
 
-    def add(self, strategies: Iterable[Slots]) -> int:
+    def add(self, strategies: Iterable[Multiset]) -> int:
         """Add the strategies that are new; return how many."""
         starts, rows, values = list[int](), list[int](), list[int]()
-        for slots in strategies:
-            if slots not in self.strategies:
-                self.strategies[slots] = None
+        for strategy in strategies:
+            if strategy not in self.strategies:
+                self.strategies[strategy] = None
                 starts.append(len(rows))
-                rows += [self._row[length] for length, _ in slots]
-                values += [copies for _, copies in slots]
+                rows += [self._row[length] for length, _ in strategy]
+                values += [copies for _, copies in strategy]
         self._add_columns(1.0, starts, rows, values)
         return len(starts)
 
@@ -109,11 +109,11 @@ class MasterProblem:
         return np.floor(np.maximum(self.usage + TOLERANCE * (1 if self.unit == 1 else -self.unit), 0.0))
 
     @property
-    def duals(self) -> np.ndarray:
+    def prices_in_packs(self) -> np.ndarray:
         """What the last solution says a sequence is worth, in packs; float64 from 0 to 1, one for each of `lengths`."""
         return np.clip(np.array(self._highs.getSolution().row_dual), 0.0, 1.0)
 
     @property
     def prices(self) -> np.ndarray:
-        """The duals as integer prices; int64."""
-        return np.floor(self.duals * PRICE_OF_A_PACK).astype(np.int64)
+        """The same as integers, in units of `PRICE_OF_A_PACK`; int64."""
+        return np.floor(self.prices_in_packs * PRICE_OF_A_PACK).astype(np.int64)

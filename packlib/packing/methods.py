@@ -55,16 +55,16 @@ def plan(
             f"plan takes a LengthHistogram, not {type(histogram).__name__}: use from_lengths or load."
         )
     function = METHODS[one_of("method", method, METHODS)]
-    depth = depth_limit(max_sequences_per_pack)
+    limit = depth_limit(max_sequences_per_pack)
     allowed = list(inspect.signature(function).parameters)[2:]
     for option in options:
         if option not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
             raise TypeError(f"{method} has no option {option!r}: {has}.")
-    if depth is None:
-        depth = inspect.signature(function).parameters["depth"].default
-    strategies = function(histogram, depth, **options)
-    strategies, duals = strategies if isinstance(strategies, tuple) else (strategies, None)
+    if limit is None:
+        limit = inspect.signature(function).parameters["max_sequences_per_pack"].default
+    strategies = function(histogram, limit, **options)
+    strategies, prices = strategies if isinstance(strategies, tuple) else (strategies, None)
     return PackingPlan.from_strategies(
-        histogram, strategies, method, max_sequences_per_pack=depth, duals=duals
+        histogram, strategies, method, max_sequences_per_pack=limit, prices=prices
     )

@@ -11,14 +11,14 @@ import numpy as np
 
 from packlib.checks import number, one_of, whole_number
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.greedy import Strategy, lpfhp
-from packlib.packing.slots import fill_slots
+from packlib.packing.filling import fill_places
+from packlib.packing.greedy import Group, lpfhp
 
 _MOST_BYTES = 4 << 30  # of the strategy matrix; SciPy's solver holds another copy
 
 
-def full_strategies(max_length: int, depth: int) -> Iterator[tuple[int, ...]]:
-    """Every multiset of at most `depth` lengths that sum to exactly `max_length`, each in ascending order."""
+def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tuple[int, ...]]:
+    """Every multiset of at most that many lengths that sum to exactly `max_length`, each in ascending order."""
 
     def extend(start: int, room: int, more: int) -> Iterator[tuple[int, ...]]:
         if more > 1:
@@ -28,72 +28,78 @@ def full_strategies(max_length: int, depth: int) -> Iterator[tuple[int, ...]]:
         if room >= start:
             yield (room,)
 
-    return extend(1, max_length, depth)
+    return extend(1, max_length, max_sequences_per_pack)
 
 
-def num_full_strategies(max_length: int, depth: int) -> int:
-    """How many columns the strategy matrix has: partitions of `max_length` into at most `depth` parts."""
-    ways = [1] + [0] * max_length  # by conjugation, parts of at most `depth` are counted instead
-    for part in range(1, min(depth, max_length) + 1):
+def num_full_strategies(max_length: int, max_sequences_per_pack: int) -> int:
+    """How many columns the strategy matrix has: partitions of `max_length` into at most that many parts."""
+    ways = [1] + [0] * max_length  # by conjugation, parts of at most that size are counted instead
+    for part in range(1, min(max_sequences_per_pack, max_length) + 1):
         for total in range(part, max_length + 1):
             ways[total] += ways[total - part]
     return ways[max_length]
 
 
-def strategy_matrix(max_length: int, depth: int) -> np.ndarray:
+def strategy_matrix(max_length: int, max_sequences_per_pack: int) -> np.ndarray:
     """The matrix A; float64, shape (max_length, number of strategies), row l - 1 for length l.
 
     Raises:
         ValueError: with the number of columns, if the matrix would not fit in memory.
     """
-    columns = num_full_strategies(max_length, depth)
+    columns = num_full_strategies(max_length, max_sequences_per_pack)
     if columns * max_length * 8 > _MOST_BYTES:
         raise ValueError(
-            f"The strategy matrix for maximum length {max_length} and depth {depth} has {columns:,} columns; "
-            f"at most {_MOST_BYTES // (8 * max_length):,} fit in memory. Take a smaller depth, or method='optimal'."
+            f"The strategy matrix for maximum length {max_length} and depth {max_sequences_per_pack} has {columns:,} "
+            f"columns; at most {_MOST_BYTES // (8 * max_length):,} fit in memory. Take a smaller depth, or "
+            "method='optimal'."
         )
     matrix = np.zeros((max_length, columns))
-    for column, lengths in enumerate(full_strategies(max_length, depth)):
+    for column, lengths in enumerate(full_strategies(max_length, max_sequences_per_pack)):
         for length in lengths:
             matrix[length - 1, column] += 1
     return matrix
 
 
 def nnlshp(
-    histogram: LengthHistogram, depth: int = 3, cutoff: int = 8, weight: float = 0.09, rounding: str = "down"
-) -> list[Strategy]:
+    histogram: LengthHistogram,
+    max_sequences_per_pack: int = 3,
+    cutoff: int = 8,
+    weight: float = 0.09,
+    rounding: str = "down",
+) -> list[Group]:
     """Full packs by non-negative least squares on weighted rows; the rest by LPFHP.
 
-    Minimizes the norm of W(Ax - counts) over x >= 0. The rounded x is a set of slots: a shorter sequence takes a
-    slot that no sequence of its length wants, and LPFHP packs what is left at the same depth.
+    Minimizes the norm of W(Ax - counts) over x >= 0. The rounded x is a set of places: a shorter sequence takes a
+    place that no sequence of its length wants, and LPFHP packs what is left at the same depth.
 
     Args:
         cutoff, weight: lengths up to `cutoff` have this weight in W, all others 1: short sequences are easy to
             place later.
         rounding: of x, "down" or to "nearest" (as published).
     """
-    x = _least_squares("nnlshp", histogram, *nnls_problem(histogram, depth, cutoff, weight))
-    return _round_and_fill(histogram, depth, x, rounding)
+    x = _least_squares("nnlshp", histogram, *nnls_problem(histogram, max_sequences_per_pack, cutoff, weight))
+    return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 
 def nnls_problem(
-    histogram: LengthHistogram, depth: int = 3, cutoff: int = 8, weight: float = 0.09
+    histogram: LengthHistogram, max_sequences_per_pack: int = 3, cutoff: int = 8, weight: float = 0.09
 ) -> tuple[np.ndarray, np.ndarray]:
     """The matrix WA and the right-hand side W counts of NNLSHP."""
     whole_number("cutoff", cutoff, 0)
     number("weight", weight, above=0)
     weights = np.where(np.arange(1, histogram.max_length + 1) <= cutoff, weight, 1.0)
-    return weights[:, None] * strategy_matrix(histogram.max_length, depth), weights * histogram.counts[1:]
+    matrix = strategy_matrix(histogram.max_length, max_sequences_per_pack)
+    return weights[:, None] * matrix, weights * histogram.counts[1:]
 
 
 def ennlshp(
-    histogram: LengthHistogram, depth: int = 3, penalty: float = 1e4, rounding: str = "down"
-) -> list[Strategy]:
+    histogram: LengthHistogram, max_sequences_per_pack: int = 3, penalty: float = 1e4, rounding: str = "down"
+) -> list[Group]:
     """Extended NNLSHP: every sequence is covered, and padding has a price.
 
-    A variable y[l] moves a slot from l to l - 1 (Y has -1 in row l and 1 in row l - 1). Minimizes, over x, y >= 0,
+    A variable y[l] moves a place from l to l - 1 (Y has -1 in row l and 1 in row l - 1). Minimizes, over x, y >= 0,
     the squares of K(Ax + Yy - counts) and of y / L. The paper writes one padding variable for each length instead;
-    taken literally, that prices padded slots and no packs, and loses badly.
+    taken literally, that prices padding and no packs, and loses badly.
 
     Args:
         penalty: K, large: what it costs to leave sequences uncovered.
@@ -101,12 +107,12 @@ def ennlshp(
     number("penalty", penalty, above=0)
     top = histogram.max_length
     shift = np.diag(np.ones(top - 1), 1) - np.eye(top)
-    matrix = strategy_matrix(top, depth)
+    matrix = strategy_matrix(top, max_sequences_per_pack)
     columns = matrix.shape[1]
     matrix = np.block([[penalty * matrix, penalty * shift], [np.zeros_like(matrix), np.eye(top) / top]])
     target = np.concatenate([penalty * histogram.counts[1:], np.zeros(top)])
     x = _least_squares("ennlshp", histogram, matrix, target)[:columns]
-    return _round_and_fill(histogram, depth, x, rounding)
+    return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 
 def _least_squares(
@@ -120,9 +126,9 @@ def _least_squares(
         raise ValueError(f"{method} found no least squares for {histogram.name}: {error}") from None
 
 
-def _round_and_fill(histogram: LengthHistogram, depth: int, x: np.ndarray, rounding: str) -> list[Strategy]:
+def _round_and_fill(histogram: LengthHistogram, limit: int, x: np.ndarray, rounding: str) -> list[Group]:
     one_of("rounding", rounding, ("down", "nearest"))
     repeats = np.floor(x + 1e-6) if rounding == "down" else np.rint(x)
-    strategies = zip(full_strategies(histogram.max_length, depth), map(int, repeats.tolist()), strict=True)
-    filled, left = fill_slots([s for s in strategies if s[1]], histogram.counts)
-    return filled + (lpfhp(LengthHistogram(left), depth) if left.any() else [])
+    strategies = zip(full_strategies(histogram.max_length, limit), map(int, repeats.tolist()), strict=True)
+    filled, left = fill_places([s for s in strategies if s[1]], histogram.counts)
+    return filled + (lpfhp(LengthHistogram(left), limit) if left.any() else [])

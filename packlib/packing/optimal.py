@@ -20,16 +20,16 @@ import numpy as np
 from packlib.checks import number
 from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.certificate import PRICE_OF_A_PACK, worth
-from packlib.packing.greedy import Strategy, lpfhp, spread_evenly
-from packlib.packing.knapsack import NOT_FOR_SALE, Knapsack, Slots, solve_knapsack
+from packlib.packing.certificate import PRICE_OF_A_PACK, exact_dot
+from packlib.packing.filling import fill_places
+from packlib.packing.greedy import Group, lpfhp, spread_evenly
+from packlib.packing.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
 from packlib.packing.master import TOLERANCE, MasterProblem
-from packlib.packing.slots import fill_slots
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _DIVES = 12  # attempts at rounding
 _NOISE = 0.3  # of the fractions, in all attempts but the first
-_FACTOR = 1000  # the largest by which a dual multiplies the common denominator
+_FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,25 @@ class Progress:
 
 def optimal(
     histogram: LengthHistogram,
-    depth: int | None = None,
+    max_sequences_per_pack: int | None = None,
     time_limit: float | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> tuple[list[Strategy], np.ndarray | None]:
+) -> tuple[list[Group], np.ndarray | None]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
     Args:
-        depth: at most this many sequences a pack, or None.
+        max_sequences_per_pack: at most this many sequences a pack, or None.
         time_limit: seconds after which the best plan and bound so far are returned.
         progress: called after every round.
 
     Returns:
-        The strategies, and the duals of the best bound (None if the area proves as much).
+        The strategies, and the prices of the best bound (None if the area proves as much).
     """
     if time_limit is not None:
         number("time_limit", time_limit, at_least=0)
-    search = _Search(histogram, depth, time_limit, progress)
+    search = _Search(histogram, max_sequences_per_pack, time_limit, progress)
     search.run()
-    return search.best, search.duals
+    return search.best, search.proof
 
 
 class _Search:
@@ -72,24 +72,24 @@ class _Search:
     def __init__(
         self,
         histogram: LengthHistogram,
-        depth: int | None,
+        max_sequences_per_pack: int | None,
         time_limit: float | None,
         progress: Callable[[Progress], None] | None,
     ) -> None:
-        self.histogram, self.depth, self.progress = histogram, depth, progress
+        self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
         self.lengths = np.flatnonzero(self.counts)
         self.started = time.perf_counter()
         self.seconds = math.inf if time_limit is None else time_limit
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
         self.lower_bound = -(-histogram.num_tokens // self.top)
-        self.duals: np.ndarray | None = None
+        self.proof: np.ndarray | None = None
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
-        starts = [lpfhp(histogram, depth)]
-        if depth:
-            same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // depth)
-            self.prove(-(-histogram.num_sequences // depth), same_price)
-            starts.append(spread_evenly(histogram, depth, self.lower_bound))
+        starts = [lpfhp(histogram, max_sequences_per_pack)]
+        if max_sequences_per_pack:
+            same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // max_sequences_per_pack)
+            self.prove(-(-histogram.num_sequences // max_sequences_per_pack), same_price)
+            starts.append(spread_evenly(histogram, max_sequences_per_pack, self.lower_bound))
         self.best = min(starts, key=_packs)
         self.num_packs = _packs(self.best)
         self.start = [tuple(Counter(lengths).items()) for strategies in starts for lengths, _ in strategies]
@@ -128,7 +128,7 @@ class _Search:
     def prove(self, bound: int, prices: np.ndarray) -> None:
         """Keep the bound that `prices` prove, if it is the best so far."""
         if bound > self.lower_bound:
-            self.lower_bound, self.prices, self.duals = bound, prices, self.by_length(prices, 0)
+            self.lower_bound, self.prices, self.proof = bound, prices, self.by_length(prices, 0)
 
     def generate(self) -> bool:
         """Add strategies until the linear program meets the lower bound, or none helps.
@@ -141,12 +141,12 @@ class _Search:
             if self.master.unit == 1 and self.master.fewest <= self.lower_bound:
                 return True
             prices, center = self.master.prices, self.prices
-            worth_of = self.by_length(prices, NOT_FOR_SALE).tolist()
+            price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
             for tenths in (8, 5, 2, 0):
                 mixed = (center * tenths + prices * (10 - tenths)) // 10
                 knapsack = self.price(mixed)
                 packs = map(knapsack.pack_with, self.lengths.tolist())
-                if self.master.add(p for p in packs if _value(p, worth_of) > PRICE_OF_A_PACK + _SLACK):
+                if self.master.add(p for p in packs if _value(p, price_of) > PRICE_OF_A_PACK + _SLACK):
                     break
             else:
                 return True
@@ -155,18 +155,18 @@ class _Search:
 
     def price(self, prices: np.ndarray) -> Knapsack:
         """Find the packs that are worth most, and what that proves."""
-        knapsack = solve_knapsack(self.by_length(prices, NOT_FOR_SALE), self.depth)
-        self.prove(-(-worth(self.counts[self.lengths], prices) // knapsack.best), prices)
+        knapsack = solve_knapsack(self.by_length(prices, NOT_FOR_SALE), self.limit)
+        self.prove(-(-exact_dot(self.counts[self.lengths], prices) // knapsack.best), prices)
         return knapsack
 
     def sharpen(self) -> None:
-        """Prove the bound with the duals as fractions; what rounded prices lose is many packs on very large counts."""
-        duals, unit = self.master.duals, 1
-        for dual in duals.tolist():
-            unit *= Fraction(dual * unit).limit_denominator(_FACTOR).denominator
+        """Prove the bound with the prices as fractions: rounded ones lose many packs on very large counts."""
+        prices, unit = self.master.prices_in_packs, 1
+        for price in prices.tolist():
+            unit *= Fraction(price * unit).limit_denominator(_FACTOR).denominator
             if unit > PRICE_OF_A_PACK:
                 return  # no small common denominator
-        self.price(np.rint(duals * unit).astype(np.int64) * (PRICE_OF_A_PACK // unit))
+        self.price(np.rint(prices * unit).astype(np.int64) * (PRICE_OF_A_PACK // unit))
 
     def dive(self, attempt: int) -> None:
         """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
@@ -192,30 +192,30 @@ class _Search:
             fixed += _packs(now)
             self.keep(chosen, left, fixed)
 
-    def take(self, repeats: np.ndarray, left: np.ndarray) -> tuple[list[Strategy], np.ndarray]:
-        """Use the strategies of the master problem so often; return them, and the counts that find no slot."""
+    def take(self, repeats: np.ndarray, left: np.ndarray) -> tuple[list[Group], np.ndarray]:
+        """Use the strategies of the master problem so often; return them, and the counts that find no place."""
         strategies = list(self.master.strategies)
         taken = [(_flat(strategies[s]), int(repeats[s])) for s in np.flatnonzero(repeats)]
-        return taken, fill_slots(taken, left)[1]
+        return taken, fill_places(taken, left)[1]
 
     def keep(self, chosen: dict[tuple[int, ...], int], left: np.ndarray, fixed: int) -> None:
         """Pack what is left greedily; keep the whole if it is the best so far."""
-        rest = lpfhp(LengthHistogram(left), self.depth) if left.any() else []
+        rest = lpfhp(LengthHistogram(left), self.limit) if left.any() else []
         if fixed + _packs(rest) < self.num_packs:
-            filled, left = fill_slots(list(chosen.items()), self.counts)
-            rest = lpfhp(LengthHistogram(left), self.depth) if left.any() else []
+            filled, left = fill_places(list(chosen.items()), self.counts)
+            rest = lpfhp(LengthHistogram(left), self.limit) if left.any() else []
             self.best = filled + rest
             self.num_packs = _packs(self.best)
             self.report("rounding")
 
 
-def _value(slots: Slots, worth_of: list[int]) -> int:
-    return sum(worth_of[length] * copies for length, copies in slots)
+def _value(pack: Multiset, price_of: list[int]) -> int:
+    return sum(price_of[length] * copies for length, copies in pack)
 
 
-def _flat(slots: Slots) -> tuple[int, ...]:
-    return tuple(length for length, copies in slots for _ in range(copies))
+def _flat(pack: Multiset) -> tuple[int, ...]:
+    return tuple(length for length, copies in pack for _ in range(copies))
 
 
-def _packs(strategies: list[Strategy]) -> int:
+def _packs(strategies: list[Group]) -> int:
     return sum(packs for _, packs in strategies)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("packlib.PackingPlan 2", "packlib.PackingPlan 1")  # the first is written, both are read
 _ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")  # a histogram, beside its counts
-_FIELDS = ("method", "max_sequences_per_pack", "repeats", "duals")
+_FIELDS = ("method", "max_sequences_per_pack", "repeats")
 _STATED = ("num_packs", "lower_bound")
 _MOST_BYTES = 1 << 30
 
@@ -40,7 +40,7 @@ def plan_to_text(plan: "PackingPlan") -> str:
             },
             "strategies": plan.strategies,
             "repeats": plan.repeats.tolist(),
-            "duals": None if plan.duals is None else plan.duals.tolist(),
+            "duals": None if plan.prices is None else plan.prices.tolist(),
         }
     )
 
@@ -62,7 +62,7 @@ def plan_from_text(text: str, make: Callable[..., "PackingPlan"]) -> "PackingPla
         TypeError, ValueError: with the first thing that is wrong.
     """
     raw = parse_json(text)
-    _has_exactly(raw, "A plan", {"format", "histogram", "strategies", *_FIELDS, *_STATED})
+    _has_exactly(raw, "A plan", {"format", "histogram", "strategies", "duals", *_FIELDS, *_STATED})
     written = one_of("format", raw["format"], FORMATS)
     strategies = raw["strategies"]
     for value in [strategies, *strategies] if isinstance(strategies, list) else [strategies]:
@@ -72,6 +72,7 @@ def plan_from_text(text: str, make: Callable[..., "PackingPlan"]) -> "PackingPla
         _histogram(raw["histogram"]),
         items=[length for lengths in strategies for length in lengths],
         offsets=np.cumsum([0, *map(len, strategies)]),
+        prices=raw["duals"],
         **{name: raw[name] for name in _FIELDS},
     )
     packs, bound = (whole_number(name, raw[name], 1) for name in _STATED)

@@ -14,7 +14,7 @@ from packlib.files import atomic_path
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.markup import in_html
-from packlib.packing.certificate import certified_bound, direct_bound, worth
+from packlib.packing.certificate import certified_bound, direct_bound, exact_dot
 from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
 from packlib.reading import naming
 
@@ -36,10 +36,10 @@ class PackingPlan:
         repeats: int64, shape (number of strategies,), each at least 1.
         method: the name of the method that made the plan.
         max_sequences_per_pack: the depth limit, or None.
-        duals: int64, shape (max_length + 1,), the prices that prove `lower_bound`, or None
+        prices: int64, shape (max_length + 1,), the prices that prove `lower_bound`, or None
             (see `packlib.packing.certificate`).
         lower_bound: no packing at this depth has fewer packs. The best of what sums of lengths prove (tokens, long
-            sequences, and sequences at the depth limit; see `direct_bound`) and of what `duals` prove.
+            sequences, and sequences at the depth limit; see `direct_bound`) and of what `prices` prove.
 
     A plan is verified when it is made, so a plan that exists is right.
     """
@@ -50,16 +50,16 @@ class PackingPlan:
     repeats: np.ndarray
     method: str
     max_sequences_per_pack: int | None = None
-    duals: np.ndarray | None = None
+    prices: np.ndarray | None = None
     lower_bound: int = field(init=False)
 
     def __post_init__(self) -> None:
         depth_limit(self.max_sequences_per_pack)
         text("method", self.method)
-        nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count", "duals": "Dual"}
+        nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count", "prices": "Price"}
         for name, noun in nouns.items():
             value = getattr(self, name)
-            if value is not None or name != "duals":
+            if value is not None or name != "prices":
                 value = as_int64(value, noun)
                 value.flags.writeable = False
                 object.__setattr__(self, name, value)
@@ -119,7 +119,7 @@ class PackingPlan:
         return self.histogram.num_sequences / self.num_packs
 
     @property
-    def depth(self) -> int:
+    def deepest(self) -> int:
         """Sequences in the deepest pack."""
         return int(self.sizes.max())
 
@@ -136,13 +136,13 @@ class PackingPlan:
     def _proven_bound(self) -> int:
         counts, depth = self.histogram.counts, self.max_sequences_per_pack
         bound = direct_bound(counts, depth)
-        return bound if self.duals is None else max(bound, certified_bound(counts, self.duals, depth))
+        return bound if self.prices is None else max(bound, certified_bound(counts, self.prices, depth))
 
     def verify(self) -> "PackingPlan":
         """Check the plan from its numbers alone and return it.
 
         Every sequence is used exactly once, no pack is too long or too deep, and the lower bound follows from
-        the duals.
+        the prices.
 
         Raises:
             ValueError: with the first thing that is wrong.
@@ -161,10 +161,10 @@ class PackingPlan:
             worst = self.strategies[int(totals.argmax())]
             raise ValueError(f"The pack {worst} holds {totals.max()} tokens; the maximum is {top}.")
         limit = self.max_sequences_per_pack
-        if limit is not None and self.depth > limit:
-            raise ValueError(f"A pack holds {self.depth} sequences; the depth limit is {limit}.")
+        if limit is not None and self.deepest > limit:
+            raise ValueError(f"A pack holds {self.deepest} sequences; the depth limit is {limit}.")
         # The tokens add up in Python's integers; if they fit in 64 bits, so does each sum below.
-        exact = np.int64 if worth(repeats, totals) <= INT64_MAX else object
+        exact = np.int64 if exact_dot(repeats, totals) <= INT64_MAX else object
         used = np.zeros(top + 1, exact)
         np.add.at(used, self.items, np.repeat(repeats.astype(exact), self.sizes))
         if not np.array_equal(used, counts):
@@ -173,7 +173,7 @@ class PackingPlan:
                 f"The plan packs {used[length]} sequences of length {length}; there are {counts[length]}."
             )
         if self.lower_bound != self._proven_bound() or self.lower_bound > self.num_packs:
-            raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's duals.")
+            raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's prices.")
         return self
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
@@ -204,7 +204,7 @@ class PackingPlan:
         return (
             f"PackingPlan({self.method} of {self.histogram.name}, depth limit {limit or 'none'}: "
             f"{self.num_packs:,} packs, efficiency {self.efficiency:.3%}, packing factor {self.packing_factor:.3f}, "
-            f"deepest {self.depth}, {len(self.repeats)} strategies, at most {self.gap:,} packs above the best)"
+            f"deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} packs above the best)"
         )
 
     def _repr_html_(self) -> str:

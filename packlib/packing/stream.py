@@ -58,7 +58,7 @@ class StreamPacker:
 
     def flush(self) -> list[tuple[int, ...]]:
         """Close and return all open packs."""
-        self._packs.closed, self._open = self._packs.strategies(), 0
+        self._packs.closed, self._open = self._packs.equal_packs(), 0
         self._packs.groups.clear()
         self._packs.spaces = 0
         return self._hand_over()

@@ -1,5 +1,5 @@
 from . import scaling
-from .advice import Advice, adjust
+from .adjustment import Adjustment, adjust
 from .lamb import Lamb, make_optimizer, parameter_groups
 from .loop import NonFiniteLossError, fit
 from .objective import CausalObjective, MaskedObjective, PretrainingObjective, evaluate
@@ -16,7 +16,7 @@ from .schedules import SequenceSchedule, rate_at
 from .updates import UpdateStream
 
 __all__ = [
-    "Advice",
+    "Adjustment",
     "Autocast",
     "CausalObjective",
     "Lamb",

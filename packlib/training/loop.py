@@ -70,14 +70,14 @@ def fit(
         loader: batches of `recipe.micro_batch` packs, passed through again and again (see `pack_loader`); with
             packs of depth 1 this is the padded run.
         objective: what to train; by default `PretrainingObjective` for BERT and `CausalObjective` for decoders, with
-            the model's `mean`.
+            the model's `reduction`.
         folder: where metrics.jsonl and checkpoint.pt go, and the checkpoint before it, which is taken with a warning if
             the newest is damaged. If a checkpoint is there the run goes on from it, and
             ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).
             None writes nothing.
         optimizer: by default the recipe's; its rate is the highest one.
         even_updates: end each update at the pack closest to `recipe.sequences_per_update` sequences, and not
-            after `recipe.accumulation` micro-batches (see `UpdateStream`).
+            after `recipe.gradient_accumulation_steps` micro-batches (see `UpdateStream`).
         save_every: updates between two checkpoints; there is one at the end too.
         on_update: called with the record of each update; what it returns (an evaluation, say) is added to it. Its
             time does not count.
@@ -103,9 +103,8 @@ def fit(
         model = DistributedDataParallel(model)
     optimizer = make_optimizer(bare, recipe) if optimizer is None else optimizer
     schedule = SequenceSchedule.for_recipe(optimizer, recipe)
-    stream = UpdateStream(
-        loader, recipe.accumulation, recipe.sequences_per_update / world if even_updates else None
-    )
+    target = recipe.sequences_per_update / world if even_updates else None
+    stream = UpdateStream(loader, recipe.gradient_accumulation_steps, target)
     parts = {"model": bare, "optimizer": optimizer, "schedule": schedule}
     setting = setting_of(recipe, even_updates=even_updates, ranks=world)
     run = RunFolder(folder, parts, stream, setting)

@@ -11,7 +11,7 @@ from packlib.batches import IGNORED, PackedBatch
 from packlib.batches.batch import sequence_of_slots
 from packlib.checks import one_of
 from packlib.model import PackedOutput, Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss
-from packlib.model.losses import MEANS
+from packlib.model.losses import REDUCTIONS
 from packlib.model.packed import Packed, PackedBert, next_tokens
 
 
@@ -29,7 +29,7 @@ class MaskedObjective:
     """An encoder's: the masked-token loss, and the accuracy. It reads no labels of whole sequences.
 
     Args:
-        mean: what has equal weight, each "token" (in the papers), "sequence" or "pack".
+        reduction: what has equal weight, each "token" (in the papers), "sequence" or "pack".
 
     Attributes:
         losses: the names of what is trained; everything else is only measured.
@@ -37,17 +37,17 @@ class MaskedObjective:
 
     losses: tuple[str, ...] = ("mlm_loss",)
 
-    def __init__(self, mean: str = "token") -> None:
-        self.mean = one_of("mean", mean, MEANS)
+    def __init__(self, reduction: str = "token") -> None:
+        self.reduction = one_of("reduction", reduction, REDUCTIONS)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
         return {"mlm_loss": 0 if batch.labels is None else self._number(_labeled(batch.labels), batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
         """From what the model returned for `batch`, each loss and measure under its name."""
-        sums = {"mlm_loss": token_loss(output, batch, self.mean)}
+        sums = {"mlm_loss": token_loss(output, batch, self.reduction)}
         with torch.no_grad():
-            sums["mlm_accuracy"] = token_accuracy(output, batch, self.mean)
+            sums["mlm_accuracy"] = token_accuracy(output, batch, self.reduction)
         return sums
 
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
@@ -55,9 +55,9 @@ class MaskedObjective:
 
     def _number(self, slots: Tensor, batch: PackedBatch) -> int:
         """How many tokens, sequences or packs these `slots` are of."""
-        if self.mean == "pack":
+        if self.reduction == "pack":
             slots = slots // batch.max_length
-        elif self.mean == "sequence":
+        elif self.reduction == "sequence":
             slots = sequence_of_slots(batch.segment_ids, batch.num_sequences)[slots]
         return len(slots.unique())
 
@@ -72,9 +72,9 @@ class PretrainingObjective(MaskedObjective):
         return {**super().counts(batch), "nsp_loss": self._number(starts, batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
-        sums = {**super().sums(output, batch), "nsp_loss": nsp_loss(output, batch, self.mean)}
+        sums = {**super().sums(output, batch), "nsp_loss": nsp_loss(output, batch, self.reduction)}
         with torch.no_grad():
-            sums["nsp_accuracy"] = nsp_accuracy(output, batch, self.mean)
+            sums["nsp_accuracy"] = nsp_accuracy(output, batch, self.reduction)
         return sums
 
 
@@ -98,9 +98,9 @@ class CausalObjective(MaskedObjective):
                 "CausalObjective cannot train the balancing loss of experts: set output_router_logits of the model's "
                 "configuration to False, or pass an objective of your own."
             )
-        sums = {"token_loss": token_loss(output, batch, self.mean)}
+        sums = {"token_loss": token_loss(output, batch, self.reduction)}
         with torch.no_grad():
-            sums["token_accuracy"] = token_accuracy(output, batch, self.mean)
+            sums["token_accuracy"] = token_accuracy(output, batch, self.reduction)
         return sums
 
 
@@ -114,7 +114,7 @@ def default_objective(model: nn.Module) -> MaskedObjective:
     kind: type[MaskedObjective] = PretrainingObjective
     if isinstance(model, Packed) and not isinstance(model, PackedBert):
         kind = CausalObjective if model.causal else MaskedObjective
-    return kind(getattr(model, "mean", "token"))
+    return kind(getattr(model, "reduction", "token"))
 
 
 def evaluate(

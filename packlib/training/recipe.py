@@ -31,7 +31,7 @@ class Recipe:
         micro_batch: rows (padded sequences, or packs) in one forward pass of one replica.
         learning_rate: the highest one, at the end of the warm-up.
         total_sequences, warmup_sequences: sequences to train on, and how many of them warm the rate up.
-        accumulation: micro-batches of a replica behind one update.
+        gradient_accumulation_steps: micro-batches of a replica behind one update.
         replicas: copies of the model that share an update.
         packing_factor: sequences in an average row; 1 where each row is one padded sequence.
         max_length: slots of a row, in tokens; None if it does not matter here.
@@ -48,7 +48,7 @@ class Recipe:
     learning_rate: float
     total_sequences: int
     warmup_sequences: int = 0
-    accumulation: int = 1
+    gradient_accumulation_steps: int = 1
     replicas: int = 1
     packing_factor: float = 1.0
     max_length: int | None = None
@@ -59,7 +59,7 @@ class Recipe:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("micro_batch", "accumulation", "replicas", "total_sequences"):
+        for name in ("micro_batch", "gradient_accumulation_steps", "replicas", "total_sequences"):
             whole_number(name, getattr(self, name), 1, INT64_MAX)
         whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
         if self.max_length is not None:
@@ -123,6 +123,9 @@ class Recipe:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
         """
         values = read_json(path, "a recipe")
+        if "accumulation" in values and "gradient_accumulation_steps" not in values:
+            # version 0.1.0 wrote it
+            values["gradient_accumulation_steps"] = values.pop("accumulation")
         with naming(path, "recipe"):
             return cls.from_dict(values)
 
@@ -134,7 +137,7 @@ class Recipe:
     @property
     def global_batch(self) -> int:
         """Rows behind one update: micro batch × accumulation × replicas."""
-        return self.micro_batch * self.accumulation * self.replicas
+        return self.micro_batch * self.gradient_accumulation_steps * self.replicas
 
     @property
     def sequences_per_update(self) -> float:
@@ -160,7 +163,7 @@ class Recipe:
         return first, second
 
     def _rows(self) -> dict[str, str]:
-        batch = f"{self.micro_batch:,} × {self.accumulation:,} × {self.replicas:,}"
+        batch = f"{self.micro_batch:,} × {self.gradient_accumulation_steps:,} × {self.replicas:,}"
         top = "" if self.max_length is None else f" of {self.max_length} tokens"
         return {
             "rows an update": f"{self.global_batch:,}{top} (micro batch × accumulation × replicas: {batch})",

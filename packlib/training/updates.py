@@ -35,22 +35,25 @@ def join_packs(batches: Sequence[PackedBatch]) -> PackedBatch:
 class UpdateStream:
     """Endless updates from a loader, each a list of micro-batches; the epochs run into each other.
 
-    An update has `accumulation` micro-batches. Packs hold different numbers of sequences, so such updates do too.
-    With a `target` an update ends, in mid-batch where it must, at the pack that leaves the run closest to `target`
-    sequences an update; the rest of the batch comes first in the next one. Where the target is at least the deepest
-    pack, every update is within that pack of the target, and the error does not add up. Such updates come in
+    An update has `gradient_accumulation_steps` micro-batches. Packs hold different numbers of sequences, so such
+    updates do too. With a `target` an update ends, in mid-batch where it must, at the pack that leaves the run closest
+    to `target` sequences an update; the rest of the batch comes first in the next one. Where the target is at least the
+    deepest pack, every update is within that pack of the target, and the error does not add up. Such updates come in
     micro-batches of the loader's size, the last one shorter, without empty places: static shapes do not go with it.
 
     Args:
         loader: batches of packs, again and again; a `PackLoader` if the state is to be saved.
-        accumulation: micro-batches in an update, without a target.
+        gradient_accumulation_steps: micro-batches in an update, without a target.
         target: sequences in an update, on average; at least 1.
     """
 
-    def __init__(self, loader: PackLoader, accumulation: int, target: float | None = None) -> None:
+    def __init__(
+        self, loader: PackLoader, gradient_accumulation_steps: int, target: float | None = None
+    ) -> None:
         if target is not None and target < 1:
             raise ValueError(f"An update needs a target of at least 1 sequence, not {target}.")
-        self.loader, self.accumulation, self.target = loader, accumulation, target
+        self.loader, self.target = loader, target
+        self.gradient_accumulation_steps = gradient_accumulation_steps
         self._batches: Iterator[PackedBatch] | None = None
         self._ahead = 0.0  # sequences handed out so far, less the target of as many updates
         self._rest: PackedBatch | None = None
@@ -60,7 +63,7 @@ class UpdateStream:
 
     def __next__(self) -> list[PackedBatch]:
         if self.target is None:
-            return [self._next_batch() for _ in range(self.accumulation)]
+            return [self._next_batch() for _ in range(self.gradient_accumulation_steps)]
         wanted, have, rows, parts = self.target - self._ahead, 0, 0, list[PackedBatch]()
         while have < wanted or not parts:
             batch = self._next_batch() if self._rest is None else self._rest

@@ -17,23 +17,23 @@ _EXAMPLES = {
     "list": ["packlib list", "packlib list --json"],
     "run": [
         "packlib run 1",
-        "packlib run 02_greedy_packing -p dataset my_lengths.csv -p depth none --out greedy",
+        "packlib run 02_greedy_packing -p dataset my_lengths.csv -p max_sequences_per_pack none --out greedy",
     ],
     "report": [
         "packlib report my_lengths.csv --max-length 512 --out report",
         "packlib report tokens.parquet --column input_ids --max-length 2048 --recipe recipe.json --out report",
     ],
     "sweep": [
-        "packlib sweep your_dataset -p max_length 128,256,512 -p depth 1,3,none --out sweep",
+        "packlib sweep your_dataset -p max_length 128,256,512 -p max_sequences_per_pack 1,3,none --out sweep",
         "packlib sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep",
     ],
     "plan": [
-        "packlib plan my_lengths.csv --max-length 512 --depth 4 --out plan.json",
+        "packlib plan my_lengths.csv --max-length 512 --max-sequences-per-pack 4 --out plan.json",
         "packlib plan wikipedia --method lpfhp --json",
     ],
-    "advise": [
-        "packlib advise recipe.json --factor 1.99",
-        "packlib advise recipe.json --factor 1.99 --how betas --json",
+    "adjust": [
+        "packlib adjust recipe.json --factor 1.99",
+        "packlib adjust recipe.json --factor 1.99 --how betas --json",
     ],
     "forget": ["packlib forget"],
 }
@@ -45,7 +45,10 @@ def _add_lengths(parser: argparse.ArgumentParser, overlong: str | None, choices:
         "--max-length", type=int, metavar="L", help="tokens in a row (default: the longest length)"
     )
     parser.add_argument(
-        "--depth", type=_depth, metavar="D", help="sequences in a pack at most (default: none, no limit)"
+        "--max-sequences-per-pack",
+        type=_limit,
+        metavar="D",
+        help="sequences in a pack at most (default: none, no limit)",
     )
     parser.add_argument(
         "--overlong", choices=choices, default=overlong, help="what to do with sequences over --max-length"
@@ -53,7 +56,7 @@ def _add_lengths(parser: argparse.ArgumentParser, overlong: str | None, choices:
     parser.add_argument("--column", metavar="NAME", help="of a Parquet file, or of a CSV with a header")
 
 
-def _depth(text: str) -> int | None:
+def _limit(text: str) -> int | None:
     try:
         return None if text.lower() == "none" else int(text)
     except ValueError:
@@ -125,11 +128,12 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--out", type=Path, metavar="PLAN.json", help="write the plan there")
     one.add_argument("--json", **script)
 
-    one = command("advise", "what to change in a training recipe after packing")
+    one = command("adjust", "what to change in a training recipe after packing")
     one.add_argument("recipe", type=Path, metavar="RECIPE.json", help="the recipe of the padded run")
     one.add_argument("--factor", type=float, required=True, help="the packing factor, such as 1.99")
-    one.add_argument("--how", default="accumulation", help="accumulation (default), betas or rate")
-    one.add_argument("--rule", default="linear", help="for the rate: linear (default) or square root")
+    one.add_argument(
+        "--how", default="accumulation", help="accumulation (default), betas, linear_rate or sqrt_rate"
+    )
     one.add_argument("--json", **script)
 
     command("forget", "delete your guesses and results, which are kept on this machine only")

@@ -35,14 +35,14 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _advise(options: argparse.Namespace) -> int:
+def _adjust(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from packlib.training.advice import adjust
+    from packlib.training.adjustment import adjust
     from packlib.training.recipe import Recipe
 
     before = Recipe.from_json(options.recipe)
-    after, reasons, error = adjust(before, options.factor, options.how, options.rule)
+    after, reasons, error = adjust(before, options.factor, options.how)
     if options.json:
         found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
         print(json.dumps(found, indent=2))
@@ -58,7 +58,7 @@ def _plan(options: argparse.Namespace) -> int:
     histogram = load(options.lengths, options.max_length, options.column, options.overlong)
     limit = {} if options.time_limit is None else {"time_limit": options.time_limit}
     started = time.perf_counter()
-    best = plan(histogram, options.method, options.depth, **limit)
+    best = plan(histogram, options.method, options.max_sequences_per_pack, **limit)
     seconds = round(time.perf_counter() - started, 3)
     if options.out:
         best.to_json(options.out)
@@ -66,7 +66,7 @@ def _plan(options: argparse.Namespace) -> int:
         found = {name: getattr(best, name) for name in ("method", "max_sequences_per_pack", "num_packs")}
         found |= {
             name: getattr(best, name)
-            for name in ("lower_bound", "gap", "packing_factor", "efficiency", "depth")
+            for name in ("lower_bound", "gap", "packing_factor", "efficiency", "deepest")
         }
         found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
         print(json.dumps(found, indent=2))
@@ -99,7 +99,7 @@ def _report(options: argparse.Namespace) -> int:
     from packlib.workbook.parameters import check_values
     from packlib.workbook.report import NOTEBOOK, report
 
-    names = ("max_length", "depth", "overlong", "batch_size")
+    names = ("max_length", "max_sequences_per_pack", "overlong", "batch_size")
     values = {name: getattr(options, name) for name in names} | {"quick": not options.thorough}
     if options.recipe:
         values["recipe"] = str(Path(options.recipe).expanduser().resolve())
@@ -142,7 +142,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "report": _report,
     "sweep": _sweep,
     "plan": _plan,
-    "advise": _advise,
+    "adjust": _adjust,
     "forget": _forget,
 }
 

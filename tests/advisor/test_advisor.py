@@ -255,15 +255,19 @@ def test_odd_data_gets_sound_advice(name):
 
 
 def test_a_depth_limit_is_kept():
-    found = advise(load("wordnet-pairs", 64), depth=2)
-    assert found.depth == found.plan.depth == 2 and "at your limit of 2" in " ".join(found.sentences)
+    found = advise(load("wordnet-pairs", 64), max_sequences_per_pack=2)
+    assert found.depth == found.plan.deepest == 2 and "at your limit of 2" in " ".join(found.sentences)
 
 
 def test_a_recipe_of_ones_own_is_adjusted_and_compared():
-    mine = Recipe(8, 1e-3, 10_000, accumulation=6, max_length=128)
+    mine = Recipe(8, 1e-3, 10_000, gradient_accumulation_steps=6, max_length=128)
     found = advise(load("wordnet-pairs", 64), recipe=mine)
     assert found.recipe == mine and not found.is_example and "example" not in " ".join(found.sentences)
-    assert found.packed_recipe.accumulation == adjust(mine, found.plan.packing_factor).recipe.accumulation < 6
+    assert (
+        found.packed_recipe.gradient_accumulation_steps
+        == adjust(mine, found.plan.packing_factor).recipe.gradient_accumulation_steps
+        < 6
+    )
     (other,) = [risk for risk in found.risks if risk.name == "other maximum"]
     assert "128 tokens, the advice is for 64" in other.sentence
 

@@ -91,7 +91,7 @@ def test_a_batch_is_a_mapping_that_moves_and_shows_itself():
 
 
 def test_static_slots_hold_an_impossible_start_and_no_label():
-    batch, plain = make_batch(8, max_sequences=8), make_batch(8)
+    batch, plain = make_batch(8, max_sequences_per_pack=8), make_batch(8)
     count = plain.num_sequences
     assert torch.equal(batch.sequence_starts[:count], plain.sequence_starts)
     assert (batch.sequence_starts[count:] == batch.input_ids.numel()).all()
@@ -162,11 +162,11 @@ def test_bad_collation_gets_one_sentence():
         "do not deal out 3 sequences": lambda: collate(sequences, [1, 1], 8),
         "do not deal out": lambda: collate(sequences, [0, 3], 20),
         "There are 3 labels for 12 tokens": lambda: replace(sequences, labels=np.zeros(3, int)),
-        "holds 3 sequences; there are slots for 2": lambda: collate(sequences, [3], 20, sequence_slots=2),
+        "holds 3 sequences; there are places for 2": lambda: collate(sequences, [3], 20, sequence_places=2),
         "at least one pack": lambda: PackingCollator(8)([]),
         "max_length must be at least 1, not 0": lambda: PackingCollator(0),
-        "masked tokens; 1 packs have slots for 1": lambda: PackingCollator(
-            MAX_LENGTH, masking(), max_predictions=1
+        "masked tokens; 1 packs have places for 1": lambda: PackingCollator(
+            MAX_LENGTH, masking(), max_predictions_per_pack=1
         )([(0, store().take([0, 1]))]),
     }.items():
         with pytest.raises(ValueError, match=match):

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from packlib.batches import TokenBatchSampler, batch_by_tokens
-from packlib.batches.token_budget import COUNTS, ORDERS
+from packlib.batches.token_budget import ORDERS
 
 
 def every_cut(sizes, room, fewest):
@@ -27,17 +27,22 @@ def every_cut(sizes, room, fewest):
     st.integers(2, 4),
     st.integers(0, 2),
     st.sampled_from(ORDERS),
-    st.sampled_from(COUNTS),
+    st.sampled_from([False, True]),
 )
-@example([4, 4, 4, 3, 7, 5, 9, 1, 1], 15, 3, 9, "dataset", "tokens")  # greedy: 4 samples, and then two
-def test_min_batch_refuses_only_what_no_cut_keeps(lengths, budget, fewest, more, order, count):
+@example([4, 4, 4, 3, 7, 5, 9, 1, 1], 15, 3, 9, "dataset", False)  # greedy: 4 samples, and then two
+def test_min_batch_refuses_only_what_no_cut_keeps(lengths, budget, fewest, more, order, count_padding):
     def room(sizes):
-        slots = sum(sizes) if count == "tokens" else len(sizes) * max(sizes)
+        slots = len(sizes) * max(sizes) if count_padding else sum(sizes)
         return slots <= budget and len(sizes) <= fewest + more
 
     ordered = [lengths[i] for i in in_order(lengths, order)]
     cuts = list(every_cut(ordered, room, fewest))
-    options = {"min_batch": fewest, "max_batch": fewest + more, "order": order, "count": count}
+    options = {
+        "min_batch": fewest,
+        "max_batch": fewest + more,
+        "order": order,
+        "count_padding": count_padding,
+    }
     if cuts:
         found = batch_by_tokens(lengths, budget, **options)
         assert tuple(found.sizes.tolist()) == max(
@@ -65,7 +70,7 @@ def test_min_batch_and_one_shape_go_together(lengths, budget, every, fewest, ord
         return
     left = len(lengths) % every * drop_last
     assert sorted(found.sample_ids.tolist()) == sorted(in_order(lengths, order)[: len(lengths) - left])
-    assert (found.rows[:-every] >= fewest).all() and all(fits(b, lengths, budget, "tokens") for b in found)
+    assert (found.rows[:-every] >= fewest).all() and all(fits(b, lengths, budget, False) for b in found)
 
 
 def test_where_min_batch_fails_a_sample_is_named():

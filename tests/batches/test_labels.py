@@ -173,7 +173,7 @@ def test_a_causal_update_is_one_mean_over_its_labels(mean):
     for rows, loader in ((6, batches[:1]), (2, batches[1])):
         model = make_model("causal")
         steps = torch.optim.SGD(model.parameters(), lr=0.0)
-        one = Recipe(rows, 1e-3, 1, accumulation=len(loader), optimizer="adamw")
+        one = Recipe(rows, 1e-3, 1, gradient_accumulation_steps=len(loader), optimizer="adamw")
         (record,) = fit(model, loader, one, CausalObjective(mean), optimizer=steps, progress=False)
         gradients.append([p.grad.clone() for p in model.parameters()])
     loss = token_loss(model(**batches[0]), batches[0], mean).mean

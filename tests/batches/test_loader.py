@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_cases import MAX_LENGTH, masking, store
 
-from packlib.batches import PackDataset, PackingCollator, PackSampler, pack_lengths, pack_loader
+from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, pack_lengths, pack_loader
 
 
 def loader(batch_size=8, **options):
@@ -115,7 +115,7 @@ def test_any_map_style_data_set_will_do():
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 5), st.booleans(), st.booleans())
 def test_ranks_share_each_step_and_no_pack_comes_twice_or_not_at_all(packs, size, ranks, drop_last, shuffle):
     def sampler(batch_size, ranks, rank):
-        return PackSampler(packs, batch_size, 5, shuffle, drop_last, ranks, rank)
+        return PackBatchSampler(packs, batch_size, 5, shuffle, drop_last, ranks, rank)
 
     rest = packs % (size * ranks)
     if packs < ranks or (drop_last and rest == packs) or (not drop_last and 0 < rest < ranks and size == 1):
@@ -134,7 +134,7 @@ def test_ranks_share_each_step_and_no_pack_comes_twice_or_not_at_all(packs, size
 
 
 def test_seven_packs_are_dealt_in_turn_and_the_last_step_has_one_for_each_rank():
-    shares = [PackSampler(7, 2, shuffle=False, ranks=3, rank=rank) for rank in range(3)]
+    shares = [PackBatchSampler(7, 2, shuffle=False, ranks=3, rank=rank) for rank in range(3)]
     dealt = [[[pack for _, pack in batch] for batch in share] for share in shares]
     assert dealt == [[[0, 3], [4]], [[1], [5]], [[2], [6]]]
 
@@ -181,16 +181,18 @@ def test_bad_input_gets_one_sentence():
         ),
         "batch_size must be at least 1": lambda: loader(0),
         "fill no batch of 1000": lambda: loader(1000, drop_last=True),
-        "seed must be at least 0": lambda: PackSampler(3, 2, seed=-1),
+        "seed must be at least 0": lambda: PackBatchSampler(3, 2, seed=-1),
         "state is of a loader with batch_size 8; this one has 4": lambda: loader(4).load_state_dict(state),
         "batches_done must be from 0": lambda: loader().load_state_dict({**state, "batches_done": 999}),
         "epoch must be at least 0": lambda: PackDataset(store(), packs).set_epoch(-1),
         "epoch must be at least 0, not -2": lambda: loader().set_epoch(-2),
         "rank must be from 0 to 1, not 2": lambda: loader(ranks=2, rank=2),
-        "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackSampler(
+        "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackBatchSampler(
             7, 1, ranks=2, rank=0
         ),
-        "3 packs fill no batch of 2 on 2 ranks": lambda: PackSampler(3, 2, drop_last=True, ranks=2, rank=0),
+        "3 packs fill no batch of 2 on 2 ranks": lambda: PackBatchSampler(
+            3, 2, drop_last=True, ranks=2, rank=0
+        ),
         "made for other lengths: pack 0 has 96 tokens, and its samples have": lambda: PackDataset(
             shuffled, packs
         ),

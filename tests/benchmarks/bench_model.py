@@ -37,21 +37,23 @@ PACKS = 16  # rows of a batch
 PACKAGES = ("torch", "transformers")
 
 
-def bert_mini(mlm_slots: int | None = None) -> PackedBert:
+def bert_mini(max_predictions_per_pack: int | None = None) -> PackedBert:
     """4 layers, 256 wide: the smallest shape whose linear layers, as in the large ones, are most of the work."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=4000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024,
         max_position_embeddings=128,
     )  # fmt: skip
-    return PackedBert(config, mlm_slots=mlm_slots).train()
+    return PackedBert(config, max_predictions_per_pack=max_predictions_per_pack).train()
 
 
 def batches(depth: int | None, count: int, method: str = "lpfhp") -> list[PackedBatch]:
     """`count` batches of WordNet's glosses and sentence pairs at 128, at most `depth` sequences a pack."""
     store = wordnet_store(progress=False)
     packs = pack_lengths(store.lengths, 128, method, depth)
-    collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_predictions=SLOTS)
+    collator = PackingCollator(
+        128, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_predictions_per_pack=SLOTS
+    )
     loader = iter(pack_loader(store, packs, collator, PACKS))
     return [next(loader) for _ in range(count)]
 
@@ -175,7 +177,7 @@ def bytes_sent() -> list[dict]:
 def collation(rounds: int = 5) -> list[dict]:
     """Packs a second that one process collates and masks, and that the small model trains on."""
     store = wordnet_store(progress=False)
-    packs = pack_lengths(store.lengths, 128)
+    packs = pack_lengths(store.lengths, 128, "lpfhp")
     collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()))
     loader = pack_loader(store, packs, collator, PACKS)
     rates = []

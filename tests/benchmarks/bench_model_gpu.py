@@ -47,7 +47,10 @@ def batches(store: TokenStore, depth: int | None, rows: int, count: int) -> tupl
     """`count` batches of `rows` packs, and the packing factor of the whole."""
     packs = pack_lengths(store.lengths, LENGTH, "lpfhp", depth)
     masking = MlmMasking(0, 4, VOCABULARY, (0, 1, 2, 3, 4))
-    data, collator = PackDataset(store, packs), PackingCollator(LENGTH, masking, max_predictions=SLOTS)
+    data, collator = (
+        PackDataset(store, packs),
+        PackingCollator(LENGTH, masking, max_predictions_per_pack=SLOTS),
+    )
     order = np.random.default_rng(1).permutation(len(packs))[: rows * count].reshape(count, rows)
     made = [collator([data[int(i)] for i in some]).to("cuda") for some in order]
     return made, len(store) / len(packs)
@@ -77,7 +80,7 @@ def measure(shape: str, rows: int, count: int = 3) -> list[dict]:
         **SHAPES[shape],
     )
     torch.manual_seed(0)
-    model = PackedBert(config, mlm_slots=SLOTS).to("cuda", torch.bfloat16).train()
+    model = PackedBert(config, max_predictions_per_pack=SLOTS).to("cuda", torch.bfloat16).train()
     store, found = sequences(20_000), []
     padded, packed = batches(store, 1, rows, count), batches(store, None, rows, count)
     for run, backend in (("padded", "sdpa"), ("packed", "sdpa"), ("packed", "flex"), ("packed", "varlen")):

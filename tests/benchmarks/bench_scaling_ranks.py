@@ -39,7 +39,7 @@ def bert(width: int, layers: int, device: str, dtype: torch.dtype = torch.float3
         intermediate_size=4 * width, max_position_embeddings=128, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    return PackedBert(config, mlm_slots=20).to(device, dtype).train()
+    return PackedBert(config, max_predictions_per_pack=20).to(device, dtype).train()
 
 
 def run_pipeline(

@@ -11,9 +11,9 @@ import numpy as np
 
 from packlib.distributed import (
     DistributedCurriculumSampler,
+    exact_sort,
     load_imbalance,
     run_ranks,
-    sample_sort,
     sort_rows,
 )
 from packlib.lengths import load
@@ -64,7 +64,7 @@ def on_a_rank(rank: int, ranks: int) -> tuple[np.ndarray, int, int, dict[str, np
     """The loads after a sort; rows and bytes that this rank sent; the tokens of its batches under each curriculum."""
     lengths = lengths_of(ranks)
     share = slice(rank * EACH, (rank + 1) * EACH)
-    result = sample_sort(np.stack([lengths, np.arange(len(lengths))], axis=1)[share])
+    result = exact_sort(np.stack([lengths, np.arange(len(lengths))], axis=1)[share])
     tokens = {
         curriculum: lengths[DistributedCurriculumSampler(lengths, lengths, curriculum).order]
         for curriculum in ("local", "global")
@@ -81,7 +81,7 @@ def imbalance() -> Iterator[dict]:
         sent = f"{max(rows_sent):,} rows and {max(bytes_sent):,} bytes sent by a rank"
         for work, loaded, found in (
             ("sample sort, splitters from samples", plain, f"{plain.max():,} of {plain.sum():,} on one rank"),
-            ("sample_sort", loads[0], sent),
+            ("exact_sort", loads[0], sent),
         ):
             yield {
                 "work": work,

@@ -91,7 +91,9 @@ def test_a_prediction_without_labels_or_with_static_shapes_or_hidden_states(tmp_
     assert prediction.predictions["hidden"].shape == (data.dataset.lengths.sum(), 16)
     assert prediction.metrics["test_loss"] == prediction.metrics["test_nsp_loss"]
     static = PackTrainer(
-        small_model(mlm_slots=24), arguments(tmp_path), collator(max_sequences=12, max_predictions=24)
+        small_model(max_predictions_per_pack=24),
+        arguments(tmp_path),
+        collator(max_sequences_per_pack=12, max_predictions_per_pack=24),
     ).predict(data)
     plain = make_trainer(tmp_path).predict(data)
     for name in plain.predictions:
@@ -126,7 +128,7 @@ def test_an_update_with_accumulation_is_the_update_of_fit(tmp_path, kind, mean):
     moved = {name: before[name] - after for name, after in weights(trainer.model).items()}
     model, loader = small_model(kind), trainer.get_train_dataloader()
     steps = torch.optim.SGD(model.parameters(), lr=0.0)
-    one = Recipe(2, 1e-3, 1, accumulation=3, optimizer="adamw")
+    one = Recipe(2, 1e-3, 1, gradient_accumulation_steps=3, optimizer="adamw")
     records = fit(model, loader, one, objective, optimizer=steps, progress=False)
     gradients = {name: p.grad for name, p in model.named_parameters()}
     assert furthest(moved, gradients) < 1e-10

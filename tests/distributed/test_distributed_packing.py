@@ -25,10 +25,10 @@ def spread_lengths(draw, world_size):
         st.integers(1, top) | st.just(top), max_size=30
     )  # many ties at the top, as in Wikipedia
     parts = draw(st.lists(lengths, min_size=world_size, max_size=world_size).filter(any))
-    return parts, (top, draw(st.sampled_from(FAST)), None, draw(st.sampled_from(DEPTHS)))
+    return parts, (top, draw(st.sampled_from(FAST)), draw(st.sampled_from(DEPTHS)))
 
 
-def in_one_process(lengths, top, method, _=None, depth=None):
+def in_one_process(lengths, top, method, depth=None):
     return assign(plan(LengthHistogram.from_lengths(lengths, top), method, depth), lengths)
 
 
@@ -145,7 +145,6 @@ WRONG = {
         (3, 5),
         8,
         "lpfhp",
-        None,
         1,
     ): "max_sequences_per_pack must be the same on all ranks, but is 1 on rank 1 and None on rank 0.",
 }

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from packlib.arrays import save_arrays
 from packlib.distributed import (
     RankError,
+    exact_sort,
     interleave,
     load_imbalance,
     ordered,
     read_ordered,
     run_ranks,
-    sample_sort,
     sort_rows,
     write_ordered,
 )
@@ -66,7 +66,7 @@ def check_sort(parts, by):
     rank, size = dist.get_rank(), dist.get_world_size()
     origin = np.concatenate([np.full(len(part), r) for r, part in enumerate(parts)])
     tagged = np.column_stack([np.concatenate(parts), origin])
-    mine = sample_sort(tagged[origin == rank], by=by)
+    mine = exact_sort(tagged[origin == rank], by=by)
     everyone = [None] * size
     dist.all_gather_object(everyone, mine)
     np.testing.assert_array_equal(np.concatenate([one.rows for one in everyone]), lexsorted(tagged, by))
@@ -144,7 +144,7 @@ def test_ties_are_taken_from_no_rank_beyond_what_it_has():
 
 def test_alone_a_process_needs_no_group():
     rows = table([[2, 1], [1, 5], [2, 0]], 2)
-    alone = sample_sort(rows, by=1)
+    alone = exact_sort(rows, by=1)
     assert alone.rows.tolist() == [[1, 5], [2, 1], [2, 0]] and alone.start == alone.bytes_sent == 0
     assert interleave(rows).tolist() == rows.tolist()
     assert repr(alone) == "SortedRows(3 of 3 rows, from 0; 0 rows and 0 bytes sent)"
@@ -158,7 +158,7 @@ def test_what_is_sent_is_counted_to_the_byte():
 
 
 def sort_swapped(rank):
-    result = sample_sort(np.arange(4)[:, None] + 4 * (1 - rank))
+    result = exact_sort(np.arange(4)[:, None] + 4 * (1 - rank))
     # The one cut needs: the number of rows; least and greatest value; 3 rounds to find 4 in 0…7; the ties; the rows
     # before them; how many rows come.
     return result.rows_sent, result.bytes_sent, 1 + 2 + 3 + 1 + 1 + 1
@@ -177,13 +177,13 @@ def failures(rank, calls):
 def test_bad_rows_on_one_rank_are_one_sentence_on_all(tmp_path):
     good = np.zeros((3, 2), np.int64)
     calls = [
-        (sample_sort, (good, good.astype(float))),
-        (sample_sort, (good, good.astype(np.uint64))),
+        (exact_sort, (good, good.astype(float))),
+        (exact_sort, (good, good.astype(np.uint64))),
         (interleave, (good, good[0])),
-        (sample_sort, (good, good[:, :1])),
+        (exact_sort, (good, good[:, :1])),
         (write_ordered, [tmp_path / "rows"] * 2, (good, good[:, :0])),
-        (sample_sort, (good, good), (None, None), (1, 2)),
-        (sample_sort, (good, good), (None, None), (3, 3)),
+        (exact_sort, (good, good), (None, None), (1, 2)),
+        (exact_sort, (good, good), (None, None), (3, 3)),
     ]
     sentences = [
         "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not float64.",
@@ -207,7 +207,7 @@ def die_in_exchange(rank):
         exchange(*args, **options)
 
     dist.all_to_all_single = fatal
-    sample_sort(np.arange(1000)[::-1, None])
+    exact_sort(np.arange(1000)[::-1, None])
 
 
 def test_a_rank_that_dies_in_the_exchange_ends_the_sort():
@@ -218,7 +218,7 @@ def test_a_rank_that_dies_in_the_exchange_ends_the_sort():
 def sort_to_file(rank, path):
     rows = np.split(np.random.default_rng(0).integers(0, 9, (1000, 2)), 4)
     mine = np.concatenate(rows[rank :: dist.get_world_size()])
-    write_ordered(path, sample_sort(mine).rows)
+    write_ordered(path, exact_sort(mine).rows)
 
 
 def test_any_number_of_ranks_writes_the_same_file(tmp_path):

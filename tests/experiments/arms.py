@@ -9,8 +9,8 @@ from torch import nn
 from packlib.training import PretrainingObjective, Recipe, adjust, parameter_groups
 
 PADDED = Recipe(
-    micro_batch=16, accumulation=4, learning_rate=0.02, betas=(0.81, 0.98), optimizer="lamb", weight_decay=0.01,
-    total_sequences=80_000, warmup_sequences=8_000, max_length=64,
+    micro_batch=16, gradient_accumulation_steps=4, learning_rate=0.02, betas=(0.81, 0.98), optimizer="lamb",
+    weight_decay=0.01, total_sequences=80_000, warmup_sequences=8_000, max_length=64,
 )  # fmt: skip
 
 
@@ -76,7 +76,9 @@ def nothing(padded: Recipe, factor: float) -> Recipe:
 
 
 def doubled_batch(padded: Recipe, factor: float) -> Recipe:
-    return replace(nothing(padded, factor), accumulation=2 * padded.accumulation)
+    return replace(
+        nothing(padded, factor), gradient_accumulation_steps=2 * padded.gradient_accumulation_steps
+    )
 
 
 def adamw(padded: Recipe, factor: float) -> Recipe:
@@ -94,7 +96,7 @@ def batch(times: int, optimizer: str, warm: bool = True) -> Callable[[Recipe, fl
         recipe = adamw(padded, factor) if optimizer == "adamw" else divided(padded, factor)
         return replace(
             recipe,
-            accumulation=times,
+            gradient_accumulation_steps=times,
             learning_rate=5e-4 * times if optimizer == "adamw" else 0.01 * times**0.5,
             warmup_sequences=recipe.warmup_sequences if warm else 0,
         )

@@ -61,7 +61,7 @@ def batches(
         sampler = TokenBatchSampler(lengths, budget, order="ascending", shuffle=True, seed=seed)
         yield from token_loader(store, sampler)
     elif name == "packed":
-        packs = PackDataset(store, pack_lengths(lengths, length, seed=seed))
+        packs = PackDataset(store, pack_lengths(lengths, length, "lpfhp", seed=seed))
         rows, order = round(size * len(packs) / len(store)), rng.permutation(len(packs)).tolist()
         collator = PackingCollator(length)
         for at in range(0, len(order), rows):

@@ -32,7 +32,7 @@ from tests.experiments.pretraining import lap_timer, new_model
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = ("lexname", "span")
 PADDED = Recipe(
-    micro_batch=8, accumulation=6, learning_rate=1e-3, betas=(0.9, 0.98), total_sequences=20_000,
+    micro_batch=8, gradient_accumulation_steps=6, learning_rate=1e-3, betas=(0.9, 0.98), total_sequences=20_000,
     warmup_sequences=2_000, max_length=64,
 )  # fmt: skip
 COLUMNS = (

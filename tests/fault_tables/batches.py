@@ -41,7 +41,7 @@ FAULTS = {
         ),
         (
             "    if in_order:  #",
-            "    if in_order or slots:  #",
+            "    if in_order or padded:  #",
             "batches/test_budget.py::test_it_is_the_plain_loop",
         ),
     ],

@@ -60,8 +60,8 @@ FAULTS = {
     ],
     "packlib/packing/plans.py": [
         (
-            "self.depth > limit:",
-            "self.depth > limit + 1:",
+            "self.deepest > limit:",
+            "self.deepest > limit + 1:",
             "packing/test_plans.py::test_a_pack_one_over_the_depth_limit_is_seen",
         ),
         (
@@ -147,8 +147,8 @@ FAULTS = {
             "packing/test_plans.py::test_counts_up_to_64_bits_are_packed_exactly_or_refused[counts0-next_fit]",
         ),
         (
-            "or len(pack) == depth:",
-            "or len(pack) == (depth or 0) + 1:",
+            "or len(pack) == max_sequences_per_pack:",
+            "or len(pack) == (max_sequences_per_pack or 0) + 1:",
             "packing/test_greedy.py::test_next_fit_takes_an_order",
         ),
     ],

@@ -20,8 +20,8 @@ FAULTS = {
     ],
     "packlib/model/losses.py": [
         (
-            'positions // slots if mean == "pack"',
-            'positions % slots if mean == "pack"',
+            'positions // slots if reduction == "pack"',
+            'positions % slots if reduction == "pack"',
             "model/test_losses.py::test_every_mean_is_what_it_says",
         ),
         (

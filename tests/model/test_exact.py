@@ -8,7 +8,7 @@ import torch
 from model_cases import (
     DEPTHS,
     MAX_LENGTH,
-    MEANS,
+    REDUCTIONS,
     assert_equals_unpacked,
     make_batch,
     make_model,
@@ -102,8 +102,8 @@ def test_flex_backend_gives_the_same_answers_without_gradient(kind):
 
 
 def test_static_shapes_change_nothing():
-    model, plain = make_model("bert", mlm_slots=24), make_batch(8)
-    batch = make_batch(8, max_sequences=8, max_predictions=24)
+    model, plain = make_model("bert", max_predictions_per_pack=24), make_batch(8)
+    batch = make_batch(8, max_sequences_per_pack=8, max_predictions_per_pack=24)
     assert (
         batch.sequence_starts.shape == (8 * batch.num_packs,)
         and len(plain.sequence_starts) < 8 * batch.num_packs
@@ -111,7 +111,7 @@ def test_static_shapes_change_nothing():
     output = model(**batch)
     assert output.token_logits.shape[0] == 24 * batch.num_packs
     expected = reference(model, plain)
-    for mean in MEANS:
+    for mean in REDUCTIONS:
         assert abs(token_loss(output, batch, mean).mean - expected.losses["token", mean]) < 1e-10
         assert abs(nsp_loss(output, batch, mean).mean - expected.losses["nsp", mean]) < 1e-10
     (token_loss(output, batch).mean + nsp_loss(output, batch, "token").mean).backward()

@@ -13,7 +13,7 @@ from packlib.batches import IGNORED, PackedBatch
 from packlib.model import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 from packlib.model.losses import hits
 
-MEANS = ("token", "sequence", "pack")
+REDUCTIONS = ("token", "sequence", "pack")
 packs_of_lengths = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4)
 
 
@@ -73,7 +73,7 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
     for function, groups in (
         (token_loss, token_groups), (token_accuracy, hit_groups), (nsp_loss, nsp_groups), (nsp_accuracy, right_groups),
     ):  # fmt: skip
-        for mean in MEANS:
+        for mean in REDUCTIONS:
             got, (total, count) = function(output, batch, mean), by_definition(groups, mean)
             assert got.count == count
             assert abs(float(got.total) - total) < 1e-10
@@ -90,14 +90,14 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
 def test_only_the_token_mean_is_the_mean_over_packs_and_sequences():
     """Two packs, one of a single long sequence: the three means are three numbers."""
     batch, output = case([[6], [5, 1, 3]], seed=4)
-    assert len({round(float(token_loss(output, batch, mean).mean), 6) for mean in MEANS}) == 3
+    assert len({round(float(token_loss(output, batch, mean).mean), 6) for mean in REDUCTIONS}) == 3
 
 
 def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():
     batch, output = case([[2, 3]], seed=0)
     batch = PackedBatch({**batch, "sequence_labels": torch.full((2,), IGNORED)})
     output.nsp_logits.requires_grad_()
-    for mean in MEANS:
+    for mean in REDUCTIONS:
         sums = nsp_loss(output, batch, mean)
         assert sums.mean == 0 and sums.count == 0
         sums.mean.backward()
@@ -111,6 +111,12 @@ def test_sums_add_up():
     assert (total.total, total.count, total.mean) == (9, 6, 1.5)
 
 
+def test_backward_goes_back_from_the_mean():
+    total = torch.tensor(6.0, requires_grad=True)
+    Sums(total, torch.tensor(3)).backward()
+    assert float(total.grad) == pytest.approx(1 / 3)
+
+
 def test_half_precision_logits_are_summed_in_float32():
     batch, output = case([[6, 6]], seed=1)
     exact = token_loss(output, batch).mean
@@ -122,7 +128,7 @@ def test_half_precision_logits_are_summed_in_float32():
 def test_bad_input_gets_one_sentence():
     batch, output = case([[2, 3]], seed=0)
     for function in (token_loss, token_accuracy, nsp_loss, nsp_accuracy):
-        with pytest.raises(ValueError, match="mean must be 'token', 'sequence' or 'pack', not 'sample'"):
+        with pytest.raises(ValueError, match="reduction must be 'token', 'sequence' or 'pack', not 'sample'"):
             function(output, batch, "sample")
     wrong = SimpleNamespace(**{**vars(output), "nsp_logits": output.nsp_logits[:1]})
     for function in (nsp_loss, nsp_accuracy):
@@ -133,9 +139,9 @@ def test_bad_input_gets_one_sentence():
         token_loss(wrong, batch)
 
 
-@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("mean", REDUCTIONS)
 def test_the_models_own_loss_is_their_sum(mean):
-    model, batch = make_model("bert", mean=mean), make_batch()
+    model, batch = make_model("bert", reduction=mean), make_batch()
     output = model(**batch)
     expected = token_loss(output, batch, mean).mean + nsp_loss(output, batch, mean).mean
     assert output.loss == expected

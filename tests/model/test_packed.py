@@ -18,8 +18,8 @@ def test_checkpoints_go_both_ways_unchanged(tmp_path, kind, packed, plain):
     model.save_pretrained(tmp_path / "packed")
     theirs = plain.from_pretrained(tmp_path / "packed")
     theirs.save_pretrained(tmp_path / "plain")
-    ours = packed.from_pretrained(tmp_path / "plain", backend="eager", mean="sequence")
-    assert (ours.backend, ours.mean) == ("eager", "sequence")
+    ours = packed.from_pretrained(tmp_path / "plain", backend="eager", reduction="sequence")
+    assert (ours.backend, ours.reduction) == ("eager", "sequence")
     for other in (theirs, ours):
         assert other.state_dict().keys() == model.state_dict().keys()
         assert all(
@@ -61,11 +61,11 @@ def test_static_shapes_compile_to_one_graph():
         return graph.forward
 
     torch.compiler.reset()
-    model = make_model("bert", mlm_slots=24).eval()
+    model = make_model("bert", max_predictions_per_pack=24).eval()
     compiled = torch.compile(model, backend=counting, fullgraph=True, dynamic=False)
     with torch.no_grad():
         for depth in (8, 3, None):
-            batch = make_batch(depth, max_sequences=12, max_predictions=24)
+            batch = make_batch(depth, max_sequences_per_pack=12, max_predictions_per_pack=24)
             expected = model(**batch)
             output = compiled(**batch)
             assert (output.token_logits - expected.token_logits).abs().max() < 1e-10
@@ -96,10 +96,12 @@ def test_an_empty_mlm_slot_counts_nothing_where_the_first_token_is_predicted():
     labels[0, 0] = batch.input_ids[0, 0]
     batch = PackedBatch({**batch, "labels": labels})
     expected = model(**batch)
-    model.mlm_slots = int((labels != IGNORED).sum())  # for each of the two packs, so half of them stay empty
+    model.max_predictions_per_pack = int(
+        (labels != IGNORED).sum()
+    )  # for each of the two packs, so half of them stay empty
     output = model(**batch)
     empty = output.token_positions == -1
-    assert int(empty.sum()) == model.mlm_slots and output.token_labels[empty].eq(IGNORED).all()
+    assert int(empty.sum()) == model.max_predictions_per_pack and output.token_labels[empty].eq(IGNORED).all()
     torch.testing.assert_close(output.loss, expected.loss, rtol=1e-12, atol=0)
 
 
@@ -128,12 +130,12 @@ def test_a_pack_longer_than_the_position_table_is_refused(kind):
 
 def test_bad_input_gets_one_sentence():
     batch = make_batch()
-    with pytest.raises(ValueError, match=r"The batch has \d+ masked tokens; there are MLM slots for 6"):
-        make_model("bert", mlm_slots=1)(**batch)
-    with pytest.raises(ValueError, match="mlm_slots must be at least 1, not 0"):
-        PackedBert(bert_config(), mlm_slots=0)
+    with pytest.raises(ValueError, match=r"The batch has \d+ masked tokens; there are places for 6"):
+        make_model("bert", max_predictions_per_pack=1)(**batch)
+    with pytest.raises(ValueError, match="max_predictions_per_pack must be at least 1, not 0"):
+        PackedBert(bert_config(), max_predictions_per_pack=0)
     with pytest.raises(ValueError, match="not 'batch'"):
-        PackedBert(bert_config(), mean="batch")
+        PackedBert(bert_config(), reduction="batch")
     with pytest.raises(ValueError, match=r"backend must be .*, not 'flash'"):
         PackedBert(bert_config(), backend="flash")
     with pytest.raises(TypeError, match="needs segment_ids"):

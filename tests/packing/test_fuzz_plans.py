@@ -17,7 +17,7 @@ def originals():
     few = LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 1, 1, 1], 8, name="few")
     many = LengthHistogram([0, 3 * 10**15, 0, 10**16, 4], "many", 12, "synthetic", truncated=3)
     made = [plan(few, "optimal", 2), plan(few, "lpfhp"), plan(many, "optimal", 3), plan(many, "unpacked")]
-    assert made[0].duals is not None
+    assert made[0].prices is not None
     return [packing.to_json() for packing in made]
 
 

@@ -84,7 +84,7 @@ def test_next_fit_takes_an_order():
 
 def test_unpacked_is_a_pack_for_each():
     made = plan(HYPERBOLA, "unpacked")
-    assert made.num_packs == HYPERBOLA.num_sequences and made.packing_factor == 1 and made.depth == 1
+    assert made.num_packs == HYPERBOLA.num_sequences and made.packing_factor == 1 and made.deepest == 1
 
 
 def test_a_wrong_call_gets_one_sentence():

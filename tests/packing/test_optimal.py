@@ -11,9 +11,9 @@ from packing_cases import DEPTHS, fewest_packs, histograms, large_histograms
 from packlib.lengths import LengthHistogram, load, log_normal
 from packlib.packing import plan
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound
+from packlib.packing.filling import fill_places
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.master import MasterProblem
-from packlib.packing.slots import fill_slots
 
 
 def test_small_instances_against_brute_force():
@@ -152,7 +152,7 @@ def test_slots_take_their_length_or_shorter(histogram, data):
     top = histogram.max_length
     slots = st.lists(st.integers(1, top), min_size=1, max_size=4).map(tuple)
     planned = data.draw(st.lists(st.tuples(slots, st.integers(0, 3)), max_size=4))
-    filled, left = fill_slots(planned, histogram.counts)
+    filled, left = fill_places(planned, histogram.counts)
     used = np.zeros(top + 1, int)
     for lengths, packs in filled:
         for length in lengths:

@@ -80,7 +80,7 @@ def example():
 def test_numbers_of_a_plan():
     made = example()
     assert (made.num_packs, made.lower_bound, made.gap, made.padding_tokens) == (4, 4, 0, 0)
-    assert made.efficiency == 1.0 and made.packing_factor == 2.5 and made.depth <= 3
+    assert made.efficiency == 1.0 and made.packing_factor == 2.5 and made.deepest <= 3
     assert "4 packs" in repr(made) and "svg" in made._repr_html_()
 
 
@@ -94,9 +94,9 @@ def test_numbers_of_a_plan():
         (lambda p: {"items": np.where(p.items == 1, 0, p.items)}, "outside 1 to 8"),
         (lambda p: {"offsets": p.offsets[:-1]}, "do not cut"),
         (lambda p: {"max_sequences_per_pack": 1}, "the depth limit is 1"),
-        (lambda p: {"duals": np.full(9, 1)[:5]}, "must be 9 duals"),
-        (lambda p: {"duals": np.full(9, -1)}, "must be prices"),
-        (lambda p: {"duals": np.zeros(9, int)}, "not all 0"),
+        (lambda p: {"prices": np.full(9, 1)[:5]}, "must be 9 prices"),
+        (lambda p: {"prices": np.full(9, -1)}, "must be from 0"),
+        (lambda p: {"prices": np.zeros(9, int)}, "not all 0"),
         (
             lambda p: {"histogram": LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 2, 1, 1], 8)},
             "The plan packs",
@@ -113,7 +113,7 @@ def test_a_pack_one_over_the_depth_limit_is_seen():
     three = PackingPlan.from_strategies(
         LengthHistogram.from_lengths([2, 2, 2], 8), [((2, 2, 2), 1)], "by hand"
     )
-    assert replace(three, max_sequences_per_pack=3).depth == 3
+    assert replace(three, max_sequences_per_pack=3).deepest == 3
     with pytest.raises(ValueError, match="A pack holds 3 sequences; the depth limit is 2"):
         replace(three, max_sequences_per_pack=2)
 
@@ -132,7 +132,7 @@ def test_a_pack_one_over_the_depth_limit_is_seen():
         (lambda p: {"offsets": []}, "do not cut"),
         (lambda p: {"items": [], "offsets": [0], "repeats": []}, "do not cut"),
         (lambda p: {"offsets": [0, 2**63 - 1, -2, len(p.items)], "repeats": [1, 1, 1]}, "do not cut"),
-        (lambda p: {"duals": np.full(9, 0.5)}, "Dual 0.5 at position 0"),
+        (lambda p: {"prices": np.full(9, 0.5)}, "Price 0.5 at position 0"),
         (lambda p: {"method": 7}, "method must be text, not 7"),
     ],
 )
@@ -303,7 +303,7 @@ def test_what_version_0_1_0_wrote_is_read(method):
     """Its bound for LPFHP is 4, of the tokens alone; nine sequences, two a pack, need 5."""
     made = PackingPlan.from_json(Path(__file__).parents[1] / "written_by_0_1_0" / f"plan_{method}.json")
     assert made.histogram.name == "nine" and made.method == method and made.num_packs == 5
-    assert (made.duals is None) == (method == "lpfhp")
+    assert (made.prices is None) == (method == "lpfhp")
     assert made.strategies == [(5, 1), (4, 2), (3, 2), (1, 1), (1,)]
     assert PackingPlan.from_json(made.to_json()).to_json() == made.to_json()
 

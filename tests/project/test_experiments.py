@@ -33,7 +33,7 @@ def test_every_arm_has_a_recipe_and_a_place_to_start(experiment, name):
 
 def test_the_packed_arm_sees_the_padded_batch():
     after, _, error = adjust(PADDED, 2.05)
-    assert PADDED.sequences_per_update == 64 and abs(error) < 0.03 and after.accumulation > 1
+    assert PADDED.sequences_per_update == 64 and abs(error) < 0.03 and after.gradient_accumulation_steps > 1
 
 
 @pytest.mark.parametrize("objective", [WithoutMask(), WithoutReset()])

@@ -44,7 +44,7 @@ def test_the_gradient_is_that_of_the_whole_update_and_not_the_mean_of_means():
     batches = [make_batch(packs=n) for n in (1, 2, 6)]
     model = make_model("bert")
     for mean in ("token", "sequence"):
-        one_rate = Recipe(1, 1e-3, 1, accumulation=3, optimizer="adamw")
+        one_rate = Recipe(1, 1e-3, 1, gradient_accumulation_steps=3, optimizer="adamw")
         steps = torch.optim.SGD(model.parameters(), lr=0.0)
         fit(model, batches, one_rate, PretrainingObjective(mean), optimizer=steps, progress=False)
         got = {name: p.grad.clone() for name, p in model.named_parameters()}
@@ -208,7 +208,7 @@ def test_evaluation_is_the_mean_over_all_batches():
 
 
 @pytest.mark.parametrize("mean", ["token", "sequence", "pack"])
-@pytest.mark.parametrize("options", [{}, {"max_sequences": 40}])
+@pytest.mark.parametrize("options", [{}, {"max_sequences_per_pack": 40}])
 def test_what_is_counted_before_is_what_the_losses_count(mean, options):
     batch, model = make_batch(packs=9, **options), make_model("bert")
     objective = PretrainingObjective(mean)
@@ -239,7 +239,9 @@ def test_bad_input_gets_one_sentence(tmp_path):
         "The loader makes batches of 4 packs; the recipe's micro batch is 5.": lambda: run(5),
         "The recipe has 2 replicas, but 1 processes train.": lambda: run(replicas=2),
         "save_every must be at least 1, not 0.": lambda: run(save_every=0),
-        f"{ran} holds a run with accumulation 2; this one has 3: take another folder.": lambda: run(4, 3),
+        f"{ran} holds a run with gradient_accumulation_steps 2; this one has 3: take another folder.": lambda: (
+            run(4, 3)
+        ),
         f"{ran} holds a run with even_updates False; this one has True": lambda: run(even_updates=True),
         "it says 1, and the loader's packs hold": lambda: run(even_updates=True, packing_factor=1.0),
         "state is of a loader with num_packs": lambda: run(data=loader(4, depth=2)),

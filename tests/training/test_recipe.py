@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from packlib.training import Recipe, adjust
 
 PAPER = Recipe(
-    micro_batch=15, accumulation=10, replicas=10, optimizer="lamb", learning_rate=6e-3, betas=(0.81, 0.81),
-    total_sequences=10_500_000, warmup_sequences=3_000_000, weight_decay=0.01, max_length=512,
+    micro_batch=15, gradient_accumulation_steps=10, replicas=10, optimizer="lamb", learning_rate=6e-3,
+    betas=(0.81, 0.81), total_sequences=10_500_000, warmup_sequences=3_000_000, weight_decay=0.01, max_length=512,
 )  # fmt: skip
 
 
@@ -19,7 +19,7 @@ def test_the_papers_accumulation():
     """Batch 1500, packing factor 2: half the rows, as many sequences, and nothing else changes."""
     after, reasons, error = adjust(PAPER, 2)
     assert (PAPER.global_batch, after.global_batch, after.sequences_per_update) == (1500, 750, 1500)
-    assert after == replace(PAPER, accumulation=5, packing_factor=2.0) and error == 0
+    assert after == replace(PAPER, gradient_accumulation_steps=5, packing_factor=2.0) and error == 0
     assert (after.total_steps, after.warmup_steps) == (7000, 2000) == (PAPER.total_steps, PAPER.warmup_steps)
     assert "as before" in reasons[0]
 
@@ -50,15 +50,15 @@ def test_a_beta_to_the_power_of_k_is_k_equal_steps(beta, k, values, data):
 
 
 def test_the_rate_rules():
-    assert adjust(PAPER, 4, "rate").recipe.learning_rate == pytest.approx(0.024)
-    after, reasons, error = adjust(PAPER, 4, "rate", "square root")
+    assert adjust(PAPER, 4, "linear_rate").recipe.learning_rate == pytest.approx(0.024)
+    after, reasons, error = adjust(PAPER, 4, "sqrt_rate")
     assert after.learning_rate == pytest.approx(0.012) and after.betas == PAPER.betas and error is None
     assert "0.006 becomes 0.012" in reasons[0]
 
 
 def test_accumulation_one_cannot_be_divided_and_says_so():
-    after, reasons, error = adjust(replace(PAPER, accumulation=1, replicas=100), 1.99)
-    assert after.accumulation == 1 and error == pytest.approx(0.99)
+    after, reasons, error = adjust(replace(PAPER, gradient_accumulation_steps=1, replicas=100), 1.99)
+    assert after.gradient_accumulation_steps == 1 and error == pytest.approx(0.99)
     assert reasons[0] == (
         "Accumulation is 1 and cannot be divided: 2,985.0 sequences an update, +99.0% against 1,500 before."
     )
@@ -68,9 +68,13 @@ def test_accumulation_one_cannot_be_divided_and_says_so():
 
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
 def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumulation, replicas, factor):
-    before = replace(PAPER, micro_batch=micro_batch, accumulation=accumulation, replicas=replicas)
+    before = replace(
+        PAPER, micro_batch=micro_batch, gradient_accumulation_steps=accumulation, replicas=replicas
+    )
     after, reasons, error = adjust(before, factor)
-    assert after == replace(before, accumulation=after.accumulation, packing_factor=factor)
+    assert after == replace(
+        before, gradient_accumulation_steps=after.gradient_accumulation_steps, packing_factor=factor
+    )
     wanted = micro_batch * accumulation * replicas
     errors = [micro_batch * a * replicas * factor / wanted - 1 for a in range(1, accumulation + 1)]
     assert abs(error) == pytest.approx(min(map(abs, errors)), abs=1e-9)
@@ -78,7 +82,12 @@ def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumul
 
 
 def test_steps_become_sequences():
-    given_in_steps = {"micro_batch": 4, "accumulation": 8, "replicas": 2, "learning_rate": 1e-4}
+    given_in_steps = {
+        "micro_batch": 4,
+        "gradient_accumulation_steps": 8,
+        "replicas": 2,
+        "learning_rate": 1e-4,
+    }
     recipe = Recipe.from_dict({**given_in_steps, "total_steps": 100, "warmup_steps": 30})
     assert (recipe.total_sequences, recipe.warmup_sequences) == (6400, 1920)
     assert (recipe.total_steps, recipe.warmup_steps) == (100, 30)
@@ -86,7 +95,7 @@ def test_steps_become_sequences():
 
 
 def test_a_gradient_weighs_half_after_its_half_life():
-    plain = Recipe(8, 1e-3, 1000, accumulation=4, betas=(0.5, 0.25))
+    plain = Recipe(8, 1e-3, 1000, gradient_accumulation_steps=4, betas=(0.5, 0.25))
     assert plain.half_lives == (32, 16)
     assert Recipe(8, 1e-3, 1000, betas=(0.0, 0.5)).half_lives == (0, 8)
 
@@ -104,9 +113,9 @@ def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
     [
         ({"micro_batch": 0}, ValueError, "micro_batch must be at least 1, not 0."),
         (
-            {"accumulation": 2.5},
+            {"gradient_accumulation_steps": 2.5},
             TypeError,
-            "accumulation must be a whole number at least 1, not 2.5.",
+            "gradient_accumulation_steps must be a whole number at least 1, not 2.5.",
         ),
         (
             {"replicas": True},
@@ -149,7 +158,7 @@ def test_a_bad_recipe_gets_one_sentence(change, error, says):
         (lambda: adjust(PAPER, math.nan), "packing_factor must be at least 1 and at most 67108864, not nan."),
         (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
         (lambda: adjust(PAPER, 2, "beta"), "not 'beta': did you mean 'betas'?"),
-        (lambda: adjust(PAPER, 2, "rate", "cubic"), "not 'cubic'"),
+        (lambda: adjust(PAPER, 2, "cubic"), "not 'cubic'"),
         (
             lambda: adjust(adjust(PAPER, 2).recipe, 2),
             "packed already, with factor 2; adjust the one it came from.",

@@ -67,7 +67,7 @@ def test_the_rate_depends_on_the_sequences_seen_and_not_on_how_they_came(updates
 
 
 def test_the_rate_survives_packing():
-    before = Recipe(4, RATE, 640, warmup_sequences=160, accumulation=8)
+    before = Recipe(4, RATE, 640, warmup_sequences=160, gradient_accumulation_steps=8)
     after = adjust(before, 2).recipe
     first, second = optimizer(), optimizer()
     padded = rates(SequenceSchedule.for_recipe(first, before), first, 20, sequences=32)

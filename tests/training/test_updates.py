@@ -35,7 +35,7 @@ def deepest():
 
 @pytest.mark.parametrize("slots", [None, 40])
 def test_packs_are_taken_and_joined_again(slots):
-    batch = make_batch(packs=6, max_sequences=slots)
+    batch = make_batch(packs=6, max_sequences_per_pack=slots)
     pieces = [take_packs(batch, 0, 2), take_packs(batch, 2, 3), take_packs(batch, 3, 99)]
     assert [p.num_packs for p in pieces] == [2, 1, 3]
     assert same(join_packs(pieces), make_batch(packs=6))

@@ -54,7 +54,8 @@ def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments
 
 def test_a_wrong_command_exits_with_two(small):
     for arguments in (
-        [], ["run"], ["run", "1", "-p", "depth"], ["walk"], ["plan"], ["plan", "squad", "--depth", "x"],
+        [], ["run"], ["run", "1", "-p", "depth"], ["walk"], ["plan"],
+        ["plan", "squad", "--max-sequences-per-pack", "x"],
         ["report", "squad", "--overlong", "error"], ["sweep", "1", "--jobs", "many"],
     ):  # fmt: skip
         with pytest.raises(SystemExit) as stopped:
@@ -97,7 +98,16 @@ def test_help_has_examples_that_parse_and_exit_codes(command, capsys):
 
 def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     path = tmp_path / "plan.json"
-    common = ["plan", "docstrings", "--max-length", "128", "--overlong", "truncate", "--depth", "2"]
+    common = [
+        "plan",
+        "docstrings",
+        "--max-length",
+        "128",
+        "--overlong",
+        "truncate",
+        "--max-sequences-per-pack",
+        "2",
+    ]
     assert cli.main([*common, "--method", "lpfhp", "--out", str(path)]) == 0
     histogram = load("docstrings", 128)
     expected = plan(histogram, "lpfhp", 2)
@@ -118,7 +128,7 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     [
         (["mine.txt", "--max-length", "4"], "Length 5 at line 1 of"),
         (["mine.txt", "--max-length", "0"], "max_length must be from 1 to"),
-        (["mine.txt", "--depth", "0"], "max_sequences_per_pack must be at least 1, not 0."),
+        (["mine.txt", "--max-sequences-per-pack", "0"], "max_sequences_per_pack must be at least 1, not 0."),
         (["mine.txt", "--method", "lpfph"], "not 'lpfph': did you mean 'lpfhp'"),
         (["mine.txt", "--method", "spfhp", "--time-limit", "1"], "spfhp has no option 'time_limit'"),
         (["mine.txt", "--column", "size"], "the column of"),
@@ -202,20 +212,20 @@ def test_an_interrupted_run_leaves_nothing(small, monkeypatch, capsys):
 
 
 RECIPE = {
-    "micro_batch": 15, "accumulation": 10, "replicas": 10, "learning_rate": 0.006, "betas": [0.81, 0.81],
+    "micro_batch": 15, "gradient_accumulation_steps": 10, "replicas": 10, "learning_rate": 0.006, "betas": [0.81, 0.81],
     "optimizer": "lamb", "total_steps": 7000, "warmup_steps": 2000, "max_length": 512,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "rate", "--rule", "square root"]])
-def test_advise_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
+@pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "sqrt_rate"]])
+def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
-    assert cli.main(["advise", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0
+    assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0
     said = capsys.readouterr().out
     before = Recipe.from_dict(RECIPE)
     after, reasons, _ = adjust(before, 1.99, *how[1::2])
     assert said.index(repr(before)) < said.index(repr(after)) < min(said.index(reason) for reason in reasons)
-    assert cli.main(["advise", str(tmp_path / "recipe.json"), "--factor", "1.99", *how, "--json"]) == 0
+    assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert Recipe.from_dict(found["before"]) == before and Recipe.from_dict(found["after"]) == after
     assert found["reasons"] == list(reasons)
@@ -236,21 +246,21 @@ def test_advise_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
         (None, ["--factor", "2"], "There is no file"),
     ],
 )
-def test_advise_refuses_in_one_sentence(tmp_path, capsys, change, arguments, says):
+def test_adjust_refuses_in_one_sentence(tmp_path, capsys, change, arguments, says):
     if change is not None:
         (tmp_path / "recipe.json").write_text(json.dumps({**RECIPE, **change}))
-    assert cli.main(["advise", str(tmp_path / "recipe.json"), *arguments]) == 2
+    assert cli.main(["adjust", str(tmp_path / "recipe.json"), *arguments]) == 2
     said = capsys.readouterr()
     assert (
         said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
     )
 
 
-def test_advise_needs_no_torch(tmp_path):
+def test_adjust_needs_no_torch(tmp_path):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
     code = (
         "import sys; from packlib.workbook.cli import main; "
-        f"main(['advise', {str(tmp_path / 'recipe.json')!r}, '--factor', '2']); assert 'torch' not in sys.modules"
+        f"main(['adjust', {str(tmp_path / 'recipe.json')!r}, '--factor', '2']); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 

@@ -33,7 +33,10 @@ def idle(tmp_path, monkeypatch):
     ("arguments", "says"),
     [
         (["mine.txt", "--max-length", "0"], "max_length must be from 1 to 1048576, not 0."),
-        (["mine.txt", "--depth", "0"], "depth must be from 1 to 1048576, not 0."),
+        (
+            ["mine.txt", "--max-sequences-per-pack", "0"],
+            "max_sequences_per_pack must be from 1 to 1048576, not 0.",
+        ),
         (["mine.txt", "--batch-size", "0"], "batch_size must be from 1 to 1048576, not 0."),
         (
             ["mine.txt", "--max-length", "4", "--overlong", "drop"],
@@ -112,8 +115,8 @@ def made(tmp_path_factory):
     folder.mkdir()
     lengths = np.random.default_rng(0).integers(1, 60, 2000)
     np.save(folder / f"{FILE_NAME}.npy", lengths)
-    Recipe(16, 1e-3, 100_000, accumulation=8).to_json(folder / "recipe.json")
-    arguments = ["--max-length", "48", "--overlong", "drop", "--depth", "4", "--no-progress"]
+    Recipe(16, 1e-3, 100_000, gradient_accumulation_steps=8).to_json(folder / "recipe.json")
+    arguments = ["--max-length", "48", "--overlong", "drop", "--max-sequences-per-pack", "4", "--no-progress"]
     arguments += ["--recipe", str(folder / "recipe.json"), "--out", str(folder / "out")]
     assert cli.main(["report", str(folder / f"{FILE_NAME}.npy"), *arguments]) == 0
     return folder / "out", lengths
@@ -133,7 +136,7 @@ def test_the_files_are_there_and_nothing_else(made):
 def test_the_plan_packs_the_lengths_that_were_given(made):
     out, lengths = made
     plan = PackingPlan.from_json(out / "plan.json")
-    assert plan.histogram == LengthHistogram.from_lengths(lengths, 48, "drop") and plan.depth <= 4
+    assert plan.histogram == LengthHistogram.from_lengths(lengths, 48, "drop") and plan.deepest <= 4
     packs = assign(plan, lengths)
     assert sorted(packs.sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
 

@@ -31,7 +31,7 @@ def test_a_pod_that_cannot_be_gets_a_sentence(settings, sentence):
 @pytest.mark.parametrize("accumulation", [1, 4])
 def test_the_chart_of_a_short_update_holds_all_of_its_work(devices, stages, accumulation):
     setup = make_pod(devices, stages)
-    phase = Phase(128, 1e6, accumulation=accumulation)
+    phase = Phase(128, 1e6, gradient_accumulation_steps=accumulation)
     sheet = calculate(setup, [phase])
     bars = chart_of(sheet, setup, phase)
     assert len(bars) == 2 * stages * accumulation

@@ -9,7 +9,7 @@ from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX
 
-METHODS = ("optimal", "geometric", "equal_count")
+BUCKET_METHODS = ("optimal", "geometric", "equal_count")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Buckets:
 
 
 def choose_buckets(
-    histogram: LengthHistogram, k: int, multiple_of: int = 8, method: str = "optimal"
+    histogram: LengthHistogram, k: int, pad_to_multiple_of: int = 8, method: str = "optimal"
 ) -> Buckets:
     """Choose `k` lengths to pad to.
 
@@ -64,19 +64,19 @@ def choose_buckets(
     Args:
         histogram: how many sequences have each length.
         k: how many buckets.
-        multiple_of: each length is a multiple of this (kernels like 8), or the maximum length.
+        pad_to_multiple_of: each length is a multiple of this (kernels like 8), or the maximum length.
         method: "optimal": the least padding of all choices; "geometric": each the same factor longer than the one
             before; "equal_count": as many sequences in each. Rounded up, two of the latter may fall together.
 
     Raises:
         ValueError: if `k` is 0, or more than the multiples that sequences fall into.
     """
-    one_of("method", method, METHODS)
-    multiples, edges, counts = _edges(histogram, multiple_of)
+    one_of("method", method, BUCKET_METHODS)
+    multiples, edges, counts = _edges(histogram, pad_to_multiple_of)
     whole_number("k", k, 1)
     if k > len(edges):
         raise ValueError(
-            f"k is {k}, but the lengths of {histogram.name} fall into {len(edges)} multiples of {multiple_of}: "
+            f"k is {k}, but the lengths of {histogram.name} fall into {len(edges)} multiples of {pad_to_multiple_of}: "
             f"k must be from 1 to {len(edges)}."
         )
     below = np.cumsum(counts)
@@ -98,19 +98,19 @@ def choose_buckets(
     )
 
 
-def waste_curve(histogram: LengthHistogram, most: int, multiple_of: int = 8) -> np.ndarray:
+def waste_curve(histogram: LengthHistogram, most: int, pad_to_multiple_of: int = 8) -> np.ndarray:
     """The least share of padding with 1, 2, … `most` buckets; float, shape (most,).
 
     It ends early where every multiple that sequences fall into has its bucket.
     """
-    _, edges, counts = _edges(histogram, multiple_of)
+    _, edges, counts = _edges(histogram, pad_to_multiple_of)
     layers = _layers(edges, counts, min(whole_number("most", most, 1), len(edges)))
     return np.array([1 - histogram.num_tokens / int(slots[-1]) for slots, _ in layers])
 
 
-def _edges(histogram: LengthHistogram, multiple_of: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _edges(histogram: LengthHistogram, pad_to_multiple_of: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The multiples up to the longest sequence, those that sequences fall into, and how many fall there."""
-    step, top = whole_number("multiple_of", multiple_of, 1), histogram.max_length
+    step, top = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1), histogram.max_length
     used = np.flatnonzero(histogram.counts)
     if histogram.num_sequences * top > INT64_MAX:
         raise ValueError(f"{histogram.num_sequences} sequences padded to {top} overflow 64 bits.")

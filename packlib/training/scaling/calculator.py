@@ -27,7 +27,7 @@ class Phase:
         length: slots of a row, in tokens.
         sequences: to train on.
         micro_batch: rows in one forward pass.
-        accumulation: micro-batches of a replica behind one update.
+        gradient_accumulation_steps: micro-batches of a replica behind one update.
         packing_factor: sequences in an average row; 1 for padded rows.
         overhead: share of the throughput that the changes for packing cost.
         predictions: masked tokens of a row that the MLM head works on.
@@ -36,13 +36,13 @@ class Phase:
     length: int
     sequences: float
     micro_batch: int = 8
-    accumulation: int = 512
+    gradient_accumulation_steps: int = 512
     packing_factor: float = 1.0
     overhead: float = 0.0
     predictions: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("length", "micro_batch", "accumulation"):
+        for name in ("length", "micro_batch", "gradient_accumulation_steps"):
             whole_number(name, getattr(self, name), 1)
         number("sequences", self.sequences, above=0)
         check_factor(self.packing_factor, self.length)
@@ -156,8 +156,8 @@ _PHASE = [
     ("WORK", "FLOP, a micro-batch", "(4 if recompute else 3) * LAYERS * layer_work + 3 * HEAD * head_work"),
     ("balance", "share of the time", "sum(WORK) / stages / max(WORK)"),
     ("sent_on", "bytes, a micro-batch", "2 * tokens * width * activation_bytes if stages > 1 else 0"),
-    ("slot", "seconds", "max(WORK) / (peak_flops * utilization) + sent_on / bandwidth"),
-    ("computing", "seconds, an update", "(accumulation + stages - 1) * slot / (1 - overhead)"),
+    ("stage_seconds", "seconds", "max(WORK) / (peak_flops * utilization) + sent_on / bandwidth"),
+    ("computing", "seconds, an update", "(accumulation + stages - 1) * stage_seconds / (1 - overhead)"),
     ("update", "seconds", "computing + all_reduce / bandwidth"),
     ("updates", "updates", "sequences / (global_batch * packing_factor)"),
     ("hours", "hours", "updates * update / 3600"),
@@ -187,6 +187,7 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
     for phase in phases:
         whole_number("length of a phase", phase.length, 1, setup.positions)
         here = {name: getattr(phase, name) for name in Phase.__dataclass_fields__}
+        here["accumulation"] = phase.gradient_accumulation_steps
         lines += _work_out(_PHASE, names | here, phase.length)
     for name, unit in (("hours", "hours"), ("cost", "units of price")):
         total = sum(line.value for line in lines if line.name == name)

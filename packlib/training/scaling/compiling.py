@@ -100,7 +100,7 @@ class ShapeGraphs:
             name = next(name for name in {**expected, **sizes} if sizes.get(name) != expected.get(name))
             raise ValueError(
                 f"In a batch of shape {shape} {name} has the shape {sizes.get(name)}; its graph is for "
-                f"{expected.get(name)}: collate with static shapes (max_sequences of a PackingCollator)."
+                f"{expected.get(name)}: collate with static shapes (max_sequences_per_pack of a PackingCollator)."
             )
         if not self._sealed:
             return graph(**batch)
@@ -155,8 +155,8 @@ def compile_for_shapes(
 
     Args:
         shapes: (rows, slots) of padded batches of one sequence a row; or an example batch for each shape, where the
-            model takes other inputs, or packs: a `PackedBatch` made with `max_sequences`, and a `PackedBert` with
-            `mlm_slots`, have one shape whatever they hold.
+            model takes other inputs, or packs: a `PackedBatch` made with `max_sequences_per_pack`, and a `PackedBert`
+            with `max_predictions_per_pack`, have one shape whatever they hold.
         mode: of torch.compile; "auto" is "reduce-overhead", with CUDA graphs, where they can work: on a GPU, with
             one process; else "default".
         loss: a scalar from model and batch; by default `model(**batch).loss`.

@@ -67,7 +67,7 @@ def against_published() -> list[Check]:
             f"it does not fit on the chip; its {moments / 1e6:,.0f} MB are little of 112 GB",
         ),
         Check(
-            "accumulation", "thousands underflow FP16", f"{PHASES[0].accumulation}", None,
+            "accumulation", "thousands underflow FP16", f"{PHASES[0].gradient_accumulation_steps}", None,
             f"bubble {value_of(sheet, 'bubble', 128):.1%}: hundreds are enough for the pipeline",
         ),
         Check(

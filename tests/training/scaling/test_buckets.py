@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, log_normal, padding_waste
 from packlib.training.scaling import choose_buckets, waste_curve
-from packlib.training.scaling.buckets import METHODS
+from packlib.training.scaling.buckets import BUCKET_METHODS
 
 
 def slots_of(edges, lengths: list[int]) -> int:
@@ -18,20 +18,25 @@ def slots_of(edges, lengths: list[int]) -> int:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(0, 9), st.integers(1, 9), st.data())
-def test_no_choice_of_lengths_wastes_less(lengths, room, multiple_of, data):
+def test_no_choice_of_lengths_wastes_less(lengths, room, pad_to_multiple_of, data):
     top = max(lengths) + room
     histogram = LengthHistogram.from_lengths(lengths, top)
-    allowed = sorted({min(edge, top) for edge in range(multiple_of, max(lengths) + multiple_of, multiple_of)})
-    used = {min(-(-length // multiple_of) * multiple_of, top) for length in lengths}
+    allowed = sorted(
+        {
+            min(edge, top)
+            for edge in range(pad_to_multiple_of, max(lengths) + pad_to_multiple_of, pad_to_multiple_of)
+        }
+    )
+    used = {min(-(-length // pad_to_multiple_of) * pad_to_multiple_of, top) for length in lengths}
     k = data.draw(st.integers(1, min(len(used), 3)))
     least = min(slots_of(edges, lengths) for edges in combinations(allowed, k) if edges[-1] >= max(lengths))
-    best = choose_buckets(histogram, k, multiple_of)
+    best = choose_buckets(histogram, k, pad_to_multiple_of)
     assert best.slots == slots_of(best.lengths, lengths) == least
     assert len(best.lengths) == k and set(best.lengths) <= set(allowed)
-    curve = waste_curve(histogram, 99, multiple_of)
+    curve = waste_curve(histogram, 99, pad_to_multiple_of)
     assert len(curve) == len(used) and curve[k - 1] == best.padding_fraction
-    for method in METHODS[1:]:
-        other = choose_buckets(histogram, k, multiple_of, method)
+    for method in BUCKET_METHODS[1:]:
+        other = choose_buckets(histogram, k, pad_to_multiple_of, method)
         assert other.slots == slots_of(other.lengths, lengths) >= least
         assert len(other.lengths) <= k and set(other.lengths) <= set(allowed)
 
@@ -53,7 +58,7 @@ def quadratic(counts: np.ndarray, k: int) -> list[int]:
 def test_as_good_as_the_plain_recurrence_on_large_data(histogram):
     least = quadratic(histogram.counts, 24)
     np.testing.assert_array_equal(
-        waste_curve(histogram, 24, multiple_of=1), 1 - histogram.num_tokens / np.array(least)
+        waste_curve(histogram, 24, pad_to_multiple_of=1), 1 - histogram.num_tokens / np.array(least)
     )
 
 
@@ -89,8 +94,8 @@ def test_bad_input_gets_one_sentence():
         choose_buckets(histogram, 4)
     with pytest.raises(TypeError, match=r"k must be a whole number at least 1, not 2\.5"):
         choose_buckets(histogram, 2.5)
-    with pytest.raises(ValueError, match="multiple_of must be at least 1, not 0"):
-        waste_curve(histogram, 2, multiple_of=0)
+    with pytest.raises(ValueError, match="pad_to_multiple_of must be at least 1, not 0"):
+        waste_curve(histogram, 2, pad_to_multiple_of=0)
     with pytest.raises(ValueError, match=r"not 'best'"):
         choose_buckets(histogram, 2, method="best")
     with pytest.raises(ValueError, match="overflow 64 bits"):

@@ -56,7 +56,7 @@ def test_the_parameters_are_the_models(shape):
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
 @pytest.mark.parametrize("accumulation", [1, 2, 5, 16])
 def test_bubble_and_micro_batches_in_flight_are_the_charts(schedule, accumulation):
-    found = lines(Setup(schedule=schedule), [Phase(128, 1e6, accumulation=accumulation)])
+    found = lines(Setup(schedule=schedule), [Phase(128, 1e6, gradient_accumulation_steps=accumulation)])
     bars = gantt(4, accumulation, schedule)
     assert found["bubble", 128] == pytest.approx(bubble(bars))
     assert list(found["IN_FLIGHT", 128]) == in_flight(bars)

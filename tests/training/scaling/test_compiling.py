@@ -254,9 +254,9 @@ def test_bad_shapes_and_modes_and_a_model_that_fails_are_left_as_before():
 
 
 def test_packing_is_one_shape_and_one_graph_and_trains_as_before():
-    model = make_model("bert", mlm_slots=20)
+    model = make_model("bert", max_predictions_per_pack=20)
     eager = copy.deepcopy(model)
-    collator = PackingCollator(96, masking(), max_sequences=8, max_predictions=20)
+    collator = PackingCollator(96, masking(), max_sequences_per_pack=8, max_predictions_per_pack=20)
     packs = pack_lengths(store().lengths, 96, "optimal", 8)
 
     def loader():
@@ -265,7 +265,7 @@ def test_packing_is_one_shape_and_one_graph_and_trains_as_before():
     recipe = Recipe(
         micro_batch=4, learning_rate=1e-3, total_sequences=60, packing_factor=len(store()) / len(packs)
     )
-    with compile_for_shapes(model, [make_batch(8, 4, max_sequences=8)], backend="eager") as graphs:
+    with compile_for_shapes(model, [make_batch(8, 4, max_sequences_per_pack=8)], backend="eager") as graphs:
         with CompileCounter() as compiles:
             records = fit(model, loader(), recipe, progress=False)
         assert graphs.compiles.graphs == 1 and not compiles.compiles
@@ -277,7 +277,7 @@ def test_packing_is_one_shape_and_one_graph_and_trains_as_before():
 
 
 def test_pairs_of_numbers_are_padded_batches():
-    graphs = compile_for_shapes(make_model("bert", mlm_slots=20), [(3, 8)], backend="eager")
+    graphs = compile_for_shapes(make_model("bert", max_predictions_per_pack=20), [(3, 8)], backend="eager")
     assert graphs.shapes == [(3, 8)] and graphs.compiles.graphs == 1
 
 

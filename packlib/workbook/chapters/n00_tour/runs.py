@@ -88,7 +88,7 @@ class Race:
 
     def __init__(self, total: int, held_out: TokenStore, max_length: int, every: int = 4) -> None:
         masking = MlmMasking.for_tokenizer(wordnet_tokenizer())
-        packs = pack_lengths(held_out.lengths, max_length)
+        packs = pack_lengths(held_out.lengths, max_length, "lpfhp")
         loader = pack_loader(held_out, packs, PackingCollator(max_length, masking), shuffle=False)
         self.batches: list[PackedBatch] = list(loader)  # kept, so that all runs are asked the same
         self.total, self.every = total, every

@@ -15,7 +15,7 @@ from packlib.workbook.parameters import Dataset, Whole
 
 PARAMETERS = {"dataset": Dataset(), "batch_size": Whole(1, 4096)}
 
-HABITS = {  # the names of `padding_waste`, and how people say it
+HABIT_NAMES = {  # the names of `padding_waste`, and how people say it
     "maximum": "pad to the maximum",
     "random": "random batches",
     "buckets": "buckets",
@@ -110,7 +110,7 @@ def draw_waste(ax: Axes, waste: dict[str, float]) -> None:
     for row, (habit, share) in enumerate(waste.items()):
         ax.barh(row, 100 * share, height=0.7, color=series(habit)["color"])
         ax.text(100 * share + 1, row, percent(share), va="center")
-    ax.set_yticks(range(len(waste)), [HABITS[habit] for habit in waste])
+    ax.set_yticks(range(len(waste)), [HABIT_NAMES[habit] for habit in waste])
     ax.set(xlim=(0, 100), ylim=(len(waste) - 0.5, -0.5), xlabel="padding, % of all slots")
 
 
@@ -119,7 +119,7 @@ def draw_spread(ax: Axes, spread: dict[str, Sequence[float]]) -> None:
     for row, (habit, (low, middle, high)) in enumerate(spread.items()):
         ax.barh(row, max(high - low, high / 200), left=low, height=0.3, color=series(habit)["color"])
         ax.plot(middle, row, marker="o", color="white", markeredgecolor=INK)
-    ax.set_yticks(range(len(spread)), [HABITS[habit] for habit in spread])
+    ax.set_yticks(range(len(spread)), [HABIT_NAMES[habit] for habit in spread])
     ax.set(ylim=(len(spread) - 0.5, -0.5), xlim=(0, None))
     ax.set_xlabel("slots in a batch: 5th percentile, median (circle), 95th")
 
@@ -150,12 +150,12 @@ class WasteExplorer(Explorer):
         return {
             "dataset": choice("Lengths", names, self.dataset),
             "batch_size": choice("Batch size", [2**k for k in range(1, 11)], 32),
-            "habit": choice("Habit", [(label, name) for name, label in HABITS.items()], "random"),
+            "habit": choice("Habit", [(label, name) for name, label in HABIT_NAMES.items()], "random"),
         }
 
     def draw(self, dataset: str, batch_size: int, habit: str) -> tuple[Figure, str]:
         histogram = self.histograms[dataset]
-        waste = {name: padding_waste(histogram, batch_size, name).padding_fraction for name in HABITS}
+        waste = {name: padding_waste(histogram, batch_size, name).padding_fraction for name in HABIT_NAMES}
         fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
         heights, edges = np.histogram(
             np.arange(histogram.max_length + 1), bins=min(64, histogram.max_length), weights=histogram.counts
@@ -170,10 +170,10 @@ class WasteExplorer(Explorer):
         right.patches[chosen].set(edgecolor=INK, linewidth=2.5)
         right.set_title(f"{percent(waste[habit])} padding")
         others = ", ".join(
-            f"{HABITS[name]} {percent(share)}" for name, share in waste.items() if name != habit
+            f"{HABIT_NAMES[name]} {percent(share)}" for name, share in waste.items() if name != habit
         )
         return fig, (
-            f"{shown_name(histogram)}, batches of {batch_size}: {HABITS[habit]} makes "
+            f"{shown_name(histogram)}, batches of {batch_size}: {HABIT_NAMES[habit]} makes "
             f"{percent(waste[habit])} of the slots padding. The other habits: {others}. "
             f"The best packing factor is {histogram.max_packing_factor:.2f}."
         )

@@ -17,10 +17,10 @@ from packlib.workbook.figures import INK, PADDING, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 from packlib.workbook.tables import Table
 
-PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512, optional=True)}
+PARAMETERS = {"dataset": Dataset(), "max_sequences_per_pack": Whole(1, 512, optional=True)}
 
 # which of the packs that have room for a sequence takes it
-RULES = {"spfhp": "most space", "lpfhp": "least space"}
+GREEDY_RULES = {"spfhp": "most space", "lpfhp": "least space"}
 EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by hand
 
 # Krell and others (2021), on the original histograms: {depth limit: packs by SPFHP, packs by LPFHP}
@@ -50,7 +50,7 @@ def one_by_one(
         scanned = space if fits else 0
         places, space = (packs.take(space)[0], space) if fits else ((), max_length)
         packs.put(space - length, (*places, i), 1)
-        yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.strategies())]
+        yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.equal_packs())]
 
 
 def told(packs: Sequence[Pack]) -> str:
@@ -122,13 +122,13 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def beside_published(name: str) -> tuple[list[str], list[list[str]], dict[str, list[tuple[str, float]]]]:
     """Columns and rows that set our plans beside the published ones, and the differences of each rule in points."""
     histogram, published = load(name), PUBLISHED_PACKS[name]
-    columns, rows, points = ["depth"], [], {rule: list[tuple[str, float]]() for rule in RULES}
-    for rule in RULES:
+    columns, rows, points = ["depth"], [], {rule: list[tuple[str, float]]() for rule in GREEDY_RULES}
+    for rule in GREEDY_RULES:
         columns += [f"{rule.upper()}, published", f"ours, {histogram.kind}", "points"]
     for depth, packs in published.items():
         limit = "none" if depth is None else str(depth)
         rows.append([limit])
-        for rule, known in zip(RULES, packs, strict=True):
+        for rule, known in zip(GREEDY_RULES, packs, strict=True):
             ours = plan(histogram, rule, depth)
             cells = ["–", f"{ours.num_packs:,} · {percent(ours.efficiency, 3)}", "–"]
             if known:
@@ -149,7 +149,7 @@ def draw_points(points: dict[str, dict[str, list[tuple[str, float]]]]) -> Figure
     )
     for ax, (name, found) in zip(axes, points.items(), strict=True):
         limits = [limit for limit, _ in found["spfhp"]]
-        for rule, shift in zip(RULES, (-0.12, 0.12), strict=True):
+        for rule, shift in zip(GREEDY_RULES, (-0.12, 0.12), strict=True):
             at = [limits.index(limit) + shift for limit, _ in found[rule]]
             marks = {**series(rule), "linestyle": "none", "label": rule.upper()}
             ax.plot(at, [difference for _, difference in found[rule]], **marks)
@@ -191,7 +191,7 @@ class StepByStep(Explorer):
         fig, axes = new_figure(2, 2, height_ratios=(1, 6))
         limit = f"at most {depth} in a pack" if depth else "no depth limit"
         words = [f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of 8 sequences placed."]
-        for (waiting, ax), (rule, space) in zip(axes.T, RULES.items(), strict=True):
+        for (waiting, ax), (rule, space) in zip(axes.T, GREEDY_RULES.items(), strict=True):
             steps = [[], *one_by_one(sequences, slots, rule, depth)]
             packs, rows = steps[step], max(5, len(steps[-1]))
             draw_packs(ax, packs, slots, rows, newest(packs, steps[step - 1]) if step else None)

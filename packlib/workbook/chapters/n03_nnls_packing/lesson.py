@@ -20,7 +20,7 @@ from packlib.workbook.parameters import Dataset, Number, Whole
 
 PARAMETERS = {
     "dataset": Dataset(),
-    "depth": Whole(2, 4),
+    "max_sequences_per_pack": Whole(2, 4),
     "cutoff": Whole(0, 512),
     "weight": Number(0.001, 1.0),
 }
@@ -51,14 +51,14 @@ def solve(histogram: LengthHistogram, depth: int, cutoff: int = 8, weight: float
 def published_result(
     histogram: LengthHistogram, depth: int, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Round to the nearest; a sequence without a slot opens a pack; a slot without a sequence stays empty.
+    """Round to the nearest; a sequence without a place opens a pack; a place without a sequence stays empty.
 
     Returns:
-        Sequences left over and empty slots, both int64, shape (max_length + 1,); and the number of packs.
+        Sequences left over and empty places, both int64, shape (max_length + 1,); and the number of packs.
     """
     repeats = np.rint(x).astype(np.int64)
-    slots = (strategy_matrix(histogram.max_length, depth).astype(np.int64) @ repeats).tolist()
-    more = histogram.counts - np.array([0, *slots])
+    places = (strategy_matrix(histogram.max_length, depth).astype(np.int64) @ repeats).tolist()
+    more = histogram.counts - np.array([0, *places])
     left_over = np.maximum(more, 0)
     return left_over, left_over - more, int(repeats.sum() + left_over.sum())
 
@@ -99,15 +99,15 @@ def draw_matrix(ax: Axes, matrix: np.ndarray) -> None:
 
 
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
-    """By length: sequences without a slot upward, slots without a sequence downward."""
+    """By length: sequences without a place upward, places without a sequence downward."""
     lengths = np.arange(len(left_over))
     ax.bar(lengths, left_over, width=1, color=series("spfhp")["color"])
     ax.bar(lengths, -empty, width=1, color="#666666")
     ax.axhline(0, color=INK, linewidth=1)
     largest = max(left_over.max(), empty.max(), 1)
     ax.set(ylim=(-1.25 * largest, 1.25 * largest), xlim=(0, len(lengths)))
-    ax.text(0.98, 0.97, "sequences without a slot", ha="right", va="top", transform=ax.transAxes)
-    ax.text(0.98, 0.03, "slots without a sequence", ha="right", va="bottom", transform=ax.transAxes)
+    ax.text(0.98, 0.97, "sequences without a place", ha="right", va="top", transform=ax.transAxes)
+    ax.text(0.98, 0.03, "places without a sequence", ha="right", va="bottom", transform=ax.transAxes)
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.0f}")
 
 
@@ -148,7 +148,7 @@ class WeightExplorer(Explorer):
         left_over, empty, published = published_result(grid, depth, solve(grid, depth, cutoff, weight))
         packs = {
             "as published": published,
-            "slots filled": plan(grid, "nnlshp", depth, cutoff=cutoff, weight=weight).num_packs,
+            "places filled": plan(grid, "nnlshp", depth, cutoff=cutoff, weight=weight).num_packs,
             "best possible": self.best(dataset, depth),
         }
         efficiency = {name: grid.num_tokens / (n * grid.max_length) for name, n in packs.items()}
@@ -165,7 +165,7 @@ class WeightExplorer(Explorer):
         told = ", ".join(f"{name} {percent(share, 2)}" for name, share in efficiency.items())
         return fig, (
             f"{shown_name(grid)} in {grid.max_length} blocks, depth {depth}, weight {weight:g} up to length "
-            f"{cutoff}: {about(left_over.sum())} sequences find no slot, {about(empty.sum())} slots find no "
+            f"{cutoff}: {about(left_over.sum())} sequences find no place, {about(empty.sum())} places find no "
             f"sequence. Efficiency: {told}."
         )
 
@@ -179,7 +179,7 @@ def column(lengths, max_length):
 
 
 def left_over(counts, strategies, repeats):
-    """How many sequences of each length find no slot; `counts[l]` have length l, and so in the answer."""
+    """How many sequences of each length find no place; `counts[l]` have length l, and so in the answer."""
     left = list(counts)
     for strategy, times in zip(strategies, repeats, strict=True):
         for length in strategy:
@@ -236,7 +236,7 @@ EXERCISES = Exercises(
                 ([0, 5, 0, 1, 0], [[1, 3], [1, 1]], [1, 1]),
             ),
             wrong={
-                "counts empty slots as negative": lambda counts, strategies, repeats: [
+                "counts empty places as negative": lambda counts, strategies, repeats: [
                     count - sum(s.count(length) * n for s, n in zip(strategies, repeats, strict=True))
                     for length, count in enumerate(counts)
                 ],
@@ -247,7 +247,7 @@ EXERCISES = Exercises(
                     counts, [sorted(set(s)) for s in strategies], repeats
                 ),
             },
-            hint="count the slots of each length over all packs; more slots than sequences leave nothing over.",
+            hint="count the places of each length over all packs; more places than sequences leave nothing over.",
         ),
         Exercise(
             "fewest_pairs",

@@ -25,9 +25,9 @@ from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, OKABE_ITO, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 
-PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512, optional=True)}
+PARAMETERS = {"dataset": Dataset(), "max_sequences_per_pack": Whole(1, 512, optional=True)}
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
-METHODS = dict(
+METHOD_NAMES = dict(
     unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", best_fit_decreasing="best fit", optimal="optimal"
 )
 DEPTHS = (1, 2, 3, 4, 6, 8, 16, None)
@@ -43,7 +43,7 @@ def spoken(depth: int | None) -> str:
 def prices_of(packing: PackingPlan) -> np.ndarray:
     """The prices that prove the plan's bound, in packs; by the token if it has none; shape (max_length + 1,)."""
     top = packing.histogram.max_length
-    return np.arange(top + 1) / top if packing.duals is None else packing.duals / PRICE_OF_A_PACK
+    return np.arange(top + 1) / top if packing.prices is None else packing.prices / PRICE_OF_A_PACK
 
 
 def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = None) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class GapExplorer(Explorer):
             "dataset": choice("Lengths", names, self.dataset),
             "max_length": choice("Maximum length", [("its own", 0), *((str(n), n) for n in TOPS)], 0),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in DEPTHS], 3),
-            "method": choice("Method", [(said, name) for name, said in METHODS.items()], "lpfhp"),
+            "method": choice("Method", [(said, name) for name, said in METHOD_NAMES.items()], "lpfhp"),
         }
 
     def plan(self, dataset: str, max_length: int, depth: int, method: str) -> PackingPlan:
@@ -161,26 +161,26 @@ class GapExplorer(Explorer):
         mine = self.plan(dataset, max_length, depth, method)
         gap, top = mine.num_packs - best.lower_bound, best.histogram.max_length
         fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
-        for row, name in enumerate(METHODS):
+        for row, name in enumerate(METHOD_NAMES):
             share = self.plan(dataset, max_length, depth, name).efficiency
             edge = {"edgecolor": INK, "linewidth": 3 if name == method else 0}
             left.barh(row, 100 * share, height=0.7, color=series(name)["color"], **edge)
             left.text(108, row, percent(share, 2), va="center")
         left.axvline(100 * best.histogram.num_tokens / (best.lower_bound * top), color=INK, linestyle=":")
-        left.set_yticks(range(len(METHODS)), list(METHODS.values()))
+        left.set_yticks(range(len(METHOD_NAMES)), list(METHOD_NAMES.values()))
         left.set(xlim=(0, 170), xticks=(0, 50, 100), ylim=(4.6, -0.6), xlabel="efficiency, %; dotted: bound")
         left.set_title(f"{gap:,} packs above", x=-0.2)
         used = np.argsort(-mine.repeats, kind="stable")[:8].tolist()
         shares = [percent(mine.repeats[s] / mine.num_packs) for s in used]
         draw_packs(right, [mine.strategies[s] for s in used], top, shares)
-        right.set_title(f"most used: {METHODS[method]}, {spoken(depth or None)}")
+        right.set_title(f"most used: {METHOD_NAMES[method]}, {spoken(depth or None)}")
         said = (
             "the best possible"
             if gap == 0
             else f"at most {gap:,} above the best, {percent(gap / best.lower_bound, 3)}"
         )
         return fig, (
-            f"{shown_name(best.histogram)}, maximum {top}, {spoken(depth or None)}: {METHODS[method]} makes "
+            f"{shown_name(best.histogram)}, maximum {top}, {spoken(depth or None)}: {METHOD_NAMES[method]} makes "
             f"{mine.num_packs:,} packs, {said}; efficiency {percent(mine.efficiency, 2)}. The pack used most has "
             f"{' + '.join(map(str, mine.strategies[used[0]][:6]))}{' + …' if mine.sizes[used[0]] > 6 else ''}."
         )

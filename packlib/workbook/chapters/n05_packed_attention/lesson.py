@@ -93,8 +93,8 @@ def with_bounds(query: Tensor, key: Tensor, value: Tensor, segment_ids: Tensor, 
 
 
 WAYS = {"dense mask": with_dense_mask, "block mask": with_block_mask, "bounds": with_bounds}
-HABITS = ("maximum", "megabatches", "packed")  # lend their colors
-COLORS = {form: series(name)["color"] for form, name in zip(WAYS, HABITS, strict=True)}
+LENDERS = ("maximum", "megabatches", "packed")  # lend their colors
+COLORS = {form: series(name)["color"] for form, name in zip(WAYS, LENDERS, strict=True)}
 WORK = ListedColormap(["#f4f4f4", STRANGER, OWN])  # pairs that are left out, computed in vain, needed
 
 
@@ -109,7 +109,7 @@ def milliseconds(form: str, segment_ids: Tensor) -> float:
 
 def example_packs(lengths: np.ndarray, max_length: int) -> Tensor:
     """The segment ids of packs of sequences of these lengths, shape (B, T)."""
-    packs, tokens = pack_lengths(lengths, max_length), int(lengths.sum())
+    packs, tokens = pack_lengths(lengths, max_length, "lpfhp"), int(lengths.sum())
     offsets, labels = np.concatenate([[0], np.cumsum(lengths)]), np.full(len(lengths), -100)
     store = TokenStore(np.ones(tokens, np.uint8), np.zeros(tokens, np.uint8), offsets, labels)
     return collate(store.take(packs.sample_ids), np.diff(packs.offsets), max_length).segment_ids

@@ -27,7 +27,7 @@ from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import INK, OKABE_ITO, new_figure, percent, series
 from packlib.workbook.parameters import Whole
 
-PARAMETERS = {"depth": Whole(1, 128, optional=True), "steps": Whole(0, 1000)}
+PARAMETERS = {"max_sequences_per_pack": Whole(1, 128, optional=True), "steps": Whole(0, 1000)}
 LOOKS = {
     "token": series("sorted"),
     "sequence": series("packed"),
@@ -47,7 +47,7 @@ def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> Pa
     """A small BERT after a few steps of training on packs: no good one, but its losses mean something."""
     model = deepcopy(small_bert(2, seed))
     loader = pack_loader(
-        store, pack_lengths(store.lengths, 128), PackingCollator(128, masking), 16, seed=seed
+        store, pack_lengths(store.lengths, 128, "lpfhp"), PackingCollator(128, masking), 16, seed=seed
     )
     optimizer, done = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
     while done < steps:

@@ -20,13 +20,13 @@ PARAMETERS = {
     "dataset": Dataset(),
     "max_length": Whole(8, 8192),
     "micro_batch": Whole(1, 64),
-    "accumulation": Whole(1, 64),
+    "gradient_accumulation_steps": Whole(1, 64),
     "beta1": Number(0.01, 0.9999),
     "beta2": Number(0.01, 0.9999),
 }
 
 
-def draw_lengths(histogram: LengthHistogram, number: int, seed: int) -> np.ndarray:
+def sample_lengths(histogram: LengthHistogram, number: int, seed: int) -> np.ndarray:
     """`number` lengths at random, as they come in the data."""
     counts = histogram.counts
     return np.random.default_rng(seed).choice(len(counts), number, p=counts / counts.sum())
@@ -36,7 +36,9 @@ def micro_batches(
     lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int
 ) -> list[np.ndarray]:
     """The micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
-    order = np.random.default_rng(seed).choice(len(packs), (recipe.accumulation, recipe.micro_batch))
+    order = np.random.default_rng(seed).choice(
+        len(packs), (recipe.gradient_accumulation_steps, recipe.micro_batch)
+    )
     parts = np.zeros((*order.shape, slots), np.int16)
     for place in np.ndindex(order.shape):
         pack = packs[int(order[place])]
@@ -80,13 +82,13 @@ class RecipeExplorer(Explorer):
             "accumulation": slider("Accumulation", 1, 128, value=100),
             "beta1": choice("Beta 1", (0.5, 0.81, 0.9, 0.95), 0.81),
             "beta2": choice("Beta 2", (0.81, 0.95, 0.98, 0.999), 0.98),
-            "how": choice("Change", ("nothing", "accumulation", "betas", "rate"), "accumulation"),
+            "how": choice("Change", ("nothing", "accumulation", "betas", "linear_rate"), "accumulation"),
         }
 
     def draw(self, factor, micro_batch, accumulation, beta1, beta2, how) -> tuple[Figure, str]:
         before = Recipe(
-            micro_batch=micro_batch, accumulation=accumulation, learning_rate=0.006, betas=(beta1, beta2),
-            optimizer="lamb", total_sequences=10_500_000, warmup_sequences=3_000_000,
+            micro_batch=micro_batch, gradient_accumulation_steps=accumulation, learning_rate=0.006,
+            betas=(beta1, beta2), optimizer="lamb", total_sequences=10_500_000, warmup_sequences=3_000_000,
         )  # fmt: skip
         packed = replace(before, packing_factor=float(factor))
         after = packed if how == "nothing" else adjust(before, factor, how).recipe
@@ -119,7 +121,7 @@ class RecipeExplorer(Explorer):
 def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
     """Two recipes as a table; what differs is bold and marked."""
     rows = {
-        "accumulation": lambda r: f"{r.accumulation:,}",
+        "accumulation": lambda r: f"{r.gradient_accumulation_steps:,}",
         "sequences/update": lambda r: f"{r.sequences_per_update:,.0f}",
         "updates": lambda r: f"{r.total_steps:,}",
         "beta 1": lambda r: f"{r.betas[0]:.4g}",

@@ -11,9 +11,9 @@ from matplotlib.patches import Rectangle
 
 from packlib.batches import TokenBatches, batch_by_tokens, scale_learning_rate, wordnet_tokenizer
 from packlib.batches.token_budget import ORDERS
-from packlib.batches.variable_rate import RULES
+from packlib.batches.variable_rate import RATE_RULES
 from packlib.lengths import load, wordnet_texts
-from packlib.workbook.chapters.n07_hyperparameters.lesson import draw_lengths
+from packlib.workbook.chapters.n07_hyperparameters.lesson import sample_lengths
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, series
@@ -21,7 +21,7 @@ from packlib.workbook.parameters import Dataset, Number, Whole
 
 PARAMETERS = {"dataset": Dataset(), "budget": Whole(64, 65_536), "duration": Number(0, 1)}
 PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
-LOOKS = {rule: series(name) for rule, name in zip(RULES, ("packed", "sorted", "maximum"), strict=True)}
+LOOKS = {rule: series(name) for rule, name in zip(RATE_RULES, ("packed", "sorted", "maximum"), strict=True)}
 
 
 def short_sentences(number: int, seed: int, longest_word: int = 5) -> list[str]:
@@ -103,14 +103,14 @@ class BudgetExplorer(Explorer):
     title = "What do batches of equally many tokens look like?"
 
     def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0) -> None:
-        self.lengths = draw_lengths(load(dataset, 128, overlong="truncate"), 160, seed)
+        self.lengths = sample_lengths(load(dataset, 128, overlong="truncate"), 160, seed)
         super().__init__()
 
     def controls(self):
         return {
             "budget": slider("Tokens a batch", 128, 1024, value=384, step=64),
             "order": choice("Order", ORDERS, "random"),
-            "rule": choice("Rule for the rate", list(RULES), "linear"),
+            "rule": choice("Rule for the rate", list(RATE_RULES), "linear"),
         }
 
     def draw(self, budget, order, rule) -> tuple[Figure, str]:

@@ -20,7 +20,7 @@ PARAMETERS = {"dataset": Dataset(), "ranks": Whole(2, 16)}
 PLAIN, COUNTED = series("random"), series("packed")  # lend their styles
 
 
-def draw_lengths(histogram: LengthHistogram, ranks: int, each: int, seed: int) -> np.ndarray:
+def sample_lengths(histogram: LengthHistogram, ranks: int, each: int, seed: int) -> np.ndarray:
     """Lengths as in the histogram; shape (ranks, samples of a rank)."""
     shares = histogram.counts / histogram.num_sequences
     return np.random.default_rng(seed).choice(len(shares), (ranks, each), p=shares)

@@ -14,9 +14,9 @@ from packlib.distributed import (
     DistributedCurriculumSampler,
     PackShare,
     SortedRows,
+    exact_sort,
     interleave,
     pack_distributed,
-    sample_sort,
     sort_rows,
     write_ordered,
 )
@@ -33,7 +33,7 @@ def count_together(rank: int, counts: list[int]) -> str:
 def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
     """This rank's lengths at each stage of a curriculum."""
     loaded = rows[rank :: dist.get_world_size()]
-    in_order = sample_sort(loaded).rows
+    in_order = exact_sort(loaded).rows
     stages = {
         "loaded": loaded,
         "local": sort_rows(loaded),
@@ -61,14 +61,14 @@ def plain_sample_sort(rank: int, shares: list[np.ndarray], samples: int = 100) -
 
 def counted_sort(rank: int, shares: list[np.ndarray]) -> SortedRows:
     """The library's sort by length, which may cut between equal lengths."""
-    return sample_sort(shares[rank], by=1)
+    return exact_sort(shares[rank], by=1)
 
 
 def sort_and_write(
     rank: int, shares: list[np.ndarray], path: str | os.PathLike, broken: int | None = None
 ) -> None:
     """Sort by length and write one file; `broken` is a rank whose rows are of a wrong kind."""
-    rows = sample_sort(shares[rank], by=1).rows
+    rows = exact_sort(shares[rank], by=1).rows
     write_ordered(path, rows / 2 if rank == broken else rows)
 
 

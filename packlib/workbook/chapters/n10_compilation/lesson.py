@@ -18,10 +18,10 @@ from packlib.workbook.parameters import Dataset, Whole
 PARAMETERS = {"dataset": Dataset(), "buckets": Whole(2, 16), "ranks": Whole(2, 16)}
 
 
-def every_choice(histogram: LengthHistogram, k: int, multiple_of: int = 8) -> tuple[int, int]:
+def every_choice(histogram: LengthHistogram, k: int, pad_to_multiple_of: int = 8) -> tuple[int, int]:
     """The least slots of all choices of `k` lengths, each of them tried, and how many choices there are."""
     used = np.flatnonzero(histogram.counts)
-    edges = np.unique(np.minimum(-(-used // multiple_of) * multiple_of, histogram.max_length))
+    edges = np.unique(np.minimum(-(-used // pad_to_multiple_of) * pad_to_multiple_of, histogram.max_length))
     below = np.cumsum(histogram.counts)[edges]
     inner = np.array(list(combinations(range(len(edges) - 1), k - 1)), np.int64).reshape(-1, k - 1)
     chosen = np.column_stack([inner, np.full(len(inner), len(edges) - 1)])

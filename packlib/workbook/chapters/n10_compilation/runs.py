@@ -86,10 +86,10 @@ def train_bert(lengths: Sequence[int], dynamic: bool | None, real: bool) -> tupl
     return backend.ran, compiles
 
 
-def bert(longest: int, mlm_slots: int | None = PREDICTIONS) -> PackedBert:
+def bert(longest: int, max_predictions_per_pack: int | None = PREDICTIONS) -> PackedBert:
     """A packed BERT with random weights, the same each time."""
     torch.manual_seed(0)
-    return PackedBert(config(longest), mlm_slots=mlm_slots).train()
+    return PackedBert(config(longest), max_predictions_per_pack=max_predictions_per_pack).train()
 
 
 def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> list[PackedBatch]:
@@ -97,6 +97,6 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
     store = wordnet_store(progress=False)
     store = store.take(np.random.default_rng(seed).permutation(len(store))[: 60 * count])
     packs = pack_lengths(store.lengths, width, "optimal", DEPTH)
-    slots = {"max_sequences": DEPTH, "max_predictions": PREDICTIONS} if static else {}
-    collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **slots)
+    places = {"max_sequences_per_pack": DEPTH, "max_predictions_per_pack": PREDICTIONS} if static else {}
+    collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **places)
     return list(pack_loader(store, packs, collator, 4, drop_last=True))[:count]

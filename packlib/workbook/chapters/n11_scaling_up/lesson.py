@@ -11,7 +11,7 @@ PARAMETERS = {
     "dataset": Dataset(),
     "stages": Whole(2, 24),
     "micro_batch": Whole(1, 512),
-    "accumulation": Whole(1, 65_536),
+    "gradient_accumulation_steps": Whole(1, 65_536),
     "replicas": Whole(1, 4096),
 }
 
@@ -29,7 +29,9 @@ def fewest_micro_batches(stages, most):
     return m
 
 
-FASTER = {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 4, "accumulation": 1024, "recompute": False}
+FASTER = {
+    "layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 4, "gradient_accumulation_steps": 1024, "recompute": False,
+}  # fmt: skip
 
 
 def _pod_fault(got):
@@ -37,7 +39,7 @@ def _pod_fault(got):
     if set(got) != set(FASTER):
         return f"it needs the keys {', '.join(FASTER)}, no other."
     setup = replace(POD, **{name: got[name] for name in ("layout", "replicas", "recompute")})
-    phase = replace(PHASES[0], micro_batch=got["micro_batch"], accumulation=got["accumulation"])
+    phase = replace(PHASES[0], **{name: got[name] for name in ("micro_batch", "gradient_accumulation_steps")})
     of, published = (
         {line.name: line.value for line in calculate(pod, [part])}
         for pod, part in ((setup, phase), (POD, PHASES[0]))
@@ -46,8 +48,8 @@ def _pod_fault(got):
         return f"that is {of['devices']} devices; there are {published['devices']}."
     if of["global_batch"] != published["global_batch"]:
         return f"the global batch is {of['global_batch']:,}, not {published['global_batch']:,}."
-    if phase.accumulation > 1024:
-        return f"an accumulation of {phase.accumulation:,} is more than 1,024."
+    if phase.gradient_accumulation_steps > 1024:
+        return f"an accumulation of {phase.gradient_accumulation_steps:,} is more than 1,024."
     if max(of["ON_DEVICE"]) > ON_CHIP:
         return f"the fullest device holds {max(of['ON_DEVICE']) / 1e6:,.0f} MB, more than 900."
     if of["hours"] > 0.8 * published["hours"]:
@@ -79,16 +81,16 @@ EXERCISES = Exercises([
     Exercise(
         "faster_pod", FASTER, fault=_pod_fault,
         wrong={
-            "the published pod": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8, "accumulation": 512,
-                                  "recompute": True},
-            "even stages alone": {"layout": (6, 6, 6, 6), "replicas": 16, "micro_batch": 8, "accumulation": 512,
-                                  "recompute": True},
-            "does not fit": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8, "accumulation": 512,
-                             "recompute": False},
-            "accumulates too long": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2, "accumulation": 2048,
-                                     "recompute": False},
-            "a smaller batch": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2, "accumulation": 1024,
-                                "recompute": False},
+            "the published pod": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8,
+                                  "gradient_accumulation_steps": 512, "recompute": True},
+            "even stages alone": {"layout": (6, 6, 6, 6), "replicas": 16, "micro_batch": 8,
+                                  "gradient_accumulation_steps": 512, "recompute": True},
+            "does not fit": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8,
+                             "gradient_accumulation_steps": 512, "recompute": False},
+            "accumulates too long": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2,
+                                     "gradient_accumulation_steps": 2048, "recompute": False},
+            "a smaller batch": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2,
+                                "gradient_accumulation_steps": 1024, "recompute": False},
         },
         hint="what takes most of the time, and what would have to shrink to do without it?",
     ),

@@ -48,7 +48,7 @@ def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (
     """
     return [
         replace(
-            phase, micro_batch=rows, accumulation=accumulation, packing_factor=factor,
+            phase, micro_batch=rows, gradient_accumulation_steps=accumulation, packing_factor=factor,
             overhead=phase.overhead if factor > 1 else 0.0,
         )
         for phase, rows, factor in zip(PHASES, (micro_batch, max(1, micro_batch // 2)), factors, strict=True)
@@ -78,7 +78,7 @@ def chart_of(sheet: Sequence[Line], setup: Setup, phase: Phase) -> list[Bar]:
     backward = [whole - first for whole, first in zip(work, forward, strict=True)]
     parts = ([w / setup.peak_flops / setup.utilization for w in values] for values in (forward, backward))
     stages = len(work)
-    bars = gantt(stages, min(phase.accumulation, stages + 10), setup.schedule, *parts)
+    bars = gantt(stages, min(phase.gradient_accumulation_steps, stages + 10), setup.schedule, *parts)
     until = (stages + 8) * max(work) / setup.peak_flops / setup.utilization
     return [bar for bar in bars if bar.end <= until]
 

@@ -8,7 +8,7 @@ from packlib.advisor.advising import uncut
 from packlib.advisor.findings import Advice, many
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.workbook.chapters.n01_padding_waste.lesson import HABITS, shown_name
+from packlib.workbook.chapters.n01_padding_waste.lesson import HABIT_NAMES, shown_name
 from packlib.workbook.chapters.n04_optimal_packing.lesson import spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
@@ -19,7 +19,7 @@ PARAMETERS = {
     "dataset": Dataset(),
     "max_length": Whole(1, 1 << 20, optional=True),
     "overlong": Choice(("truncate", "drop")),
-    "depth": Whole(1, 1 << 20, optional=True),
+    "max_sequences_per_pack": Whole(1, 1 << 20, optional=True),
     "batch_size": Whole(1, 1 << 20),
     "recipe": RecipeFile(),
 }
@@ -105,14 +105,14 @@ def draw_methods(ax: Axes, advice: Advice) -> None:
 
 def draw_speedups(ax: Axes, advice: Advice) -> None:
     """The expected speed-up over each habit, from low to high; the dotted line is no gain."""
-    habits = [habit for habit in HABITS if habit in advice.habits]
+    habits = [habit for habit in HABIT_NAMES if habit in advice.habits]
     widest = max(advice.speedup(habit)[1] for habit in habits)
     for row, habit in enumerate(habits):
         low, high = advice.speedup(habit)
         ax.barh(row, high - low, left=low, height=0.6, color=series(habit)["color"])
         ax.text(high + 0.02 * widest, row, f"{low:.2f} to {high:.2f}", va="center")
     ax.axvline(1, color=INK, linestyle=":")
-    ax.set_yticks(range(len(habits)), [HABITS[habit] for habit in habits])
+    ax.set_yticks(range(len(habits)), [HABIT_NAMES[habit] for habit in habits])
     ax.set(xlim=(0, 1.25 * max(widest, 1)), ylim=(len(habits) - 0.5, -0.5), xlabel="times as fast")
 
 

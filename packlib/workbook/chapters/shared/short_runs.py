@@ -38,7 +38,7 @@ def pair_loaders(number: int, seed: int) -> tuple[dict[str, PackLoader], list[Pa
     collator = PackingCollator(64, MlmMasking.for_tokenizer(tokenizer, seed))
 
     def loader(part: TokenStore, depth: int | None, **options) -> PackLoader:
-        packs = pack_lengths(part.lengths, 64, max_sequences_per_pack=depth, seed=seed)
+        packs = pack_lengths(part.lengths, 64, "lpfhp", depth, seed=seed)
         return pack_loader(part, packs, collator, 16, seed=seed, **options)
 
     train, held_out = store.take(np.arange(number)), store.take(np.arange(number, number + 400))

@@ -7,18 +7,17 @@ from typing import NamedTuple
 from packlib.checks import one_of
 from packlib.training.recipe import Recipe, check_factor
 
-HOWS = ("accumulation", "betas", "rate")
-RATE_RULES = {"linear": 1.0, "square root": 0.5}  # the exponent of the packing factor
+HOWS = ("accumulation", "betas", "linear_rate", "sqrt_rate")
 
 
-class Advice(NamedTuple):
+class Adjustment(NamedTuple):
     """What `adjust` answers.
 
     Attributes:
         recipe: the recipe for packed rows.
         reasons: why, in sentences, with what cannot be kept.
         error: how far it is off what it keeps, relative: the sequences an update ("accumulation"), or the
-            weight of the newest gradient ("betas"); None where nothing is kept ("rate").
+            weight of the newest gradient ("betas"); None where nothing is kept (the rates).
     """
 
     recipe: Recipe
@@ -26,7 +25,7 @@ class Advice(NamedTuple):
     error: float | None
 
 
-def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation", rule: str = "linear") -> Advice:
+def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> Adjustment:
     """What to change in a recipe of padded rows when each row becomes a pack of `packing_factor` sequences.
 
     Source: Krell et al. 2021 (arXiv 2107.02027), on hyper-parameters: accumulation, and the betas of LAMB.
@@ -40,14 +39,13 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation", rul
         packing_factor: sequences in an average pack, at least 1.
         how: "accumulation": divide it, so that an update sees as many sequences as before. "betas": leave the
             batch alone and raise both betas to the power of the factor, so that the optimizer forgets as much
-            per sequence as before. "rate": leave the batch alone and scale the learning rate.
-        rule: for "rate": "linear" (Goyal et al. 2017) or "square root" (Krizhevsky 2014).
+            per sequence as before. "linear_rate", "sqrt_rate": leave the batch alone and multiply the learning rate
+            by the factor (Goyal et al. 2017) or by its square root (Krizhevsky 2014).
 
     Raises:
         TypeError, ValueError: if the factor is out of range, or the recipe is packed already.
     """
     one_of("how", how, HOWS)
-    one_of("rule", rule, RATE_RULES)
     check_factor(packing_factor, recipe.max_length)
     if recipe.packing_factor != 1:
         raise ValueError(
@@ -59,13 +57,13 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation", rul
     elif how == "betas":
         after, reasons, error = _raise_betas(recipe, packed)
     else:
-        after, reasons, error = *_scale_rate(packed, rule), None
+        after, reasons, error = *_scale_rate(packed, how), None
     last = (
         f"Warm-up and total stay {recipe.warmup_sequences:,} and {recipe.total_sequences:,} sequences: "
         f"{recipe.warmup_steps:,} and {recipe.total_steps:,} updates before, "
         f"{after.warmup_steps:,} and {after.total_steps:,} now."
     )
-    return Advice(after, (*reasons, last), error)
+    return Adjustment(after, (*reasons, last), error)
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
@@ -74,7 +72,8 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
     def closest(micro_batch: int) -> Recipe:
         exact = wanted / (micro_batch * packed.replicas * packed.packing_factor)
         both = {max(1, math.floor(exact)), math.ceil(exact)}
-        options = [replace(packed, micro_batch=micro_batch, accumulation=count) for count in sorted(both)]
+        of = replace(packed, micro_batch=micro_batch)
+        options = [replace(of, gradient_accumulation_steps=count) for count in sorted(both)]
         return min(options, key=lambda r: abs(r.sequences_per_update - wanted))
 
     def off(r: Recipe) -> float:
@@ -86,19 +85,20 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
         )
 
     after = closest(before.micro_batch)
-    if before.accumulation == 1:
+    old, new = before.gradient_accumulation_steps, after.gradient_accumulation_steps
+    if old == 1:
         first = "Accumulation is 1 and cannot be divided"
     else:
-        first = f"Accumulation {before.accumulation:,} ÷ {packed.packing_factor:g} is {after.accumulation:,}"
+        first = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {new:,}"
     if abs(off(after)) < 1e-9:
         return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
-    reasons = [f"{first}{'' if before.accumulation == 1 else ', rounded'}: {counts(after)}."]
+    reasons = [f"{first}{'' if old == 1 else ', rounded'}: {counts(after)}."]
     near = range(before.micro_batch, max(0, before.micro_batch - _TRIED), -1)
     smaller = min(map(closest, near), key=lambda r: abs(off(r)))
     if abs(off(smaller)) < abs(off(after)):
         reasons.append(
-            f"Micro batch {smaller.micro_batch:,} with accumulation {smaller.accumulation:,} comes closer: "
-            f"{counts(smaller)}."
+            f"Micro batch {smaller.micro_batch:,} with accumulation {smaller.gradient_accumulation_steps:,} comes "
+            f"closer: {counts(smaller)}."
         )
     if off(after) > 0.05:
         reasons.append('Or keep the batch and adjust the betas: how="betas".')
@@ -131,11 +131,11 @@ def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], flo
     )
 
 
-def _scale_rate(packed: Recipe, rule: str) -> tuple[Recipe, list[str]]:
-    scale = packed.packing_factor ** RATE_RULES[rule]
+def _scale_rate(packed: Recipe, how: str) -> tuple[Recipe, list[str]]:
+    scale = packed.packing_factor if how == "linear_rate" else math.sqrt(packed.packing_factor)
     after = replace(packed, learning_rate=packed.learning_rate * scale)
     return after, [
-        f"An update now sees {packed.packing_factor:g} times the sequences; the {rule} rule multiplies the "
+        f"An update now sees {packed.packing_factor:g} times the sequences; {how} multiplies the "
         f"learning rate by {scale:.4g}: {packed.learning_rate:.6g} becomes {after.learning_rate:.6g}.",
         "No rule keeps the learning curve exactly; with BERT and LAMB the published run with a scaled rate was "
         "worse than the one that kept the sequences an update, so compare a short run.",
