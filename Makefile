@@ -18,7 +18,7 @@ NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
 help:
 	@echo "make lab        open your copy of the workbook, lab/, in JupyterLab (PORT=8888, LAB_ARGS=…)"
-	@echo "make test       lint, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
+	@echo "make test       lint, types, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
 	@echo "make test-all   every combination: quick=False, all in the browser, every family of models"
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
@@ -68,6 +68,7 @@ test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m codespell_lib
+	@$(PY) -m mypy --no-error-summary
 	@$(PY) -m pytest -n 2 --dist loadscope $(if $(filter yes,$(BROWSER)),,-m "not browser") $(TEST_ARGS)
 
 test-all: export PACKLIB_ALL = yes
@@ -99,5 +100,5 @@ slides: figures
 	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS)
 
 clean:
-	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find packlib tests notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf

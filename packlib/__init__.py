@@ -1,9 +1,10 @@
 """packlib: train on sequences of different lengths without paying for padding.
 
-The rooms, in the order of the story: `lengths`, `packing`, `batches`, `model`, `distributed`, `training`,
-`workbook`. Importing `packlib` loads the first two; neither needs torch or SciPy before they are used.
+The rooms, in the order of the story: `lengths`, `packing`, `distributed`, `batches`, `model`, `training`, `bridges`,
+`advisor`, `workbook`. Each lists in its `__init__.pyi` what it offers. A name is loaded when it is first used, so
+`import packlib` loads none of numpy, SciPy and torch.
 """
 
-from packlib import lengths, packing
+from packlib.installed import attach
 
-__all__ = ["lengths", "packing"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

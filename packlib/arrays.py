@@ -49,13 +49,13 @@ def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndar
     with atomic_path(path) as beside, open(beside, "wb") as file:
         seen = hashlib.sha256()
 
-        def write(data: bytes | np.ndarray) -> None:
+        def write(data: bytes | memoryview) -> None:
             file.write(data)
             seen.update(data)
 
         write(header(kind, {name: (array.dtype, len(array)) for name, array in arrays.items()}))
         for array in arrays.values():
-            write(array.astype(array.dtype.newbyteorder("<"), copy=False))
+            write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
             write(bytes(-array.nbytes % 8))
         file.write(seen.digest())
 

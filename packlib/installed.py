@@ -1,8 +1,11 @@
 """What is installed of packlib; what is missing is said in one sentence that tells how to get it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import lazy_loader
 
 _EXTRAS = {"torch": "train", "transformers": "train", "accelerate": "train", "datasets": "hub"}  # else: lab
 _PACKAGE = Path(__file__).resolve().parent
@@ -44,3 +47,14 @@ def checkout_path(*parts: str) -> Path:
             f"{'/'.join(parts)} is not installed: clone packlib's repository, and there run pip install -e ."
         )
     return path
+
+
+def attach(name: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package: what its `__init__.pyi` lists, loaded when first used."""
+    load, names, public = lazy_loader.attach_stub(name, file)
+
+    def load_or_say_what_is_missing(attribute: str) -> Any:
+        with needed_by(f"{name}.{attribute}"):
+            return load(attribute)
+
+    return load_or_say_what_is_missing, names, public

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from packlib.training import compile_for_shapes
+from packlib.training.scaling import compile_for_shapes
 
 
 class Output(NamedTuple):

@@ -52,7 +52,7 @@ def advise(
             with contextlib.suppress(TimeIsUpError):  # a formula, slow only for tens of thousands of lengths
                 waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=patience)[0])
         depths = try_depths(bounded, histogram, max_sequences_per_pack, WITHIN, patience)
-        trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN).depth, patience, seed)
+        trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN), patience, seed)
     curve = waste_curve(histogram, MOST_BUCKETS).tolist()
     enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
     few = next(k for k, share in enumerate(curve, 1) if share <= enough)

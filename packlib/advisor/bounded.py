@@ -76,5 +76,6 @@ def _begin() -> None:
 
 def _end_with_parent() -> None:
     """A parent that is killed stops nothing, and nobody waits for the answer any more."""
-    multiprocessing.parent_process().join()
+    if parent := multiprocessing.parent_process():
+        parent.join()
     os._exit(1)

@@ -63,12 +63,12 @@ class Advice:
     @property
     def depth(self) -> int:
         """The smallest depth that is shown to be within `WITHIN` of the best."""
-        return recommended(self.depths, WITHIN).depth
+        return recommended(self.depths, WITHIN)
 
     @property
     def gap(self) -> int:
         """Packs of the plan above the best bound known at its depth."""
-        return next(trial.gap for trial in self.trials if trial.method == self.plan.method)
+        return next(trial.gap or 0 for trial in self.trials if trial.method == self.plan.method)
 
     @property
     def habits(self) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class Advice:
         at = "without a limit" if limit is None else f"at your limit of {limit}"
         text = f"Depth {self.depth} is the smallest found to come within {100 * WITHIN:g} % of the "
         text += f"{many(best.packs, 'pack')} {at}"
-        if shallower := [trial for trial in self.depths[:-1] if trial.depth < self.depth]:
+        if shallower := [trial for trial in self.depths[:-1] if trial.depth and trial.depth < self.depth]:
             last = shallower[-1]
             text += f"; depth {last.depth} needs {share_of(last.packs - best.packs, best.packs)} more"
             if last.bound <= (1 + WITHIN) * best.packs:

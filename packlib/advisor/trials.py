@@ -145,13 +145,13 @@ def try_depths(
         else:
             low = middle
     known.setdefault(high, replace(best, depth=high))
-    return (*(known[depth] for depth in sorted(known.keys() - {limit})), best)
+    return (*(known[depth] for depth in sorted(depth for depth in known if depth not in (limit, None))), best)
 
 
-def recommended(depths: tuple[DepthTrial, ...], within: float) -> DepthTrial:
+def recommended(depths: tuple[DepthTrial, ...], within: float) -> int:
     """The smallest depth that is `within` reach of the last one's packs."""
     most = math.floor((1 + within) * depths[-1].packs)
-    return next(trial for trial in depths if trial.depth is not None and trial.packs <= most)
+    return next(trial.depth for trial in depths if trial.depth is not None and trial.packs <= most)
 
 
 class _CloseEnough(Exception):
@@ -169,7 +169,8 @@ def packs_at(histogram: LengthHistogram, depth: int | None, close: float, second
     try:
         best = plan(histogram, "optimal", depth, time_limit=seconds, progress=leave)
     except _CloseEnough as found:
-        return DepthTrial(depth, *found.args, greedy)
+        packs, bound = found.args
+        return DepthTrial(depth, packs, bound, greedy)
     return DepthTrial(depth, best.num_packs, best.lower_bound, greedy)
 
 

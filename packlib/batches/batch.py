@@ -1,6 +1,6 @@
 """`PackedBatch`: what a packed model reads, in one mapping of tensors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -67,7 +67,7 @@ class PackedBatch(Mapping):
     num_sequences: int
     useful_tokens: int
 
-    def __init__(self, fields: Mapping[str, Any] | None = None, /, **more: Any):
+    def __init__(self, fields: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         values = {name: value for name, value in {**(fields or {}), **more}.items() if value is not None}
         if unknown := set(values) - set(self.__dataclass_fields__):
             names = ", ".join(self.__dataclass_fields__)
@@ -112,7 +112,7 @@ class PackedBatch(Mapping):
         """The batch in page-locked memory; a `DataLoader` with `pin_memory=True` calls this."""
         return self._map(lambda tensor: tensor.pin_memory())
 
-    def _map(self, move) -> "PackedBatch":
+    def _map(self, move: Callable[[Tensor], Tensor]) -> "PackedBatch":
         copy = object.__new__(PackedBatch)  # what was checked once is not checked again
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
@@ -223,9 +223,9 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
         if out[name].numel():
             whole_number(name, int(out[name].min()), least)
     for name in ("labels", "sequence_labels"):
-        values = out.get(name)
-        if values is not None and bool((wrong := (values < 0) & (values != IGNORED)).any()):
-            raise ValueError(f"{name} must be from 0 up, or -100 for none, not {int(values[wrong][0])}.")
+        labels = out.get(name)
+        if labels is not None and bool((wrong := (labels < 0) & (labels != IGNORED)).any()):
+            raise ValueError(f"{name} must be from 0 up, or -100 for none, not {int(labels[wrong][0])}.")
     if out.get("labels") is not None and bool((out["labels"][~useful] != IGNORED).any()):
         raise ValueError("labels must be -100 on padding.")
     if bool((out["sequence_labels"][count:] != IGNORED).any()):

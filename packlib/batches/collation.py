@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.masking import MlmMasking
@@ -15,7 +16,7 @@ from packlib.checks import whole_number
 
 def collate(
     sequences: TokenStore,
-    sizes: Sequence[int],
+    sizes: Sequence[int] | np.ndarray,
     max_length: int,
     *,
     pad_id: int = 0,
@@ -23,6 +24,11 @@ def collate(
 ) -> PackedBatch:
     """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
     so on.
+
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> batch = collate(store, sizes=[2], max_length=8)
+    >>> batch.input_ids.tolist(), batch.segment_ids.tolist()
+    ([[7, 8, 9, 4, 5, 0, 0, 0]], [[1, 1, 1, 2, 2, 0, 0, 0]])
 
     Args:
         sizes: sequences in each pack, each at least 1.
@@ -55,12 +61,12 @@ def collate(
     within = np.arange(lengths.sum()) - np.repeat(before, lengths)
     slots = within + np.repeat(starts, lengths)  # where each token goes among the B·T slots
 
-    def by_token(values, fill):
+    def by_token(values: np.ndarray, fill: int) -> Tensor:
         out = np.full(len(sizes) * max_length, fill, np.int64)
         out[slots] = values
         return torch.from_numpy(out.reshape(len(sizes), max_length))
 
-    def by_sequence(values, fill):
+    def by_sequence(values: np.ndarray, fill: int) -> Tensor:
         out = np.full(sequence_places or len(lengths), fill, np.int64)
         out[: len(lengths)] = values
         return torch.from_numpy(out)
@@ -85,6 +91,10 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
     as packed).
 
     The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
+
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> pad(collate(store, [2], max_length=8), max_length=4).input_ids.tolist()
+    [[7, 8, 9, 0], [4, 5, 0, 0]]
     """
     device = batch.input_ids.device
     batch = batch.to("cpu")
@@ -110,6 +120,10 @@ class PackingCollator:
 
     Works in a `DataLoader`, in its workers, and as the `data_collator` of a `packlib.bridges.PackTrainer`.
 
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}, {"input_ids": [6]}])
+    >>> PackingCollator(max_length=8)([(0, store.take([0, 1])), (0, store.take([2]))])
+    PackedBatch(2 packs of 8, 3 sequences, 6 useful tokens, 37.5% full, on cpu)
+
     Attributes:
         max_length: slots of a pack, in tokens.
         masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone.
@@ -127,7 +141,7 @@ class PackingCollator:
     max_sequences_per_pack: int | None = None
     max_predictions_per_pack: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole_number("max_length", self.max_length, 1)
         whole_number("pad_id", self.pad_id, 0)
         for name in ("max_sequences_per_pack", "max_predictions_per_pack"):

@@ -42,7 +42,7 @@ class SequenceLengthWarmup:
             with the cube root, so that short sequences pass sooner.
 
     >>> SequenceLengthWarmup(0.5, 8, 32, 8).length(done=3, total=10)
-    24
+    16
     """
 
     duration: float
@@ -54,7 +54,7 @@ class SequenceLengthWarmup:
     pad_id: int = 0
     root_degree: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         number("duration", self.duration, at_least=0, at_most=1)
         whole_number("min_length", self.min_length, 1)
         whole_number("max_length", self.max_length, self.min_length)
@@ -92,6 +92,12 @@ def shorten(
 ) -> Mapping[str, Any]:
     """Truncate or reshape the rows of a batch to `length` tokens; rows are never mixed.
 
+    >>> batch = {"input_ids": torch.arange(12).reshape(2, 6), "attention_mask": torch.ones(2, 6)}
+    >>> shorten(batch, 4)["input_ids"].tolist()
+    [[0, 1, 2, 3], [6, 7, 8, 9]]
+    >>> shorten(batch, 3, truncate=False)["input_ids"].tolist()
+    [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
     Args:
         batch: a mapping of tensors of shape (B, T) or (B, T, …), and (B,), one value a row; anything else is passed
             on. Padding is where `attention_mask` is 0. Or a `PackedBatch` with at most one sequence a row. A batch
@@ -108,10 +114,10 @@ def shorten(
     """
     whole_number("length", length, 1)
     flag("truncate", truncate), flag("keep_end", keep_end)
-    packed = isinstance(batch, PackedBatch)
-    tensors = (
-        _by_row(batch) if packed else {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}
-    )
+    if packed := isinstance(batch, PackedBatch):
+        tensors = _by_row(batch)
+    else:
+        tensors = {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}
     if _shape(tensors)[1] <= length:
         return batch
     mask = tensors.get("segment_ids" if packed else "attention_mask")

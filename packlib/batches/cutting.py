@@ -23,7 +23,7 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
         padded: the budget limits rows × longest of the group; else the sum of lengths of each column.
         in_order: the lengths rise, or fall, through the rows.
     """
-    starts = _greedy(rows, budget, most, padded, in_order)
+    starts: list | np.ndarray = _greedy(rows, budget, most, padded, in_order)
     if (np.diff(starts) < fewest).any():
         ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:
@@ -118,7 +118,7 @@ def _furthest_ends(rows: np.ndarray, budget: int, most: int, padded: bool) -> li
         ends = np.min([total.searchsorted(total[:-1] + budget, "right") - 1 for total in totals], axis=0)
         return np.minimum(ends, np.arange(len(rows)) + most).tolist()
     longest, ends, end = rows.max(1).tolist(), [], 0
-    widest = deque()  # rows of the group, each longer than all after it: the first is the longest
+    widest = deque[int]()  # rows of the group, each longer than all after it: the first is the longest
     for start in range(len(longest)):
         while end < len(longest) and end - start < most:
             width = max(longest[end], longest[widest[0]] if widest else 0)

@@ -10,7 +10,7 @@ from packlib.batches.tokens import TokenStore
 
 
 def difficulties(
-    dataset, score: Callable[[Any], float] | None = None, group: dist.ProcessGroup | None = None
+    dataset: Any, score: Callable[[Any], float] | None = None, group: dist.ProcessGroup | None = None
 ) -> np.ndarray:
     """A score for each sample, on every rank; under torch.distributed each rank scores its share.
 
@@ -28,7 +28,7 @@ def difficulties(
     world = dist.get_world_size(group) if dist.is_available() and dist.is_initialized() else 1
     rank = dist.get_rank(group) if world > 1 else 0
     bounds = [len(dataset) * i // world for i in range(world + 1)]
-    own, fault = None, None
+    own, fault = np.empty(0), None
     try:
         own = _scores(dataset, range(bounds[rank], bounds[rank + 1]), score)
     except Exception as error:  # the other ranks wait: they must hear of it before it is raised
@@ -37,7 +37,7 @@ def difficulties(
         fault = error
     if world == 1:
         return own
-    parts = [None] * world
+    parts: list = [None] * world
     dist.all_gather_object(parts, (own, len(dataset), None if fault is None else repr(fault)), group)
     for other, (_, samples, text) in enumerate(parts):
         if text is not None:
@@ -47,7 +47,7 @@ def difficulties(
     return np.concatenate([scores for scores, _, _ in parts])
 
 
-def _scores(dataset, samples: range, score: Callable[[Any], float] | None) -> np.ndarray:
+def _scores(dataset: Any, samples: range, score: Callable[[Any], float] | None) -> np.ndarray:
     if score is None and isinstance(dataset, TokenStore):
         return dataset.lengths[samples.start : samples.stop]
     found = []

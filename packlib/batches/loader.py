@@ -1,6 +1,7 @@
 """Load packs: a data set of packs, a sampler that shuffles by epoch, a loader that resumes in mid-epoch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,13 +17,17 @@ from packlib.packing.packs import Packs
 
 
 def pack_lengths(
-    lengths: Sequence[int],
+    lengths: Iterable[int],
     max_length: int,
     method: str = "optimal",
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:
-    """Plan and assign in one call: packs for sequences of these `lengths` (depth 1 leaves them unpacked)."""
+    """Plan and assign in one call: packs for sequences of these `lengths` (depth 1 leaves them unpacked).
+
+    >>> pack_lengths([5, 3, 3, 2, 8], max_length=8)
+    Packs(3 packs of 8, 5 samples, 87.500% full)
+    """
     from packlib.packing import assign, plan
 
     histogram = LengthHistogram.from_lengths(lengths, max_length)
@@ -44,7 +49,7 @@ class PackDataset(Dataset):
         TypeError, ValueError: if the packs were made for other samples.
     """
 
-    def __init__(self, dataset, packs: Packs):
+    def __init__(self, dataset: Any, packs: Packs) -> None:
         if not isinstance(packs, Packs):
             raise TypeError(f"packs must be Packs, not {shown(packs)}.")
         if len(packs.sample_ids) and int(packs.sample_ids.max()) >= len(dataset):
@@ -183,7 +188,9 @@ class PackLoader(DataLoader):
     starting another begins the same epoch again.
     """
 
-    def __init__(self, packs: PackDataset, sampler: PackBatchSampler, collator: PackingCollator, **options):
+    def __init__(
+        self, packs: PackDataset, sampler: PackBatchSampler, collator: Callable, **options: Any
+    ) -> None:
         super().__init__(packs, batch_sampler=sampler, collate_fn=collator, **options)
         self.epoch = 0
         self._done = 0  # batches of this epoch that were handed out
@@ -226,7 +233,7 @@ class PackLoader(DataLoader):
 
 
 def pack_loader(
-    dataset,
+    dataset: Any,
     packs: Packs,
     collator: PackingCollator | None = None,
     batch_size: int = 16,
@@ -236,9 +243,14 @@ def pack_loader(
     drop_last: bool = False,
     ranks: int | None = None,
     rank: int | None = None,
-    **options,
+    **options: Any,
 ) -> PackLoader:
-    """A loader of `batch_size` packs a batch; under torch.distributed of this rank's share (see `PackBatchSampler`).
+    """A loader of `batch_size` packs a batch; under torch.distributed this rank's share (`PackBatchSampler`).
+
+    >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
+    >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=3)
+    >>> next(iter(loader))
+    PackedBatch(3 packs of 8, 5 sequences, 21 useful tokens, 87.5% full, on cpu)
 
     Args:
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`).

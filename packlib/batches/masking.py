@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from packlib.checks import number, whole_number
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, made odd
 
 
-def splitmix64(state: np.ndarray, step: np.ndarray | int) -> np.ndarray:
+def splitmix64(state: np.ndarray | int, step: np.ndarray | int) -> np.ndarray:
     """The `step`-th draw (from 1) of SplitMix64 started at `state`; uint64, uniform over all 64-bit numbers.
 
     A counter-based generator: any draw comes directly, in any order, so that all tokens are drawn at once.
@@ -33,6 +34,11 @@ class MlmMasking:
     depends on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same
     way.
 
+    >>> store = TokenStore.from_samples([{"input_ids": [2, 10, 11, 12, 3]}])
+    >>> masked = MlmMasking.for_tokenizer(wordnet_tokenizer(), seed=1)(store, epochs=0)
+    >>> masked.labels.tolist()
+    [-100, -100, 11, -100, -100]
+
     Attributes:
         seed: a whole number from 0 up.
         mask_id: the token [MASK].
@@ -47,7 +53,7 @@ class MlmMasking:
     special_ids: tuple[int, ...]
     probability: float = 0.15
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole_number("seed", self.seed, 0, 2**64 - 1)
         whole_number("mask_id", self.mask_id, 0, whole_number("vocab_size", self.vocab_size, 1) - 1)
         number("probability", self.probability, above=0, at_most=1)
@@ -55,7 +61,7 @@ class MlmMasking:
             raise ValueError(f"All {self.vocab_size} tokens are special; none is left to draw.")
 
     @classmethod
-    def for_tokenizer(cls, tokenizer, seed: int = 0, probability: float = 0.15) -> "MlmMasking":
+    def for_tokenizer(cls, tokenizer: Any, seed: int = 0, probability: float = 0.15) -> "MlmMasking":
         """The masking for a transformers tokenizer."""
         special = tuple(sorted(tokenizer.all_special_ids))
         return cls(seed, tokenizer.mask_token_id, len(tokenizer), special, probability)

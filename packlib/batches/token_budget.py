@@ -38,7 +38,7 @@ class TokenBatches:
     longest: np.ndarray
     same_shape_every: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         sizes = self.sizes
         if len(sizes) < 1 or self.offsets[0] or self.offsets[-1] != len(self.sample_ids) or sizes.min() < 1:
             raise ValueError(f"The offsets do not cut {len(self.sample_ids)} samples into batches.")
@@ -117,6 +117,10 @@ def batch_by_tokens(
 
     Every sample lands in exactly one batch, unless `drop_last` says otherwise. Takes linear time but where a
     `difficulty` must be sorted that is not of whole numbers in a range about as large as the data.
+
+    >>> batches = batch_by_tokens([4, 2, 3, 9, 1, 5], max_tokens=10)
+    >>> [samples.tolist() for samples in batches]
+    [[0, 1, 2], [3, 4], [5]]
 
     Args:
         lengths: tokens of each sample.

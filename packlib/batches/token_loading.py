@@ -26,7 +26,7 @@ class MicroBatch(list):
         update_size: samples of the whole update, over all ranks and micro-batches: what a learning rate is scaled by.
     """
 
-    def __init__(self, samples: Iterable[int], epoch: int, rows: int, width: int, update_size: int):
+    def __init__(self, samples: Iterable[int], epoch: int, rows: int, width: int, update_size: int) -> None:
         super().__init__(samples)
         self.epoch, self.rows, self.width, self.update_size = epoch, rows, width, update_size
 
@@ -79,10 +79,10 @@ class TokenBatchSampler(Sampler[MicroBatch]):
     def batches(self) -> TokenBatches:
         """The micro-batches of this epoch, those of all ranks, before the updates are shuffled."""
         if self._planned is None or self._planned[0] != self.epoch:
-            name = "same_shape_every" if self.same_shape else "num_batches_multiple_of"
-            even = {name: self.ranks * self.gradient_accumulation_steps}
+            even = "same_shape_every" if self.same_shape else "num_batches_multiple_of"
+            options: dict[str, Any] = {even: self.ranks * self.gradient_accumulation_steps, **self.options}
             seed = (self.seed, self.epoch)
-            made = batch_by_tokens(self.lengths, self.max_tokens, **even, seed=seed, **self.options)
+            made = batch_by_tokens(self.lengths, self.max_tokens, seed=seed, **options)
             self._planned = self.epoch, made
         return self._planned[1]
 
@@ -164,7 +164,7 @@ class PaddedSamples(Dataset):
 
     def __init__(
         self,
-        dataset,
+        dataset: Any,
         pad: Callable[[list, int, int], Any] | None = None,
         masking: MlmMasking | None = None,
         pad_id: int = 0,
@@ -199,7 +199,9 @@ def _with_blank_rows(batch: PackedBatch, rows: int, pad_id: int) -> PackedBatch:
 class TokenLoader(PackLoader):
     """A `PackLoader` of token batches: each pass is one epoch, and it resumes in mid-epoch, with workers too."""
 
-    def __init__(self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any):
+    def __init__(
+        self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any
+    ) -> None:
         super().__init__(samples, sampler, collate, **options)
         self.epoch, self._done, self._start = sampler.epoch, sampler.start, sampler.start
 
@@ -209,7 +211,7 @@ class TokenLoader(PackLoader):
 
 
 def token_loader(
-    dataset,
+    dataset: Any,
     sampler: TokenBatchSampler,
     pad: Callable[[list, int, int], Any] | None = None,
     masking: MlmMasking | None = None,

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,17 @@ from packlib.reading import naming
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
 _OPTIONAL = ("labels", "sample_ids")
+_COUNTED: Any = None  # the default of a field that is an array once the store is made
 _BLOCK = 4096  # texts that are tokenized at once
 
 
 @dataclass(frozen=True, eq=False)
 class TokenStore:
     """Sequences one after the other: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
+
+    >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> store.lengths.tolist(), store.take([1]).input_ids.tolist()
+    ([3, 2], [4, 5])
 
     Attributes:
         input_ids, token_type_ids: integers from 0 up, shape (number of tokens,).
@@ -43,15 +49,15 @@ class TokenStore:
     offsets: np.ndarray
     sequence_labels: np.ndarray
     labels: np.ndarray | None = None
-    sample_ids: np.ndarray | None = None
+    sample_ids: np.ndarray = _COUNTED
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in (*_ARRAYS, *_OPTIONAL):
             if (values := getattr(self, name)) is not None or name not in _OPTIONAL:
                 object.__setattr__(self, name, as_integers(values, name.removesuffix("s")))
         object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
         count = len(self.offsets) - 1
-        if self.sample_ids is None:
+        if self.sample_ids is _COUNTED:
             object.__setattr__(self, "sample_ids", np.arange(count))
         else:
             _refuse_same_ids(self.sample_ids)
@@ -90,7 +96,7 @@ class TokenStore:
 
     @classmethod
     def from_samples(
-        cls, samples: Iterable[Mapping], sample_ids: Sequence[int] | None = None
+        cls, samples: Iterable[Mapping], sample_ids: Sequence[int] | np.ndarray | None = None
     ) -> "TokenStore":
         """Join mappings with `input_ids` and, where there are some, other columns, named as in transformers.
 
@@ -128,7 +134,7 @@ class TokenStore:
             offsets=np.cumsum([0, *lengths]),
             sequence_labels=np.array(columns["sequence_labels"], np.int64),
             labels=np.concatenate(labeled) if labeled else None,
-            sample_ids=None if sample_ids is None else np.asarray(sample_ids),
+            sample_ids=_COUNTED if sample_ids is None else np.asarray(sample_ids),
         )
 
     @classmethod
@@ -175,7 +181,7 @@ class TokenStore:
             fields["labels"] = self.labels[span]
         return {**fields, "label": int(self.sequence_labels[index])}
 
-    def take(self, indices: Sequence[int]) -> "TokenStore":
+    def take(self, indices: Iterable[int]) -> "TokenStore":
         """The sequences at `indices`, in that order, under their sample ids."""
         indices = as_integers(indices, "Index").astype(np.int64, copy=False)
         if indices.size and not (0 <= indices.min() and indices.max() < len(self)):
@@ -263,7 +269,7 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
         raise ValueError(f"attention_mask of {name} hides tokens: give sequences without padding.")
     if len(found) > 1:
         raise ValueError(f"{name} has {' and '.join(found)}: a sequence has one label.")
-    label = sample[found[0]] if found else IGNORED
+    label: Any = sample[found[0]] if found else IGNORED
     if getattr(label, "ndim", None) == 0:  # a NumPy or torch scalar
         label = label.item()
     label = whole_number(f"{found[0]} of {name}" if found else "", label, IGNORED, INT64_MAX)
@@ -292,15 +298,18 @@ def _row(sample: Mapping, column: str, name: str) -> np.ndarray:
 
 
 def tokenize(
-    tokenizer,
-    texts: Sequence[str],
-    pairs: Sequence[str] | None = None,
-    sequence_labels: Sequence[int] | None = None,
+    tokenizer: Any,
+    texts: Sequence[str] | np.ndarray,
+    pairs: Sequence[str] | np.ndarray | None = None,
+    sequence_labels: Sequence[int] | np.ndarray | None = None,
     max_length: int | None = None,
     overlong: str = "error",
     progress: bool = False,
 ) -> TokenStore:
     """Tokenize `texts` with a transformers tokenizer, as `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`.
+
+    >>> tokenize(wordnet_tokenizer(), ["a small dog", "an animal"], max_length=8)
+    TokenStore(2 sequences, 9 tokens, longest 5)
 
     Args:
         pairs: the second sentences; "" for none.
@@ -326,9 +335,9 @@ def tokenize(
 
         starts = tqdm(starts, desc="tokenize", unit="block")
     small = np.uint16 if len(tokenizer) <= 1 << 16 else np.int32
-    ids, types, lengths = [], [], []
+    ids, types, lengths = [], [], list[int]()
     for start in starts:
-        rows = list(texts[start : start + _BLOCK])
+        rows: list = list(texts[start : start + _BLOCK])
         if pairs is not None:
             rows = [(a, b) if b else a for a, b in zip(rows, pairs[start : start + _BLOCK], strict=True)]
         out = tokenizer(rows, return_attention_mask=False, return_token_type_ids=True, **options)
@@ -339,7 +348,7 @@ def tokenize(
         if max_length is not None and lengths[at] > max_length:
             way_out = 'pass overlong="truncate", or a larger max_length'
             raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
-    given = np.full(len(texts), IGNORED) if sequence_labels is None else sequence_labels
+    given = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
     return TokenStore(
         np.concatenate(ids), np.concatenate(types), offsets=np.cumsum([0, *lengths]), sequence_labels=given
     )

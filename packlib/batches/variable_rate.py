@@ -50,15 +50,20 @@ class VariableBatchLR:
     optimizer, if they step after `step` and before `scale`. What torch does not allow: a `VariableBatchLR` within
     `SequentialLR` (wrap that instead), and `ReduceLROnPlateau` within `SequentialLR` or `ChainedScheduler`.
 
+    >>> weight = torch.zeros(1, requires_grad=True)
+    >>> schedule = VariableBatchLR(torch.optim.SGD([weight], lr=0.1), reference=256)
+    >>> schedule.scale(512), schedule.get_last_lr()
+    (None, [0.2])
+
     Args:
         wrapped: a scheduler, or an optimizer without one.
         reference: samples of an update for which the rates are right as they are.
         rule: as in `scale_learning_rate`.
     """
 
-    def __init__(self, wrapped: Any, reference: int, rule: str = "linear"):
+    def __init__(self, wrapped: Any, reference: int, rule: str = "linear") -> None:
         self.scheduler = None if isinstance(wrapped, Optimizer) else wrapped
-        self.optimizer = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
+        self.optimizer: Any = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
         if not isinstance(self.optimizer, Optimizer):
             raise TypeError(
                 f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}."

@@ -1,8 +1,5 @@
 """Bridges to other people's trainers: transformers' own, on packs."""
 
-from packlib.installed import needed_by
+from packlib.installed import attach
 
-with needed_by(__name__):
-    from packlib.bridges.trainer import PackTrainer
-
-__all__ = ["PackTrainer"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -6,7 +6,7 @@ ranks do not divide them, and cuts the last batch of an evaluation. Three of its
 what an update is divided by, and how it evaluates.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -14,13 +14,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer
+from transformers import Trainer, TrainerControl, TrainingArguments
 from transformers.trainer_pt_utils import nested_concat, nested_numpify
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from packlib.batches import PackBatchSampler, PackDataset, PackedBatch, PackingCollator, PackLoader
 from packlib.checks import one_of, shown
-from packlib.model import PackedOutput
+from packlib.model import PackedOutput, Sums
 from packlib.model.losses import sequence_of
 from packlib.training.objective import MaskedObjective, add_up, default_objective
 
@@ -60,12 +60,13 @@ class PackTrainer(Trainer):
         TypeError, ValueError: naming an argument that does not suit packs.
     """
 
+    control: TrainerControl
     loss_is_scaled_for_ga = True  # `compute_loss` divides by the counts of the whole update
 
     def __init__(
         self,
-        model=None,
-        args=None,
+        model: nn.Module | None = None,
+        args: TrainingArguments | None = None,
         data_collator: PackingCollator | None = None,
         train_dataset: PackDataset | None = None,
         eval_dataset: PackDataset | dict[str, PackDataset] | None = None,
@@ -127,7 +128,9 @@ class PackTrainer(Trainer):
         names = ("num_workers", "pin_memory", "prefetch_factor")
         return {name: getattr(args, f"dataloader_{name}") for name in names}
 
-    def get_batch_samples(self, epoch_iterator, num_batches: int, device) -> tuple[list, dict[str, int]]:
+    def get_batch_samples(
+        self, epoch_iterator: Iterator, num_batches: int, device: torch.device
+    ) -> tuple[list, dict[str, int]]:
         """The micro-batches of an update, and the counts that its losses are divided by, over all ranks."""
         batches = list(islice(epoch_iterator, num_batches))
         counts = [self.objective.counts(batch) for batch in batches]
@@ -165,7 +168,7 @@ class PackTrainer(Trainer):
         self.callback_handler.eval_dataloader = dataloader
         kept, number = [], 0
 
-        def measure(model, batch):
+        def measure(model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
             nonlocal number
             with self.accelerator.autocast():
                 output = model(**batch)
@@ -180,7 +183,7 @@ class PackTrainer(Trainer):
 
         own = {name: both.tolist() for name, both in add_up(self.model, dataloader, measure).items()}
         shares = self._over_ranks((own, number, kept))
-        metrics, joined = {}, None
+        metrics, joined = dict[str, float](), None
         for name in dict.fromkeys(name for own, _, _ in shares for name in own):
             total, count = map(sum, zip(*(own[name] for own, _, _ in shares if name in own), strict=True))
             metrics |= {name: total / count} if count else {}
@@ -209,7 +212,7 @@ class PackTrainer(Trainer):
         labels = {name: batch[name][:count] for name in ("sequence_labels", "sample_ids")}
         labels["lengths"] = batch.lengths
         rows = {"nsp_logits": slice(count), "pooled": slice(count), "hidden": useful}
-        if output.token_positions is not None:
+        if output.token_positions is not None and output.token_labels is not None:
             rows["token_logits"] = filled = output.token_positions >= 0
             at = output.token_positions[filled]
             labels["token_labels"] = output.token_labels[filled]

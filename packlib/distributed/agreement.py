@@ -11,7 +11,7 @@ import torch.distributed as dist
 class RankError(RuntimeError):
     """What went wrong on one rank, told on every rank: the sentence names the rank, and so does `rank`."""
 
-    def __init__(self, sentence: str, rank: int | None = None):
+    def __init__(self, sentence: str, rank: int | None = None) -> None:
         super().__init__(sentence)
         self.rank = rank
 
@@ -41,7 +41,7 @@ def agree_on_errors(group: dist.ProcessGroup | None = None) -> Iterator[None]:
         RankError: the same on every rank, about the first rank that failed.
     """
     rank, world_size = dist.get_rank(group), dist.get_world_size(group)
-    failure = None
+    failure: Exception | None = None
     try:
         yield
     except Exception as error:
@@ -49,7 +49,7 @@ def agree_on_errors(group: dist.ProcessGroup | None = None) -> Iterator[None]:
     first = torch.tensor(world_size if failure is None else rank, device=group_device(group))
     dist.all_reduce(first, dist.ReduceOp.MIN, group=group)
     if first < world_size:
-        sentence = [str(RankError.of(rank, world_size, failure)) if rank == first else None]
+        sentence = [str(RankError.of(rank, world_size, failure)) if failure else ""]
         dist.broadcast_object_list(sentence, group_src=int(first), group=group)
         raise RankError(sentence[0], int(first)) from failure
 
@@ -60,7 +60,7 @@ def check_same(group: dist.ProcessGroup | None = None, **values: Any) -> None:
     Raises:
         RankError: the same on every rank, about the first rank whose values differ from those of rank 0.
     """
-    everyone = [None] * dist.get_world_size(group)
+    everyone: list = [None] * dist.get_world_size(group)
     dist.all_gather_object(everyone, values, group=group)
     for rank, theirs in enumerate(everyone):
         for name, value in theirs.items():

@@ -20,10 +20,11 @@ class Collectives:
             other rank, and rows that stay do not count. (Agreements are left out: they take some hundred bytes.)
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None):
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
         started = dist.is_initialized()
         self.group = group
-        self.rank, self.size = (dist.get_rank(group), dist.get_world_size(group)) if started else (0, 1)
+        self.rank: int = dist.get_rank(group) if started else 0
+        self.size: int = dist.get_world_size(group) if started else 1
         self.bytes_sent = 0
 
     def agree_on_errors(self) -> AbstractContextManager:
@@ -60,7 +61,7 @@ class Collectives:
         self.bytes_sent += (self.size - 1) * array.nbytes
         return torch.stack(others).cpu().numpy()
 
-    def exchange(self, rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+    def exchange(self, rows: np.ndarray, counts: Sequence[int] | np.ndarray) -> np.ndarray:
         """Send the first `counts[0]` rows to rank 0, the next `counts[1]` to rank 1, …; rows have shape (n, columns).
 
         Returns:
@@ -72,12 +73,12 @@ class Collectives:
         incoming = torch.empty_like(outgoing)
         dist.all_to_all_single(incoming, outgoing, group=self.group)
         sent, received = outgoing.tolist(), incoming.tolist()
-        rows = self._tensor(rows)
-        result = rows.new_empty((sum(received), rows.shape[1]))
-        dist.all_to_all_single(result, rows, received, sent, group=self.group)
+        tensor = self._tensor(rows)
+        result = tensor.new_empty((sum(received), rows.shape[1]))
+        dist.all_to_all_single(result, tensor, received, sent, group=self.group)
         leaving = sum(sent) - sent[self.rank]
         self.bytes_sent += (self.size - 1) * outgoing.element_size()
-        self.bytes_sent += leaving * rows.shape[1] * rows.element_size()
+        self.bytes_sent += leaving * rows.shape[1] * rows.itemsize
         return result.cpu().numpy()
 
     def _reduce(self, array: np.ndarray, op: dist.ReduceOp) -> np.ndarray:
@@ -88,5 +89,5 @@ class Collectives:
         self.bytes_sent += array.nbytes
         return tensor.cpu().numpy()
 
-    def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.require(array, requirements="CW")).to(group_device(self.group))
+    def _tensor(self, array: Sequence[int] | np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(group_device(self.group))

@@ -70,7 +70,7 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
             with ranks.agree_on_errors(), open(beside, "r+b") as file:
                 # Not through a map: on a full disk the system would end the process, where `write` raises.
                 file.seek(start + int(sizes[: ranks.rank].sum()) * columns * rows.itemsize)
-                file.write(np.ascontiguousarray(rows, _INT64))
+                file.write(np.ascontiguousarray(rows, _INT64).data)
             with ranks.agree_on_errors():
                 if ranks.rank == 0:
                     with open(beside, "r+b") as file:

@@ -39,7 +39,7 @@ class PackShare(Packs):
     world_size: int
     bytes_sent: dict[str, int]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if len(self):
             super().__post_init__()
 
@@ -83,7 +83,7 @@ def pack_distributed(
     with ranks.agree_on_errors():
         made = plan(LengthHistogram(histograms.sum(0)), method, max_sequences_per_pack)
     if ranks.size > 1:  # other processors may round otherwise, and another plan would scramble the packs
-        digest = hashlib.sha256(b"".join([made.items, made.offsets, made.repeats])).hexdigest()
+        digest = hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
         check_same(group, plan=digest)
 
     # before[r, l]: samples of length l on the ranks before r
@@ -177,7 +177,7 @@ def _pieces(
     """What this rank sends to each: its samples for that rank's packs, in the order of `_columns`."""
     world_size = len(before) - 1
     first, end, starts = before[rank].tolist(), before[rank + 1].tolist(), starts.tolist()
-    pieces = [[] for _ in range(world_size)]
+    pieces: list[list[np.ndarray]] = [[] for _ in range(world_size)]
     for _, _, length, sample, pack, repeats in _columns(plan):
         low, high = max(sample, first[length]), min(sample + repeats, end[length])
         if low < high:
@@ -194,7 +194,7 @@ def _places(
     """Where this rank puts what each rank sends: how many ids, and into which places, in the order of `_columns`."""
     world_size, sizes = len(before) - 1, plan.sizes.tolist()
     first_places = (np.cumsum(share * plan.sizes) - share * plan.sizes).tolist()
-    places = [[] for _ in range(world_size)]
+    places: list[list[tuple[int, slice]]] = [[] for _ in range(world_size)]
     for s, column, length, sample, pack, _ in _columns(plan):
         packs, size = int(share[s]), sizes[s]
         if packs:

@@ -41,6 +41,10 @@ def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: f
     already, nothing is started: this rank joins the group and calls `function` itself, and returns the results of
     all. torchrun shows what the ranks print, and ends them all when one fails.
 
+    >>> import math
+    >>> run_ranks(math.pow, 3, 2)  # rank ** 2
+    [0.0, 1.0, 4.0]
+
     Args:
         function: defined in a file that can be imported, for a rank cannot see what a notebook defines.
         world_size: how many ranks; under torchrun as many as it started, or None.
@@ -147,7 +151,7 @@ def _rank_main(
             rank=rank,
             world_size=world_size,
         )
-        report = (pickle.dumps(function(rank, *args)), None)
+        report: tuple = (pickle.dumps(function(rank, *args)), None)
     except BaseException as error:
         told = RankError.of(rank, world_size, error)
         report = (None, (time.monotonic(), str(told), told.rank, traceback.format_exc()))
@@ -159,7 +163,8 @@ def _rank_main(
 
 
 def _end_with_parent(folder: str) -> None:
-    multiprocessing.parent_process().join()
+    if parent := multiprocessing.parent_process():
+        parent.join()
     shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 

@@ -46,8 +46,8 @@ class DistributedCurriculumSampler(Sampler[int]):
 
     def __init__(
         self,
-        dataset: Sequence,
-        difficulty: Callable[[Any], float] | Sequence[float] | None = None,
+        dataset: Sequence | np.ndarray,
+        difficulty: Callable[[Any], float] | Sequence[float] | np.ndarray | None = None,
         curriculum: str = "global",
         *,
         seed: int = 0,
@@ -143,7 +143,7 @@ def ordered_bits(scores: np.ndarray) -> np.ndarray:
     return bits ^ (bits >> 63 & np.iinfo(np.int64).max)
 
 
-def _score(dataset: Sequence, difficulty: Any, share: range) -> Sequence:
+def _score(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> Sequence:
     if difficulty is None:
         difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
     if callable(difficulty):

@@ -7,6 +7,7 @@ rows number n/p, 2n/p, … of the sorted whole by bisection, and cut right there
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch.distributed as dist
@@ -138,7 +139,7 @@ def _cut_points(columns: np.ndarray, bounds: np.ndarray, ranks: Collectives) -> 
     return first + wanted.clip(0, last - first)
 
 
-def _count(windows: Sequence[np.ndarray], values: np.ndarray, side: str) -> np.ndarray:
+def _count(windows: Sequence[np.ndarray], values: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
     """How many entries of each sorted window are under its value ("left"), or under or equal ("right")."""
     pairs = zip(windows, values, strict=True)
     return np.array([np.searchsorted(window, value, side) for window, value in pairs], np.int64)
@@ -165,6 +166,9 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def load_imbalance(loads: np.ndarray) -> float:
     """How much longer the ranks take than if they shared the work evenly; 1 is even.
+
+    >>> load_imbalance([2, 4]), load_imbalance([[2, 4], [4, 2]])
+    (1.3333333333333333, 1.3333333333333333)
 
     Args:
         loads: what each rank has to do, shape (ranks,), or (steps, ranks) if the ranks wait for each other after each

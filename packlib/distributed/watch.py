@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ def await_reports(ranks: list[tuple], folder: Path, timeout: float) -> dict[int,
         RankError: about the rank that failed first, or that others wait for.
     """
     deadline = time.monotonic() + timeout
-    results, failures, pending = {}, {}, dict(enumerate(ranks))
+    results, failures, pending = dict[int, Any](), dict[int, Any](), dict(enumerate(ranks))
     while pending and time.monotonic() < deadline:
         watched = [what for process, reader in pending.values() for what in (process.sentinel, reader)]
         wait(watched, max(deadline - time.monotonic(), 0))

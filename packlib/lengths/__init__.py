@@ -1,28 +1,5 @@
 """Lengths: histograms, where they come from, and what padding costs."""
 
-from packlib.lengths.families import image_patch_like, log_normal, protein_like, two_humped, uniform
-from packlib.lengths.histogram import LengthHistogram
-from packlib.lengths.hub import from_hub
-from packlib.lengths.sources import available, load
-from packlib.lengths.waste import HABITS, PaddingWaste, make_batches, padding_waste
-from packlib.lengths.wordnet import WordNetTexts, data_path, tokenizer_path, wordnet_texts
+from packlib.installed import attach
 
-__all__ = [
-    "HABITS",
-    "LengthHistogram",
-    "PaddingWaste",
-    "WordNetTexts",
-    "available",
-    "data_path",
-    "from_hub",
-    "image_patch_like",
-    "load",
-    "log_normal",
-    "make_batches",
-    "padding_waste",
-    "protein_like",
-    "tokenizer_path",
-    "two_humped",
-    "uniform",
-    "wordnet_texts",
-]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -4,6 +4,7 @@ Every function returns `num_sequences` sequences in packs of `max_length`; longe
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def image_patch_like(
     return _family("image-patch-like", weights, num_sequences, patch=patch, sides=sides, widest=widest)
 
 
-FAMILIES = {
+FAMILIES: dict[str, Callable[..., LengthHistogram]] = {
     "log-normal": log_normal,
     "uniform": uniform,
     "two-humped": two_humped,
@@ -135,7 +136,7 @@ def _positive(**values: float) -> None:
             raise ValueError(f"{name} must be over 0 and at most a million, not {value}.")
 
 
-def _family(name: str, weights: np.ndarray, num_sequences: int, **parameters) -> LengthHistogram:
+def _family(name: str, weights: np.ndarray, num_sequences: int, **parameters: object) -> LengthHistogram:
     """`weights[l - 1]` is the share of length l, up to a factor."""
     whole_number("num_sequences", num_sequences, 1)
     counts = np.concatenate([[0], apportion(np.asarray(weights, float), num_sequences)])

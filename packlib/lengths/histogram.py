@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from packlib.markup import escaped, in_html, one_line
 from packlib.reading import naming
 
 KINDS = ("measured", "reconstruction", "synthetic")
+_LAST_INDEX: Any = None  # the default of a field that is an int once the histogram is made
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class LengthHistogram:
 
     counts: np.ndarray
     name: str = "lengths"
-    max_length: int | None = None
+    max_length: int = _LAST_INDEX
     kind: str = "measured"
     source: str = ""
     truncated: int = 0
@@ -44,7 +46,7 @@ class LengthHistogram:
     num_sequences: int = field(init=False)
     num_tokens: int = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         counts = as_int64(self.counts, "Count", "length {}")
         if (counts < 0).any():
             length = int(np.flatnonzero(counts < 0)[0])
@@ -55,7 +57,7 @@ class LengthHistogram:
         if used.size == 0:
             raise ValueError("The histogram holds no sequence; it needs at least one.")
         longest = int(used[-1])
-        top = len(counts) - 1 if self.max_length is None else self.max_length
+        top = len(counts) - 1 if self.max_length is _LAST_INDEX else self.max_length
         top = whole_number("max_length", top, 1, MAX_LENGTH)
         if longest > top:
             raise ValueError(f"Length {longest} is over the maximum length {top}.")
@@ -82,9 +84,14 @@ class LengthHistogram:
 
     @classmethod
     def from_lengths(
-        cls, lengths: Iterable[int], max_length: int | None = None, overlong: str = "error", **fields
+        cls, lengths: Iterable[int], max_length: int | None = None, overlong: str = "error", **fields: Any
     ) -> "LengthHistogram":
         """Count `lengths` (any sequence or array of whole numbers, in tokens).
+
+        >>> LengthHistogram.from_lengths([5, 3, 3, 2, 8]).counts
+        array([0, 0, 1, 2, 0, 1, 0, 0, 1])
+        >>> LengthHistogram.from_lengths([5, 3, 9], max_length=8, overlong="truncate").truncated
+        1
 
         Args:
             max_length: the length of a pack; by default the longest length.
@@ -104,7 +111,7 @@ class LengthHistogram:
         overlong: str = "error",
         where: str = "position {}",
         start: int = 0,
-        **fields,
+        **fields: Any,
     ) -> "LengthHistogram":
         """Count lengths that come as a stream of chunks; only one chunk is held at a time.
 
@@ -116,7 +123,7 @@ class LengthHistogram:
         top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
         counts, over = count_lengths(chunks, top, overlong, where, start)
         lost = {"truncate": {"truncated": over}, "drop": {"dropped": over}}.get(overlong, {})
-        return cls(counts, max_length=top, **{**fields, **lost})
+        return cls(counts, **{**fields, **lost})
 
     def with_max_length(self, max_length: int, overlong: str = "error") -> "LengthHistogram":
         """The same sequences in packs of another length; `overlong` as in `from_lengths`.
@@ -145,7 +152,7 @@ class LengthHistogram:
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike, max_length: int | None = None, overlong: str = "error", **fields
+        cls, path: str | os.PathLike, max_length: int | None = None, overlong: str = "error", **fields: Any
     ) -> "LengthHistogram":
         """Read `length,count` lines (a header is welcome; the order is free); arguments as in `from_lengths`.
 
@@ -188,8 +195,6 @@ class LengthHistogram:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LengthHistogram) and np.array_equal(self.counts, other.counts)
-
-    __hash__ = None
 
     @property
     def mean_length(self) -> float:

@@ -19,11 +19,11 @@ def from_hub(
     overlong: str = "truncate",
     batch_size: int = 1000,
     progress: bool = True,
-    **options,
+    **options: Any,
 ) -> LengthHistogram:
     """Tokenize a data set in one streaming pass and count the lengths; only one batch is in memory at a time.
 
-    >>> from_hub("nyu-mll/glue", "bert-base-uncased", ("premise", "hypothesis"), "mnli", max_length=128)
+        from_hub("nyu-mll/glue", "bert-base-uncased", ("premise", "hypothesis"), "mnli", max_length=128)
 
     Args:
         dataset: a name or loader of `datasets.load_dataset`, or a data set that is loaded already.

@@ -8,6 +8,7 @@ formula is exact; the tests hold it to every order of small data sets, and to si
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import signature
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +49,14 @@ class PaddingWaste:
 
 
 def padding_waste(
-    lengths: LengthHistogram | Iterable[int], batch_size: int, habit: str = "random", **options
+    lengths: LengthHistogram | Iterable[int], batch_size: int, habit: str = "random", **options: Any
 ) -> PaddingWaste:
     """The slots that one pass over the data takes under a batching habit.
+
+    >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="maximum").slots
+    40
+    >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="sorted")
+    PaddingWaste(sorted, batch size 2: 12.50% padding, 24 slots for 21 tokens)
 
     Args:
         lengths: a histogram, or lengths in tokens (their maximum length is then the longest).

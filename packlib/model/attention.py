@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import (
@@ -70,13 +71,13 @@ def additive_mask(
     return mask.where(allowed_pairs(segment_ids, causal, rule), least)[:, None]
 
 
-def block_mask(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None):
+def block_mask(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Any:
     """FlexAttention's block mask: which 128 × 128 tiles can be skipped, and a rule for the others."""
     from torch.nn.attention.flex_attention import create_block_mask
 
     places = reset_positions(segment_ids)
 
-    def same_segment(b, h, query, key):
+    def same_segment(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
         same = segment_ids[b, query] == segment_ids[b, key]
         if rule is not None:
             same = same & rule(b, h, places[b, query], places[b, key])
@@ -251,7 +252,7 @@ def _packed_mask(backend: str, *, mask_function: Callable, **options):
     return attention_arguments(packs.segment_ids, backend, causal, packs.dtype, rule)["attention_mask"]
 
 
-def _check_plain(backend: str, mask, kind: type, dropout: float, options: dict) -> None:
+def _check_plain(backend: str, mask: Any, kind: type, dropout: float, options: dict) -> None:
     if not isinstance(mask, kind) or dropout:
         raise ValueError(
             f"The {backend} backend takes a {kind.__name__} and no dropout; call the packed model, not its parts."
@@ -262,13 +263,16 @@ def _check_plain(backend: str, mask, kind: type, dropout: float, options: dict) 
 
 
 @cache
-def _compiled_flex_attention():
+def _compiled_flex_attention() -> Callable:
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, dynamic=False)
 
 
-def _flex_attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **others):
+def _flex_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
+    scaling: float | None = None, dropout: float = 0.0, **others: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
     """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
     from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
@@ -283,7 +287,7 @@ def _flex_attention(module, query, key, value, attention_mask, scaling=None, dro
 
 
 @cache
-def _varlen_attn():
+def _varlen_attn() -> Any:
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -291,7 +295,10 @@ def _varlen_attn():
     return varlen_attn
 
 
-def _varlen_attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **others):
+def _varlen_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
+    scaling: float | None = None, dropout: float = 0.0, **others: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
     """Shapes (B, H, T, D) in, (B, T, H, D) out: packs end to end, the bounds keep the sequences apart."""
     _check_plain("varlen", attention_mask, Bounds, dropout, others)
     bounds, longest = attention_mask.bounds, attention_mask.longest
@@ -301,7 +308,7 @@ def _varlen_attention(module, query, key, value, attention_mask, scaling=None, d
     query, key, value = (x.transpose(1, 2).reshape(batch * slots, heads, width) for x in (query, key, value))
     if scaling is not None:  # the kernel divides by the square root of the width, in every version of torch
         query = query * (scaling * math.sqrt(width)) if not math.isclose(scaling, width**-0.5) else query
-    kernel, options = _varlen_attn(), {}
+    kernel, options = _varlen_attn(), dict[str, Any]()
     if attention_mask.causal:  # torch 2.10 had a flag; later versions have a window
         has_window = "window_size" in inspect.signature(kernel).parameters
         options = {"window_size": (-1, 0)} if has_window else {"is_causal": True}
@@ -309,7 +316,7 @@ def _varlen_attention(module, query, key, value, attention_mask, scaling=None, d
     return out.view(batch, slots, heads, width), None
 
 
-def _sdpa_attention(*arguments, segment_ids=None, **options):
+def _sdpa_attention(*arguments: Any, segment_ids: Tensor | None = None, **options: Any) -> Any:
     """transformers' own. Models hand down what they do not know: here a `PackedBatch` in one of them is noticed."""
     if segment_ids is not None:
         raise ValueError("This model would attend across sequences; give a PackedBatch to a packed model.")

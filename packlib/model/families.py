@@ -4,6 +4,7 @@ import csv
 import math
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 TABLE = Path(__file__).with_name("families.csv")  # its first line says how it is made
 
@@ -36,7 +37,7 @@ def families() -> dict[tuple[str, str], dict[str, str]]:
     return {(row["kind"], row["model_type"]): row for row in csv.DictReader(lines)}
 
 
-def check_family(kind: str, model: type, config=None) -> None:
+def check_family(kind: str, model: Any, config: Any = None) -> None:
     """Raise a TypeError with the reason if packs change what `model` computes, a "causal" or "masked" class.
 
     Args:
@@ -46,7 +47,7 @@ def check_family(kind: str, model: type, config=None) -> None:
         raise TypeError(f"{model.__name__} cannot be packed: {reason}.")
 
 
-def _reason(kind: str, model: type, config) -> str | None:
+def _reason(kind: str, model: Any, config: Any) -> str | None:
     family = model.config_class.model_type
     row = families().get((kind, family))
     if row is None and getattr(model.config_class, "is_encoder_decoder", False):
@@ -71,7 +72,7 @@ def _reason(kind: str, model: type, config) -> str | None:
     return None
 
 
-def position_room(config) -> float:
+def position_room(config: Any) -> float:
     """How many positions the model has; past them it has none, or scales all by the longest sequence."""
     rope = getattr(config, "rope_parameters", None) or {}
     scaled = rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None

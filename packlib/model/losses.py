@@ -8,16 +8,22 @@ Everything is a segment sum: values, the group each belongs to, and one `index_a
 sequences.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from packlib.batches import IGNORED, PackedBatch
+from packlib.batches import IGNORED
 from packlib.checks import one_of
 
+if TYPE_CHECKING:
+    from packlib.model.packed import PackedOutput
+
 REDUCTIONS = ("token", "sequence", "pack")
+Measure = Callable[[Tensor, Tensor], Tensor]  # of logits and labels, a number for each
 
 
 @dataclass(frozen=True)
@@ -51,12 +57,14 @@ def segment_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
     return values.new_zeros(num_groups + 1).index_add(0, groups, values)[:num_groups]
 
 
-def sequence_of(positions: Tensor, batch: PackedBatch) -> Tensor:
+def sequence_of(positions: Tensor, batch: Mapping[str, Any]) -> Tensor:
     """Which sequence of the batch, from 0, holds each of the `positions` among the B·T slots; shape (M,)."""
     return torch.searchsorted(batch["sequence_starts"], positions, right=True) - 1
 
 
-def reduce_by(values: Tensor, positions: Tensor, counted: Tensor, batch: PackedBatch, reduction: str) -> Sums:
+def reduce_by(
+    values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping[str, Any], reduction: str
+) -> Sums:
     """Average `values` within each token, sequence or pack, and sum those averages.
 
     Args:
@@ -99,8 +107,16 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
         )
 
 
-def token_loss(output, batch: PackedBatch, reduction: str = "token") -> Sums:
+def token_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "token") -> Sums:
     """The loss of predicted tokens: masked ones with `PackedBert`, next ones with `PackedCausal`.
+
+    >>> from transformers import BertConfig
+    >>> config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    >>> two = [{"input_ids": [7, 8, 9], "labels": [-100, 8, -100]}, {"input_ids": [4, 5], "labels": [4, -100]}]
+    >>> batch = collate(TokenStore.from_samples(two), [2], max_length=8)
+    >>> loss = token_loss(PackedBert(config)(**batch), batch)
+    >>> loss.count, loss.mean.shape
+    (tensor(2), torch.Size([]))
 
     Args:
         output: what the model returned for `batch`.
@@ -112,41 +128,46 @@ def token_loss(output, batch: PackedBatch, reduction: str = "token") -> Sums:
     return _over_tokens(cross_entropies, output, batch, reduction)
 
 
-def token_accuracy(output, batch: PackedBatch, reduction: str = "token") -> Sums:
+def token_accuracy(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "token") -> Sums:
     """The share of predicted tokens that are right, averaged as `token_loss` is."""
     return _over_tokens(hits, output, batch, reduction)
 
 
-def nsp_loss(output, batch: PackedBatch, reduction: str = "sequence") -> Sums:
+def nsp_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
     """Next-sentence loss. A sequence is one value, so "token" and "sequence" are the same."""
     return _over_sequences(cross_entropies, output, batch, reduction)
 
 
-def nsp_accuracy(output, batch: PackedBatch, reduction: str = "sequence") -> Sums:
+def nsp_accuracy(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
     """The share of sentence pairs that are judged right, averaged as `nsp_loss` is."""
     return _over_sequences(hits, output, batch, reduction)
 
 
-def _over_tokens(measure, output, batch: PackedBatch, reduction: str) -> Sums:
+def _over_tokens(measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str) -> Sums:
     if output.token_logits is None:  # the batch has no labels
         return Sums(torch.zeros((), device=batch["segment_ids"].device), batch["segment_ids"].new_zeros(()))
     values = measure(output.token_logits, output.token_labels)
     return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, reduction)
 
 
-def _over_sequences(measure, output, batch: PackedBatch, reduction: str) -> Sums:
+def _over_sequences(
+    measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str
+) -> Sums:
     labels = batch["sequence_labels"]
     values = measure(output.nsp_logits, labels)
     return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, reduction)
 
 
-def per_sequence(output, batch: PackedBatch, measure=cross_entropies) -> tuple[Tensor, Tensor]:
+def per_sequence(
+    output: "PackedOutput", batch: Mapping[str, Any], measure: Measure = cross_entropies
+) -> tuple[Tensor, Tensor]:
     """Each sequence's summed token loss (or with `hits`, right predictions), and its predicted tokens.
 
     Returns:
         Two tensors of shape (S,): divide them for the mean of each sequence.
     """
-    values, counted = measure(output.token_logits, output.token_labels), output.token_labels != IGNORED
+    values, labels = measure(output.token_logits, output.token_labels), output.token_labels
+    counted: Tensor = labels != IGNORED
     number = batch["sequence_starts"].shape[0]
     groups = torch.where(counted, sequence_of(output.token_positions, batch), number)
     return segment_sums(values, groups, number), segment_sums(counted.long(), groups, number)

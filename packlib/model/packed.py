@@ -2,11 +2,12 @@
 
 import inspect
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from transformers import BertForPreTraining, GPT2LMHeadModel, PreTrainedModel
+from transformers import BertForPreTraining, GPT2LMHeadModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from packlib.batches import IGNORED
@@ -43,7 +44,10 @@ class PackedOutput(ModelOutput):
     aux_loss: Tensor | None = None
 
 
-class Packed:
+_Mixin: Any = object  # of a model of transformers, which has the attributes that are missing here
+
+
+class Packed(_Mixin):
     """What `Masked` and `Causal` share: attention within segments, whatever the model and the backend.
 
     A model computes for each sequence what transformers' own class computes for it alone. That was compared for every
@@ -67,7 +71,7 @@ class Packed:
         self.in_plain_trainer = True
         return True
 
-    def __init_subclass__(cls, **options):
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if issubclass(cls, PreTrainedModel):
             check_family("causal" if cls.causal else "masked", cls)
@@ -77,7 +81,7 @@ class Packed:
                 mixin = "Causal" if cls.causal else "Masked"
                 raise TypeError(f"{cls.__name__} needs its bases in this order: {mixin}, {model.__name__}.")
 
-    def __init__(self, config, backend: str = "auto", reduction: str = "token"):
+    def __init__(self, config: PreTrainedConfig, backend: str = "auto", reduction: str = "token") -> None:
         check_family("causal" if self.causal else "masked", type(self), config)
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
@@ -140,13 +144,15 @@ class Packed:
         output = PackedOutput(hidden=states.last_hidden_state)
         batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "labels": labels}
         batch |= {"sequence_labels": sequence_labels, "input_ids": input_ids, "states": states}
-        return self.heads(output, output.hidden.flatten(0, 1), batch)
+        return self.heads(output, states.last_hidden_state.flatten(0, 1), batch)
 
-    def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> Tensor:
+    def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs: Any) -> Tensor:
         """The last hidden states of the packs, shape (B, T, d). Positions restart with each sequence."""
         return self.base_states(segment_ids, position_ids, **inputs).last_hidden_state
 
-    def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> ModelOutput:
+    def base_states(
+        self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs: Any
+    ) -> ModelOutput:
         """All that transformers' base model returns for the packs."""
         slots, room = segment_ids.shape[1], position_room(self.config) - self._first_position
         if slots > room:
@@ -192,14 +198,14 @@ class Packed:
 class _Ran:
     """Stands in for a model whose base model has run: `forward` finds `states` there and computes the head."""
 
-    def __init__(self, module: Packed | PreTrainedModel, states: ModelOutput):
+    def __init__(self, module: Packed | PreTrainedModel, states: ModelOutput) -> None:
         self._module, self._states = module, states
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         part = getattr(self._module, name)
         return _Ran(part, self._states) if isinstance(part, PreTrainedModel) else part
 
-    def __call__(self, *_, **__) -> ModelOutput:
+    def __call__(self, *_: Any, **__: Any) -> ModelOutput:
         return self._states
 
 
@@ -215,11 +221,11 @@ class Masked(Packed):
 
     def __init__(
         self,
-        config,
+        config: PreTrainedConfig,
         backend: str = "auto",
         reduction: str = "token",
         max_predictions_per_pack: int | None = None,
-    ):
+    ) -> None:
         super().__init__(config, backend, reduction)
         if max_predictions_per_pack is not None:
             whole_number("max_predictions_per_pack", max_predictions_per_pack, 1)
@@ -257,6 +263,12 @@ class PackedBert(Masked, BertForPreTraining):
 
     `PackedBert(config)` starts at random, `PackedBert.from_pretrained(folder)` from a checkpoint of either
     class. Pooler and NSP head work on every sequence's first token.
+
+    >>> from transformers import BertConfig
+    >>> config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    >>> two = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
+    >>> PackedBert(config)(**collate(two, [2], max_length=8)).nsp_logits.shape
+    torch.Size([2, 2])
     """
 
     def heads(self, output: PackedOutput, flat: Tensor, batch: dict) -> PackedOutput:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ _READ = (
 def predict(
     model: PackedBert,
     texts: Iterable[str | tuple[str, str]],
-    tokenizer,
+    tokenizer: Any,
     *,
     max_length: int = 128,
     window: int = 1024,
@@ -58,7 +59,7 @@ def predict(
             at = int((store.lengths > max_length).argmax())
             raise ValueError(f"Text {done + at} has {store.lengths[at]} tokens; the maximum is {max_length}.")
         packs = pack_lengths(store.lengths, max_length, "lpfhp")
-        answers: list[np.ndarray | None] = [None] * len(chunk)
+        answers: list = [None] * len(chunk)
         model.eval()
         try:
             for batch in pack_loader(store, packs, batch_size=batch_size, shuffle=False, ranks=1):

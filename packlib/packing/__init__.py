@@ -1,8 +1,5 @@
 """Packing: plans that put the lengths of a histogram together, and packs that put samples together."""
 
-from packlib.packing.methods import METHODS, plan
-from packlib.packing.packs import Packs, assign
-from packlib.packing.plans import PackingPlan
-from packlib.packing.stream import StreamPacker
+from packlib.installed import attach
 
-__all__ = ["METHODS", "PackingPlan", "Packs", "StreamPacker", "assign", "plan"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -47,7 +47,7 @@ def next_fit(
                 f"The order must hold the lengths of {histogram.name}, each as often as it occurs."
             )
     packs: Counter[tuple[int, ...]] = Counter()
-    pack, used = [], 0
+    pack, used = list[int](), 0
     for length in lengths.tolist():
         if used + length > histogram.max_length or len(pack) == max_sequences_per_pack:
             packs[tuple(sorted(pack))] += 1

@@ -19,7 +19,7 @@ def fill_places(strategies: list[Group], counts: np.ndarray) -> tuple[list[Group
         The strategies as filled, and the counts of the sequences that found no place.
     """
     left = counts.tolist()
-    waiting = [[] for _ in left]  # waiting[k]: packs whose longest open place has length k
+    waiting: list[list] = [[] for _ in left]  # waiting[k]: packs whose longest open place has length k
     for places, packs in strategies:
         if packs:
             places = tuple(sorted(places, reverse=True))

@@ -99,7 +99,7 @@ def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
 
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
     """
-    top, limit = histogram.max_length, max_sequences_per_pack or float("inf")
+    top, limit = histogram.max_length, max_sequences_per_pack or histogram.num_sequences
     packs = OpenPacks(limit)
     for length, n in from_long_to_short(histogram):
         while n and (space := packs.smallest(length)):

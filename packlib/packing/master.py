@@ -10,6 +10,8 @@ from packlib.lengths.counting import float_unit
 from packlib.packing.certificate import PRICE_OF_A_PACK
 from packlib.packing.knapsack import Multiset
 
+Numbers = list[int] | np.ndarray
+
 TOLERANCE = 1e-5  # of a unit; HiGHS' objective is this exact
 
 
@@ -26,7 +28,7 @@ class MasterProblem:
         unit: so many sequences or packs are 1 to HiGHS, chosen for the last counts (see `float_unit`).
     """
 
-    def __init__(self, counts: np.ndarray):
+    def __init__(self, counts: np.ndarray) -> None:
         import highspy  # here, since it takes a while to import
 
         self.lengths = np.flatnonzero(counts)
@@ -44,7 +46,7 @@ class MasterProblem:
         rows = np.stack([np.arange(1, n), np.arange(n - 1)], axis=1).ravel()
         self._add_columns(0.0, np.arange(n - 1) * 2, rows, np.tile([-1.0, 1.0], n - 1))
 
-    def _add_columns(self, cost: float, starts, rows, values) -> None:
+    def _add_columns(self, cost: float, starts: Numbers, rows: Numbers, values: Numbers) -> None:
         n = len(starts)
         starts, rows = np.asarray(starts, np.int32), np.asarray(rows, np.int32)
         values = np.asarray(values, float)
@@ -54,7 +56,7 @@ class MasterProblem:
 
     def add(self, strategies: Iterable[Multiset]) -> int:
         """Add the strategies that are new; return how many."""
-        starts, rows, values = [], [], []
+        starts, rows, values = list[int](), list[int](), list[int]()
         for strategy in strategies:
             if strategy not in self.strategies:
                 self.strategies[strategy] = None

@@ -35,6 +35,13 @@ def plan(
 ) -> PackingPlan:
     """Plan how to pack a histogram, and verify the plan.
 
+    >>> histogram = LengthHistogram.from_lengths([5, 3, 3, 2, 8], max_length=8)
+    >>> best = plan(histogram)
+    >>> best.strategies, best.num_packs, best.gap
+    ([(8,), (5, 3), (3, 2)], 3, 0)
+    >>> plan(histogram, "spfhp", max_sequences_per_pack=1).num_packs
+    5
+
     Args:
         method: a name in `METHODS`.
         max_sequences_per_pack: the depth limit, or None for none (`nnlshp` and `ennlshp` then take 3).

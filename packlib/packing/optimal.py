@@ -69,14 +69,21 @@ def optimal(
 class _Search:
     """The best plan and bound so far, and the ways to better ones."""
 
-    def __init__(self, histogram, max_sequences_per_pack, time_limit, progress):
+    def __init__(
+        self,
+        histogram: LengthHistogram,
+        max_sequences_per_pack: int | None,
+        time_limit: float | None,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
         self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
         self.lengths = np.flatnonzero(self.counts)
         self.started = time.perf_counter()
         self.seconds = math.inf if time_limit is None else time_limit
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
-        self.lower_bound, self.proof = -(-histogram.num_tokens // self.top), None
+        self.lower_bound = -(-histogram.num_tokens // self.top)
+        self.proof: np.ndarray | None = None
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
         starts = [lpfhp(histogram, max_sequences_per_pack)]
         if max_sequences_per_pack:
@@ -167,7 +174,7 @@ class _Search:
         The first attempt rounds the largest fractions up, later ones add noise to the choice.
         """
         noise = np.random.default_rng(attempt)
-        chosen, left, fixed, unit = Counter(), self.counts, 0, float_unit(self.counts)
+        chosen, left, fixed, unit = Counter[tuple[int, ...]](), self.counts, 0, float_unit(self.counts)
         while left.any() and not self.done() and self.master.solve(left, self.time_left()):
             if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
                 unit = self.master.unit

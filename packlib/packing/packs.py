@@ -37,7 +37,7 @@ class Packs:
     lengths_used: np.ndarray
     max_length: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, noun in zip(_ARRAYS, ("sample_id", "offset", "used length"), strict=True):
             object.__setattr__(self, name, as_integers(getattr(self, name), noun))
         object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
@@ -122,6 +122,11 @@ def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, n
 def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
     """Choose the samples for every pack of `plan`; each sample lands in exactly one.
 
+    >>> lengths = [5, 3, 3, 2, 8]
+    >>> packs = assign(plan(LengthHistogram.from_lengths(lengths)), lengths)
+    >>> [samples.tolist() for samples in packs]
+    [[4], [0, 1], [2, 3]]
+
     Args:
         lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
             the histogram truncated or dropped overlong samples, so does this.
@@ -138,8 +143,7 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
     histogram, top = plan.histogram, plan.histogram.max_length
     lengths = as_lengths(lengths)
     if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
-        # what is dropped sorts behind all others
-        lengths = np.minimum(lengths, top + bool(histogram.dropped))
+        lengths = lengths.clip(max=top + bool(histogram.dropped))  # what is dropped sorts behind all others
     if int(lengths.max()) > top + 1:
         raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
     order, starts = order_by_length(lengths, top + 1)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,12 @@ from packlib.reading import naming
 @dataclass(frozen=True, eq=False)
 class PackingPlan:
     """Strategy `s`, the lengths `items[offsets[s]:offsets[s + 1]]`, fills `repeats[s]` packs.
+
+    >>> made = plan(LengthHistogram.from_lengths([5, 3, 3, 2, 8]))
+    >>> f"{made.packing_factor:.3f} sequences a pack, {made.padding_tokens} slots empty, {made.efficiency:.1%} full"
+    '1.667 sequences a pack, 3 slots empty, 87.5% full'
+    >>> PackingPlan.from_json(made.to_json()).verify().strategies
+    [(8,), (5, 3), (3, 2)]
 
     Attributes:
         histogram: the lengths that are packed.
@@ -46,7 +53,7 @@ class PackingPlan:
     prices: np.ndarray | None = None
     lower_bound: int = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         depth_limit(self.max_sequences_per_pack)
         text("method", self.method)
         nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count", "prices": "Price"}
@@ -65,7 +72,7 @@ class PackingPlan:
         histogram: LengthHistogram,
         strategies: Iterable[tuple[tuple[int, ...], int]],
         method: str,
-        **fields,
+        **fields: Any,
     ) -> "PackingPlan":
         """Make a plan of `(lengths, repeats)` pairs: equal multisets are joined, then sorted, longest first."""
         merged: dict[tuple[int, ...], int] = {}

@@ -12,13 +12,19 @@ class StreamPacker:
     A sequence goes into the fullest open pack that takes it. If none does, a new pack is opened; if the window is
     full, the fullest pack is closed first.
 
+    >>> packer = StreamPacker(max_length=8, window=1)
+    >>> [packer.add(length) for length in (5, 3, 6, 4)]
+    [[], [(0, 1)], [], [(2,)]]
+    >>> packer.flush()
+    [(3,)]
+
     Args:
         max_length: slots of a pack, in tokens.
         window: how many packs may be open at once; memory is at most `window` packs of sample ids.
         max_sequences_per_pack: the depth limit, or None.
     """
 
-    def __init__(self, max_length: int, window: int = 100, max_sequences_per_pack: int | None = None):
+    def __init__(self, max_length: int, window: int = 100, max_sequences_per_pack: int | None = None) -> None:
         self.max_length = whole_number("max_length", max_length, 1)
         self.window = whole_number("window", window, 1)
         self._packs = OpenPacks(depth_limit(max_sequences_per_pack) or float("inf"))

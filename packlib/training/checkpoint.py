@@ -10,6 +10,7 @@ import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -32,7 +33,7 @@ class RunFolder:
         setting: what must not change between the runs, by name.
     """
 
-    def __init__(self, folder: str | os.PathLike | None, parts: dict, own, setting: dict):
+    def __init__(self, folder: str | os.PathLike | None, parts: dict, own: Any, setting: dict) -> None:
         self.folder = None if folder is None else Path(folder)
         self.parts, self.own, self.setting = parts, own, setting
         self.grouped = dist.is_available() and dist.is_initialized()
@@ -50,8 +51,8 @@ class RunFolder:
         """
         if self.folder is None:
             return
-        path, state = self._newest()
-        if state is not None:
+        path, state = self._newest(self.folder)
+        if path is not None and state is not None:
             _refuse_other_setting(self.folder, state["setting"], self.setting)
             self.records = _read_metrics(self.folder / METRICS, state["update"], state["metrics"])
             try:
@@ -66,29 +67,27 @@ class RunFolder:
             with atomic_path(self.folder / METRICS) as beside:
                 beside.write_text("".join(map(_line, self.records)), encoding="utf-8")
 
-    def _newest(self) -> tuple[Path | None, dict | None]:
+    def _newest(self, folder: Path) -> tuple[Path | None, dict | None]:
         """The newest checkpoint that is whole, the same on all ranks; None if there is no checkpoint."""
-        paths = [path for name in (CHECKPOINT, PREVIOUS) if (path := self.folder / name).exists()]
-        path, state, refusals = None, None, []
-        for path in paths:
+        paths = [path for name in (CHECKPOINT, PREVIOUS) if (path := folder / name).exists()]
+        newest, state, refusals = None, None, []
+        for newest in paths:
             try:
-                state = _load(path)
+                state = _load(newest)
                 break
             except ValueError as error:
                 refusals.append(str(error))
         if paths and state is None:
             raise ValueError(" ".join(refusals))
-        if refusals and self.rank == 0:
-            said = f"{refusals[0]} The run goes on from {named(path)}, of update {state['update']}."
+        if refusals and newest and state and self.rank == 0:
+            said = f"{refusals[0]} The run goes on from {named(newest)}, of update {state['update']}."
             warnings.warn(said, stacklevel=4)
         if self.grouped:
             updates = [None] * dist.get_world_size()
             dist.all_gather_object(updates, state and state["update"])
             if len(set(updates)) > 1:
-                raise ValueError(
-                    f"The ranks find checkpoints of the updates {updates} in {named(self.folder)}."
-                )
-        return path, state
+                raise ValueError(f"The ranks find checkpoints of the updates {updates} in {named(folder)}.")
+        return newest, state
 
     def _take(self, state: dict) -> None:
         """Go on from the state of a checkpoint."""
@@ -120,7 +119,7 @@ class RunFolder:
         own = {"stream": self.own.state_dict(), "rng": torch.get_rng_state()}
         if device.type == "cuda":
             own["cuda_rng"] = torch.cuda.get_rng_state(device)
-        ranks = [own]
+        ranks: list = [own]
         if self.grouped:
             ranks = [None] * dist.get_world_size()
             dist.all_gather_object(ranks, own)
@@ -139,12 +138,12 @@ class RunFolder:
 
     def what_was_saved(self) -> str:
         """The checkpoint to go on from, in words."""
-        if self.saved_update is None:
+        if self.folder is None or self.saved_update is None:
             return "no checkpoint was saved"
         return f"the last checkpoint is {self.folder / CHECKPOINT}, of update {self.saved_update}"
 
 
-def setting_of(recipe: Recipe, **more) -> dict:
+def setting_of(recipe: Recipe, **more: object) -> dict:
     """What a run depends on, as plain values that a checkpoint can hold."""
     return {**asdict(recipe), "betas": list(recipe.betas), **more}
 
@@ -168,7 +167,7 @@ def _write(state: dict, path: Path) -> None:
     _load(path, mmap=True)
 
 
-def _load(path: Path, **options) -> dict:
+def _load(path: Path, **options: Any) -> dict:
     """The state in a checkpoint; `options` are those of `torch.load`.
 
     Raises:

@@ -1,7 +1,8 @@
 """LAMB, step by step as in the paper, and the optimizer that a recipe asks for."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -34,7 +35,7 @@ class Lamb(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params,
+        params: Iterable,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-6,
@@ -57,7 +58,7 @@ class Lamb(torch.optim.Optimizer):
         super().add_param_group(group)
 
     @torch.no_grad()
-    def step(self, closure: Callable | None = None):
+    def step(self, closure: Callable | None = None) -> Any:
         """Change all parameters that have a gradient; returns what `closure` does, if there is one."""
         loss = None
         if closure is not None:

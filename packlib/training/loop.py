@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from packlib.batches import PackedBatch
+from packlib.batches import PackedBatch, PackLoader
 from packlib.checks import flag, whole_number
 from packlib.packing import Packs
 from packlib.training.checkpoint import RunFolder, setting_of
@@ -32,14 +33,14 @@ class NonFiniteLossError(FloatingPointError):
         batch: the first micro-batch with such a loss, or None if it was another rank's or only gradients were.
     """
 
-    def __init__(self, message: str, update: int, batch: PackedBatch | None):
+    def __init__(self, message: str, update: int, batch: PackedBatch | None) -> None:
         super().__init__(message)
         self.update, self.batch = update, batch
 
 
 def fit(
     model: nn.Module,
-    loader,
+    loader: PackLoader,
     recipe: Recipe,
     objective: Objective | None = None,
     *,
@@ -55,6 +56,15 @@ def fit(
     Each loss is divided by its count over the whole update, all micro-batches of all ranks: not the mean of means,
     so it does not matter how the sequences are spread. Under torch.distributed each rank calls this with a loader of
     its own share, as `pack_loader` gives it; a model that is not in `DistributedDataParallel` yet is put there.
+
+    >>> from transformers import GPT2Config
+    >>> config = GPT2Config(vocab_size=16, n_positions=8, n_embd=8, n_layer=1, n_head=2)
+    >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
+    >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=1)
+    >>> recipe = Recipe(micro_batch=1, learning_rate=0.1, total_sequences=50, packing_factor=5 / 3)
+    >>> records = fit(PackedCausal(config), loader, recipe, progress=False)
+    >>> records[-1]["sequences"], records[-1]["loss"] < records[0]["loss"]
+    (50, True)
 
     Args:
         loader: batches of `recipe.micro_batch` packs, passed through again and again (see `pack_loader`); with
@@ -100,7 +110,7 @@ def fit(
     run = RunFolder(folder, parts, stream, setting)
     run.resume()
 
-    last = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
+    last: dict = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
     with _bar(recipe, last["sequences"], progress and run.rank == 0) as bar:
         while last["sequences"] < recipe.total_sequences:
             begin, rate = time.perf_counter(), schedule.get_last_lr()[0]
@@ -164,16 +174,16 @@ def _gradients(
         totals = totals + torch.stack([torch.stack([s.total.detach().double(), s.count.double()])
                                        for s in sums.values()])  # fmt: skip
     norm = float(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
-    sums = dict(zip(sums, _over_ranks(totals, world).tolist(), strict=True))
-    means = {name: total / count for name, (total, count) in sums.items() if count}
+    over_all = dict(zip(sums, _over_ranks(totals, world).tolist(), strict=True))
+    means = {name: total / count for name, (total, count) in over_all.items() if count}
     means = {"loss": sum(means.get(name, 0.0) for name in losses), **means}
     if not (math.isfinite(means["loss"]) and math.isfinite(norm)):
         raise _not_finite(means["loss"], norm, batches, own_losses, update, run)
     for name in losses:
-        if sums[name][1] != counts[name]:
+        if over_all[name][1] != counts[name]:
             raise ValueError(
                 f"The objective counted {counts[name]} for {name} before the forward pass and "
-                f"{sums[name][1]:.0f} after it."
+                f"{over_all[name][1]:.0f} after it."
             )
     return counts, means, norm
 
@@ -184,7 +194,14 @@ def _over_ranks(values: torch.Tensor, world: int) -> torch.Tensor:
     return values
 
 
-def _not_finite(loss, norm, batches, own_losses, update, run) -> NonFiniteLossError:
+def _not_finite(
+    loss: float,
+    norm: float,
+    batches: list[PackedBatch],
+    own_losses: list[Tensor],
+    update: int,
+    run: RunFolder,
+) -> NonFiniteLossError:
     bad = [i for i, own in enumerate(own_losses) if not math.isfinite(own)]
     what = f"loss of update {update} is {loss}"
     if math.isfinite(loss):
@@ -204,13 +221,13 @@ def _not_finite(loss, norm, batches, own_losses, update, run) -> NonFiniteLossEr
     )
 
 
-def _bar(recipe: Recipe, done: int, show: bool):
+def _bar(recipe: Recipe, done: int, show: bool) -> Any:
     from tqdm.auto import tqdm
 
     return tqdm(total=recipe.total_sequences, initial=done, unit=" sequences", desc="train", disable=not show)
 
 
-def _check(loader, recipe: Recipe, world: int, folder, even_updates: bool) -> None:
+def _check(loader: PackLoader, recipe: Recipe, world: int, folder: object, even_updates: bool) -> None:
     size = getattr(getattr(loader, "batch_sampler", None), "batch_size", recipe.micro_batch)
     if size != recipe.micro_batch:
         raise ValueError(

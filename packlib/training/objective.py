@@ -37,7 +37,7 @@ class MaskedObjective:
 
     losses: tuple[str, ...] = ("mlm_loss",)
 
-    def __init__(self, reduction: str = "token"):
+    def __init__(self, reduction: str = "token") -> None:
         self.reduction = one_of("reduction", reduction, REDUCTIONS)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
@@ -111,7 +111,7 @@ def _labeled(labels: Tensor) -> Tensor:
 
 def default_objective(model: nn.Module) -> MaskedObjective:
     """What a packed model is trained for, by the heads that it has, with the mean that its own loss has."""
-    kind = PretrainingObjective
+    kind: type[MaskedObjective] = PretrainingObjective
     if isinstance(model, Packed) and not isinstance(model, PackedBert):
         kind = CausalObjective if model.causal else MaskedObjective
     return kind(getattr(model, "reduction", "token"))

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from packlib.batches import PackedBatch
 from packlib.checks import number, one_of, whole_number
+from packlib.model import Sums
 from packlib.training.objective import Objective, PretrainingObjective
 from packlib.training.scaling.timeline import bubble_formula
 
@@ -23,12 +25,12 @@ class Autocast:
     loss scaling: take bfloat16, which has float32's exponents.
     """
 
-    def __init__(self, objective: Objective | None = None, dtype: torch.dtype = torch.bfloat16):
+    def __init__(self, objective: Objective | None = None, dtype: torch.dtype = torch.bfloat16) -> None:
         self.objective = PretrainingObjective() if objective is None else objective
         self.dtype = _half(dtype)
         self.counts = self.objective.counts
 
-    def __call__(self, model, batch):
+    def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         with torch.autocast(batch.input_ids.device.type, self.dtype):
             return self.objective(model, batch)
 
@@ -89,6 +91,11 @@ def stochastic_round(tensor: Tensor, dtype: torch.dtype, generator: torch.Genera
     finite number is infinity.
     Source: Gupta et al. 2015, "Deep learning with limited numerical precision" (arXiv 1502.02551).
 
+    >>> third, seeded = torch.full((30_000,), 1 / 3), torch.Generator().manual_seed(0)
+    >>> rounded = stochastic_round(third, torch.bfloat16, seeded)
+    >>> len(rounded.unique()), round(rounded.double().mean().item(), 4)  # both neighbors; 1 / 3 on average
+    (2, 0.3333)
+
     Args:
         tensor: FP32 or FP64, any shape.
         dtype: torch.bfloat16 or torch.float16.
@@ -125,7 +132,7 @@ def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int 
         tuple[Tensor, Tensor, Tensor | None]
     ] = []  # each parameter with its 16-bit weight and gradient
 
-    def widen(*_) -> None:
+    def widen(*_: object) -> None:
         for group in optimizer.param_groups:
             for p in (p for p in group["params"] if p.dtype in HALVES):
                 kept.append((p, p.data, p.grad))
@@ -133,7 +140,7 @@ def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int 
                 p.data = optimizer.state.get(p, {}).get("master", p.data.float())
                 p.grad = None if gradient is None else gradient.float()
 
-    def narrow(*_, rounded: bool = True) -> None:
+    def narrow(*_: object, rounded: bool = True) -> None:
         first, generators = optimizer.param_groups[0], {}
         for p, half, gradient in kept:
             if rounded and p.grad is not None:

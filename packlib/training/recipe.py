@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from packlib.checks import number, one_of, shown, whole_number
 from packlib.files import atomic_path
@@ -21,6 +22,10 @@ class Recipe:
     """One phase of a training run. BERT's two phases are two recipes: each length has its own packing factor.
 
     Warm-up and total are counted in sequences, so that they mean the same before and after packing.
+
+    >>> recipe = Recipe(micro_batch=8, learning_rate=1e-4, total_sequences=1_000_000, accumulation=4)
+    >>> recipe.global_batch, recipe.total_steps
+    (32, 31250)
 
     Attributes:
         micro_batch: rows (padded sequences, or packs) in one forward pass of one replica.
@@ -53,7 +58,7 @@ class Recipe:
     decay: str = "linear"
     power: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("micro_batch", "gradient_accumulation_steps", "replicas", "total_sequences"):
             whole_number(name, getattr(self, name), 1, INT64_MAX)
         whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
@@ -80,7 +85,7 @@ class Recipe:
         object.__setattr__(self, "betas", tuple(betas))
 
     @classmethod
-    def from_steps(cls, total_steps: int, warmup_steps: int = 0, **settings) -> "Recipe":
+    def from_steps(cls, total_steps: int, warmup_steps: int = 0, **settings: Any) -> "Recipe":
         """A recipe whose source counts warm-up and total in updates; `settings` are the other attributes."""
         whole_number("total_steps", total_steps, 1, INT64_MAX)
         whole_number("warmup_steps", warmup_steps, 0, total_steps)
@@ -152,9 +157,10 @@ class Recipe:
     @property
     def half_lives(self) -> tuple[float, float]:
         """How far the two moments remember: sequences after which a gradient's weight has halved."""
-        return tuple(
+        first, second = (
             self.sequences_per_update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas
         )
+        return first, second
 
     def _rows(self) -> dict[str, str]:
         batch = f"{self.micro_batch:,} × {self.gradient_accumulation_steps:,} × {self.replicas:,}"

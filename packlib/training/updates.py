@@ -1,11 +1,11 @@
 """From a loader's batches to the micro-batches of each update, with an even number of sequences if wanted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from packlib.batches import PackedBatch
+from packlib.batches import PackedBatch, PackLoader
 
 
 def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
@@ -47,12 +47,14 @@ class UpdateStream:
         target: sequences in an update, on average; at least 1.
     """
 
-    def __init__(self, loader, gradient_accumulation_steps: int, target: float | None = None):
+    def __init__(
+        self, loader: PackLoader, gradient_accumulation_steps: int, target: float | None = None
+    ) -> None:
         if target is not None and target < 1:
             raise ValueError(f"An update needs a target of at least 1 sequence, not {target}.")
         self.loader, self.target = loader, target
         self.gradient_accumulation_steps = gradient_accumulation_steps
-        self._batches = None
+        self._batches: Iterator[PackedBatch] | None = None
         self._ahead = 0.0  # sequences handed out so far, less the target of as many updates
         self._rest: PackedBatch | None = None
 
@@ -62,7 +64,7 @@ class UpdateStream:
     def __next__(self) -> list[PackedBatch]:
         if self.target is None:
             return [self._next_batch() for _ in range(self.gradient_accumulation_steps)]
-        wanted, have, rows, parts = self.target - self._ahead, 0, 0, []
+        wanted, have, rows, parts = self.target - self._ahead, 0, 0, list[PackedBatch]()
         while have < wanted or not parts:
             batch = self._next_batch() if self._rest is None else self._rest
             self._rest, size = None, batch.num_packs

@@ -100,7 +100,7 @@ class Exercise:
 class Exercises(dict[str, Exercise]):
     """The exercises of one notebook, by name. It is what the notebook imports as `check`."""
 
-    def __init__(self, exercises: Iterable[Exercise]):
+    def __init__(self, exercises: Iterable[Exercise]) -> None:
         super().__init__((exercise.name, exercise) for exercise in exercises)
         self._misses: dict[str, int] = {}
 

@@ -89,14 +89,14 @@ class Explorer:
         """The controls by the names of `draw`'s parameters, each with a description."""
         raise NotImplementedError
 
-    def draw(self, **values: Any) -> tuple[Figure, str]:
+    def draw(self, *_: Any, **values: Any) -> tuple[Figure, str]:
         """The figure and its alt text for these values of the controls. Depends on nothing else."""
         raise NotImplementedError
 
     def react(self, name: str) -> None:
         """Called after the control `name` changed, before drawing: the place to move another one's limits."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         _spare_the_collector()
         self.alt = ""
         self.error: Exception | None = None

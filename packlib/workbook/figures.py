@@ -79,7 +79,7 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
         line.axes.autoscale_view()  # else the limits are known only when drawn
     points = 72 / ends[0].figure.dpi  # of a pixel
     wanted = [line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in ends]
-    clusters: list[list[float]] = []  # [center, members]: labels that touch share a center
+    clusters: list[list] = []  # [center, members]: labels that touch share a center
     for height in wanted:
         clusters.append([height, 1])
         while len(clusters) > 1:

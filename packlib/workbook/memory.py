@@ -21,7 +21,7 @@ from packlib.files import atomic_path
 from packlib.workbook.guesses import Judgment, how_many, said
 
 SWITCH = "PACKLIB_MEMORY"
-_FIELDS = {  # of an entry, by kind
+_FIELDS: dict[str, dict[str, Any]] = {  # of an entry, by kind
     "guesses": {
         "question": str,
         "guess": (float, int, str),
@@ -68,7 +68,7 @@ def recall() -> dict[str, dict[str, dict]]:
     return memory
 
 
-def _is_sound(value: Any, types: type | tuple[type, ...]) -> bool:
+def _is_sound(value: Any, types: Any) -> bool:
     """Whether a stored value has one of the types, and is finite if it is a number."""
     try:
         return isinstance(value, types) and (isinstance(value, str) or math.isfinite(value))

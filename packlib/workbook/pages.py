@@ -72,7 +72,7 @@ def markdown_to_html(source: str, anchors: bool = False, address: Callable[[str]
 class PageExporter(HTMLExporter):
     """nbconvert's exporter to HTML, for pages that open offline as they do online."""
 
-    def __init__(self, **options: Any):
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.raw_template = _NO_SCRIPTS
 

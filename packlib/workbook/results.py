@@ -49,7 +49,7 @@ def unfold(folded: str) -> tuple[str, str]:
     return truth, reason
 
 
-def result(name: str, value: int | float | str | None) -> None:
+def result(name: str, value: Any) -> None:
     """Show a named result in a notebook, and record it in the output, where `packlib sweep` finds it.
 
     Raises:

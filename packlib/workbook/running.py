@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def find_notebook(text: str) -> str:
     return one_of("notebook", found, names)
 
 
-def read_parameters(notebook: str, pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
+def read_parameters(notebook: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Turn `-p name value` pairs into checked values.
 
     Raises:
@@ -137,6 +137,7 @@ def exit_code(command: Callable[[], int | None]) -> int:
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     ours = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    said: object
     before = {number: signal.signal(number, stop) for number in ours}
     try:
         code = command() or 0

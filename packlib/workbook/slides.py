@@ -121,7 +121,7 @@ class _Deck:
 
     def _markdown(self, source: str) -> Iterator[Slide]:
         for part in re.split(r"^(?=#{1,3} )", source, flags=re.M):
-            marks, heading, text = re.fullmatch(r"(?:(#+) (.*)\n?)?((?s:.*))", part).groups()
+            marks, heading, text = re.findall(r"\A(?:(#+) (.*)\n?)?((?s:.*))\Z", part)[0]
             yield from self._flush()
             if marks == "#":
                 yield Slide("title", heading, markdown_to_html(part, address=_in_decks))

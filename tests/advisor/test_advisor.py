@@ -88,7 +88,7 @@ def test_the_depth_is_the_smallest_within_reach(bounded, seed):
         assert trial.greedy == plan(histogram, "lpfhp", trial.depth).num_packs
     most = math.floor((1 + WITHIN) * depths[-1].packs)
     wanted = min(depth for depth, best in exact.items() if depth and best.num_packs <= most)
-    assert recommended(depths, WITHIN).depth == wanted
+    assert recommended(depths, WITHIN) == wanted
 
 
 def test_every_method_answers_or_says_why_not(bounded):

@@ -20,7 +20,13 @@ from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
-from packlib.training import CompileCounter, ShapeGraphs, choose_buckets, compile_for_shapes, waste_curve
+from packlib.training.scaling import (
+    CompileCounter,
+    ShapeGraphs,
+    choose_buckets,
+    compile_for_shapes,
+    waste_curve,
+)
 from tests.benchmarks.bench_compiling_data import (
     LONGEST,
     backend_for,

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from packlib.batches import PackedBatch
-from packlib.training import compile_for_shapes
+from packlib.training.scaling import compile_for_shapes
 from tests.benchmarks.bench_compiling_data import (
     LONGEST,
     backend_for,

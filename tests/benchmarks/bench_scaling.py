@@ -19,16 +19,14 @@ from packlib.training import (
     Autocast,
     PretrainingObjective,
     Recipe,
-    SavedActivations,
     bubble_and_underflow,
     evaluate,
     fit,
     largest_loss_scale,
     make_optimizer,
-    offload_state,
-    recompute,
     round_weights,
 )
+from packlib.training.scaling import SavedActivations, offload_state, recompute
 from packlib.training.updates import take_packs
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
 from tests.benchmarks.bench_scaling_ranks import bert, pipeline, ring, sharding

@@ -13,14 +13,13 @@ from transformers import BertConfig
 from packlib.batches import PackedBatch
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert
-from packlib.training import (
+from packlib.training import Recipe, make_optimizer
+from packlib.training.scaling import (
     Pipeline,
-    Recipe,
     bubble,
     bubble_formula,
     gantt,
     in_flight,
-    make_optimizer,
     memory_of,
     offload_state,
     ring_all_reduce,

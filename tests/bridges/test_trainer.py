@@ -191,19 +191,17 @@ def test_two_ranks_are_one(tmp_path, kind):
         ours = by_sample(labels, rank["predictions"]["token_logits"])
         for token, logits in by_sample(theirs, alone["predictions"]["token_logits"]).items():
             assert np.abs(ours[token] - logits).max() < 1e-9
-        assert "use packlib.training.PackTrainer" in rank["plain"]
-    assert "use packlib.training.PackTrainer" in alone["plain"]
+        assert "use packlib.bridges.PackTrainer" in rank["plain"]
+    assert "use packlib.bridges.PackTrainer" in alone["plain"]
 
 
 def test_a_plain_trainer_is_refused_where_it_would_be_wrong(tmp_path):
     for kind in ("bert", "causal"):
         plain = make_trainer(tmp_path, kind, trainer=Trainer)
         for call in (plain.evaluate, partial(plain.predict, plain.eval_dataset)):
-            with pytest.raises(TypeError, match=r"a row of packs holds several .* use packlib.training.Pack"):
+            with pytest.raises(TypeError, match=r"a row of packs holds several .* use packlib.bridges.Pack"):
                 call()
-        with pytest.raises(
-            ValueError, match=r"several micro-batches .* wrongly.*: use packlib.training.Pack"
-        ):
+        with pytest.raises(ValueError, match=r"several micro-batches .* wrongly.*: use packlib.bridges.Pack"):
             make_trainer(tmp_path, kind, trainer=Trainer, gradient_accumulation_steps=2).train()
     unlabeled = packed_data("causal")
     unlabeled.dataset = replace(
@@ -211,7 +209,7 @@ def test_a_plain_trainer_is_refused_where_it_would_be_wrong(tmp_path):
     )  # all tokens are predicted, and Trainer counts none
     for steps in (1, 2):
         with pytest.raises(
-            ValueError, match=r"counts nothing without labels: use packlib.training.PackTrainer"
+            ValueError, match=r"counts nothing without labels: use packlib.bridges.PackTrainer"
         ):
             make_trainer(
                 tmp_path, "causal", unlabeled, trainer=Trainer, gradient_accumulation_steps=steps

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from packlib.training import Phase, bubble, calculate, value_of
+from packlib.training.scaling import Phase, bubble, calculate, value_of
 from packlib.training.scaling.pod import PHASES, POD
 from packlib.workbook.chapters.n11_scaling_up.lesson import PodExplorer, chart_of, make_pod, two_phases
 from packlib.workbook.chapters.n11_scaling_up.runs import walk

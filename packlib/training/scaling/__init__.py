@@ -1,1 +1,5 @@
 """Scaling up: buckets of shapes and compiling, what a pod costs, pipelines, rings, sharded states."""
+
+from packlib.installed import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -58,6 +58,9 @@ def choose_buckets(
 ) -> Buckets:
     """Choose `k` lengths to pad to.
 
+    >>> choose_buckets(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), 2, multiple_of=1)
+    Buckets(lengths, optimal: 2 lengths 3, 8; 16.00% padding)
+
     Args:
         histogram: how many sequences have each length.
         k: how many buckets.
@@ -87,7 +90,7 @@ def choose_buckets(
         wanted = np.geomspace(np.flatnonzero(histogram.counts)[0], multiples[-1], k + 1)[1:]
         lengths = np.unique(multiples[np.searchsorted(multiples, wanted - 1e-6)])
     else:
-        wanted = [-(-histogram.num_sequences * i // k) for i in range(1, k + 1)]
+        wanted = np.array([-(-histogram.num_sequences * i // k) for i in range(1, k + 1)])
         lengths = np.unique(edges[np.searchsorted(below, wanted)])
     inside = np.diff(below[np.searchsorted(edges, lengths, "right") - 1], prepend=0)
     return Buckets(

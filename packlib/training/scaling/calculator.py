@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import minimum
@@ -44,7 +44,7 @@ class Phase:
     overhead: float = 0.0
     predictions: int = 20
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("length", "micro_batch", "gradient_accumulation_steps"):
             whole_number(name, getattr(self, name), 1)
         number("sequences", self.sequences, above=0)
@@ -92,7 +92,7 @@ class Setup:
     bandwidth: float = 1e10
     price: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("layers", "width", "feed_forward", "heads", "vocabulary", "positions", "replicas"):
             whole_number(name, getattr(self, name), 1)
         whole_number("shards", self.shards, 1, self.replicas)
@@ -119,7 +119,7 @@ class Line(NamedTuple):
     """
 
     name: str
-    value: float | tuple[float, ...]
+    value: Any
     unit: str
     formula: str
     length: int | None = None
@@ -220,8 +220,12 @@ def _work_out(formulas: Callable[..., dict], names: dict, length: int | None) ->
     return lines
 
 
-def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> float | tuple[float, ...]:
-    """The value of a line; of a phase, if its length is given."""
+def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> Any:
+    """The value of a line; of a phase, if its length is given.
+
+    >>> value_of(calculate(Setup(), [Phase(128, 1e6)]), "devices")
+    64
+    """
     one_of("name", name, dict.fromkeys(line.name for line in sheet))
     found = [line.value for line in sheet if line.name == name and length in (None, line.length)]
     if not found:

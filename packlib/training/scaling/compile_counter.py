@@ -3,6 +3,7 @@
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Any
 from unittest.mock import patch
 
 from torch._dynamo import convert_frame, utils
@@ -40,6 +41,7 @@ class CompileCounter:
     Graphs of an earlier time are not made again: begin with `torch.compiler.reset()` to count from nothing.
     `backend="eager"` traces graphs and runs them as they are: the same counts, without the time of a real compiler.
 
+    >>> import torch
     >>> torch.compiler.reset()
     >>> double = torch.compile(lambda x: 2 * x, backend="eager", dynamic=False)
     >>> with CompileCounter() as compiles:
@@ -52,8 +54,9 @@ class CompileCounter:
         compiles: a list of `Compile`, in their order; can be read within the block too.
     """
 
-    def __init__(self):
-        self._reasons, self._records = [], []
+    def __init__(self) -> None:
+        self._reasons: list[tuple[str, tuple]] = []
+        self._records: list | None = []
 
     def __enter__(self) -> "CompileCounter":
         self._reasons, self._stack = [], ExitStack()
@@ -65,7 +68,7 @@ class CompileCounter:
         # No public hook tells every reason: the records hold the first, and torch.compile takes no `guard_fail_fn`.
         tell = getattr(convert_frame, _REASONS)
 
-        def listen(entries, frame, *args, **options):
+        def listen(entries: Any, frame: Any, *args: Any, **options: Any) -> Any:
             reasons = tell(entries, frame, *args, **options)
             self._reasons.append((frame.f_code.co_name, tuple(reasons)))
             return reasons
@@ -73,7 +76,7 @@ class CompileCounter:
         self._stack.enter_context(patch.object(convert_frame, _REASONS, listen))
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._records = utils.get_compilation_metrics()[self._before :]
         self._stack.close()
 
@@ -82,7 +85,7 @@ class CompileCounter:
         records = self._records
         if records is None:
             records = utils.get_compilation_metrics()[self._before :]
-        found, reasons = [], iter(self._reasons)
+        found, reasons = list[Compile](), iter(self._reasons)
         for record in records:
             name, seconds = str(record.compile_id), (record.duration_us or 0) / 1e6
             if record.co_name is None and record.fail_type is None:  # what came later: the backward graph
@@ -131,7 +134,9 @@ class CompileCounter:
         return lines
 
     def _table(self) -> list[tuple[str, ...]]:
-        rows = [("graph", "function", "operations", "seconds", "failed guards", "reason")]
+        rows: list[tuple[str, ...]] = [
+            ("graph", "function", "operations", "seconds", "failed guards", "reason")
+        ]
         for compile in self.compiles:
             reason = compile.eager or "first graph of this function"
             if compile.failed_guards:

@@ -50,7 +50,7 @@ class ShapeGraphs:
         mode: the mode of torch.compile.
     """
 
-    def __init__(self, model: nn.Module, mode: str, backend: str | Callable):
+    def __init__(self, model: nn.Module, mode: str, backend: str | Callable) -> None:
         self._bare = model.module if isinstance(model, DistributedDataParallel) else model
         self.mode, self._backend = mode, backend
         self._graphs: dict[Shape, tuple[dict[str, tuple], Callable, Callable]] = {}
@@ -83,7 +83,7 @@ class ShapeGraphs:
     def __enter__(self) -> "ShapeGraphs":
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.release()
 
     def __call__(self, **batch: Any) -> Any:
@@ -113,7 +113,7 @@ class ShapeGraphs:
         """A function of its own for each shape: torch keeps graphs by function, and its limit is for each."""
         bare = self._bare
 
-        def run(**batch):
+        def run(**batch: Any) -> Any:
             return bare._call_impl(**batch)
 
         code = run.__code__.replace(co_name="shape_{}x{}".format(*shape))

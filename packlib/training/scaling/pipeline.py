@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from operator import add
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -48,11 +49,11 @@ class BertStage(nn.Module):
     hidden states, (B, T, d), and the segment ids, (B, T): each stage makes its mask of B·T² numbers from B·T.
     """
 
-    def __init__(self, model: PackedBert, first_layer: int, layers: int):
+    def __init__(self, model: PackedBert, first_layer: int, layers: int) -> None:
         super().__init__()
         self.layers = model.bert.encoder.layer[first_layer : first_layer + layers]
         self.is_first, self.is_last = first_layer == 0, first_layer + layers == len(model.bert.encoder.layer)
-        self.embeddings = model.bert.embeddings if self.is_first else None
+        self.embeddings: Any = model.bert.embeddings if self.is_first else None
         self.heads = nn.ModuleList([model.bert.pooler, model.cls] if self.is_last else [])
         self.config, self.backend = model.config, model.backend
         self.dropout = model.config.attention_probs_dropout_prob
@@ -107,7 +108,11 @@ class Pipeline:
         layout = split_layers(len(model.bert.encoder.layer), self.stages, layout)
         self.schedule = one_of("schedule", schedule, _TORCH_SCHEDULES)
         self.objective = PretrainingObjective() if objective is None else objective
-        self.model, self.bars, self._pace = model, [], dict(zip(("forward", "backward"), pace, strict=True))
+        self.model, self.bars, self._pace = (
+            model,
+            list[Bar](),
+            dict(zip(("forward", "backward"), pace, strict=True)),
+        )
         self.stage = BertStage(model, sum(layout[: self.rank]), layout[self.rank])
         self._ends = dist.new_group(sorted({0, self.stages - 1}))
         self._runs: dict[tuple, Schedule1F1B | ScheduleGPipe] = {}
@@ -132,7 +137,11 @@ class Pipeline:
             )
         self.stage.zero_grad()
         device = next(self.stage.parameters()).device
-        self.bars, self._sums, self._batches = [], [], [batch.to(device) for batch in batches]
+        self.bars, self._sums, self._batches = (
+            [],
+            list[dict[str, Sums]](),
+            [batch.to(device) for batch in batches],
+        )
         counts = [self.objective.counts(batch) for batch in batches]
         self._counts = {name: max(sum(count[name] for count in counts), 1) for name in counts[0]}
         inputs = []
@@ -143,13 +152,13 @@ class Pipeline:
         self._run(shapes[0], len(batches)).step(*inputs, target=which, return_outputs=False)
         if self.stages > 1 and (self.stage.is_first or self.stage.is_last):
             dist.all_reduce(self.model.get_output_embeddings().weight.grad, group=self._ends)
-        told = [None]
+        told = [dict[str, Sums]()]
         if self.stage.is_last:
             told = [{name: reduce(add, (one[name] for one in self._sums)) for name in self._sums[0]}]
         dist.broadcast_object_list(told, src=self.stages - 1)
         return told[0]
 
-    def _run(self, shape: tuple[int, int], micro_batches: int):
+    def _run(self, shape: tuple[int, int], micro_batches: int) -> Schedule1F1B | ScheduleGPipe:
         """torch's schedule for batches of this shape; it is told what it sends, or it would try with random numbers."""
         if (shape, micro_batches) not in self._runs:
             p = next(self.stage.parameters())
@@ -170,7 +179,7 @@ class Pipeline:
         """Unpack at the end: this micro-batch's share of the losses of the whole update."""
         batch = self._batches[int(which)]
 
-        def heads(**fields) -> PackedOutput:
+        def heads(**fields: Any) -> PackedOutput:
             return self.model.heads(PackedOutput(hidden=hidden), hidden.flatten(0, 1), fields)
 
         sums = self.objective(heads, batch)
@@ -192,10 +201,10 @@ class Pipeline:
 class _TimedStage(PipelineStage):
     """torch's stage with a stopwatch around what it computes; waiting for others is outside."""
 
-    def forward_one_chunk(self, fwd_chunk_id: int, *args, **kwargs):
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         with self.timed("forward", fwd_chunk_id):
             return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
 
-    def backward_one_chunk(self, bwd_chunk_id: int, *args, **kwargs):
+    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         with self.timed("backward", bwd_chunk_id):
             return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)

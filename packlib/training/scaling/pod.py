@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from packlib.training.scaling.calculator import Phase, Setup, calculate, value_of
+from packlib.training.scaling.calculator import Line, Phase, Setup, calculate, value_of
 
 ON_CHIP, OFF_CHIP = 900e6, 112e9  # bytes of one processor
 POD = Setup()  # BERT-Large, 3 + 7 + 7 + 7 layers, 16 replicas; speed, bandwidth and price are not published
@@ -37,7 +37,7 @@ def against_published() -> list[Check]:
     sheet = calculate(POD, PHASES)
     again = calculate(Setup(recompute=False), PHASES)
 
-    def largest(name: str, length: int, lines=sheet) -> float:
+    def largest(name: str, length: int, lines: list[Line] = sheet) -> float:
         return max(value_of(lines, name, length))
 
     moments, devices = max(value_of(sheet, "MOMENTS")), value_of(sheet, "devices")

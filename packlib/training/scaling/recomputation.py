@@ -45,7 +45,7 @@ class SavedActivations:
     96
     """
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module) -> None:
         self._weights = {_place(tensor) for tensor in [*model.parameters(), *model.buffers()]}
 
     def __enter__(self) -> "SavedActivations":
@@ -54,7 +54,7 @@ class SavedActivations:
         self._hooks.__enter__()
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: object) -> None:
         self._hooks.__exit__(*error)
 
     def _count(self, tensor: Tensor) -> Tensor:

@@ -75,6 +75,6 @@ def memory_of(model: nn.Module, optimizer: Optimizer) -> dict[str, int]:
     }
 
 
-def _bytes(value) -> int:
+def _bytes(value: object) -> int:
     value = value.to_local() if isinstance(value, DTensor) else value
     return value.nbytes if isinstance(value, Tensor) else 0

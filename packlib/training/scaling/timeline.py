@@ -1,5 +1,6 @@
 """Which stage of a pipeline does which micro-batch when, and how much of the time it waits."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ def gantt(
         "backward": _for_each("backward", backward, stages),
     }
     queues = [work_order(stage, stages, micro_batches, schedule) for stage in range(stages)]
-    free, ends, bars = [0.0] * stages, {}, []
+    free, ends, bars = [0.0] * stages, dict[tuple, float](), []
     while any(queues):
         for stage, queue in enumerate(queues):
             while queue:
@@ -93,12 +94,12 @@ def bubble_formula(stages: int, micro_batches: int) -> float:
 
 def in_flight(bars: Iterable[Bar]) -> list[int]:
     """For each stage, the most micro-batches whose activations it holds at once."""
-    now, most = {}, {}
+    now, most = Counter[int](), Counter[int]()
     for bar in sorted(
         bars, key=lambda bar: (bar.end, bar.kind)
     ):  # where both end at once, the backward is first
-        now[bar.stage] = now.get(bar.stage, 0) + (1 if bar.kind == "forward" else -1)
-        most[bar.stage] = max(most.get(bar.stage, 0), now[bar.stage])
+        now[bar.stage] += 1 if bar.kind == "forward" else -1
+        most[bar.stage] = max(most[bar.stage], now[bar.stage])
     return [most[stage] for stage in sorted(most)]
 
 

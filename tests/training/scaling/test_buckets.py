@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, log_normal, padding_waste
-from packlib.training import choose_buckets, waste_curve
+from packlib.training.scaling import choose_buckets, waste_curve
 from packlib.training.scaling.buckets import BUCKET_METHODS
 
 

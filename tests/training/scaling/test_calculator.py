@@ -9,7 +9,7 @@ import torch
 from transformers import BertConfig
 
 from packlib.model import PackedBert
-from packlib.training import (
+from packlib.training.scaling import (
     Phase,
     Setup,
     against_published,

@@ -15,7 +15,8 @@ from transformers import BertForPreTraining
 
 from packlib.batches import PackingCollator, pack_lengths, pack_loader
 from packlib.distributed import run_ranks
-from packlib.training import CompileCounter, Recipe, compile_for_shapes, fit, onset_schedule
+from packlib.training import Recipe, fit
+from packlib.training.scaling import CompileCounter, compile_for_shapes, onset_schedule
 
 
 @pytest.fixture(autouse=True)

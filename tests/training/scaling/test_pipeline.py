@@ -12,18 +12,8 @@ from training_cases import furthest, weights
 from packlib.batches import PackedBatch
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert
-from packlib.training import (
-    Bar,
-    Pipeline,
-    PretrainingObjective,
-    Recipe,
-    bubble,
-    bubble_formula,
-    gantt,
-    in_flight,
-    make_optimizer,
-    split_layers,
-)
+from packlib.training import PretrainingObjective, Recipe, make_optimizer
+from packlib.training.scaling import Bar, Pipeline, bubble, bubble_formula, gantt, in_flight, split_layers
 from packlib.training.scaling.timeline import SCHEDULES, work_order
 
 RECIPE = Recipe(2, 0.01, 100, optimizer="lamb")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from packlib.distributed import run_ranks
-from packlib.training import ring_all_reduce, ring_states, ring_steps
+from packlib.training.scaling import ring_all_reduce, ring_states, ring_steps
 
 SIZES = (1, 2, 11, 12, 1200)
 

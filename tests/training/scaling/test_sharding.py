@@ -11,11 +11,9 @@ from training_cases import furthest, loader, recipe, weights
 
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert, PackedCausal
-from packlib.training import (
-    PretrainingObjective,
+from packlib.training import PretrainingObjective, fit, make_optimizer
+from packlib.training.scaling import (
     SavedActivations,
-    fit,
-    make_optimizer,
     memory_of,
     offload_state,
     recompute,

@@ -30,10 +30,9 @@ class RowsExplorer(Explorer):
 
     title = "What do padding and packing make of these texts?"
 
-    def __init__(self, lengths: Sequence[int] | None = None):
-        if lengths is None:
-            lengths = wordnet_texts().definition_tokens[:80]
-        self.lengths = np.asarray(lengths[:80], np.int64)
+    def __init__(self, lengths: Sequence[int] | None = None) -> None:
+        given = wordnet_texts().definition_tokens if lengths is None else lengths
+        self.lengths = np.asarray(given[:80], np.int64)
         super().__init__()
 
     def controls(self):
@@ -49,7 +48,10 @@ class RowsExplorer(Explorer):
         lengths = np.minimum(self.lengths[:texts], slots)
         cut = int((self.lengths[:texts] > slots).sum())
         best = plan(LengthHistogram.from_lengths(lengths, slots), "optimal", depth or None)
-        both = {"padded": [[i] for i in range(texts)], "packed": list(assign(best, lengths))}
+        both: dict[str, Sequence] = {
+            "padded": [[i] for i in range(texts)],
+            "packed": list(assign(best, lengths)),
+        }
         fig, axes = new_figure(1, 2, sharey=True)
         for ax, (how, rows) in zip(axes, both.items(), strict=True):
             draw_rows(ax, rows, lengths, slots, texts)

@@ -48,8 +48,8 @@ def read_texts(
         wordnet_tokenizer(), words, examples if paired else None, None, max_length, overlong="truncate"
     )
     shown = [f"{a}; {b}" for a, b in zip(words, examples, strict=True)] if paired else words
-    split = np.split(np.arange(len(store)), [number])
-    return shown[:number], *map(store.take, split)
+    first, held_out = np.split(np.arange(len(store)), [number])
+    return shown[:number], store.take(first), store.take(held_out)
 
 
 @torch.no_grad()
@@ -85,7 +85,7 @@ class Race:
         points: by run, rows of (texts trained on, seconds of computing, loss on the held-out texts).
     """
 
-    def __init__(self, total: int, held_out: TokenStore, max_length: int, every: int = 4):
+    def __init__(self, total: int, held_out: TokenStore, max_length: int, every: int = 4) -> None:
         masking = MlmMasking.for_tokenizer(wordnet_tokenizer())
         packs = pack_lengths(held_out.lengths, max_length, "lpfhp")
         loader = pack_loader(held_out, packs, PackingCollator(max_length, masking), shuffle=False)
@@ -99,7 +99,7 @@ class Race:
 
         The clock counts processor time, so that other programs do not matter, and stands still meanwhile.
         """
-        seconds = shown = 0.0
+        seconds = shown = since = 0.0
         self.points[name] = points = [(0, 0.0, evaluate(model, self.batches)["mlm_loss"])]
         self._show(*self.draw(f"{name}: 0 of {self.total:,} texts"))
 

@@ -54,7 +54,7 @@ class WasteExplorer(Explorer):
 
     title = "How much of the work is padding?"
 
-    def __init__(self, dataset: str = "wikipedia"):
+    def __init__(self, dataset: str = "wikipedia") -> None:
         self.dataset = dataset
         self.histograms = {name: load(name) for name in dict.fromkeys((dataset, *EXPLORED))}
         super().__init__()

@@ -33,7 +33,7 @@ EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by 
 
 # Krell and others (2021), on the original histograms: {depth limit: packs by SPFHP, packs by LPFHP}
 PUBLISHED_TOKENS = {"wikipedia": 4_164_796_173, "squad": 15_249_479}
-PUBLISHED_PACKS = {
+PUBLISHED_PACKS: dict[str, dict] = {
     "wikipedia": {
         1: (16_279_552, 16_279_552), 2: (10_101_683, 10_099_081), 3: (9_094_695, 9_090_154),
         4: (8_658_996, 8_657_119), 8: (8_224_673, 8_207_569), 12: (8_166_708, 8_149_619),

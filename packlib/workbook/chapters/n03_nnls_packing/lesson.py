@@ -30,7 +30,7 @@ class WeightExplorer(Explorer):
 
     title = "What do the weights buy?"
 
-    def __init__(self, dataset: str = "wikipedia"):
+    def __init__(self, dataset: str = "wikipedia") -> None:
         self.dataset = dataset
         self.grids = {name: in_blocks(load(name), BLOCKS) for name in dict.fromkeys((dataset, *EXPLORED))}
         self.best = cache(

@@ -38,7 +38,7 @@ class GapExplorer(Explorer):
     title = "How far from the best?"
     _plans: ClassVar[dict[tuple, PackingPlan]] = {}
 
-    def __init__(self, dataset: str = "wikipedia"):
+    def __init__(self, dataset: str = "wikipedia") -> None:
         self.dataset = dataset
         self.histograms = {name: load(name) for name in dict.fromkeys((dataset, *EXPLORED))}
         super().__init__()

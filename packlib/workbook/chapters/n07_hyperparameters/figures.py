@@ -117,7 +117,7 @@ def draw_growth(ax: Axes, ended: dict[str, np.ndarray], ways: dict[str, str]) ->
     """
     drawn = {}
     for (label, part), look in zip(ways.items(), (series("packed"), series("random")), strict=True):
-        arms = {int(re.search(r"× (\d+)", arm)[1]): ended[arm] for arm in ended if part in arm}
+        arms = {int(re.findall(r"× (\d+)", arm)[0]): ended[arm] for arm in ended if part in arm}
         (line,) = ax.plot(list(arms), [values.mean() for values in arms.values()], **{**look, "marker": ""})
         for times, values in arms.items():
             ax.plot(np.full(len(values), times), values, **{**look, "linestyle": "", "markersize": 5})

@@ -24,7 +24,7 @@ class BudgetExplorer(Explorer):
 
     title = "What do batches of equally many tokens look like?"
 
-    def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0):
+    def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0) -> None:
         self.lengths = sample_lengths(load(dataset, 128, overlong="truncate"), 160, seed)
         super().__init__()
 

@@ -1,7 +1,7 @@
 """What notebook 08 runs: small models on few texts, the same digits every time, and what recorded runs say."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBat
 
 def train(
     model: PackedCausal,
-    batches: Iterable[Mapping],
+    batches: Iterable[PackedBatch],
     rate: float = 3e-3,
     reference: int = 1,
     rule: str = "none",

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from packlib.lengths import LengthHistogram
-from packlib.training import Buckets, choose_buckets, waste_curve
+from packlib.training.scaling import Buckets, choose_buckets, waste_curve
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series
 
 BLUE, VERMILION, GREEN, _, SKY, ORANGE, _ = OKABE_ITO
@@ -161,7 +161,7 @@ def draw_timeline(events: list[dict], rank: int = 0) -> tuple[Figure, str]:
     words = []
     for y, run in enumerate(runs):
         mine = [event for event in events if event["run"] == run and event["rank"] == rank]
-        ends = {}
+        ends: dict = {}
         for event in mine:
             kind, begin, end = event["event"], event["begin ms"], event["end ms"]
             lane = y + (0.45 if kind == "all-reduce" else 0.05)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from packlib.lengths import load
 from packlib.packing import plan
-from packlib.training import choose_buckets, waste_curve
+from packlib.training.scaling import choose_buckets, waste_curve
 from packlib.workbook.chapters.n10_compilation.figures import LOOKS, draw_padding
 from packlib.workbook.chapters.n10_compilation.runs import meets_new
 from packlib.workbook.exercises import Exercise, Exercises
@@ -23,7 +23,7 @@ class ShapesExplorer(Explorer):
     title = "How many shapes, for how much padding?"
     most = 32
 
-    def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0):
+    def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0) -> None:
         """`seconds` to compile one graph."""
         names = dict.fromkeys((dataset, "wikipedia", "squad", "wordnet-pairs", "docstrings"))
         self.histograms = {load(name).name: load(name) for name in names}

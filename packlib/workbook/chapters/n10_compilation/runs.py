@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from packlib.batches import (
 )
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
-from packlib.training import Buckets, CompileCounter
+from packlib.training.scaling import Buckets, CompileCounter
 
 DEPTH, PREDICTIONS = 8, 20  # of the packs that are compiled
 
@@ -31,8 +32,8 @@ class Numbered:
     A graph runs as torch found it, operation by operation; or, if `real`, as inductor compiles it.
     """
 
-    def __init__(self, real: bool = False):
-        self.graphs, self.ran, self._real = 0, [], real
+    def __init__(self, real: bool = False) -> None:
+        self.graphs, self.ran, self._real = 0, list[int](), real
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list):
         run = graph.forward
@@ -54,7 +55,8 @@ class Numbered:
 def torch_log() -> Iterator[list[str]]:
     """What torch writes to its log about graphs, first lines only, in place of showing it."""
     said, log = [], logging.getLogger("torch._dynamo.convert_frame")
-    handler, propagate = logging.Handler(), log.propagate
+    handler: Any = logging.Handler()
+    propagate = log.propagate
     handler.emit = lambda record: said.append(record.getMessage().splitlines()[0])
     log.addHandler(handler)
     log.propagate = False

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from packlib.training import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_states
+from packlib.training.scaling import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_states
 from packlib.training.scaling.pod import ON_CHIP
 from packlib.training.scaling.timeline import SCHEDULES
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from packlib.training import Bar, Phase, Setup, calculate, gantt, human, split_layers, value_of
+from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, human, split_layers, value_of
 from packlib.training.scaling.calculator import PRECISIONS, Line
 from packlib.training.scaling.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.chapters.n11_scaling_up.figures import (

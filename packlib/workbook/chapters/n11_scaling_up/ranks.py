@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
-from packlib.training import ring_all_reduce
+from packlib.training.scaling import ring_all_reduce
 from packlib.workbook.chapters.shared.gradients import Gradients
 
 
@@ -50,7 +50,7 @@ def stage(
     rank: int, model: nn.Module, batches: list[PackedBatch], schedules: tuple[str, ...]
 ) -> dict[str, Gradients]:
     """By schedule: the gradients of this rank's layers after one update through the pipeline."""
-    from packlib.training import Pipeline
+    from packlib.training.scaling import Pipeline
 
     found = {}
     for schedule in schedules:

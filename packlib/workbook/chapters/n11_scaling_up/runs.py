@@ -7,13 +7,8 @@ import torch
 from torch import nn
 
 from packlib.batches import PackedBatch
-from packlib.training import (
-    PretrainingObjective,
-    SavedActivations,
-    recompute,
-    round_weights,
-    stochastic_round,
-)
+from packlib.training import PretrainingObjective, round_weights, stochastic_round
+from packlib.training.scaling import SavedActivations, recompute
 from packlib.training.updates import join_packs, take_packs
 from packlib.workbook.chapters.shared.gradients import Gradients, gradients, largest_difference
 

@@ -32,7 +32,7 @@ class MaximumExplorer(Explorer):
 
     title = "What does a longer row cost?"
 
-    def __init__(self, dataset: str = "docstrings", max_length: int = 0):
+    def __init__(self, dataset: str = "docstrings", max_length: int = 0) -> None:
         self.whole, own = uncut(dataset)
         longest, shortest = max(own, max_length), int(np.flatnonzero(self.whole.counts)[0])
         self.tops = sorted({max(shortest, longest * eighths // 8) for eighths in range(1, 9)})

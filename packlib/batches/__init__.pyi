@@ -1,0 +1,43 @@
+from .batch import IGNORED, PackedBatch
+from .collation import PackingCollator, collate, pad
+from .curriculum import SequenceLengthWarmup, shorten, warm_memory
+from .difficulty import difficulties
+from .loader import PackBatchSampler, PackDataset, PackLoader, pack_lengths, pack_loader
+from .masking import MlmMasking
+from .token_budget import TokenBatches, batch_by_tokens
+from .token_loading import MicroBatch, PaddedSamples, TokenBatchSampler, TokenLoader, token_loader
+from .tokens import TokenStore, tokenize
+from .variable_rate import VariableBatchLR, scale_learning_rate
+from .wordnet import sentence_pairs, wordnet_store, wordnet_tokenizer
+
+__all__ = [
+    "IGNORED",
+    "MicroBatch",
+    "MlmMasking",
+    "PackBatchSampler",
+    "PackDataset",
+    "PackLoader",
+    "PackedBatch",
+    "PackingCollator",
+    "PaddedSamples",
+    "SequenceLengthWarmup",
+    "TokenBatchSampler",
+    "TokenBatches",
+    "TokenLoader",
+    "TokenStore",
+    "VariableBatchLR",
+    "batch_by_tokens",
+    "collate",
+    "difficulties",
+    "pack_lengths",
+    "pack_loader",
+    "pad",
+    "scale_learning_rate",
+    "sentence_pairs",
+    "shorten",
+    "token_loader",
+    "tokenize",
+    "warm_memory",
+    "wordnet_store",
+    "wordnet_tokenizer",
+]

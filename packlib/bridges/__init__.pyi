@@ -1,0 +1,5 @@
+from .trainer import PackTrainer
+
+__all__ = [
+    "PackTrainer",
+]

@@ -1,0 +1,24 @@
+from .certificate import PRICE_OF_A_PACK, certified_bound
+from .filling import fill_places
+from .greedy import spread_evenly
+from .methods import METHODS, plan
+from .nnls import full_strategies, num_full_strategies, strategy_matrix
+from .packs import Packs, assign
+from .plans import PackingPlan
+from .stream import StreamPacker
+
+__all__ = [
+    "METHODS",
+    "PRICE_OF_A_PACK",
+    "PackingPlan",
+    "Packs",
+    "StreamPacker",
+    "assign",
+    "certified_bound",
+    "fill_places",
+    "full_strategies",
+    "num_full_strategies",
+    "plan",
+    "spread_evenly",
+    "strategy_matrix",
+]

@@ -1,0 +1,29 @@
+from .exercises import Exercise, Exercises, reveal
+from .explorers import Explorer
+from .figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series, show, show_source
+from .memory import surprises
+from .parameters import check_parameters
+from .results import keep, result
+from .tables import Points, Table
+
+__all__ = [
+    "INK",
+    "OKABE_ITO",
+    "PADDING",
+    "Exercise",
+    "Exercises",
+    "Explorer",
+    "Points",
+    "Table",
+    "check_parameters",
+    "keep",
+    "label_ends",
+    "new_figure",
+    "percent",
+    "result",
+    "reveal",
+    "series",
+    "show",
+    "show_source",
+    "surprises",
+]
