@@ -22,7 +22,7 @@ class Bounded:
     Functions, arguments and results travel by pickle, so functions are those of a module.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
 
     def call(self, function: Callable, *arguments: Any, limit: float, **options: Any) -> tuple[Any, float]:

@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import dataclass
+from typing import Any
 
 from packlib.checks import one_of
 from packlib.lengths import data_path
@@ -19,7 +20,7 @@ class Recorded:
         device: what it was measured on, and with which versions.
     """
 
-    rows: list[dict[str, str | int | float]]
+    rows: list[dict[str, Any]]
     command: str
     device: str
 

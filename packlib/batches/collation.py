@@ -157,10 +157,10 @@ class PackingCollator:
             epochs = np.repeat([epoch for epoch, _ in packs], sizes)
             sequences = self.masking(sequences, epochs)
             masked = np.count_nonzero(sequences.labels != IGNORED)
-            places = (self.max_predictions_per_pack or math.inf) * len(packs)
-            if masked > places:
+            most = (self.max_predictions_per_pack or math.inf) * len(packs)
+            if masked > most:
                 raise ValueError(
-                    f"The batch has {masked} masked tokens; {len(packs)} packs have places for {places}."
+                    f"The batch has {masked} masked tokens; {len(packs)} packs have places for {most}."
                 )
         places = None if self.max_sequences_per_pack is None else self.max_sequences_per_pack * len(packs)
         return collate(sequences, sizes, self.max_length, pad_id=self.pad_id, sequence_places=places)

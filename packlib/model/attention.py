@@ -240,7 +240,7 @@ def packs_now(module: torch.nn.Module, masks: int = 1) -> _Packs:
     return packs
 
 
-def _packed_mask(backend: str, *, mask_function: Callable, **options):
+def _packed_mask(backend: str, *, mask_function: Callable, **options: Any) -> Any:
     """The mask of the layers that follow the rule `mask_function`; called by transformers."""
     packs = getattr(_NOW, "packs", None)
     if packs is None or packs.own_masks:

@@ -4,6 +4,7 @@ The others ask transformers for their mask, and so get ours: see `packlib.model.
 """
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +62,7 @@ def _forbid_pairs(module: nn.Module, arguments: tuple, options: dict) -> tuple[t
     return arguments, options | {"attn_mask_h": own.maximum(others.to(own.dtype))}
 
 
-def _windows_within(scores_of, query: Tensor, key: Tensor, reach: int) -> Tensor:
+def _windows_within(scores_of: Any, query: Tensor, key: Tensor, reach: int) -> Tensor:
     """Longformer's scores, shape (B, T, H, 2·reach + 1): of the keys from `reach` before the query to as many after."""
     scores = scores_of(query, key, reach)
     segment_ids = packs_now(scores_of.__self__).segment_ids

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -31,7 +31,8 @@ def program() -> None:
     """Train on sequences of different lengths without paying for padding."""
 
 
-Pairs, Out = Sequence[tuple[str, str]], Path | None
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+Out: TypeAlias = Path | None
 _command = partial(program.command, epilog=_CODES)
 _json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
 _quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
@@ -121,7 +122,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 @click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
 @_json
 @_quiet
-def _report(lengths: str, column: str | None, out: Out, script: bool, progress: bool, **values: Any) -> None:
+def _report(lengths: str, column: str | None, out: Path, script: bool, progress: bool, **values: Any) -> None:
     """What padding costs you, which packing to take, and what to change.
 
     \b
@@ -157,7 +158,7 @@ def _report(lengths: str, column: str | None, out: Out, script: bool, progress: 
 @_json
 @_quiet
 def _sweep(
-    notebook: str, pairs: Pairs, out: Out, progress: bool, jobs: int, compare: Any, script: bool
+    notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, compare: Any, script: bool
 ) -> int:
     """Run a notebook with every combination of parameters, and compare.
 

@@ -24,7 +24,7 @@ from packlib.files import atomic_path
 from packlib.workbook.running import NotebookFailedError, exit_code
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     "kernel_name": "python3",
     "store_widget_state": False,
     "coalesce_streams": True,

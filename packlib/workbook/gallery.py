@@ -45,7 +45,7 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
     for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
         name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
         title, alt = ElementTree.parse(svg).getroot()[:2]
-        found.append(Picture(svg, name, title.text, alt.text))
+        found.append(Picture(svg, name, title.text or "", alt.text or ""))
     return found
 
 

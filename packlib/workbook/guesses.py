@@ -141,7 +141,7 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
 # Each of these returns a state and a message for a `Judgment`, and the guess as it was read.
 
 
-def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, float]:
+def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, Any]:
     if isinstance(guess, str) and _word(guess) in _UNLIMITED:  # to say that it is no number would tell
         return _right_or_wrong(_word(guess), False)
     number, has_unit = read_number(guess, unit)

@@ -63,7 +63,7 @@ def markdown_to_html(source: str, anchors: bool = False, address: Callable[[str]
     Args:
         address: where a link leads, of where it leads in the notebook.
     """
-    no_scripts = {"escape": False, "allow_harmful_protocols": None}
+    no_scripts: dict[str, Any] = {"escape": False, "allow_harmful_protocols": None}
     renderer = _Renderer(**no_scripts, exclude_anchor_links=not anchors)
     renderer.address = address
     return MarkdownWithMath(renderer=renderer).render(source)

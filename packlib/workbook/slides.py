@@ -171,8 +171,8 @@ class _Deck:
             lines = means["text"].rstrip().split("\n")
             if len(lines) + 2 > _CODE_LINES:
                 yield from self._flush()
-            for part in _parts(lines, math.ceil((len(lines) + 2) / _CODE_LINES)):
-                yield from self._add("\n".join(part), len(part) + 2, means["file"])
+            for some in _parts(lines, math.ceil((len(lines) + 2) / _CODE_LINES)):
+                yield from self._add("\n".join(some), len(some) + 2, means["file"])
         elif words:
             yield from self._add(markdown_to_html(words, address=_in_decks), _lines(words))
         elif text := (output.get("text") or data.get("text/plain", "")).rstrip():
@@ -184,7 +184,7 @@ class _Deck:
 
     def _image(self, figure: Mapping[str, str], page: str) -> str:
         if (picture := self.pictures.get(figure["name"])) is None:
-            alt, source = figure["alt"], BeautifulSoup(page, "html.parser").img["src"]
+            alt, source = figure["alt"], BeautifulSoup(page, "html.parser").select("img")[0]["src"]
         else:
             svg = base64.b64encode(picture.svg.read_bytes()).decode()
             alt, source = picture.alt, f"data:image/svg+xml;base64,{svg}"
@@ -218,10 +218,10 @@ def _pieces(page: str) -> list[str]:
     rows = [row.extract() for row in table.select("tbody tr")]
     if len(rows) <= _TABLE_ROWS:
         return [page]
-    pieces = []
+    (body,), pieces = table.select("tbody"), []
     for part in _parts(rows, math.ceil(len(rows) / _TABLE_ROWS)):
-        table.tbody.clear()
-        table.tbody.extend(part)
+        body.clear()
+        body.extend(part)
         pieces.append(str(table))
     return pieces
 

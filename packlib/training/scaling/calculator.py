@@ -126,7 +126,7 @@ class Line(NamedTuple):
 
 
 # A line of the sheet is a line of these two functions: name = formula  # unit
-def model_formulas(
+def model_formulas(  # type: ignore[no-untyped-def]
     layers, width, feed_forward, vocabulary, positions, replicas, shards, weight_bytes, gradient_bytes, master_bytes,
     LAYERS, FIRST, HEAD, COPY, **_,
 ):  # fmt: skip
@@ -147,7 +147,7 @@ def model_formulas(
     return locals()
 
 
-def phase_formulas(
+def phase_formulas(  # type: ignore[no-untyped-def]
     length, sequences, micro_batch, accumulation, packing_factor, overhead, predictions, width, feed_forward, heads,
     vocabulary, replicas, schedule, recompute, fused_attention, activation_bytes, peak_flops, utilization, bandwidth,
     price, LAYERS, STAGE, HEAD, stages, devices, WEIGHTS, GRADIENTS, MOMENTS, all_reduce, **_,

@@ -3,6 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def one_by_one(
 
 def worst_fit_packs(histogram: LengthHistogram) -> int:
     """How many packs worst-fit-decreasing fills: the most space takes the sequence, one sequence at a time."""
-    spaces = []  # of the packs, negative, since a heap gives the smallest
+    spaces: list[int] = []  # of the packs, negative, since a heap gives the smallest
     for length in histogram.expand()[::-1].tolist():
         if spaces and -spaces[0] >= length:
             heapq.heapreplace(spaces, spaces[0] + length)
@@ -379,7 +380,7 @@ EXERCISES = Exercises(
             ),
             wrong={
                 "one at a time": _place,
-                "the least space": lambda *given: _place(*given, choose=min),
+                "the least space": partial(_place, choose=min),
                 "one copy a pack": lambda spaces, length, copies, slots: sorted(
                     [s - length * (i < copies) for i, s in enumerate(sorted(spaces, reverse=True)) if s >= length]
                     + [slots - length] * max(0, copies - len(spaces))

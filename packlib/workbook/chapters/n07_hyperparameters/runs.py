@@ -23,7 +23,7 @@ def micro_batches(
     )
     parts = np.zeros((*order.shape, slots), np.int16)
     for place in np.ndindex(order.shape):
-        pack = packs[order[place]]
+        pack = packs[int(order[place])]
         filled = np.repeat(np.arange(len(pack)) + 1, lengths[pack])
         parts[place][: len(filled)] = filled
     return list(parts)
@@ -93,7 +93,8 @@ def told(values: np.ndarray, digits: int = 2) -> str:
 
 def fine_tuned(rows: list[dict]) -> tuple[dict[str, np.ndarray], float, float]:
     """The accuracies of a task's seeds by start and rows, in %; how many times faster packed was; and its factor."""
-    groups, seconds = {}, {"padded": 0.0, "packed": 0.0}
+    groups: dict[str, list[float]] = {}
+    seconds = {"padded": 0.0, "packed": 0.0}
     for row in rows:
         groups.setdefault(f"{row['start']}, {row['rows']}", []).append(100 * row["accuracy"])
         seconds[row["rows"]] += row["cpu_seconds"]

@@ -83,11 +83,11 @@ def draw_by_duration(ax: Axes, values: dict[str, np.ndarray | float], special: s
     for duration, seeds in plain.items():
         ax.plot(np.full(len(seeds), duration), seeds, **{**WITH, "linestyle": ""})
     ax.plot(list(plain), [seeds.mean() for seeds in plain.values()], **{**WITH, "marker": ""})
-    duration, name = special.split(", ")
+    at, name = special.split(", ")
     other = np.atleast_1d(values[special])
-    ax.plot(np.full(len(other), float(duration)), other, **{**series("random"), "linestyle": ""})
+    ax.plot(np.full(len(other), float(at)), other, **{**series("random"), "linestyle": ""})
     beside = {"xytext": (12, 26), "textcoords": "offset points", "ha": "center"}
-    ax.annotate(name, (float(duration), other.mean()), **beside, arrowprops={"arrowstyle": "-", "color": INK})
+    ax.annotate(name, (float(at), other.mean()), **beside, arrowprops={"arrowstyle": "-", "color": INK})
     ax.set_xlabel("duration of the warm-up")
 
 

@@ -43,7 +43,7 @@ def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tu
     uneven = {name: load_imbalance(step_loads(rows, 1)) for name, rows in pictures.items()}
     fig, axes = new_figure(2, 3)
     axes = axes.ravel()
-    draw_cells(axes[0], lengths.reshape(2, -1), "1 Data set")
+    draw_cells(axes[0], list(lengths.reshape(2, -1)), "1 Data set")
     axes[0].set_yticks([])
     draw_cells(axes[1], pictures["loaded"], "2 Loaded in turn")
     draw_cells(axes[2], pictures["local"], "3 Local curriculum")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -48,7 +49,7 @@ def make_pod(devices: int, stages: int, model: str = "BERT-Large", **options) ->
             f"{devices} devices do not make up whole pipelines of {stages} stages: {devices % stages} "
             "would be left over."
         )
-    shape = {**MODELS[model], "layout": layout, "folded": layout == POD.layout or stages == 1}
+    shape: dict[str, Any] = {**MODELS[model], "layout": layout, "folded": layout == POD.layout or stages == 1}
     return Setup(**shape, replicas=devices // stages, **options)
 
 
