@@ -124,6 +124,19 @@ def test_completion_and_help_find_what_a_room_offers():
         packlib.training.Lamp  # noqa: B018
 
 
+def test_type_checkers_see_what_a_room_offers(tmp_path):
+    code = "import packlib\npacklib.packing.plan(3)\nreveal_type(packlib.training.Recipe)\npacklib.training.Lamp\n"
+    (tmp_path / "mine.py").write_text(code)
+    command = [sys.executable, "-m", "mypy", str(tmp_path / "mine.py")]
+    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True)
+    said = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    assert said[0].startswith(
+        'error: Argument 1 to "plan" has incompatible type "int"; expected "LengthHistogram"'
+    )
+    assert "packlib.training.recipe.Recipe" in said[1]
+    assert said[2].startswith('error: Module has no attribute "Lamp"')
+
+
 def test_nothing_below_imports_from_above():
     for floor, room in enumerate(ROOMS):
         for path in (FOLDER / room).rglob("*.py"):
