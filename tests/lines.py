@@ -1,7 +1,7 @@
 """Count the lines of code: `python -m tests.lines`.
 
 Empty lines, comments and docstrings do not count: words are free, code is what readers have to carry. The limits are
-what we hold ourselves to; tests/project/test_lines.py holds them.
+what we hold ourselves to; tests/project/test_lines.py sees that no part grows beyond its own.
 """
 
 import ast
@@ -17,6 +17,7 @@ LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "workbook": 1400,  # without the chapters
     "chapters": None,
 }
+STILL = {"library": 7060, "workbook": 2005}  # above their limits today; these may only fall
 
 
 def lines_of_code(source: str) -> int:

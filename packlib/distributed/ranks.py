@@ -151,6 +151,7 @@ def _rank_main(
             rank=rank,
             world_size=world_size,
         )
+        dist.barrier()  # else one that returns at once would leave while others still connect to it
         report: tuple = (pickle.dumps(function(rank, *args)), None)
     except BaseException as error:
         told = RankError.of(rank, world_size, error)

@@ -24,8 +24,8 @@ class PackingPlan:
     """Strategy `s`, the lengths `items[offsets[s]:offsets[s + 1]]`, fills `repeats[s]` packs.
 
     >>> made = plan(LengthHistogram.from_lengths([5, 3, 3, 2, 8]))
-    >>> f"{made.packing_factor:.3f} sequences a pack, {made.padding_tokens} slots empty, {made.efficiency:.1%} full"
-    '1.667 sequences a pack, 3 slots empty, 87.5% full'
+    >>> f"{made.packing_factor:.3f} sequences a pack, {made.efficiency:.1%} full"
+    '1.667 sequences a pack, 87.5% full'
     >>> PackingPlan.from_json(made.to_json()).verify().strategies
     [(8,), (5, 3), (3, 2)]
 

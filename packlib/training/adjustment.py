@@ -30,9 +30,9 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
 
     Source: Krell et al. 2021 (arXiv 2107.02027), on hyper-parameters: accumulation, and the betas of LAMB.
 
-    >>> padded = Recipe(micro_batch=8, learning_rate=1e-4, total_sequences=1_000_000, accumulation=4)
+    >>> padded = Recipe(8, learning_rate=1e-4, total_sequences=1_000_000, gradient_accumulation_steps=4)
     >>> packed, reasons, error = adjust(padded, packing_factor=2.0)
-    >>> packed.accumulation, error, reasons[0]
+    >>> packed.gradient_accumulation_steps, error, reasons[0]
     (2, 0.0, 'Accumulation 4 ÷ 2 is 2: 32 sequences an update, as before.')
 
     Args:

@@ -23,7 +23,7 @@ class Recipe:
 
     Warm-up and total are counted in sequences, so that they mean the same before and after packing.
 
-    >>> recipe = Recipe(micro_batch=8, learning_rate=1e-4, total_sequences=1_000_000, accumulation=4)
+    >>> recipe = Recipe(8, learning_rate=1e-4, total_sequences=1_000_000, gradient_accumulation_steps=4)
     >>> recipe.global_batch, recipe.total_steps
     (32, 31250)
 

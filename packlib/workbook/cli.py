@@ -133,8 +133,6 @@ def _report(lengths: str, column: str | None, out: Path, script: bool, progress:
     from packlib.advisor.advising import cut, uncut
 
     counted, own = uncut(lengths, column)
-    values["max_length"] = values["max_length"] or own
-    cut(counted, values["max_length"], values["overlong"])  # what the notebook would refuse is refused now
     out = output_path(out, folder=True)
     # Jupyter is loaded late, so that most refusals come at once.
     from packlib.workbook.parameters import check_values
@@ -143,7 +141,9 @@ def _report(lengths: str, column: str | None, out: Path, script: bool, progress:
     values["quick"] = not values.pop("thorough")
     if values["recipe"]:
         values["recipe"] = str(values["recipe"].expanduser().resolve())
-    check_values(NOTEBOOK, values)
+    check_values(NOTEBOOK, values)  # what the notebook would refuse is refused now
+    values["max_length"] = values["max_length"] or own
+    cut(counted, values["max_length"], values["overlong"])
     advice, made = report(counted, values, out, progress)
     said = [json.dumps(advice, indent=2, ensure_ascii=False)] if script else [*advice["advice"], *made]
     print(*said, sep="\n")

@@ -8,7 +8,7 @@ FAULTS = {
             "project/test_wheel.py::test_what_an_extra_brings_is_named_by_every_command",
         ),
     ],
-    "packlib/workbook/cli.py": [
+    "packlib/workbook/running.py": [
         (
             "return 128 + signal.SIGPIPE",
             "raise",

@@ -10,7 +10,7 @@ from packing_cases import DEPTHS, best_fit, first_fit, histograms
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
-from packlib.workbook.chapters.n02_greedy_packing.lesson import one_by_one
+from packlib.workbook.chapters.n02_greedy_packing.runs import one_by_one
 
 HYPERBOLA = LengthHistogram(np.concatenate([[0], 10**6 // np.arange(1, 513)]), "10^6 / l")
 

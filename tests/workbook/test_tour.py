@@ -45,10 +45,10 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
     shown = []
 
     class Handle:
-        def update(self, bundle, raw):
+        def update(self, bundle, raw, metadata):
             shown.append(bundle)
 
-    def display(bundle, raw, display_id):
+    def display(bundle, raw, display_id, metadata):
         assert not shown, "the first picture is shown, the others take its place"
         shown.append(bundle)
         return Handle()

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import types
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def displayed(monkeypatch):
     """What a notebook would be sent."""
     shown = []
     monkeypatch.setattr(
-        "IPython.display.display", lambda bundle, raw, metadata: shown.append({**bundle, **metadata})
+        "IPython.display.display", lambda bundle, raw, metadata=(): shown.append({**bundle, **dict(metadata)})
     )
     return shown
 
@@ -229,7 +230,6 @@ def test_same_compares_like_a_teacher(got, expected, agree):
 def chapter(monkeypatch):
     """A notebook 90_small with a parameter of every kind."""
     import sys
-    import types
 
     module = types.ModuleType("packlib.workbook.chapters.n90_small.lesson")
     module.PARAMETERS = {
@@ -304,11 +304,15 @@ def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
     small_copy("02_greedy_packing", tmp_path / "in.ipynb")
     refused = papermill(tmp_path, ("depht", "8"))
     assert refused.returncode == 1
-    assert "a parameter must be 'dataset', 'depth', 'seed' or 'quick', not 'depht'" in refused.stderr
-    ran = papermill(tmp_path, ("depth", "none"), ("quick", "false"))
+    assert (
+        "a parameter must be 'dataset', 'max_sequences_per_pack', 'seed' or 'quick', not 'depht'"
+        in refused.stderr
+    )
+    ran = papermill(tmp_path, ("max_sequences_per_pack", "none"), ("quick", "false"))
     assert ran.returncode == 0, ran.stderr
     shown = nbformat.read(tmp_path / "out.ipynb", 4).cells[-1].outputs[0].data["text/plain"]
-    assert shown == "namespace(dataset='wikipedia', depth=None, seed=0, quick=False)"
+    wanted = dict(dataset="wikipedia", max_sequences_per_pack=None, seed=0, quick=False)
+    assert vars(eval(shown, {"namespace": types.SimpleNamespace})) == wanted
 
 
 @pytest.mark.parametrize(

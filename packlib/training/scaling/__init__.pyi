@@ -1,5 +1,5 @@
 from .buckets import Buckets, choose_buckets, waste_curve
-from .calculator import Phase, Setup, calculate, human, value_of
+from .calculator import PRECISIONS, Phase, Setup, calculate, human, value_of
 from .compile_counter import CompileCounter
 from .compiling import ShapeGraphs, blank_batch, compile_for_shapes, onset_schedule
 from .pipeline import BertStage, Pipeline, split_layers
@@ -11,6 +11,7 @@ from .timeline import Bar, bubble, bubble_formula, gantt, in_flight
 
 __all__ = [
     "PHASES",
+    "PRECISIONS",
     "Bar",
     "BertStage",
     "Buckets",

@@ -58,7 +58,7 @@ def choose_buckets(
 ) -> Buckets:
     """Choose `k` lengths to pad to.
 
-    >>> choose_buckets(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), 2, multiple_of=1)
+    >>> choose_buckets(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), 2, pad_to_multiple_of=1)
     Buckets(lengths, optimal: 2 lengths 3, 8; 16.00% padding)
 
     Args:

@@ -120,7 +120,8 @@ def test_every_formula_gives_its_value():
     """A reader who types a formula in, with the values of the lines above, gets the line."""
     setup, phase = Setup(), PHASES[0]
     stage = np.arange(4)
-    known = {**vars(setup), **vars(phase), **PRECISIONS[setup.precision], "minimum": np.minimum, "STAGE": stage,
+    known = {**vars(setup), **vars(phase), "accumulation": phase.gradient_accumulation_steps,
+             **PRECISIONS[setup.precision], "minimum": np.minimum, "STAGE": stage,
              "LAYERS": np.array(setup.layout), "FIRST": stage == 0, "HEAD": stage == 0, "COPY": 0 * stage}  # fmt: skip
     checked = 0
     for line in calculate(setup, [phase]):

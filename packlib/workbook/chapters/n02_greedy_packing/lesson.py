@@ -1,17 +1,14 @@
 """Notebook 02: greedy packing by hand, on a histogram and on a stream."""
 
-import heapq
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, plan
-from packlib.packing.greedy import OpenPacks
+from packlib.packing import plan
+from packlib.workbook.chapters.n02_greedy_packing.runs import newest, one_by_one, told
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.exercises import Exercise, Exercises
@@ -19,129 +16,15 @@ from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.parameters import Dataset, Whole
 from packlib.workbook.questions import Question, Questions
-from packlib.workbook.tables import Table
 
 PARAMETERS = {"dataset": Dataset(), "max_sequences_per_pack": Whole(1, 512, optional=True)}
 
-# the rules, and which of the packs that have room for a sequence takes it
-GREEDY_RULES = {"spfhp": "most space", "lpfhp": "least space"}
 WAYS = {
     "worst_fit": "most space, one by one",
     "spfhp": "SPFHP, all copies at once",
     "lpfhp": "LPFHP, least space",
 }
 EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by hand
-
-# Krell and others (2021), on the original histograms: {depth limit: packs by SPFHP, packs by LPFHP}
-PUBLISHED_TOKENS = {"wikipedia": 4_164_796_173, "squad": 15_249_479}
-PUBLISHED_PACKS: dict[str, dict] = {
-    "wikipedia": {
-        1: (16_279_552, 16_279_552), 2: (10_101_683, 10_099_081), 3: (9_094_695, 9_090_154),
-        4: (8_658_996, 8_657_119), 8: (8_224_673, 8_207_569), 12: (8_166_708, 8_149_619),
-        16: (8_166_708, 8_140_006), None: (8_166_708, 8_138_483),
-    },
-    "squad": {2: (45_335, None), 3: (40_711, 40_631), None: (40_711, 40_631)},
-}  # fmt: skip
-
-Pack = tuple[int, ...]  # lengths, in the order they were put in
-
-
-def one_by_one(
-    lengths: Sequence[int], max_length: int, rule: str, depth: int | None = None
-) -> Iterator[list[Pack]]:
-    """The packs after each sequence, from long to short; packs stand in the order they were opened.
-
-    The rules are "lpfhp", "spfhp", and "worst_fit": SPFHP without a histogram, one sequence at a time.
-    """
-    lengths, packs = sorted(lengths, reverse=True), OpenPacks(depth or float("inf"))
-    for i, length in enumerate(lengths):
-        if rule == "worst_fit" or i == 0 or length < lengths[i - 1]:
-            scanned = max_length  # SPFHP goes down the spaces once for all sequences of a length
-        space = packs.smallest(length) if rule == "lpfhp" else packs.largest(scanned)
-        fits = space >= length
-        scanned = space if fits else 0
-        places, space = (packs.take(space)[0], space) if fits else ((), max_length)
-        packs.put(space - length, (*places, i), 1)
-        yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.equal_packs())]
-
-
-def worst_fit_packs(histogram: LengthHistogram) -> int:
-    """How many packs worst-fit-decreasing fills: the most space takes the sequence, one sequence at a time."""
-    spaces: list[int] = []  # of the packs, negative, since a heap gives the smallest
-    for length in histogram.expand()[::-1].tolist():
-        if spaces and -spaces[0] >= length:
-            heapq.heapreplace(spaces, spaces[0] + length)
-        else:
-            heapq.heappush(spaces, length - histogram.max_length)
-    return len(spaces)
-
-
-def told(packs: Sequence[Pack]) -> str:
-    """Packs in words: "9 | 7 + 3 | 6 + 4"."""
-    return " | ".join(" + ".join(map(str, pack)) for pack in packs)
-
-
-def newest(packs: Sequence[Pack], before: Sequence[Pack]) -> int:
-    """Which pack took the last sequence."""
-    return next((i for i, pack in enumerate(before) if packs[i] != pack), len(before))
-
-
-def draw_strip(lengths: Sequence[int], slots: int, rule: str) -> Figure:
-    """One small picture for each sequence that is placed; takes an even number of lengths."""
-    steps = [[], *one_by_one(lengths, slots, rule)]
-    fig, axes = new_figure(2, len(lengths) // 2)
-    for ax, (before, packs) in zip(axes.flat, itertools.pairwise(steps), strict=True):
-        new = newest(packs, before)
-        draw_packs(ax, packs, slots, 5, new)
-        *there, length = packs[new]
-        title = f"{length} joins {' + '.join(map(str, there))}" if there else f"{length}: new pack"
-        ax.set_title(title, fontsize=12)
-        ax.set(xticks=[], xlabel="")
-        ax.spines["bottom"].set_visible(False)
-    return fig
-
-
-def draw_strategies(ax: Axes, best: PackingPlan, number: int = 6) -> None:
-    """The most frequent kinds of packs, with how many packs are filled so."""
-    chosen = np.argsort(-best.repeats, kind="stable")[:number].tolist()
-    labels = [f"{best.repeats[s]:,} ×" for s in chosen]
-    draw_packs(ax, [best.strategies[s] for s in chosen], best.histogram.max_length, number, labels=labels)
-
-
-def log_axes(ax: Axes, ticks: Sequence[int]) -> None:
-    """Both axes logarithmic with plain numbers; the y axis reaches down to 0."""
-    ax.set_xscale("log")
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
-    ax.set_yticks((shown := [0, 0.01, 0.1, 1, 10, 100]), shown)
-    ax.set_ylim(-0.001, 1.5 * ax.dataLim.ymax + 0.01)
-    ax.minorticks_off()
-
-
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Numbers written as text, as a table."""
-    from IPython.display import display
-
-    display(Table(tuple(columns), rows, right=True))
-
-
-def beside_published(name: str) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows that set our plans beside the published ones; the differences are in points."""
-    histogram, published = load(name), PUBLISHED_PACKS[name]
-    columns, rows = ["depth"], []
-    for rule in GREEDY_RULES:
-        columns += [f"{rule.upper()}, published", f"ours, {histogram.kind}", "points"]
-    for depth, packs in published.items():
-        rows.append(["none" if depth is None else str(depth)])
-        for rule, known in zip(GREEDY_RULES, packs, strict=True):
-            ours = plan(histogram, rule, depth)
-            cells = ["–", f"{ours.num_packs:,} · {percent(ours.efficiency, 3)}", "–"]
-            if known:
-                efficiency = PUBLISHED_TOKENS[name] / (known * histogram.max_length)
-                cells[0] = f"{known:,} · {percent(efficiency, 3)}"
-                cells[2] = f"{round(100 * (ours.efficiency - efficiency), 2) + 0.0:+.2f}"
-            rows[-1] += cells
-    return columns, rows
 
 
 class StepByStep(Explorer):

@@ -1,0 +1,88 @@
+"""What notebook 02 computes: packs one sequence at a time, and our counts beside the published ones."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import plan
+from packlib.packing.greedy import OpenPacks
+from packlib.workbook.figures import percent
+
+# the rules, and which of the packs that have room for a sequence takes it
+GREEDY_RULES = {"spfhp": "most space", "lpfhp": "least space"}
+
+
+# Krell and others (2021), on the original histograms: {depth limit: packs by SPFHP, packs by LPFHP}
+PUBLISHED_TOKENS = {"wikipedia": 4_164_796_173, "squad": 15_249_479}
+
+
+PUBLISHED_PACKS: dict[str, dict] = {
+    "wikipedia": {
+        1: (16_279_552, 16_279_552), 2: (10_101_683, 10_099_081), 3: (9_094_695, 9_090_154),
+        4: (8_658_996, 8_657_119), 8: (8_224_673, 8_207_569), 12: (8_166_708, 8_149_619),
+        16: (8_166_708, 8_140_006), None: (8_166_708, 8_138_483),
+    },
+    "squad": {2: (45_335, None), 3: (40_711, 40_631), None: (40_711, 40_631)},
+}  # fmt: skip
+
+
+Pack = tuple[int, ...]  # lengths, in the order they were put in
+
+
+def one_by_one(
+    lengths: Sequence[int], max_length: int, rule: str, depth: int | None = None
+) -> Iterator[list[Pack]]:
+    """The packs after each sequence, from long to short; packs stand in the order they were opened.
+
+    The rules are "lpfhp", "spfhp", and "worst_fit": SPFHP without a histogram, one sequence at a time.
+    """
+    lengths, packs = sorted(lengths, reverse=True), OpenPacks(depth or float("inf"))
+    for i, length in enumerate(lengths):
+        if rule == "worst_fit" or i == 0 or length < lengths[i - 1]:
+            scanned = max_length  # SPFHP goes down the spaces once for all sequences of a length
+        space = packs.smallest(length) if rule == "lpfhp" else packs.largest(scanned)
+        fits = space >= length
+        scanned = space if fits else 0
+        places, space = (packs.take(space)[0], space) if fits else ((), max_length)
+        packs.put(space - length, (*places, i), 1)
+        yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.equal_packs())]
+
+
+def worst_fit_packs(histogram: LengthHistogram) -> int:
+    """How many packs worst-fit-decreasing fills: the most space takes the sequence, one sequence at a time."""
+    spaces: list[int] = []  # of the packs, negative, since a heap gives the smallest
+    for length in histogram.expand()[::-1].tolist():
+        if spaces and -spaces[0] >= length:
+            heapq.heapreplace(spaces, spaces[0] + length)
+        else:
+            heapq.heappush(spaces, length - histogram.max_length)
+    return len(spaces)
+
+
+def told(packs: Sequence[Pack]) -> str:
+    """Packs in words: "9 | 7 + 3 | 6 + 4"."""
+    return " | ".join(" + ".join(map(str, pack)) for pack in packs)
+
+
+def newest(packs: Sequence[Pack], before: Sequence[Pack]) -> int:
+    """Which pack took the last sequence."""
+    return next((i for i, pack in enumerate(before) if packs[i] != pack), len(before))
+
+
+def beside_published(name: str) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows that set our plans beside the published ones; the differences are in points."""
+    histogram, published = load(name), PUBLISHED_PACKS[name]
+    columns, rows = ["depth"], []
+    for rule in GREEDY_RULES:
+        columns += [f"{rule.upper()}, published", f"ours, {histogram.kind}", "points"]
+    for depth, packs in published.items():
+        rows.append(["none" if depth is None else str(depth)])
+        for rule, known in zip(GREEDY_RULES, packs, strict=True):
+            ours = plan(histogram, rule, depth)
+            cells = ["–", f"{ours.num_packs:,} · {percent(ours.efficiency, 3)}", "–"]
+            if known:
+                efficiency = PUBLISHED_TOKENS[name] / (known * histogram.max_length)
+                cells[0] = f"{known:,} · {percent(efficiency, 3)}"
+                cells[2] = f"{round(100 * (ours.efficiency - efficiency), 2) + 0.0:+.2f}"
+            rows[-1] += cells
+    return columns, rows
