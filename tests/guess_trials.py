@@ -12,6 +12,8 @@ from pathlib import Path
 import nbformat
 import numpy as np
 
+from packlib.workbook.results import meaning
+
 _SAID = {  # by guess; what comes first is tried first
     "the answer as it is shown": r"exactly right|right to the digits|and that is right",
     "the truth in NumPy's type": r"exactly right|and that is right",
@@ -80,11 +82,7 @@ def faults(executed, folder):
     ]
     assert cells
     for cell in cells:
-        texts = [
-            o.data["text/plain"]
-            for o in cell.outputs
-            if "<details>" in o.get("data", {}).get("text/html", "") or "packlib" in o.get("metadata", {})
-        ]
+        texts = [o.data["text/plain"] for o in cell.outputs if meaning(o).get("kind") == "reveal"]
         if len(texts) != len(_SAID):
             yield f"{len(texts)} answers to {len(_SAID)} guesses: {cell.source}"
         for (kind, said), text in zip(_SAID.items(), texts, strict=False):

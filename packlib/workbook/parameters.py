@@ -23,7 +23,7 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number in a range; with `optional`, None is allowed as well."""
+    """A whole number in a range; with `optional`, None is allowed as well. In a shell 1_000 is 1000, as in Python."""
 
     at_least: int
     at_most: float = math.inf

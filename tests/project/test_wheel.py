@@ -76,8 +76,8 @@ def test_planning_and_listing_need_no_extra(python):
     for command, says in {
         "--version": "packlib 0.",
         "list": "12_your_dataset: Your dataset",
-        "plan wikipedia --max-length 128 --depth 3": "PackingPlan(optimal of wikipedia",
-        "plan docstrings --method nnlshp --depth 2 --max-length 64 --json": '"method": "nnlshp"',
+        "plan wikipedia --max-length 128 --max-sequences-per-pack 3": "PackingPlan(optimal of wikipedia",
+        "plan docstrings --method nnlshp --max-sequences-per-pack 2 --max-length 64 --json": '"method": "nnlshp"',
     }.items():
         done = packlib(python, command, without=(*TRAIN, *LAB))
         assert (done.returncode, done.stderr) == (0, "") and says in done.stdout, command
@@ -118,7 +118,11 @@ def test_what_is_in_the_repository_alone_says_so(python):
 @pytest.mark.slow
 def test_a_report_needs_neither_the_checkout_nor_torch(python, tmp_path):
     (tmp_path / "mine.txt").write_text("\n".join(["3", "9", "12", "48"] * 50))
-    done = packlib(python, f"report {tmp_path / 'mine.txt'} --depth 3 --out out --no-progress", without=TRAIN)
+    done = packlib(
+        python,
+        f"report {tmp_path / 'mine.txt'} --max-sequences-per-pack 3 --out out --no-progress",
+        without=TRAIN,
+    )
     assert done.returncode == 0, done.stderr
     advice = json.loads((tmp_path / "empty" / "out" / "advice.json").read_text())
     assert advice["plan"]["depth"] <= 3 and (tmp_path / "empty" / "out" / "report.html").exists()
