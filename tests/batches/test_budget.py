@@ -24,6 +24,7 @@ from packlib.batches.token_budget import ORDERS
 @given(
     LENGTHS, st.integers(12, 60), st.integers(1, 9), st.sampled_from(ORDERS), st.sampled_from([False, True])
 )
+@example([10, 5, 5, 5], 20, 9, "descending", True)  # the longest came before the run of equal lengths
 def test_it_is_the_plain_loop(lengths, budget, most, order, count_padding):
     for max_batch in (None, most):
         found = batch_by_tokens(
