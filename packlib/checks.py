@@ -96,10 +96,8 @@ def shown(value: Any) -> str:
     """How a refusal shows the value it refuses: in one line, and never a screenful."""
     try:
         written = str(value.item()) if isinstance(value, np.generic) else repr(value)
-    except (
-        ValueError,
-        RecursionError,
-    ):  # an integer of more than 4,300 digits, or something nested very deep
+    except (ValueError, RecursionError):
+        # an integer of more than 4,300 digits, or something nested very deep
         is_int = isinstance(value, int)
         written = f"an integer of {value.bit_length()} bits" if is_int else f"a {type(value).__name__}"
     written = " ".join(written.split())

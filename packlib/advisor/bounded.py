@@ -34,9 +34,8 @@ class Bounded:
             Exception: what the function raised.
         """
         try:
-            if (
-                self._pool is None
-            ):  # a copy of a notebook's kernel would hold its threads' locks, so none is forked
+            if self._pool is None:
+                # a copy of a notebook's kernel would hold its threads' locks, so none is forked
                 pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
                 self._pid = pool.submit(os.getpid).result()  # its start is not on the clock
                 self._pool = pool

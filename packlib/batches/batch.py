@@ -85,9 +85,8 @@ class PackedBatch(Mapping):
             object.__setattr__(self, name, values[name])
 
     def __getitem__(self, name: str) -> Any:
-        if (
-            name == "return_loss"
-        ):  # only an evaluating transformers.Trainer asks for this; it would cut rows off
+        if name == "return_loss":
+            # only an evaluating transformers.Trainer asks for this; it would cut rows off
             raise TypeError(
                 "A transformers.Trainer evaluates row by row, and a row of packs holds several sequences: use "
                 "packlib.bridges.PackTrainer in its place."

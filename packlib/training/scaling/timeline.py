@@ -95,9 +95,7 @@ def bubble_formula(stages: int, micro_batches: int) -> float:
 def in_flight(bars: Iterable[Bar]) -> list[int]:
     """For each stage, the most micro-batches whose activations it holds at once."""
     now, most = Counter[int](), Counter[int]()
-    for bar in sorted(
-        bars, key=lambda bar: (bar.end, bar.kind)
-    ):  # where both end at once, the backward is first
+    for bar in sorted(bars, key=lambda bar: (bar.end, bar.kind)):  # of equal ends, the backward is first
         now[bar.stage] += 1 if bar.kind == "forward" else -1
         most[bar.stage] = max(most[bar.stage], now[bar.stage])
     return [most[stage] for stage in sorted(most)]
