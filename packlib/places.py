@@ -29,15 +29,20 @@ def output_path(path: str | os.PathLike, folder: bool = False) -> Path:
     at = whole = Path(path).absolute()
     while not os.path.lexists(at):
         at = at.parent
-    if not at.exists():
+    if at.is_symlink() and not at.exists():
         raise FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
-    mode, wanted = at.stat().st_mode, "folder" if folder else "file"
+    try:
+        mode, wanted = at.stat().st_mode, "folder" if folder else "file"
+    except FileNotFoundError:
+        return output_path(path, folder)  # another process has just removed it
     kind = next((word for test, word in _KINDS.items() if test(mode)), "device")
     if at != whole and kind != "folder":
         raise NotADirectoryError(f"{name} cannot be written: {at} is a {kind} and no folder.")
     if at == whole and kind != wanted:
         raise FileExistsError(f"{name} is a {kind}; name a {wanted}.")
     if not os.access(at, os.W_OK) or not os.access(at if at.is_dir() else at.parent, os.W_OK | os.X_OK):
+        if not os.path.lexists(at):
+            return output_path(path, folder)  # as above
         raise PermissionError(f"{name} cannot be written: there is no permission to change {at}.")
     return Path(os.path.realpath(path))
 

@@ -175,6 +175,23 @@ def test_a_folder_has_one_run_at_a_time(tmp_path, monkeypatch):
     assert (tmp_path / "empty").exists(), "what was there before stays"
 
 
+@pytest.mark.parametrize("step", ["stat", "access"])
+def test_a_folder_that_vanishes_while_it_is_looked_at_is_no_fault(tmp_path, monkeypatch, step):
+    """Another run may end, and remove the folder that it made, between any two steps."""
+    (tmp_path / "out").mkdir()
+    owner, real = (Path, Path.stat) if step == "stat" else (os, os.access)
+
+    def remove_first(at, *args, **options):
+        if Path(at).name == "out":
+            monkeypatch.setattr(owner, step, real)
+            os.rmdir(tmp_path / "out")
+        return real(at, *args, **options)
+
+    monkeypatch.setattr(owner, step, remove_first)
+    assert places.output_path(tmp_path / "out", folder=True) == tmp_path / "out"
+    assert not (tmp_path / "out").exists()
+
+
 def test_runs_that_begin_together_take_turns(tmp_path):
     """Each finds its folder empty, although the others remove theirs at the same time."""
     inside, most, left = [], [], []
