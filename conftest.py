@@ -21,9 +21,7 @@ os.environ["PACKLIB_TEST_NETWORK"] = network
 if str(OFFLINE) not in sys.path:  # else Python has loaded it at its start
     sys.path.insert(0, str(OFFLINE))
     import sitecustomize  # noqa: F401
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    dict.fromkeys(filter(None, [str(OFFLINE), os.environ.get("PYTHONPATH")]))
-)
+os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [str(OFFLINE), os.environ.get("PYTHONPATH")])))
 
 pytest_plugins = ["tests.cpu_seconds"]
 
@@ -32,9 +30,7 @@ settings.load_profile("packlib")
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--shuffle", type=int, metavar="SEED", help="run files, and tests in a file, in random order"
-    )
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and tests in a file, in random order")
 
 
 @pytest.hookimpl(trylast=True)

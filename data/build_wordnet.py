@@ -44,9 +44,7 @@ def split_gloss(gloss: str) -> tuple[str, str]:
     """
     definition, mark, rest = gloss.partition('"')
     examples = (mark + rest).strip()
-    if (
-        examples == '"'
-    ):  # three glosses lost their opening mark: the example is what follows the last semicolon
+    if examples == '"':  # three glosses lost their opening mark: the example is what follows the last semicolon
         definition, _, rest = definition.rpartition("; ")
         definition, examples = (definition, f'"{rest}"') if definition else (rest, "")
     if examples:

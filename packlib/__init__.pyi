@@ -1,13 +1,3 @@
 from . import advisor, batches, bridges, distributed, lengths, model, packing, training, workbook
 
-__all__ = [
-    "advisor",
-    "batches",
-    "bridges",
-    "distributed",
-    "lengths",
-    "model",
-    "packing",
-    "training",
-    "workbook",
-]
+__all__ = ["advisor", "batches", "bridges", "distributed", "lengths", "model", "packing", "training", "workbook"]

@@ -127,9 +127,7 @@ def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
 def _old_places(file: BinaryIO, size: int, kind: str, names: Sequence[str]) -> tuple[dict[str, Place], int]:
     """The same for a file of packlib 0.1.0: the arrays one after the other, each as `np.save` writes it."""
     if not names:
-        raise ValueError(
-            f"it was written by packlib 0.1.0; this version reads {kind} of packlib 0.2 and later."
-        )
+        raise ValueError(f"it was written by packlib 0.1.0; this version reads {kind} of packlib 0.2 and later.")
     places, end = {}, 0
     for name in names:
         file.seek(end)

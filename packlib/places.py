@@ -92,9 +92,7 @@ def work_folder(out: str | os.PathLike) -> Iterator[Path]:
     new, until = not out.exists(), time.monotonic() + PATIENCE
     while (handle := _locked_folder(out / WORK)) is None:
         if time.monotonic() > until:
-            raise BlockingIOError(
-                f"Another run is writing to {out}: wait until it ends, or name another folder."
-            )
+            raise BlockingIOError(f"Another run is writing to {out}: wait until it ends, or name another folder.")
         time.sleep(0.05)
     try:
         for left in (out / WORK).iterdir():

@@ -40,8 +40,7 @@ def judge(cost: dict[str, float], answers: dict[str, float]) -> tuple[list[str],
         rows.append(("all without solutions", sum(chapters), TOGETHER))
     rows += [(f"a move in {name}", seconds, ANSWER) for name, seconds in sorted(answers.items())]
     lines = [
-        f"{seconds:7.2f} s  {name}{f', more than {limit} s' * (seconds > limit)}"
-        for name, seconds, limit in rows
+        f"{seconds:7.2f} s  {name}{f', more than {limit} s' * (seconds > limit)}" for name, seconds, limit in rows
     ]
     return lines, [name for name, seconds, limit in rows if seconds > SLACK * limit]
 

@@ -49,9 +49,7 @@ def broken(text: str, fault: Fault) -> str:
         StaleError: unless the old text is there exactly once.
     """
     if (found := text.count(fault.old)) != 1:
-        raise StaleError(
-            f"{fault.path} has the text {fault.old!r} {found} times: bring the fault up to date."
-        )
+        raise StaleError(f"{fault.path} has the text {fault.old!r} {found} times: bring the fault up to date.")
     return text.replace(fault.old, fault.new)
 
 

@@ -22,9 +22,7 @@ def style_faults(svg: str) -> list[str]:
     """Sentences about what breaks the style in a figure that matplotlib wrote with text as paths."""
     texts = [(html.unescape(text), 100 * float(scale)) for text, scale in re.findall(_TEXT, svg)]
     if len(texts) != svg.count("<!-- "):
-        raise ValueError(
-            f"{svg.count('<!-- ')} texts are in the figure, but the sizes of {len(texts)} were found."
-        )
+        raise ValueError(f"{svg.count('<!-- ')} texts are in the figure, but the sizes of {len(texts)} were found.")
     faults = [f"{text!r} has {size:.1f} points" for text, size in texts if size < SMALLEST - 0.01]
     colors = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg))
     faults += [f"{color} is not in the palette" for color in sorted(colors) if not _allowed(color)]

@@ -76,9 +76,7 @@ def _memory(folder, kind):
 def faults(executed, folder):
     """What is wrong with the answers to the guesses, and with what is remembered."""
     cells = [
-        cell
-        for cell in nbformat.read(executed, as_version=4).cells
-        if re.search(r"^reveal\(", cell.source, re.M)
+        cell for cell in nbformat.read(executed, as_version=4).cells if re.search(r"^reveal\(", cell.source, re.M)
     ]
     assert cells
     for cell in cells:
@@ -93,6 +91,4 @@ def faults(executed, folder):
         kept = json.loads((_memory(folder, kind) / "packlib" / "learner.json").read_text())["guesses"]
         if len(kept) != len(cells) or {entry["right"] for entry in kept.values()} != {right}:
             yield f"{len(kept)} of {len(cells)} guesses are remembered, right should be {right}: {kept}"
-        yield from (
-            f"no question, but {e['question']}" for e in kept.values() if not e["question"].endswith("?")
-        )
+        yield from (f"no question, but {e['question']}" for e in kept.values() if not e["question"].endswith("?"))

@@ -140,9 +140,7 @@ def reference(model: PackedBert | PackedCausal, batch: PackedBatch) -> Reference
             label = torch.tensor([sequence["label"]])
             nsp = [F.cross_entropy(nsp_logits[-1][None], label)] if has_label else []
             losses["nsp"].append((pack, nsp))
-            hits["nsp"].append(
-                (pack, [float(nsp_logits[-1].argmax() == sequence["label"])] if has_label else [])
-            )
+            hits["nsp"].append((pack, [float(nsp_logits[-1].argmax() == sequence["label"])] if has_label else []))
         else:
             target = sequence.get("labels", ids[0])[1:]
             scores = plain(input_ids=ids).logits[0, :-1]
@@ -191,9 +189,7 @@ def assert_equals_unpacked(model, batch, expected, read=None, losses=token_loss,
         assert_close(f"token accuracy by {mean}", hits, expected.accuracies["token", mean], 1e-10)
         total = loss.mean
         if expected.nsp_logits is not None:
-            assert_close(
-                "NSP logits", output.nsp_logits[: batch.num_sequences], expected.nsp_logits, tolerance
-            )
+            assert_close("NSP logits", output.nsp_logits[: batch.num_sequences], expected.nsp_logits, tolerance)
             nsp = nsp_loss(output, batch, mean)
             assert_close(f"NSP loss by {mean}", nsp.mean, expected.losses["nsp", mean], tolerance)
             hits = nsp_accuracy(output, batch, mean).mean

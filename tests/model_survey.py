@@ -20,10 +20,7 @@ import transformers
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.files import atomic_path
@@ -155,10 +152,7 @@ def small_config(kind: str, model_type: str, **changes):
 
 
 def _has(config, name: str) -> bool:
-    return (
-        not isinstance(getattr(type(config), name, None), property)
-        and getattr(config, name, None) is not None
-    )
+    return not isinstance(getattr(type(config), name, None), property) and getattr(config, name, None) is not None
 
 
 def randomize(model: PreTrainedModel, seed: int = 0) -> None:
@@ -169,9 +163,7 @@ def randomize(model: PreTrainedModel, seed: int = 0) -> None:
             continue
         noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         with torch.no_grad():
-            parameter.copy_(
-                1 + 0.2 * noise if parameter.dim() == 1 and "norm" in name.lower() else 0.3 * noise
-            )
+            parameter.copy_(1 + 0.2 * noise if parameter.dim() == 1 and "norm" in name.lower() else 0.3 * noise)
 
 
 def make_batch(kind: str) -> PackedBatch:

@@ -79,9 +79,7 @@ def small(tmp_path, monkeypatch):
 @pytest.fixture
 def idle(small, monkeypatch):
     """As `small`, where no notebook may run."""
-    monkeypatch.setattr(
-        "packlib.workbook.execution.run_notebook", lambda *_, **__: pytest.fail("must not run")
-    )
+    monkeypatch.setattr("packlib.workbook.execution.run_notebook", lambda *_, **__: pytest.fail("must not run"))
     return small
 
 

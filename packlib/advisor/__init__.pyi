@@ -3,13 +3,4 @@ from .findings import Advice, Overhead, many
 from .records import Recorded, recorded
 from .risks import Risk
 
-__all__ = [
-    "Advice",
-    "Overhead",
-    "Recorded",
-    "Risk",
-    "advise",
-    "lengths_for",
-    "many",
-    "recorded",
-]
+__all__ = ["Advice", "Overhead", "Recorded", "Risk", "advise", "lengths_for", "many", "recorded"]

@@ -46,9 +46,7 @@ def find_risks(
     below = np.cumsum(h.counts)
     most = int(np.searchsorted(below, 0.99 * n))  # the length that 99 % of the sequences do not pass
     short, long = int(below[min(SHORT, top)]), n - int(below[top // 2])
-    lost = f", which loses {share_of(tokens_lost, tokens_lost + h.num_tokens)} of the tokens" * (
-        tokens_lost > 0
-    )
+    lost = f", which loses {share_of(tokens_lost, tokens_lost + h.num_tokens)} of the tokens" * (tokens_lost > 0)
     found = {
         "over-long": h.truncated
         and f"{h.truncated:,} sequences ({share_of(h.truncated, n)}) are longer than {top:,} tokens. The advice "

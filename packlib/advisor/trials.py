@@ -68,9 +68,7 @@ def try_methods(
         options = {name: value for name, value in options.items() if name in own}
         try:
             bounded.call(plan, _SMALL, method, depth, limit=60)  # loads what the method needs, off the clock
-            plans[method], seconds[method] = bounded.call(
-                plan, histogram, method, depth, limit=patience, **options
-            )
+            plans[method], seconds[method] = bounded.call(plan, histogram, method, depth, limit=patience, **options)
         except TimeIsUpError:
             reasons[method] = f"stopped after {patience:g} s; {_work(method, histogram, depth)}"
         except (ValueError, MemoryError, ChildProcessError) as error:
@@ -94,11 +92,7 @@ def _too_large(method: str, histogram: LengthHistogram, depth: int, patience: fl
     if method in _LEAST_SQUARES:
         top = histogram.max_length
         seconds = _LEAST_SQUARES[method] * num_full_strategies(top, depth) * top**2
-    return (
-        f"{_work(method, histogram, depth)}: too many for {patience:g} s"
-        if seconds > _HOPELESS * patience
-        else ""
-    )
+    return f"{_work(method, histogram, depth)}: too many for {patience:g} s" if seconds > _HOPELESS * patience else ""
 
 
 def _work(method: str, histogram: LengthHistogram, depth: int) -> str:

@@ -135,9 +135,7 @@ class PackedBatch(Mapping):
     @cached_property
     def lengths(self) -> Tensor:
         """Tokens of each sequence; shape (num_sequences,)."""
-        return sequence_of_slots(self.segment_ids, self.num_sequences).bincount(
-            minlength=self.num_sequences + 1
-        )[:-1]
+        return sequence_of_slots(self.segment_ids, self.num_sequences).bincount(minlength=self.num_sequences + 1)[:-1]
 
     def __repr__(self) -> str:
         return (
@@ -152,9 +150,7 @@ class PackedBatch(Mapping):
             x = 0
             for segment, length in zip(ids.tolist(), lengths.tolist(), strict=True):
                 color = _COLORS[segment % len(_COLORS)] if segment else "#DDDDDD"
-                place = (
-                    f'x="{x * unit:.1f}" y="{12 * y}" width="{max(length * unit - 1, 0.5):.1f}" height="10"'
-                )
+                place = f'x="{x * unit:.1f}" y="{12 * y}" width="{max(length * unit - 1, 0.5):.1f}" height="10"'
                 rows.append(f'<rect {place} fill="{color}"/>')
                 x += length
         text = repr(self)
@@ -185,9 +181,7 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
     for name in (*_BY_TOKEN, *_BY_SEQUENCE):
         value = values.get(name)
         if name in _BY_TOKEN and value is not None and value.shape != segments.shape:
-            raise ValueError(
-                f"{name} has the shape {tuple(value.shape)}; segment_ids has {tuple(segments.shape)}."
-            )
+            raise ValueError(f"{name} has the shape {tuple(value.shape)}; segment_ids has {tuple(segments.shape)}.")
     useful = segments > 0
     previous = torch.nn.functional.pad(segments, (1, 0))[:, :-1]
     begins = useful & (segments == previous + 1)

@@ -50,9 +50,7 @@ def collate(
     used = np.add.reduceat(lengths, first)
     if used.max() > max_length:
         worst = int(used.argmax())
-        raise ValueError(
-            f"Pack {worst} of the batch holds {used[worst]} tokens; the maximum is {max_length}."
-        )
+        raise ValueError(f"Pack {worst} of the batch holds {used[worst]} tokens; the maximum is {max_length}.")
     if sequence_places is not None and len(lengths) > sequence_places:
         raise ValueError(f"The batch holds {len(lengths)} sequences; there are places for {sequence_places}.")
 
@@ -99,11 +97,7 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
     device = batch.input_ids.device
     batch = batch.to("cpu")
     useful, count = (batch.segment_ids > 0).numpy(), batch.num_sequences
-    tokens = {
-        name: batch[name].numpy()[useful]
-        for name in ("input_ids", "token_type_ids", "labels")
-        if name in batch
-    }
+    tokens = {name: batch[name].numpy()[useful] for name in ("input_ids", "token_type_ids", "labels") if name in batch}
     sequences = TokenStore(
         **tokens,
         offsets=np.concatenate([[0], np.cumsum(batch.lengths.numpy())]),
@@ -159,8 +153,6 @@ class PackingCollator:
             masked = np.count_nonzero(sequences.labels != IGNORED)
             most = (self.max_predictions_per_pack or math.inf) * len(packs)
             if masked > most:
-                raise ValueError(
-                    f"The batch has {masked} masked tokens; {len(packs)} packs have places for {most}."
-                )
+                raise ValueError(f"The batch has {masked} masked tokens; {len(packs)} packs have places for {most}.")
         places = None if self.max_sequences_per_pack is None else self.max_sequences_per_pack * len(packs)
         return collate(sequences, sizes, self.max_length, pad_id=self.pad_id, sequence_places=places)

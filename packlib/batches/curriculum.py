@@ -129,9 +129,7 @@ def shorten(
     return _as_packed(short) if packed else {**batch, **short}
 
 
-def _truncated(
-    tensors: dict[str, Tensor], real: Tensor | None, length: int, keep_end: bool
-) -> dict[str, Tensor]:
+def _truncated(tensors: dict[str, Tensor], real: Tensor | None, length: int, keep_end: bool) -> dict[str, Tensor]:
     short = {name: v if v.dim() < 2 else v[:, :length].clone() for name, v in tensors.items()}
     if keep_end:
         rows, width = _shape(tensors)

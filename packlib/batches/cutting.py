@@ -138,9 +138,7 @@ def halve_fullest(offsets: np.ndarray, multiple: int) -> np.ndarray:
     """Cut the batches with the most samples in two until their number is a multiple of `multiple`."""
     batches, samples = len(offsets) - 1, int(offsets[-1])
     if -(-batches // multiple) * multiple > samples:
-        raise ValueError(
-            f"{samples} samples in {batches} batches cannot fill a multiple of {multiple} batches."
-        )
+        raise ValueError(f"{samples} samples in {batches} batches cannot fill a multiple of {multiple} batches.")
     while missing := -(len(offsets) - 1) % multiple:
         sizes = np.diff(offsets)
         fullest = np.argsort(-sizes, kind="stable")[:missing]

@@ -188,9 +188,7 @@ class PackLoader(DataLoader):
     starting another begins the same epoch again.
     """
 
-    def __init__(
-        self, packs: PackDataset, sampler: PackBatchSampler, collator: Callable, **options: Any
-    ) -> None:
+    def __init__(self, packs: PackDataset, sampler: PackBatchSampler, collator: Callable, **options: Any) -> None:
         super().__init__(packs, batch_sampler=sampler, collate_fn=collator, **options)
         self.epoch = 0
         self._done = 0  # batches of this epoch that were handed out
@@ -225,9 +223,7 @@ class PackLoader(DataLoader):
         state = {"ranks": 1, **state}  # version 0.1.0 knew no ranks
         for name, value in self.batch_sampler.setting().items():
             if state.get(name) != value:
-                raise ValueError(
-                    f"The state is of a loader with {name} {state.get(name)}; this one has {value}."
-                )
+                raise ValueError(f"The state is of a loader with {name} {state.get(name)}; this one has {value}.")
         self.epoch = whole_number("epoch", state["epoch"], 0)
         self._done = self._start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
 

@@ -84,9 +84,7 @@ class MlmMasking:
             ValueError: if the sequences have labels already.
         """
         if sequences.labels is not None:
-            raise ValueError(
-                "The sequences have labels already, which masking would replace: masking must be None."
-            )
+            raise ValueError("The sequences have labels already, which masking would replace: masking must be None.")
         state = splitmix64(splitmix64(self.seed, 1) ^ np.asarray(epochs, np.uint64), 1)
         state = splitmix64(state ^ sequences.sample_ids.astype(np.uint64), 1)
         state = np.broadcast_to(state, len(sequences))
@@ -97,9 +95,7 @@ class MlmMasking:
         owner, within = owner[at], (at - sequences.offsets[owner[at]]).astype(np.uint64)
         draws = splitmix64(state[owner], 3 * within + np.uint64(1))
         candidates = np.bincount(owner, minlength=len(lengths))
-        wanted = np.minimum(np.maximum(np.rint(self.probability * candidates), 1), candidates).astype(
-            np.int64
-        )
+        wanted = np.minimum(np.maximum(np.rint(self.probability * candidates), 1), candidates).astype(np.int64)
         order = np.lexsort((draws, owner))
         rank = np.arange(len(at)) - np.repeat(np.cumsum(candidates) - candidates, candidates)
         chosen = order[rank < np.repeat(wanted, candidates)]  # in each sequence, those with the least draws

@@ -64,9 +64,7 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         **options: Any,
     ):
         self.ranks, self.rank = share_of(ranks, rank)
-        self.gradient_accumulation_steps = whole_number(
-            "gradient_accumulation_steps", gradient_accumulation_steps, 1
-        )
+        self.gradient_accumulation_steps = whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1)
         self.seed = whole_number("seed", seed, 0)
         self.lengths, self.max_tokens, self.options = as_lengths(lengths), max_tokens, options
         self.same_shape, self.shuffle = flag("same_shape", same_shape), flag("shuffle", shuffle)
@@ -143,9 +141,7 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         """
         for name, value in self.setting().items():
             if state.get(name) != value:
-                raise ValueError(
-                    f"The state is of a sampler with {name} {state.get(name)}; this one has {value}."
-                )
+                raise ValueError(f"The state is of a sampler with {name} {state.get(name)}; this one has {value}.")
         self.set_epoch(state["epoch"])
         self._done = self.start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
 
@@ -199,9 +195,7 @@ def _with_blank_rows(batch: PackedBatch, rows: int, pad_id: int) -> PackedBatch:
 class TokenLoader(PackLoader):
     """A `PackLoader` of token batches: each pass is one epoch, and it resumes in mid-epoch, with workers too."""
 
-    def __init__(
-        self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any
-    ) -> None:
+    def __init__(self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any) -> None:
         super().__init__(samples, sampler, collate, **options)
         self.epoch, self._done, self._start = sampler.epoch, sampler.start, sampler.start
 

@@ -113,12 +113,7 @@ class TokenStore:
         names = range(len(samples)) if sample_ids is None else np.asarray(sample_ids).tolist()
         if len(names) != len(samples):
             raise ValueError(f"There are {len(names)} sample_ids for {len(samples)} samples.")
-        columns: dict[str, list] = {
-            "input_ids": [],
-            "token_type_ids": [],
-            "labels": [],
-            "sequence_labels": [],
-        }
+        columns: dict[str, list] = {"input_ids": [], "token_type_ids": [], "labels": [], "sequence_labels": []}
         for name, sample in zip(names, samples, strict=True):
             for column, value in _fields_of(sample, f"sample {name}").items():
                 columns[column].append(value)
@@ -148,17 +143,9 @@ class TokenStore:
             return stores[0]
         labeled = [store.labels is not None for store in stores]
         if any(labeled) and not all(labeled):
-            raise ValueError(
-                f"Store {labeled.index(False)} has no labels, and store {labeled.index(True)} has some."
-            )
+            raise ValueError(f"Store {labeled.index(False)} has no labels, and store {labeled.index(True)} has some.")
         _refuse_same_ids(np.concatenate([store.sample_ids for store in stores]))
-        names = (
-            "input_ids",
-            "token_type_ids",
-            "sequence_labels",
-            "sample_ids",
-            *(["labels"] if any(labeled) else []),
-        )
+        names = ("input_ids", "token_type_ids", "sequence_labels", "sample_ids", *(["labels"] if any(labeled) else []))
         joined = {name: np.concatenate([getattr(store, name) for store in stores]) for name in names}
         lengths = np.concatenate([store.lengths for store in stores])
         return cls._of(**{"labels": None, **joined}, offsets=np.concatenate([[0], np.cumsum(lengths)]))
@@ -275,9 +262,7 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
     label = whole_number(f"{found[0]} of {name}" if found else "", label, IGNORED, INT64_MAX)
     types = fields.setdefault("token_type_ids", np.zeros(length, np.uint8))
     if types.size and not 0 <= types.min() <= types.max() <= 255:
-        raise ValueError(
-            f"token_type_ids of {name} must be from 0 to 255, not {types.min()} to {types.max()}."
-        )
+        raise ValueError(f"token_type_ids of {name} must be from 0 to 255, not {types.min()} to {types.max()}.")
     return {**fields, "token_type_ids": types.astype(np.uint8), "sequence_labels": label}
 
 

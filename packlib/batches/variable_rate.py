@@ -12,11 +12,7 @@ from torch.optim import Optimizer
 
 from packlib.checks import number, one_of, whole_number
 
-RATE_RULES = {
-    "linear": lambda ratio: ratio,
-    "sqrt": lambda ratio: ratio**0.5,
-    "none": lambda ratio: 1.0,
-}
+RATE_RULES = {"linear": lambda ratio: ratio, "sqrt": lambda ratio: ratio**0.5, "none": lambda ratio: 1.0}
 
 
 def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: str = "linear") -> float:
@@ -31,9 +27,7 @@ def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: str 
     """
     one_of("rule", rule, RATE_RULES)
     number("rate", rate, at_least=0)
-    return rate * RATE_RULES[rule](
-        whole_number("batch_size", batch_size, 1) / whole_number("reference", reference, 1)
-    )
+    return rate * RATE_RULES[rule](whole_number("batch_size", batch_size, 1) / whole_number("reference", reference, 1))
 
 
 class VariableBatchLR:
@@ -65,9 +59,7 @@ class VariableBatchLR:
         self.scheduler = None if isinstance(wrapped, Optimizer) else wrapped
         self.optimizer: Any = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
         if not isinstance(self.optimizer, Optimizer):
-            raise TypeError(
-                f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}."
-            )
+            raise TypeError(f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}.")
         self.reference = whole_number("reference", reference, 1)
         self.rule = one_of("rule", rule, RATE_RULES)
         self._unscaled: list[float] | None = None  # while the rates are scaled, what they are without

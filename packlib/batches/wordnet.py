@@ -56,9 +56,7 @@ def wordnet_store(seed: int = 0, max_length: int = 128, progress: bool = True) -
         max_length: the few longer sequences are truncated, the longer sentence first.
         progress: show a progress bar the first time.
     """
-    key = hashlib.sha256(
-        f"1 {whole_number('seed', seed, 0)} {whole_number('max_length', max_length, 5)}".encode()
-    )
+    key = hashlib.sha256(f"1 {whole_number('seed', seed, 0)} {whole_number('max_length', max_length, 5)}".encode())
     for path in (data_path("wordnet", "glosses.parquet"), tokenizer_path() / "tokenizer.json"):
         key.update(hashlib.sha256(path.read_bytes()).digest())
     path = cache_folder() / f"wordnet-{key.hexdigest()[:16]}.tokens"
@@ -69,8 +67,6 @@ def wordnet_store(seed: int = 0, max_length: int = 128, progress: bool = True) -
     except ValueError:
         path.unlink(missing_ok=True)  # damaged: made again
     pairs, labels = sentence_pairs(seed)
-    store = tokenize(
-        wordnet_tokenizer(), wordnet_texts().definition, pairs, labels, max_length, "truncate", progress
-    )
+    store = tokenize(wordnet_tokenizer(), wordnet_texts().definition, pairs, labels, max_length, "truncate", progress)
     store.save(path)
     return TokenStore.load(path)

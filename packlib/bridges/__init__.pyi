@@ -1,5 +1,3 @@
 from .trainer import PackTrainer
 
-__all__ = [
-    "PackTrainer",
-]
+__all__ = ["PackTrainer"]

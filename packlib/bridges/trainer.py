@@ -196,9 +196,7 @@ class PackTrainer(Trainer):
             metrics |= self.compute_metrics(EvalPrediction(predictions=predictions, label_ids=labels))
         prefix = f"{metric_key_prefix}_"
         metrics = {name if name.startswith(prefix) else prefix + name: metrics[name] for name in metrics}
-        return EvalLoopOutput(
-            predictions, labels, metrics, num_samples=sum(number for _, number, _ in shares)
-        )
+        return EvalLoopOutput(predictions, labels, metrics, num_samples=sum(number for _, number, _ in shares))
 
     def _over_ranks(self, own: tuple) -> list[tuple]:
         shares = [own] * self.args.world_size

@@ -104,13 +104,8 @@ def pack_distributed(
             np.add(here, first_ids[sender], out=sample_ids[places], dtype=sample_ids.dtype)
             done += count
     totals = np.add.reduceat(made.items, made.offsets[:-1]).astype(np.int32)
-    sent = {
-        "histograms": for_histograms,
-        "sample ids": ranks.bytes_sent - for_histograms,
-    }
-    return PackShare(
-        sample_ids, ends, np.repeat(totals, share), max_length, made, ranks.rank, ranks.size, sent
-    )
+    sent = {"histograms": for_histograms, "sample ids": ranks.bytes_sent - for_histograms}
+    return PackShare(sample_ids, ends, np.repeat(totals, share), max_length, made, ranks.rank, ranks.size, sent)
 
 
 def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndarray:
@@ -126,9 +121,7 @@ def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndar
     return np.diff(up_to, axis=0, prepend=0)
 
 
-def packing_traffic(
-    world_size: int, num_sequences: int, max_length: int, bandwidth: float
-) -> dict[str, float]:
+def packing_traffic(world_size: int, num_sequences: int, max_length: int, bandwidth: float) -> dict[str, float]:
     """What `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
 
     Args:
@@ -188,9 +181,7 @@ def _pieces(
     return pieces
 
 
-def _places(
-    plan: PackingPlan, share: np.ndarray, before: np.ndarray, rank: int
-) -> list[list[tuple[int, slice]]]:
+def _places(plan: PackingPlan, share: np.ndarray, before: np.ndarray, rank: int) -> list[list[tuple[int, slice]]]:
     """Where this rank puts what each rank sends: how many ids, and into which places, in the order of `_columns`."""
     world_size, sizes = len(before) - 1, plan.sizes.tolist()
     first_places = (np.cumsum(share * plan.sizes) - share * plan.sizes).tolist()

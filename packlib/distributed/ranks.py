@@ -68,9 +68,7 @@ def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: f
             for rank in range(world_size):
                 reader, writer = context.Pipe(duplex=False)
                 process = context.Process(
-                    target=_rank_main,
-                    args=(rank, world_size, folder, call, timeout, writer),
-                    name=f"rank {rank}",
+                    target=_rank_main, args=(rank, world_size, folder, call, timeout, writer), name=f"rank {rank}"
                 )
                 ranks.append((process, reader))
                 process.start()
@@ -105,9 +103,7 @@ def _run_this_rank(function: Callable, world_size: int | None, args: tuple, time
         atexit.register(dist.destroy_process_group)
     rank, started = dist.get_rank(), dist.get_world_size()
     if world_size not in (None, started):
-        raise ValueError(
-            f"world_size is {world_size}, but {started} ranks were started; None takes them all."
-        )
+        raise ValueError(f"world_size is {world_size}, but {started} ranks were started; None takes them all.")
     try:
         result = record(function)(rank, *args)  # torchrun reports the rank whose error is recorded first
     except Exception as error:
@@ -126,9 +122,7 @@ def _join(local_rank: int, local_size: int, timeout: float, **rendezvous: Any) -
     dist.init_process_group(backend, timeout=timedelta(seconds=timeout), **rendezvous)
 
 
-def _rank_main(
-    rank: int, world_size: int, folder: str, call: bytes, timeout: float, writer: Connection
-) -> None:
+def _rank_main(rank: int, world_size: int, folder: str, call: bytes, timeout: float, writer: Connection) -> None:
     """What a started rank does: join the group, call the function, and report."""
     os.setsid()  # a group of processes of its own, which ends with it
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
@@ -143,14 +137,7 @@ def _rank_main(
                 os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
         function, args = pickle.loads(call)
         # The parent watches the time; a rank that waits for one that hangs must not be the first to complain.
-        _join(
-            rank,
-            world_size,
-            timeout + 60,
-            init_method=f"file://{folder}/store",
-            rank=rank,
-            world_size=world_size,
-        )
+        _join(rank, world_size, timeout + 60, init_method=f"file://{folder}/store", rank=rank, world_size=world_size)
         dist.barrier()  # else one that returns at once would leave while others still connect to it
         report: tuple = (pickle.dumps(function(rank, *args)), None)
     except BaseException as error:

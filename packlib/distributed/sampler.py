@@ -125,14 +125,10 @@ class DistributedCurriculumSampler(Sampler[int]):
         with self._ranks.agree_on_errors():
             for name, value in setting.items():
                 if state.get(name) != value:
-                    raise ValueError(
-                        f"The state is of a sampler with {name} {state.get(name)}; this one has {value}."
-                    )
+                    raise ValueError(f"The state is of a sampler with {name} {state.get(name)}; this one has {value}.")
             done = whole_number("samples_done", state["samples_done"], 0, self.num_samples)
             if done < self.num_samples and done % size:
-                raise ValueError(
-                    f"{size} ranks cannot go on after {done} samples, which is no multiple of {size}."
-                )
+                raise ValueError(f"{size} ranks cannot go on after {done} samples, which is no multiple of {size}.")
         self.set_epoch(state["epoch"])
         self._start = self._done = len(self) if done == self.num_samples else done // size
 

@@ -157,9 +157,7 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
         if rows.dtype.kind not in "iu" or not np.can_cast(rows.dtype, np.int64):
             raise TypeError(f"Rows must be whole numbers that fit in int64, not {rows.dtype}.")
         if rows.ndim != 2 or not rows.shape[1]:
-            raise ValueError(
-                f"Rows must have the shape (rows, columns), one column at least, not {rows.shape}."
-            )
+            raise ValueError(f"Rows must have the shape (rows, columns), one column at least, not {rows.shape}.")
     ranks.check_same(columns=rows.shape[1])
     return np.ascontiguousarray(rows, np.int64), ranks.gather(np.array(len(rows)))
 

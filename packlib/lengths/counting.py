@@ -92,18 +92,12 @@ def as_lengths(lengths: Iterable[int], where: str = "position {}", start: int = 
         raise ValueError("There are no lengths; at least one is needed.")
     if int(array.min()) < 1:
         at = int(np.argmax(array < 1))
-        raise ValueError(
-            f"Length {array[at]} at {where.format(at + start)} is not allowed: lengths start at 1."
-        )
+        raise ValueError(f"Length {array[at]} at {where.format(at + start)} is not allowed: lengths start at 1.")
     return array
 
 
 def count_lengths(
-    chunks: Iterable[Iterable[int]],
-    max_length: int | None,
-    overlong: str,
-    where: str = "position {}",
-    start: int = 0,
+    chunks: Iterable[Iterable[int]], max_length: int | None, overlong: str, where: str = "position {}", start: int = 0
 ) -> tuple[np.ndarray, int]:
     """Count lengths that come in chunks, in one pass that holds one chunk at a time.
 
@@ -142,9 +136,7 @@ def count_lengths(
 
 def _refuse_overlong(length: int, place: str, max_length: int | None) -> None:
     if max_length is None:
-        raise ValueError(
-            f"Length {length} at {place} is over {MAX_LENGTH}, the longest that a histogram can hold."
-        )
+        raise ValueError(f"Length {length} at {place} is over {MAX_LENGTH}, the longest that a histogram can hold.")
     raise ValueError(
         f"Length {length} at {place} is over the maximum length {max_length}: "
         'pass overlong="truncate" or "drop", or a larger max_length.'

@@ -178,9 +178,7 @@ class LengthHistogram:
         """The histogram of both data sets together; the larger maximum length holds."""
         if not isinstance(other, LengthHistogram):
             return NotImplemented
-        counts = np.zeros(
-            max(self.max_length, other.max_length) + 1, np.uint64
-        )  # room for twice the largest count
+        counts = np.zeros(max(self.max_length, other.max_length) + 1, np.uint64)  # room for twice the largest count
         for part in (self, other):
             counts[: len(part.counts)] += part.counts.astype(np.uint64)
         kinds = {self.kind, other.kind}

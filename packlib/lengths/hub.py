@@ -86,9 +86,7 @@ def _token_counts(
             for i, text in enumerate(itertools.chain.from_iterable(zip(*texts, strict=True))):
                 if not isinstance(text, str):
                     raise TypeError(f"Row {done + i // len(columns)} holds {text!r} instead of text.")
-            encoded = tokenizer(
-                *texts, return_attention_mask=False, return_token_type_ids=False, verbose=False
-            )
+            encoded = tokenizer(*texts, return_attention_mask=False, return_token_type_ids=False, verbose=False)
             yield [len(ids) for ids in encoded["input_ids"]]
             bar.update(len(texts[0]))
             done += len(texts[0])

@@ -92,9 +92,7 @@ def read_counts(path: str | os.PathLike) -> np.ndarray:
         try:
             length, count = _whole(fields)
         except ValueError:
-            raise ValueError(
-                f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.'
-            ) from None
+            raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.') from None
         if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
             raise ValueError(
                 f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
@@ -150,9 +148,7 @@ def _column(path: Path, column: str | None, names: list[str]) -> int:
         return 0
     if column is None:
         shown = [name[:30] for name in names[:10]] + ["…"] * (len(names) > 10)
-        raise ValueError(
-            f"{named(path)} has {len(names)} columns: pass column= with one of {', '.join(shown)}."
-        )
+        raise ValueError(f"{named(path)} has {len(names)} columns: pass column= with one of {', '.join(shown)}.")
     one_of(f"the column of {named(path)}", column, names)
     if names.count(column) > 1:
         raise ValueError(f"{named(path)} has {names.count(column)} columns named {column}; one is needed.")
@@ -190,9 +186,7 @@ def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray
     parsing = pa_csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip, **kind)
     as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
     try:
-        for columns in chain(
-            pa_csv.open_csv(path, reading, parsing, as_text), [[pa.array([], pa.string())] * width]
-        ):
+        for columns in chain(pa_csv.open_csv(path, reading, parsing, as_text), [[pa.array([], pa.string())] * width]):
             cells = columns[at]
             if not (blank or odd) and pc.all(pc.match_substring_regex(cells, _PLAIN)).as_py():
                 yield pc.cast(pc.ascii_trim_whitespace(cells), pa.int64()).to_numpy()
@@ -252,9 +246,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
             names = file.schema_arrow.names
             column = names[_column(path, column, names)]
             kind = file.schema_arrow.field(column).type
-            is_list = (
-                pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-            )
+            is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
             if not (is_list or pa.types.is_integer(kind)):
                 raise TypeError(
                     f"The column {column} of {named(path)} holds {kind}; lengths are integers or lists of tokens."

@@ -85,9 +85,7 @@ def _data_set(name: str, max_length: int | None, overlong: str) -> LengthHistogr
         whole = _RECONSTRUCTED[name]()
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
     if overlong != "truncate":
-        raise ValueError(
-            f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply."
-        )
+        raise ValueError(f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply.")
     return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)
 
 

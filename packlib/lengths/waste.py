@@ -98,10 +98,7 @@ def pad_sorted(histogram: LengthHistogram, batch_size: int) -> tuple[float, bool
 
 
 def pad_in_buckets(
-    histogram: LengthHistogram,
-    batch_size: int,
-    buckets: int | Iterable[int] = 8,
-    pad_to_boundary: bool = False,
+    histogram: LengthHistogram, batch_size: int, buckets: int | Iterable[int] = 8, pad_to_boundary: bool = False
 ) -> tuple[float, bool]:
     """Shuffle, and batch only lengths of one range together; each bucket ends with a smaller batch.
 
@@ -144,9 +141,7 @@ def _boundaries(max_length: int, buckets: int | Iterable[int]) -> list[int]:
     if isinstance(buckets, Iterable):
         bounds = [whole_number("bucket boundary", bound, 1) for bound in buckets]
         if bounds != sorted(set(bounds)) or not bounds or bounds[-1] < max_length:
-            raise ValueError(
-                f"Bucket boundaries must ascend to the maximum length {max_length}, not {bounds}."
-            )
+            raise ValueError(f"Bucket boundaries must ascend to the maximum length {max_length}, not {bounds}.")
         return bounds
     number = min(whole_number("buckets", buckets, 1), max_length)
     return [max_length * i // number for i in range(1, number + 1)]

@@ -34,9 +34,7 @@ class WordNetTexts:
         return len(self.definition)
 
     def __repr__(self) -> str:
-        return (
-            f"WordNetTexts({len(self):,} glosses, {np.count_nonzero(self.pair_tokens):,} with usage examples)"
-        )
+        return f"WordNetTexts({len(self):,} glosses, {np.count_nonzero(self.pair_tokens):,} with usage examples)"
 
 
 def data_path(*parts: str) -> Path:

@@ -18,12 +18,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import (
-    bidirectional_mask_function,
-    causal_mask_function,
-    eager_mask,
-    sdpa_mask,
-)
+from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
 
 from packlib.checks import one_of
 
@@ -60,10 +55,7 @@ def reset_positions(segment_ids: Tensor) -> Tensor:
 
 
 def additive_mask(
-    segment_ids: Tensor,
-    causal: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rule: Callable | None = None,
+    segment_ids: Tensor, causal: bool = False, dtype: torch.dtype = torch.float32, rule: Callable | None = None
 ) -> Tensor:
     """The mask that is added to the scores: 0 or the least number of `dtype`; shape (B, 1, T, T)."""
     least = torch.finfo(dtype).min
@@ -84,9 +76,7 @@ def block_mask(segment_ids: Tensor, causal: bool = False, rule: Callable | None 
         return same & (query >= key) if causal else same
 
     packs, slots = segment_ids.shape
-    return create_block_mask(
-        same_segment, packs, None, slots, slots, segment_ids.device, _compile=segment_ids.is_cuda
-    )
+    return create_block_mask(same_segment, packs, None, slots, slots, segment_ids.device, _compile=segment_ids.is_cuda)
 
 
 def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
@@ -150,9 +140,7 @@ def _refusal(
         return f"variable-length kernels need a GPU, and the model is on {device.type} (use sdpa)"
     if dtype not in (torch.float16, torch.bfloat16):
         return f"variable-length kernels take float16 and bfloat16, not {dtype} (use autocast, or sdpa)"
-    return (
-        None if _varlen_attn() else f"torch {torch.__version__} has no torch.nn.attention.varlen (use sdpa)"
-    )
+    return None if _varlen_attn() else f"torch {torch.__version__} has no torch.nn.attention.varlen (use sdpa)"
 
 
 @dataclass(frozen=True)
@@ -219,9 +207,7 @@ def within_sequences(segment_ids: Tensor, dtype: torch.dtype, own_masks: bool = 
     finally:
         _NOW.packs = before
     if not packs.masks:
-        raise ValueError(
-            "The model makes its attention mask its own way, so its sequences cannot be kept apart."
-        )
+        raise ValueError("The model makes its attention mask its own way, so its sequences cannot be kept apart.")
 
 
 def packs_now(module: torch.nn.Module, masks: int = 1) -> _Packs:

@@ -14,8 +14,7 @@ _ALSO = {("masked", "bert"): ("BertForPreTraining",)}  # the head of PackedBert,
 _SETTINGS = {  # what a family that is exact otherwise can be told to do
     "big_bird": (
         lambda config: config.attention_type == "block_sparse",
-        "attention_type='block_sparse' draws blocks from the whole pack; "
-        "attention_type='original_full' can be packed",
+        "attention_type='block_sparse' draws blocks from the whole pack; attention_type='original_full' can be packed",
     ),
     "deberta-v2": (
         lambda config: getattr(config, "conv_kernel_size", 0) > 0,
@@ -58,9 +57,7 @@ def _reason(kind: str, model: Any, config: Any) -> str | None:
         return row["reason"]
     compared = {row["class"], *_ALSO.get((kind, family), ())}
     if compared.isdisjoint(base.__name__ for base in model.__mro__):
-        return (
-            f"it has another head than {' or '.join(sorted(compared))}, which was compared, packed and alone"
-        )
+        return f"it has another head than {' or '.join(sorted(compared))}, which was compared, packed and alone"
     for name, value in _LOOK_AHEAD.items():
         if kind == "causal" and getattr(config, name, None) == value:
             return f"{name}={value!r} lets its tokens look ahead"

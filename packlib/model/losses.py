@@ -62,9 +62,7 @@ def sequence_of(positions: Tensor, batch: Mapping[str, Any]) -> Tensor:
     return torch.searchsorted(batch["sequence_starts"], positions, right=True) - 1
 
 
-def reduce_by(
-    values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping[str, Any], reduction: str
-) -> Sums:
+def reduce_by(values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping[str, Any], reduction: str) -> Sums:
     """Average `values` within each token, sequence or pack, and sum those averages.
 
     Args:
@@ -150,9 +148,7 @@ def _over_tokens(measure: Measure, output: "PackedOutput", batch: Mapping[str, A
     return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, reduction)
 
 
-def _over_sequences(
-    measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str
-) -> Sums:
+def _over_sequences(measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str) -> Sums:
     labels = batch["sequence_labels"]
     values = measure(output.nsp_logits, labels)
     return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, reduction)

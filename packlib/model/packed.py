@@ -86,10 +86,7 @@ class Packed(_Mixin):
         super().__init__(config)
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
         self.reduction = one_of("reduction", reduction, REDUCTIONS)
-        chosen, able = (
-            self.config._attn_implementation,
-            self._supports_sdpa,
-        )  # what transformers chose, if dense
+        chosen, able = (self.config._attn_implementation, self._supports_sdpa)  # what transformers chose, if dense
         self._dense = chosen if chosen in ("sdpa", "eager") else "sdpa" if able else "eager"
         self._reads = frozenset(inspect.signature(self._base().forward).parameters)
         if not hasattr(self.config, "type_vocab_size"):  # XLM takes them for more words
@@ -150,9 +147,7 @@ class Packed(_Mixin):
         """The last hidden states of the packs, shape (B, T, d). Positions restart with each sequence."""
         return self.base_states(segment_ids, position_ids, **inputs).last_hidden_state
 
-    def base_states(
-        self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs: Any
-    ) -> ModelOutput:
+    def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs: Any) -> ModelOutput:
         """All that transformers' base model returns for the packs."""
         slots, room = segment_ids.shape[1], position_room(self.config) - self._first_position
         if slots > room:
@@ -175,9 +170,7 @@ class Packed(_Mixin):
         """What transformers' own class makes of the hidden states `rows`, shape (M, d): logits, scaled as it does."""
         states = replace(batch["states"], last_hidden_state=rows[None])
         forward = super(Packed, type(self)).forward
-        return forward(
-            _Ran(self, states), attention_mask=(batch["segment_ids"] > 0).long(), inputs_embeds=rows[None]
-        )
+        return forward(_Ran(self, states), attention_mask=(batch["segment_ids"] > 0).long(), inputs_embeds=rows[None])
 
     def _choose_backend(self, device: torch.device, dtype: torch.dtype) -> str:
         gradient = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
@@ -252,9 +245,7 @@ class Masked(Packed):
         if masked.device.type == "cpu" and not torch.compiler.is_compiling() and count > places:
             raise ValueError(f"The batch has {count} masked tokens; there are places for {places}.")
         torch._assert_async(count <= places)  # on a GPU, or compiled, no token is lost silently either
-        first = (
-            (~masked).flatten().int().argsort(stable=True)[:places]
-        )  # the masked ones come first, in their order
+        first = (~masked).flatten().int().argsort(stable=True)[:places]  # the masked ones come first, in their order
         return torch.where(torch.arange(len(first), device=first.device) < count, first, -1)
 
 

@@ -11,13 +11,7 @@ from packlib.batches import pack_lengths, pack_loader, tokenize
 from packlib.checks import one_of, whole_number
 from packlib.model.packed import PackedBert
 
-_READ = (
-    "input_ids",
-    "segment_ids",
-    "position_ids",
-    "token_type_ids",
-    "sequence_starts",
-)  # no labels: no loss
+_READ = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "sequence_starts")  # no labels: no loss
 
 
 @torch.no_grad()

@@ -43,9 +43,7 @@ def next_fit(
     else:
         lengths = as_lengths(order)
         if LengthHistogram.from_lengths(lengths, max(histogram.max_length, int(lengths.max()))) != histogram:
-            raise ValueError(
-                f"The order must hold the lengths of {histogram.name}, each as often as it occurs."
-            )
+            raise ValueError(f"The order must hold the lengths of {histogram.name}, each as often as it occurs.")
     packs: Counter[tuple[int, ...]] = Counter()
     pack, used = list[int](), 0
     for length in lengths.tolist():
@@ -58,9 +56,7 @@ def next_fit(
     return list(packs.items())
 
 
-def first_fit_decreasing(
-    histogram: LengthHistogram, max_sequences_per_pack: int | None = None
-) -> list[Group]:
+def first_fit_decreasing(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
     """From long to short, each sequence into the first pack that takes it.
 
     Equal packs that were opened one after the other fill in the same way, so they are kept as one run.

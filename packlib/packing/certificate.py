@@ -27,9 +27,7 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
         ValueError: if the prices have another shape, are out of range, or are all 0.
     """
     if prices.shape != counts.shape:
-        raise ValueError(
-            f"There must be {len(counts)} prices, one for each length, not the shape {prices.shape}."
-        )
+        raise ValueError(f"There must be {len(counts)} prices, one for each length, not the shape {prices.shape}.")
     occurs = counts > 0
     if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
         raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")

@@ -72,9 +72,7 @@ def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
     return spread_evenly(histogram, max_sequences_per_pack, 0)
 
 
-def spread_evenly(
-    histogram: LengthHistogram, max_sequences_per_pack: int | None, empty_packs: int
-) -> list[Group]:
+def spread_evenly(histogram: LengthHistogram, max_sequences_per_pack: int | None, empty_packs: int) -> list[Group]:
     """SPFHP with so many empty packs from the start: they fill evenly, which suits a tight depth limit."""
     top, packs = histogram.max_length, OpenPacks(max_sequences_per_pack or float("inf"))
     if empty_packs:

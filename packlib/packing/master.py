@@ -50,9 +50,7 @@ class MasterProblem:
         n = len(starts)
         starts, rows = np.asarray(starts, np.int32), np.asarray(rows, np.int32)
         values = np.asarray(values, float)
-        self._highs.addCols(
-            n, np.full(n, cost), np.zeros(n), np.full(n, np.inf), len(rows), starts, rows, values
-        )
+        self._highs.addCols(n, np.full(n, cost), np.zeros(n), np.full(n, np.inf), len(rows), starts, rows, values)
 
     def add(self, strategies: Iterable[Multiset]) -> int:
         """Add the strategies that are new; return how many."""

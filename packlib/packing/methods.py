@@ -28,10 +28,7 @@ METHODS: dict[str, Callable] = {
 
 
 def plan(
-    histogram: LengthHistogram,
-    method: str = "optimal",
-    max_sequences_per_pack: int | None = None,
-    **options: Any,
+    histogram: LengthHistogram, method: str = "optimal", max_sequences_per_pack: int | None = None, **options: Any
 ) -> PackingPlan:
     """Plan how to pack a histogram, and verify the plan.
 
@@ -51,9 +48,7 @@ def plan(
         TypeError, ValueError: naming an unknown method or option, or a value that is not allowed.
     """
     if not isinstance(histogram, LengthHistogram):
-        raise TypeError(
-            f"plan takes a LengthHistogram, not {type(histogram).__name__}: use from_lengths or load."
-        )
+        raise TypeError(f"plan takes a LengthHistogram, not {type(histogram).__name__}: use from_lengths or load.")
     function = METHODS[one_of("method", method, METHODS)]
     limit = depth_limit(max_sequences_per_pack)
     allowed = list(inspect.signature(function).parameters)[2:]
@@ -65,6 +60,4 @@ def plan(
         limit = inspect.signature(function).parameters["max_sequences_per_pack"].default
     strategies = function(histogram, limit, **options)
     strategies, prices = strategies if isinstance(strategies, tuple) else (strategies, None)
-    return PackingPlan.from_strategies(
-        histogram, strategies, method, max_sequences_per_pack=limit, prices=prices
-    )
+    return PackingPlan.from_strategies(histogram, strategies, method, max_sequences_per_pack=limit, prices=prices)

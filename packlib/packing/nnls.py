@@ -115,9 +115,7 @@ def ennlshp(
     return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 
-def _least_squares(
-    method: str, histogram: LengthHistogram, matrix: np.ndarray, target: np.ndarray
-) -> np.ndarray:
+def _least_squares(method: str, histogram: LengthHistogram, matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
     from scipy.optimize import nnls
 
     try:

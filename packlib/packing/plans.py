@@ -68,11 +68,7 @@ class PackingPlan:
 
     @classmethod
     def from_strategies(
-        cls,
-        histogram: LengthHistogram,
-        strategies: Iterable[tuple[tuple[int, ...], int]],
-        method: str,
-        **fields: Any,
+        cls, histogram: LengthHistogram, strategies: Iterable[tuple[tuple[int, ...], int]], method: str, **fields: Any
     ) -> "PackingPlan":
         """Make a plan of `(lengths, repeats)` pairs: equal multisets are joined, then sorted, longest first."""
         merged: dict[tuple[int, ...], int] = {}
@@ -84,9 +80,7 @@ class PackingPlan:
         sizes = np.fromiter((len(lengths) for lengths, _ in ordered), np.int64, len(ordered))
         return cls(
             histogram,
-            items=np.fromiter(
-                (length for lengths, _ in ordered for length in lengths), np.int64, int(sizes.sum())
-            ),
+            items=np.fromiter((length for lengths, _ in ordered for length in lengths), np.int64, int(sizes.sum())),
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             repeats=np.fromiter((repeats for _, repeats in ordered), np.int64, len(ordered)),
             method=method,

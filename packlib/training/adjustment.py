@@ -80,9 +80,7 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
         return r.sequences_per_update / wanted - 1
 
     def counts(r: Recipe) -> str:
-        return (
-            f"{r.sequences_per_update:,.1f} sequences an update, {off(r):+.1%} against {wanted:,.0f} before"
-        )
+        return f"{r.sequences_per_update:,.1f} sequences an update, {off(r):+.1%} against {wanted:,.0f} before"
 
     after = closest(before.micro_batch)
     old, new = before.gradient_accumulation_steps, after.gradient_accumulation_steps

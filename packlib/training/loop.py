@@ -136,29 +136,20 @@ def fit(
             if update % save_every == 0:
                 run.save()
             bar.update(counts["sequences"])
-            bar.set_postfix_str(
-                f"loss {last['loss']:.3f}, {last['tokens'] / last['seconds']:,.0f} useful tokens/s"
-            )
+            bar.set_postfix_str(f"loss {last['loss']:.3f}, {last['tokens'] / last['seconds']:,.0f} useful tokens/s")
     run.save()
     return run.records
 
 
 def _gradients(
-    model: nn.Module,
-    batches: list[PackedBatch],
-    objective: Objective,
-    world: int,
-    update: int,
-    run: RunFolder,
+    model: nn.Module, batches: list[PackedBatch], objective: Objective, world: int, update: int, run: RunFolder
 ) -> tuple[dict[str, int], dict[str, float], float]:
     """Leave the gradients of one update in the model; return its counts, its means and the gradients' norm."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     device = parameters[0].device
     for parameter in parameters:
         parameter.grad = None
-    counted = [
-        {"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches
-    ]
+    counted = [{"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches]
     here = torch.tensor([[count[name] for name in counted[0]] for count in counted], device=device).sum(0)
     counts = dict(zip(counted[0], _over_ranks(here, world).tolist(), strict=True))
     losses = [name for name in counts if name not in ("sequences", "tokens")]
@@ -195,12 +186,7 @@ def _over_ranks(values: torch.Tensor, world: int) -> torch.Tensor:
 
 
 def _not_finite(
-    loss: float,
-    norm: float,
-    batches: list[PackedBatch],
-    own_losses: list[Tensor],
-    update: int,
-    run: RunFolder,
+    loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], update: int, run: RunFolder
 ) -> NonFiniteLossError:
     bad = [i for i, own in enumerate(own_losses) if not math.isfinite(own)]
     what = f"loss of update {update} is {loss}"
@@ -215,9 +201,7 @@ def _not_finite(
     elif not math.isfinite(loss):
         where = " on another rank"
     return NonFiniteLossError(
-        f"The {what}{where}; the weights are those of update {update - 1}; {run.what_was_saved()}.",
-        update,
-        batch,
+        f"The {what}{where}; the weights are those of update {update - 1}; {run.what_was_saved()}.", update, batch
     )
 
 
@@ -246,9 +230,7 @@ def _check(loader: PackLoader, recipe: Recipe, world: int, folder: object, even_
                 f"{recipe.packing_factor:g}, and the loader's packs hold {factor:.3f} sequences on average."
             )
     if folder is not None and not hasattr(loader, "load_state_dict"):
-        raise TypeError(
-            "To save checkpoints the loader needs state_dict and load_state_dict, as a PackLoader has."
-        )
+        raise TypeError("To save checkpoints the loader needs state_dict and load_state_dict, as a PackLoader has.")
 
 
 def _refuse_same_packs(packs: Packs | None, shares: int) -> None:

@@ -117,9 +117,7 @@ def default_objective(model: nn.Module) -> MaskedObjective:
     return kind(getattr(model, "reduction", "token"))
 
 
-def evaluate(
-    model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None
-) -> dict[str, float]:
+def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None) -> dict[str, float]:
     """The means of everything that `objective` measures, over all of `batches`, without dropout.
 
     Args:
@@ -138,9 +136,7 @@ def evaluate(
 
 
 @torch.no_grad()
-def add_up(
-    model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None
-) -> dict[str, Tensor]:
+def add_up(model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None) -> dict[str, Tensor]:
     """What `evaluate` divides: by name the total and the count, float64, shape (2,), over this rank's batches."""
     model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
     objective = default_objective(model) if objective is None else objective

@@ -128,9 +128,7 @@ def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int 
         The same optimizer, with hooks.
     """
     one_of("rounding", rounding, ROUNDINGS)
-    kept: list[
-        tuple[Tensor, Tensor, Tensor | None]
-    ] = []  # each parameter with its 16-bit weight and gradient
+    kept: list[tuple[Tensor, Tensor, Tensor | None]] = []  # each parameter with its 16-bit weight and gradient
 
     def widen(*_: object) -> None:
         for group in optimizer.param_groups:

@@ -79,9 +79,7 @@ class Recipe:
         if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
             raise TypeError(f"betas must be two numbers, not {shown(self.betas)}.")
         names = ("beta1", "beta2")
-        betas = (
-            number(name, beta, at_least=0, below=1) for name, beta in zip(names, self.betas, strict=True)
-        )
+        betas = (number(name, beta, at_least=0, below=1) for name, beta in zip(names, self.betas, strict=True))
         object.__setattr__(self, "betas", tuple(betas))
 
     @classmethod
@@ -103,9 +101,7 @@ class Recipe:
         if any(name in values for name in steps):
             for name in ("total_sequences", "warmup_sequences"):
                 if name in values:
-                    raise ValueError(
-                        f"Give a recipe its totals in steps or in sequences: {name} is too much."
-                    )
+                    raise ValueError(f"Give a recipe its totals in steps or in sequences: {name} is too much.")
             if "total_steps" not in values:
                 raise ValueError("A recipe with warmup_steps needs total_steps.")
             return cls.from_steps(**values)
@@ -188,7 +184,5 @@ def check_factor(value: float, max_length: int | None) -> float:
     """Return a packing factor; refuse one below 1, or above one sequence a token."""
     factor = number("packing_factor", value, at_least=1, at_most=MAX_LENGTH)
     if max_length is not None and factor > max_length:
-        raise ValueError(
-            f"packing_factor {factor:g} is over max_length {max_length}: a sequence has a token."
-        )
+        raise ValueError(f"packing_factor {factor:g} is over max_length {max_length}: a sequence has a token.")
     return factor

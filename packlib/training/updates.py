@@ -47,9 +47,7 @@ class UpdateStream:
         target: sequences in an update, on average; at least 1.
     """
 
-    def __init__(
-        self, loader: PackLoader, gradient_accumulation_steps: int, target: float | None = None
-    ) -> None:
+    def __init__(self, loader: PackLoader, gradient_accumulation_steps: int, target: float | None = None) -> None:
         if target is not None and target < 1:
             raise ValueError(f"An update needs a target of at least 1 sequence, not {target}.")
         self.loader, self.target = loader, target

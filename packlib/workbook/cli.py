@@ -54,14 +54,9 @@ def _lengths(*overlong: str, default: str | None = None) -> Callable:
         click.argument("lengths"),
         click.option("--max-length", type=int, show_default="the longest", help="Tokens in a row."),
         click.option(
-            "--max-sequences-per-pack",
-            callback=_limit,
-            show_default="none",
-            help="Sequences in a pack at most.",
+            "--max-sequences-per-pack", callback=_limit, show_default="none", help="Sequences in a pack at most."
         ),
-        click.option(
-            "--overlong", type=click.Choice(overlong), default=default, help="For longer sequences."
-        ),
+        click.option("--overlong", type=click.Choice(overlong), default=default, help="For longer sequences."),
         click.option("--column", metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),
     )
     return lambda function: reduce(lambda inner, option: option(inner), reversed(options), function)
@@ -80,9 +75,7 @@ def _list(script: bool) -> None:
     listed = {}
     for name, path in notebooks().items():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        texts = [
-            "".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())
-        ]
+        texts = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
         lines = [line for line in "".join(texts).splitlines() if ":" in line and line[0] != "#"]
         title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         listed[name] = {"title": title, "parameters": lines}
@@ -157,9 +150,7 @@ def _report(lengths: str, column: str | None, out: Path, script: bool, progress:
 @click.option("--compare", multiple=True, metavar="RESULT", help="Draw this result; may be repeated.")
 @_json
 @_quiet
-def _sweep(
-    notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, compare: Any, script: bool
-) -> int:
+def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, compare: Any, script: bool) -> int:
     """Run a notebook with every combination of parameters, and compare.
 
     \b

@@ -67,17 +67,14 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
             points = {
                 values[across].index(one.parameters[across]): one.results[number]
                 for one in outcomes
-                if tuple(one.parameters[name] for name in others) == choice
-                and _is_number(one.results.get(number))
+                if tuple(one.parameters[name] for name in others) == choice and _is_number(one.results.get(number))
             }
             if not points:
                 continue
             line_style = ("-", "--", "-.", ":")[i % 4] if ordered else "none"
             style = {"color": OKABE_ITO[i % 7], "marker": "osD^vPX"[i % 7], "linestyle": line_style}
             (line,) = ax.plot(list(points), list(points.values()), **style)
-            ends[line] = ", ".join(
-                f"{name} {_label(value)}" for name, value in zip(others, choice, strict=True)
-            )
+            ends[line] = ", ".join(f"{name} {_label(value)}" for name, value in zip(others, choice, strict=True))
             listed = ", ".join(f"{labels[at]}: {value:.4g}" for at, value in points.items())
             told.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
         ax.set_xticks(range(len(labels)), labels)

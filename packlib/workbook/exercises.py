@@ -133,9 +133,7 @@ def same(got: Any, expected: Any) -> bool:
     """Whether two answers agree: numbers to nine digits, arrays, lists and tuples item by item."""
     if isinstance(expected, Mapping):
         return (
-            isinstance(got, Mapping)
-            and got.keys() == expected.keys()
-            and all(same(got[k], expected[k]) for k in got)
+            isinstance(got, Mapping) and got.keys() == expected.keys() and all(same(got[k], expected[k]) for k in got)
         )
     if isinstance(expected, (list, tuple, np.ndarray)):
         got = got.tolist() if isinstance(got, np.ndarray) else got  # a number if it has no dimension
@@ -143,9 +141,7 @@ def same(got: Any, expected: Any) -> bool:
             return False
         return all(same(a, b) for a, b in zip(got, expected, strict=True))
     if isinstance(expected, (bool, np.bool_, str, set, frozenset)) or expected is None:
-        return isinstance(got, (bool, np.bool_)) is isinstance(expected, (bool, np.bool_)) and bool(
-            got == expected
-        )
+        return isinstance(got, (bool, np.bool_)) is isinstance(expected, (bool, np.bool_)) and bool(got == expected)
     try:
         return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
     except (TypeError, ValueError):

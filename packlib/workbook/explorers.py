@@ -122,18 +122,12 @@ class Explorer:
         """The control, with the name of its choice beside it or its play button below it."""
         if isinstance(control, widgets.SelectionSlider):
             chosen = widgets.HTML()  # a label would draw `$x$` in a name as a formula
-            widgets.dlink(
-                (control, "index"), (chosen, "value"), lambda at: in_html(_text(control.options[at]))
-            )
+            widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(_text(control.options[at])))
             return widgets.HBox([control, chosen])
         if name != self.play:
             return control
         button = widgets.Play(
-            value=control.value,
-            min=control.min,
-            max=control.max,
-            interval=self.interval,
-            tooltip="Play the steps",
+            value=control.value, min=control.min, max=control.max, interval=self.interval, tooltip="Play the steps"
         )
         for trait in ("min", "max", "value"):
             widgets.link((control, trait), (button, trait))

@@ -181,9 +181,7 @@ def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str
     return _right_or_wrong(read, read == truth)
 
 
-def _compare_items(
-    guess: Any, truth: str, unit: str, expected: list, order: Callable
-) -> tuple[str, str, str]:
+def _compare_items(guess: Any, truth: str, unit: str, expected: list, order: Callable) -> tuple[str, str, str]:
     if order is list and isinstance(guess, (set, frozenset)):
         raise UnreadableGuessError(f"{in_short(guess)} has no order; write a list, and guess again.")
     read = _items(guess)

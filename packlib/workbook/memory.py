@@ -22,13 +22,7 @@ from packlib.workbook.guesses import Judgment, how_many, said
 
 SWITCH = "PACKLIB_MEMORY"
 _FIELDS: dict[str, dict[str, Any]] = {  # of an entry, by kind
-    "guesses": {
-        "question": str,
-        "guess": (float, int, str),
-        "truth": (float, int, str),
-        "unit": str,
-        "right": bool,
-    },
+    "guesses": {"question": str, "guess": (float, int, str), "truth": (float, int, str), "unit": str, "right": bool},
     "exercises": {"right": bool, "tries": int},
 }
 _NOTHING = "Nothing to tell yet: guess before you reveal, and this cell says what surprised you most."
@@ -62,8 +56,7 @@ def recall() -> dict[str, dict[str, dict]]:
         memory[kind] = {
             key: entry
             for key, entry in (found.items() if isinstance(found, dict) else ())
-            if isinstance(entry, dict)
-            and all(_is_sound(entry.get(name), types) for name, types in fields.items())
+            if isinstance(entry, dict) and all(_is_sound(entry.get(name), types) for name, types in fields.items())
         }
     return memory
 

@@ -34,11 +34,7 @@ class Whole:
         return "int | None" if self.optional else "int"
 
     def check(self, name: str, value: Any) -> int | None:
-        return (
-            None
-            if self.optional and value is None
-            else whole_number(name, value, self.at_least, self.at_most)
-        )
+        return None if self.optional and value is None else whole_number(name, value, self.at_least, self.at_most)
 
     def parse(self, text: str) -> Any:
         if self.optional and text.lower() == "none":
@@ -134,9 +130,7 @@ class RecipeFile:
         except (ValueError, OSError) as error:
             raise type(error)(f"{name}: {error}") from None
         if factor != 1:
-            raise ValueError(
-                f"{name}: {value} is packed already, with factor {factor:g}; give the padded one."
-            )
+            raise ValueError(f"{name}: {value} is packed already, with factor {factor:g}; give the padded one.")
         return value
 
     def parse(self, text: str) -> str | None:

@@ -39,9 +39,7 @@ def report(
         counted = work / "lengths.json"
         write_histogram(lengths, counted)
         values = {"dataset": str(counted), "max_length": lengths.max_length, **values}
-        run = run_notebook(
-            notebooks()[NOTEBOOK], values, surroundings(work), without=LESSON, progress=progress
-        )
+        run = run_notebook(notebooks()[NOTEBOOK], values, surroundings(work), without=LESSON, progress=progress)
         executed = run_async(run)
         counted.unlink()
         advice = json.loads((work / "advice.json").read_text(encoding="utf-8"))

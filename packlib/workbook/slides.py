@@ -75,9 +75,7 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
     """
     names = [figure["name"] for figure in meanings(notebook, "figure")]
     if pictures and (missing := set(names) ^ {picture.name for picture in pictures}):
-        raise ValueError(
-            f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again."
-        )
+        raise ValueError(f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again.")
     return list(_Deck(notebook, {picture.name: picture for picture in pictures}).read())
 
 

@@ -51,10 +51,7 @@ class Table:
         if self.right:
             return [True] * len(self.header)
         columns = [[row[at] for row in self.rows] for at in range(1, len(self.header))]
-        return [
-            False,
-            *(all(isinstance(value, int | float | None) for value in column) for column in columns),
-        ]
+        return [False, *(all(isinstance(value, int | float | None) for value in column) for column in columns)]
 
 
 class Points(tuple):
@@ -72,6 +69,4 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return one_line(str(value), _LONGEST)
-    return (
-        f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
-    )
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"

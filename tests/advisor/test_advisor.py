@@ -168,9 +168,7 @@ def test_the_speedup_is_slots_over_slots_less_the_overhead(advice):
     for habit in HABITS:
         slots = padding_waste(histogram, 16, habit).slots
         low, high = advice.speedup(habit)
-        assert high == pytest.approx(slots / packs / 128) and low == pytest.approx(
-            slots / packs / 128 * (1 - 0.045)
-        )
+        assert high == pytest.approx(slots / packs / 128) and low == pytest.approx(slots / packs / 128 * (1 - 0.045))
     assert advice.speedup()[1] == pytest.approx(advice.plan.packing_factor)
 
 
@@ -178,10 +176,7 @@ def test_the_overheads_are_those_of_the_benchmarks():
     measured, *_, published = measured_overheads()
     assert "bench_model speed" in measured.source
     overheads = [row["overhead %"] / 100 for row in recorded("model_speed").rows if row["packing factor"] > 1]
-    assert (
-        measured.highest == pytest.approx(max(overheads), abs=1e-9)
-        and 0 <= measured.usual <= measured.highest
-    )
+    assert measured.highest == pytest.approx(max(overheads), abs=1e-9) and 0 <= measured.usual <= measured.highest
     assert published.highest == 0.045
 
 
@@ -229,12 +224,7 @@ def test_the_json_holds_what_the_sentences_say(advice):
 
 EDGES = {  # lengths, maximum, how the verdict begins, and the names of the risks
     "one sequence": ([5], 512, "Do not pack", {"few data", "long tail", "short tail"}),
-    "all of length 1": (
-        [1] * 700,
-        512,
-        "Pack only if",
-        {"few data", "long tail", "short tail", "deep packs"},
-    ),
+    "all of length 1": ([1] * 700, 512, "Pack only if", {"few data", "long tail", "short tail", "deep packs"}),
     "rows of 1": ([1] * 9, 1, "Do not pack", {"few data", "short tail"}),
     "all equal": ([100] * 5000, 512, "Pack only if", {"few data", "long tail"}),
     "all at the maximum": ([64] * 6400, 64, "Do not pack", set()),
@@ -303,10 +293,7 @@ def test_a_table_reads_as_text_and_as_html():
     assert repr(table) == "name   packs  why\na<b   12,345\nc             too many"
     page = table._repr_html_()
     assert '<td style="text-align:right">12,345</td>' in page and "a&lt;b" in page
-    assert (
-        repr(Points(["One.", "Two."])) == "- One.\n- Two."
-        and "<li>One.</li>" in Points(["One."])._repr_html_()
-    )
+    assert repr(Points(["One.", "Two."])) == "- One.\n- Two." and "<li>One.</li>" in Points(["One."])._repr_html_()
 
 
 def test_only_numbers_words_and_none_are_results():
@@ -330,10 +317,6 @@ def test_the_recipe_parameter_is_read_before_anything_runs(tmp_path):
     Recipe(8, 1e-3, 100, packing_factor=2.0).to_json(packed)
     broken.write_text("{")
     assert check_values("12_your_dataset", {"recipe": str(good)}) == {"recipe": str(good)}
-    for path, says in (
-        (packed, "packed already, with factor 2"),
-        (broken, "is not JSON"),
-        (5, "must be the path"),
-    ):
+    for path, says in ((packed, "packed already, with factor 2"), (broken, "is not JSON"), (5, "must be the path")):
         with pytest.raises(ParameterError, match=says):
             check_values("12_your_dataset", {"recipe": path if path == 5 else str(path)})

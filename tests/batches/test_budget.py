@@ -11,25 +11,15 @@ from hypothesis import strategies as st
 from model_cases import make_model, masking, store
 from torch.utils.data import DataLoader
 
-from packlib.batches import (
-    MicroBatch,
-    TokenBatchSampler,
-    batch_by_tokens,
-    pad,
-    token_loader,
-)
+from packlib.batches import MicroBatch, TokenBatchSampler, batch_by_tokens, pad, token_loader
 from packlib.batches.token_budget import ORDERS
 
 
-@given(
-    LENGTHS, st.integers(12, 60), st.integers(1, 9), st.sampled_from(ORDERS), st.sampled_from([False, True])
-)
+@given(LENGTHS, st.integers(12, 60), st.integers(1, 9), st.sampled_from(ORDERS), st.sampled_from([False, True]))
 @example([10, 5, 5, 5], 20, 9, "descending", True)  # the longest came before the run of equal lengths
 def test_it_is_the_plain_loop(lengths, budget, most, order, count_padding):
     for max_batch in (None, most):
-        found = batch_by_tokens(
-            lengths, budget, max_batch=max_batch, order=order, count_padding=count_padding
-        )
+        found = batch_by_tokens(lengths, budget, max_batch=max_batch, order=order, count_padding=count_padding)
         expected = greedy(lengths, budget, max_batch or len(lengths), order, count_padding)
         assert [batch.tolist() for batch in found] == expected
         assert found.tokens.tolist() == [sum(lengths[i] for i in batch) for batch in expected]
@@ -59,9 +49,7 @@ def test_small_and_large_batches_are_cut_alike(lengths, budget, order):
     st.sampled_from([False, True]),
     st.integers(2, 9),
 )
-@example(
-    [12, 12, 1, 1, 1, 1, 1], 12, 2, "descending", False, 9
-)  # the first group has no room for a blank row
+@example([12, 12, 1, 1, 1, 1, 1], 12, 2, "descending", False, 9)  # the first group has no room for a blank row
 def test_batches_in_turn_have_one_shape(lengths, budget, every, order, count_padding, most):
     try:
         found = batch_by_tokens(
@@ -101,9 +89,7 @@ def test_batches_in_turn_have_one_shape(lengths, budget, every, order, count_pad
     own = sum(len(batch) * max(lengths[i] for i in batch) for batch in found)
     assert found.shape_cost == pytest.approx(1 - own / sum(rows * width for rows, width in shapes))
     if not blank:
-        assert [batch.tolist() for batch in found] == greedy(
-            lengths, budget, most, order, count_padding, every
-        )
+        assert [batch.tolist() for batch in found] == greedy(lengths, budget, most, order, count_padding, every)
 
 
 def test_the_picture_of_a_pipeline():
@@ -160,11 +146,7 @@ def test_a_multiple_of_batches_keeps_every_sample_and_budget(lengths, budget, mu
             batch_by_tokens(lengths, budget, order=order, num_batches_multiple_of=multiple)
         return
     found = batch_by_tokens(lengths, budget, order=order, num_batches_multiple_of=multiple)
-    assert (
-        len(found) == needed
-        and found.sizes.min() > 0
-        and found.sample_ids.tolist() == plain.sample_ids.tolist()
-    )
+    assert len(found) == needed and found.sizes.min() > 0 and found.sample_ids.tolist() == plain.sample_ids.tolist()
     assert all(fits(batch, lengths, budget, False) for batch in found)
     assert set(plain.offsets.tolist()) <= set(found.offsets.tolist())
 
@@ -210,9 +192,7 @@ def sampler(rank=0, ranks=1, **options):
 @pytest.mark.parametrize(("ranks", "accumulation"), [(1, 1), (2, 1), (3, 2), (1, 4)])
 def test_ranks_get_as_many_and_every_sample_comes_once(options, ranks, accumulation):
     for epoch in range(2):
-        each = [
-            sampler(rank, ranks, gradient_accumulation_steps=accumulation, **options) for rank in range(ranks)
-        ]
+        each = [sampler(rank, ranks, gradient_accumulation_steps=accumulation, **options) for rank in range(ranks)]
         for one in each:
             one.set_epoch(epoch)
         passes = [list(one) for one in each]
@@ -232,16 +212,12 @@ def test_ranks_get_as_many_and_every_sample_comes_once(options, ranks, accumulat
 def test_micro_batches_are_dealt_in_turn():
     each = [sampler(rank, 2, gradient_accumulation_steps=2) for rank in range(2)]
     first, second = (list(one) for one in each)
-    dealt = [
-        b for i in range(0, len(first), 2) for step in (0, 1) for b in (first[i + step], second[i + step])
-    ]
+    dealt = [b for i in range(0, len(first), 2) for step in (0, 1) for b in (first[i + step], second[i + step])]
     assert [list(b) for b in dealt] == [b.tolist() for b in each[0].batches()]
 
 
 def test_shuffled_updates_are_the_same_updates():
-    plain, shuffled = (
-        sampler(order="ascending", gradient_accumulation_steps=2, shuffle=s) for s in (False, True)
-    )
+    plain, shuffled = (sampler(order="ascending", gradient_accumulation_steps=2, shuffle=s) for s in (False, True))
 
     def updates(one):
         batches = list(one)
@@ -270,9 +246,7 @@ def test_a_sampler_resumes_where_it_was(done):
         resumed.set_epoch(epoch)
         got += list(resumed)
     assert got == expected and [b.epoch for b in got] == [b.epoch for b in expected]
-    assert (
-        list(resumed) == expected[len(first) :]
-    )  # another pass without set_epoch is the same epoch, all of it
+    assert list(resumed) == expected[len(first) :]  # another pass without set_epoch is the same epoch, all of it
 
 
 def test_it_is_a_batch_sampler_for_any_loader():

@@ -106,10 +106,7 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
     "changes, sentence",
     [
         ({"segment_ids": torch.zeros(1, 5, dtype=torch.int64)}, "A batch needs at least one sequence"),
-        (
-            {"segment_ids": torch.zeros(0, 5, dtype=torch.int64), "input_ids": IDS[:0]},
-            "at least one sequence",
-        ),
+        ({"segment_ids": torch.zeros(0, 5, dtype=torch.int64), "input_ids": IDS[:0]}, "at least one sequence"),
         ({"segment_ids": torch.tensor([[2, 2, 1, 1, 0]])}, "segment ids of pack 0 are out of order"),
         ({"segment_ids": torch.tensor([[1, 1, 3, 3, 0]])}, "out of order"),
         ({"segment_ids": torch.tensor([[1, 2, 1, 2, 0]])}, "out of order"),
@@ -117,10 +114,7 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"segment_ids": torch.tensor([[0, 1, 1, 2, 2]])}, "out of order"),
         ({"segment_ids": torch.tensor([[1, 1, -1, 0, 0]])}, "out of order"),
         ({"segment_ids": SEGMENTS[0]}, r"must have the shape \(packs, slots\), not \(5,\)"),
-        (
-            {"labels": torch.full((1, 4), -100)},
-            r"labels has the shape \(1, 4\); segment_ids has \(1, 5\)",
-        ),
+        ({"labels": torch.full((1, 4), -100)}, r"labels has the shape \(1, 4\); segment_ids has \(1, 5\)"),
         ({"labels": torch.zeros(1, 5, dtype=torch.int64)}, "labels must be -100 on padding"),
         ({"sequence_labels": torch.tensor([1, 0, 1])}, r"sequence_labels has the shape \(3,\)"),
         ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),

@@ -96,9 +96,7 @@ def test_a_list_of_lengths_is_deepspeeds_fixed_discrete():
     """Its docstring: difficulty [1, 2, 3] and max_step [5, 10]; the last stays."""
     difficulty, max_step = [8, 16, 24], [5, 10]
     batch = ragged([30], 30)
-    widths = [
-        shorten(batch, difficulty[bisect_left(max_step, step)])["input_ids"].shape[1] for step in range(1, 13)
-    ]
+    widths = [shorten(batch, difficulty[bisect_left(max_step, step)])["input_ids"].shape[1] for step in range(1, 13)]
     assert widths == [8] * 5 + [16] * 5 + [24] * 2
 
 
@@ -145,10 +143,7 @@ def test_reshaping_keeps_every_token_in_its_row_and_order(lengths, length):
             assert out[name][of_row][real].tolist() == expected.tolist()
     padding = out["attention_mask"] == 0
     assert (out["labels"][padding] == IGNORED).all()
-    assert set(out["input_ids"][padding].tolist()) <= {
-        0,
-        7,
-    }  # what was padding, and what fills the last piece
+    assert set(out["input_ids"][padding].tolist()) <= {0, 7}  # what was padding, and what fills the last piece
     assert (7 in out["input_ids"]) == (30 % length > 0 and max(lengths) > 30 - 30 % length)
 
 
@@ -198,9 +193,7 @@ def test_a_padded_packed_batch_stays_one(length):
     assert pieces.useful_tokens == batch.useful_tokens
     for name in ("input_ids", "labels", "token_type_ids"):
         assert torch.equal(pieces[name][pieces.segment_ids > 0], batch[name][batch.segment_ids > 0])
-    expected = [
-        i for i, n in zip(batch.sample_ids.tolist(), rows, strict=True) for _ in range(ceil(n / length))
-    ]
+    expected = [i for i, n in zip(batch.sample_ids.tolist(), rows, strict=True) for _ in range(ceil(n / length))]
     assert pieces.sample_ids.tolist() == expected
     assert pieces.position_ids.max() < length  # each piece is a sequence
     with torch.no_grad():

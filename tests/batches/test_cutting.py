@@ -37,36 +37,23 @@ def test_min_batch_refuses_only_what_no_cut_keeps(lengths, budget, fewest, more,
 
     ordered = [lengths[i] for i in in_order(lengths, order)]
     cuts = list(every_cut(ordered, room, fewest))
-    options = {
-        "min_batch": fewest,
-        "max_batch": fewest + more,
-        "order": order,
-        "count_padding": count_padding,
-    }
+    options = {"min_batch": fewest, "max_batch": fewest + more, "order": order, "count_padding": count_padding}
     if cuts:
         found = batch_by_tokens(lengths, budget, **options)
-        assert tuple(found.sizes.tolist()) == max(
-            cuts
-        )  # the greediest: the first batch takes most, then the second
+        assert tuple(found.sizes.tolist()) == max(cuts)  # the greediest: the first batch takes most, then the second
     else:
-        with pytest.raises(
-            ValueError, match=f"^min_batch {fewest} cannot be kept in this order within max_tokens"
-        ):
+        with pytest.raises(ValueError, match=f"^min_batch {fewest} cannot be kept in this order within max_tokens"):
             batch_by_tokens(lengths, budget, **options)
 
 
 @settings(max_examples=300)
-@given(
-    LENGTHS, st.integers(12, 60), st.integers(2, 4), st.integers(2, 4), st.sampled_from(ORDERS), st.booleans()
-)
+@given(LENGTHS, st.integers(12, 60), st.integers(2, 4), st.integers(2, 4), st.sampled_from(ORDERS), st.booleans())
 def test_min_batch_and_one_shape_go_together(lengths, budget, every, fewest, order, drop_last):
     options = {"min_batch": fewest, "order": order, "same_shape_every": every, "drop_last": drop_last}
     try:
         found = batch_by_tokens(lengths, budget, **options)
     except ValueError as error:
-        assert any(
-            words in str(error) for words in ("cannot be kept", "are left over", "needs as many samples")
-        )
+        assert any(words in str(error) for words in ("cannot be kept", "are left over", "needs as many samples"))
         return
     left = len(lengths) % every * drop_last
     assert sorted(found.sample_ids.tolist()) == sorted(in_order(lengths, order)[: len(lengths) - left])

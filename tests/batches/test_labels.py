@@ -242,12 +242,7 @@ def test_labels_of_a_part_of_the_samples_are_refused():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=sentence):
             TokenStore.from_samples([TOKENS, TOKENS], ids)
-    for fields in (
-        {"input_ids": [1, 2.5]},
-        {"labels": [1, 2.5]},
-        {"sequence_labels": [0.5]},
-        {"input_ids": None},
-    ):
+    for fields in ({"input_ids": [1, 2.5]}, {"labels": [1, 2.5]}, {"sequence_labels": [0.5]}, {"input_ids": None}):
         with pytest.raises(TypeError, match=f"{next(iter(fields)).removesuffix('s')}.*whole number"):
             TokenStore(**{"input_ids": [1, 2], "token_type_ids": [0, 0], "offsets": [0, 2], "sequence_labels": [0],
                           **fields})  # fmt: skip

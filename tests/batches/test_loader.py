@@ -190,12 +190,8 @@ def test_bad_input_gets_one_sentence():
         "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackBatchSampler(
             7, 1, ranks=2, rank=0
         ),
-        "3 packs fill no batch of 2 on 2 ranks": lambda: PackBatchSampler(
-            3, 2, drop_last=True, ranks=2, rank=0
-        ),
-        "made for other lengths: pack 0 has 96 tokens, and its samples have": lambda: PackDataset(
-            shuffled, packs
-        ),
+        "3 packs fill no batch of 2 on 2 ranks": lambda: PackBatchSampler(3, 2, drop_last=True, ranks=2, rank=0),
+        "made for other lengths: pack 0 has 96 tokens, and its samples have": lambda: PackDataset(shuffled, packs),
         r"made for other lengths: pack 0 has 96 tokens": lambda: PackDataset(
             [shuffled[i] for i in range(len(shuffled))], packs
         )[0],

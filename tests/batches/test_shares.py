@@ -58,7 +58,5 @@ def test_three_ranks_score_and_sample_as_one():
         assert found["means"] == means.tolist()
         assert found["error"] == "Rank 2 could not score its samples: KeyError('input_ids')"
         assert found["other length"] == "Rank 1 has 11 samples, and rank 0 has 10."
-        alone = TokenBatchSampler(
-            store().lengths, 256, 2, ranks=3, rank=rank, order="ascending", difficulty=means
-        )
+        alone = TokenBatchSampler(store().lengths, 256, 2, ranks=3, rank=rank, order="ascending", difficulty=means)
         assert found["batches"] == [list(batch) for batch in alone]

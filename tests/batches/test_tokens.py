@@ -62,14 +62,7 @@ def test_a_saved_store_is_mapped_and_checked(tmp_path):
     assert equal(loaded, store()) and isinstance(loaded.input_ids, np.memmap)
     assert not loaded.input_ids.flags.writeable and [p.name for p in tmp_path.iterdir()] == ["some.tokens"]
     whole = path.read_bytes()
-    for damaged in (
-        whole[:-1],
-        whole[:2000],
-        b"",
-        whole[:500] + b"\xff" + whole[501:],
-        whole + b"x",
-        b"no store",
-    ):
+    for damaged in (whole[:-1], whole[:2000], b"", whole[:500] + b"\xff" + whole[501:], whole + b"x", b"no store"):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"some\.tokens is no whole token store"):
             TokenStore.load(path)
@@ -107,14 +100,10 @@ def test_bad_input_gets_one_sentence():
     for match, call in {
         "There are no texts": lambda: tokenize(tokenizer(), []),
         "There are 1 pairs for 2 texts": lambda: tokenize(tokenizer(), ["a", "b"], ["c"]),
-        "Text 1 has 10 tokens; the maximum is 8": lambda: tokenize(
-            tokenizer(), ["a", "b " * 8], max_length=8
-        ),
+        "Text 1 has 10 tokens; the maximum is 8": lambda: tokenize(tokenizer(), ["a", "b " * 8], max_length=8),
         "overlong must be": lambda: tokenize(tokenizer(), ["a"], overlong="drop"),
         "sample 1 has no token": lambda: TokenStore.from_samples([{"input_ids": [1]}, {"input_ids": []}]),
-        "do not cut 3 tokens": lambda: TokenStore(
-            np.ones(3, int), np.ones(3, int), np.array([0, 2]), np.ones(1, int)
-        ),
+        "do not cut 3 tokens": lambda: TokenStore(np.ones(3, int), np.ones(3, int), np.array([0, 2]), np.ones(1, int)),
         "There are 2 token_type_ids for 3 tokens": lambda: TokenStore(
             np.ones(3, int), np.ones(2, int), np.array([0, 3]), np.ones(1, int)
         ),
@@ -165,8 +154,6 @@ def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
         assert equal(some, tokens.take(range(1000))) and np.array_equal(labels, tokens.sequence_labels)
         return tokens
 
-    monkeypatch.setattr(
-        "packlib.batches.wordnet.tokenize", tokenize_some
-    )  # all of them once more would take long
+    monkeypatch.setattr("packlib.batches.wordnet.tokenize", tokenize_some)  # all of them once more would take long
     assert equal(wordnet_store(progress=False), tokens)  # damaged, so made again
     assert path.read_bytes() != body and capsys.readouterr().err == ""

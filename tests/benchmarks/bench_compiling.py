@@ -20,13 +20,7 @@ from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
-from packlib.training.scaling import (
-    CompileCounter,
-    ShapeGraphs,
-    choose_buckets,
-    compile_for_shapes,
-    waste_curve,
-)
+from packlib.training.scaling import CompileCounter, ShapeGraphs, choose_buckets, compile_for_shapes, waste_curve
 from tests.benchmarks.bench_compiling_data import (
     LONGEST,
     backend_for,
@@ -75,10 +69,7 @@ def make_graphs(
         return model(**batch).loss
 
     graphs = compile_for_shapes(model, examples, mode, loss=loss, backend=backend_for(tiny))
-    return graphs, [
-        *held[:: len(held) // len(examples)],
-        used_memory(device),
-    ]  # shapes may be warmed several times
+    return graphs, [*held[:: len(held) // len(examples)], used_memory(device)]  # shapes may be warmed several times
 
 
 def shapes_of_one(rank: int, device: str, tiny: bool) -> list[dict]:
@@ -87,9 +78,7 @@ def shapes_of_one(rank: int, device: str, tiny: bool) -> list[dict]:
     every = len(waste_curve(histogram, LONGEST, MULTIPLE))
     buckets = {f"{k} buckets": k for k in ((2,) if tiny else (16, 8, 4))} | {"1 bucket": 1}
     buckets = buckets if tiny else {"every length": every} | buckets
-    data = {
-        name: padded(store, choose_buckets(histogram, k, MULTIPLE).lengths) for name, k in buckets.items()
-    }
+    data = {name: padded(store, choose_buckets(histogram, k, MULTIPLE).lengths) for name, k in buckets.items()}
     data["packed"] = packed(store)
     data = {name: [batch.to(device) for batch in batches] for name, batches in data.items()}
     model, rows = bert(device), []
@@ -165,11 +154,7 @@ def memory(device: str, tiny: bool) -> list[dict]:
         ways = ("kept", "released", "reset")
         found = [run_ranks(memory_of_one, 1, device, tiny, mode, way, timeout=TIMEOUT)[0] for way in ways]
         rows += [
-            {
-                "mode": mode,
-                "shapes": i,
-                **{f"{way}, MiB": round(x) for way, x in zip(ways, held, strict=True)},
-            }
+            {"mode": mode, "shapes": i, **{f"{way}, MiB": round(x) for way, x in zip(ways, held, strict=True)}}
             for i, held in enumerate(zip(*found, strict=True))
         ]
     return rows
@@ -201,9 +186,7 @@ def write(name: str, rows: list[dict], device: str, tiny: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--tiny", action="store_true", help="try all sections in little time, write nothing")

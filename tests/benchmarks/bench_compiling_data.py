@@ -75,9 +75,7 @@ def packed(store: TokenStore) -> list[PackedBatch]:
     """Packs in batches of about as many sequences as the padded ones; the last is filled up from the first."""
     packs = pack_lengths(store.lengths, LONGEST, "optimal", DEPTH)
     rows = round(ROWS * len(packs) / len(store))
-    collator = PackingCollator(
-        LONGEST, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_sequences_per_pack=DEPTH
-    )
+    collator = PackingCollator(LONGEST, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_sequences_per_pack=DEPTH)
     data, order = PackDataset(store, packs), np.arange(len(packs))
     order = np.append(order, order[: -len(packs) % rows]).reshape(-1, rows)
     return shuffled([collator([data[int(i)] for i in some]) for some in order])

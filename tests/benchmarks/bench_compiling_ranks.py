@@ -10,29 +10,16 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from packlib.batches import PackedBatch
 from packlib.training.scaling import compile_for_shapes
-from tests.benchmarks.bench_compiling_data import (
-    LONGEST,
-    backend_for,
-    bert,
-    empty_caches,
-    glosses,
-    padded,
-)
+from tests.benchmarks.bench_compiling_data import LONGEST, backend_for, bert, empty_caches, glosses, padded
 
-RUNS = {
-    "eager": None,
-    "one graph": False,
-    "split graphs": True,
-}  # whether torch splits graphs at gradient buckets
+RUNS = {"eager": None, "one graph": False, "split graphs": True}  # whether torch splits graphs at gradient buckets
 BUCKET_MB = 2
 
 
 def model_and_batch(rank: int, tiny: bool) -> tuple[DistributedDataParallel, PackedBatch]:
     """4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has its own batch of 16 rows."""
     model = bert("cpu", *((1, 128) if tiny else (4, 256)))
-    return DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[
-        rank
-    ]
+    return DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[rank]
 
 
 def on_ranks(rank: int, tiny: bool) -> tuple[list[dict], list[dict]]:
@@ -88,11 +75,7 @@ def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[list[d
     (forward,), (backward,) = (spans(lambda n, w=w: n == f"a {w} pass") for w in ("forward", "backward"))
     work = max(end for _, end in spans(lambda n: n.startswith("autograd::engine::evaluate_function")))
     reduces = spans(lambda n: n == "gloo:all_reduce")
-    found = [
-        ("forward", forward),
-        ("backward", (backward[0], work)),
-        *(("all-reduce", span) for span in reduces),
-    ]
+    found = [("forward", forward), ("backward", (backward[0], work)), *(("all-reduce", span) for span in reduces)]
     zero = forward[0]
     events = [
         {"event": name, "begin ms": round((begin - zero) / 1e3, 2), "end ms": round((end - zero) / 1e3, 2)}

@@ -51,9 +51,7 @@ def batches(depth: int | None, count: int, method: str = "lpfhp") -> list[Packed
     """`count` batches of WordNet's glosses and sentence pairs at 128, at most `depth` sequences a pack."""
     store = wordnet_store(progress=False)
     packs = pack_lengths(store.lengths, 128, method, depth)
-    collator = PackingCollator(
-        128, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_predictions_per_pack=SLOTS
-    )
+    collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_predictions_per_pack=SLOTS)
     loader = iter(pack_loader(store, packs, collator, PACKS))
     return [next(loader) for _ in range(count)]
 
@@ -110,10 +108,7 @@ def speed(rounds: int = 11) -> list[dict]:
     for head, slots in (("fixed slots", SLOTS), ("masked tokens only", None)):
         model = bert_mini(slots)
         optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-        steps = {
-            name: train_step(model, padded_loss if name == "padded" else packed_loss, optimizer)
-            for name in data
-        }
+        steps = {name: train_step(model, padded_loss if name == "padded" else packed_loss, optimizer) for name in data}
         work = {name: lambda s=steps[name], b=data[name][0]: s(b) for name in data}
         seconds = in_turns(work, rounds)
         for name in data:
@@ -208,19 +203,11 @@ def stream(count: int = 4096, arrivals: float = 100.0) -> list[dict]:
         rate = answers / (time.process_time() - start)
         fill = (window - 1) / 2 / arrivals  # the mean time until the last of the window has come
         wait = fill + window / rate if rate > arrivals else float("inf")
-        rows.append(
-            {"window": window, "texts a second": round(rate, 1), "mean wait, seconds": round(wait, 3)}
-        )
+        rows.append({"window": window, "texts a second": round(rate, 1), "mean wait, seconds": round(wait, 3)})
     return rows
 
 
-BENCHMARKS = {
-    "speed": speed,
-    "unpadding": unpadding,
-    "bytes": bytes_sent,
-    "collation": collation,
-    "stream": stream,
-}
+BENCHMARKS = {"speed": speed, "unpadding": unpadding, "bytes": bytes_sent, "collation": collation, "stream": stream}
 
 
 def main(names: list[str]) -> None:

@@ -20,18 +20,8 @@ from tests.benchmarks.table import record, show
 
 LENGTH, VOCABULARY, SLOTS = 512, 30_522, 80
 SHAPES = {
-    "base": {
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    },
-    "large": {
-        "hidden_size": 1024,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 16,
-        "intermediate_size": 4096,
-    },
+    "base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+    "large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
 }
 
 
@@ -47,10 +37,7 @@ def batches(store: TokenStore, depth: int | None, rows: int, count: int) -> tupl
     """`count` batches of `rows` packs, and the packing factor of the whole."""
     packs = pack_lengths(store.lengths, LENGTH, "lpfhp", depth)
     masking = MlmMasking(0, 4, VOCABULARY, (0, 1, 2, 3, 4))
-    data, collator = (
-        PackDataset(store, packs),
-        PackingCollator(LENGTH, masking, max_predictions_per_pack=SLOTS),
-    )
+    data, collator = (PackDataset(store, packs), PackingCollator(LENGTH, masking, max_predictions_per_pack=SLOTS))
     order = np.random.default_rng(1).permutation(len(packs))[: rows * count].reshape(count, rows)
     made = [collator([data[int(i)] for i in some]).to("cuda") for some in order]
     return made, len(store) / len(packs)
@@ -74,10 +61,7 @@ def milliseconds(call, made: list[PackedBatch], rounds: int = 5) -> float:
 def measure(shape: str, rows: int, count: int = 3) -> list[dict]:
     """Time, memory and realized speed-up of padded and packed runs at one model size."""
     config = BertConfig(
-        vocab_size=VOCABULARY,
-        max_position_embeddings=LENGTH,
-        attention_probs_dropout_prob=0.0,
-        **SHAPES[shape],
+        vocab_size=VOCABULARY, max_position_embeddings=LENGTH, attention_probs_dropout_prob=0.0, **SHAPES[shape]
     )
     torch.manual_seed(0)
     model = PackedBert(config, max_predictions_per_pack=SLOTS).to("cuda", torch.bfloat16).train()
@@ -97,13 +81,7 @@ def measure(shape: str, rows: int, count: int = 3) -> list[dict]:
             loss(model, batch).backward()
 
         torch.cuda.reset_peak_memory_stats()
-        row = {
-            "model": shape,
-            "run": run,
-            "backend": backend,
-            "packs": rows,
-            "packing factor": round(factor, 3),
-        }
+        row = {"model": shape, "run": run, "backend": backend, "packs": rows, "packing factor": round(factor, 3)}
         try:
             times = {"forward": milliseconds(forward, made), "forward and backward": milliseconds(both, made)}
         except (ValueError, torch.OutOfMemoryError) as error:  # what cannot run here says why

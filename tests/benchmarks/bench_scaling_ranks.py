@@ -42,9 +42,7 @@ def bert(width: int, layers: int, device: str, dtype: torch.dtype = torch.float3
     return PackedBert(config, max_predictions_per_pack=20).to(device, dtype).train()
 
 
-def run_pipeline(
-    rank: int, data: list[PackedBatch], shape: tuple, cases: list, pace: tuple
-) -> dict[tuple, list]:
+def run_pipeline(rank: int, data: list[PackedBatch], shape: tuple, cases: list, pace: tuple) -> dict[tuple, list]:
     """By (schedule, micro-batches): the bars of three updates, after one to warm up."""
     bars = {}
     for schedule, m in cases:
@@ -89,9 +87,7 @@ def pipeline() -> dict[str, list[dict]]:
 HOWS = ("nothing", "state sharded", "state sharded and offloaded", "weights, gradients, state")
 
 
-def run_sharded(
-    rank: int, data: list[PackedBatch], steps: int
-) -> dict[str, tuple[dict, float, torch.Tensor]]:
+def run_sharded(rank: int, data: list[PackedBatch], steps: int) -> dict[str, tuple[dict, float, torch.Tensor]]:
     """By what is sharded: bytes that this rank holds, seconds an update, and the weights after all updates."""
     out = {}
     for how in HOWS:
@@ -124,9 +120,7 @@ def sharding(steps: int = 10) -> dict[str, list[dict]]:
         for how in HOWS:
             row = {"ranks": world, "sharded": how}
             for name in ("weights", "gradients", "state", "offloaded state"):
-                row[f"{name}, MiB, fullest rank"] = round(
-                    max(rank[how][0][name] for rank in ranks) / 2**20, 2
-                )
+                row[f"{name}, MiB, fullest rank"] = round(max(rank[how][0][name] for rank in ranks) / 2**20, 2)
             row["seconds an update"] = round(max(rank[how][1] for rank in ranks), 3)
             far = max((rank[how][2] - ranks[0]["nothing"][2]).abs().max().item() for rank in ranks)
             rows.append(row | {"furthest weight": f"{far:.1e}"})

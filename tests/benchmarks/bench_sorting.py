@@ -9,13 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from packlib.distributed import (
-    DistributedCurriculumSampler,
-    exact_sort,
-    load_imbalance,
-    run_ranks,
-    sort_rows,
-)
+from packlib.distributed import DistributedCurriculumSampler, exact_sort, load_imbalance, run_ranks, sort_rows
 from packlib.lengths import load
 from tests.benchmarks.bench_packing import row
 from tests.benchmarks.table import in_turn, record, show
@@ -47,9 +41,7 @@ def local_sort() -> Iterator[dict]:
         )  # fmt: skip
         work = f"{ROWS:,} × 2 rows, {name}"
         yield row(work, seconds["ours"], "Python's sorted, lists", seconds["lists"], "10 times", "same order")
-        yield row(
-            work, seconds["ours"], "np.lexsort and rows taken", seconds["lexsort"], "faster", "same order"
-        )
+        yield row(work, seconds["ours"], "np.lexsort and rows taken", seconds["lexsort"], "faster", "same order")
 
 
 def plain_loads(lengths: np.ndarray, ranks: int, samples: int = 100) -> np.ndarray:
@@ -74,9 +66,7 @@ def on_a_rank(rank: int, ranks: int) -> tuple[np.ndarray, int, int, dict[str, np
 
 def imbalance() -> Iterator[dict]:
     for ranks in (2, 4, 8):
-        loads, rows_sent, bytes_sent, tokens = zip(
-            *run_ranks(on_a_rank, ranks, ranks, timeout=300), strict=True
-        )
+        loads, rows_sent, bytes_sent, tokens = zip(*run_ranks(on_a_rank, ranks, ranks, timeout=300), strict=True)
         plain = plain_loads(lengths_of(ranks), ranks)
         sent = f"{max(rows_sent):,} rows and {max(bytes_sent):,} bytes sent by a rank"
         for work, loaded, found in (

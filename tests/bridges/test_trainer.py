@@ -204,16 +204,10 @@ def test_a_plain_trainer_is_refused_where_it_would_be_wrong(tmp_path):
         with pytest.raises(ValueError, match=r"several micro-batches .* wrongly.*: use packlib.bridges.Pack"):
             make_trainer(tmp_path, kind, trainer=Trainer, gradient_accumulation_steps=2).train()
     unlabeled = packed_data("causal")
-    unlabeled.dataset = replace(
-        unlabeled.dataset, labels=None
-    )  # all tokens are predicted, and Trainer counts none
+    unlabeled.dataset = replace(unlabeled.dataset, labels=None)  # all tokens are predicted, and Trainer counts none
     for steps in (1, 2):
-        with pytest.raises(
-            ValueError, match=r"counts nothing without labels: use packlib.bridges.PackTrainer"
-        ):
-            make_trainer(
-                tmp_path, "causal", unlabeled, trainer=Trainer, gradient_accumulation_steps=steps
-            ).train()
+        with pytest.raises(ValueError, match=r"counts nothing without labels: use packlib.bridges.PackTrainer"):
+            make_trainer(tmp_path, "causal", unlabeled, trainer=Trainer, gradient_accumulation_steps=steps).train()
 
 
 def test_an_encoder_without_a_head_for_pairs_is_trained_for_its_masked_tokens(tmp_path):
@@ -227,9 +221,7 @@ def test_an_encoder_without_a_head_for_pairs_is_trained_for_its_masked_tokens(tm
         output = model.eval()(**everything())
     assert said["eval_loss"] == pytest.approx(float(output.loss), abs=1e-10) and "eval_nsp_loss" not in said
     data = packed_data()
-    records = fit(
-        model, pack_loader(data.dataset, data.packs, collator(), 4), Recipe(4, 0.1, 120), progress=False
-    )
+    records = fit(model, pack_loader(data.dataset, data.packs, collator(), 4), Recipe(4, 0.1, 120), progress=False)
     assert records[-1]["sequences"] >= 120 and records[-1]["loss"] == records[-1]["mlm_loss"]
 
 
@@ -240,16 +232,12 @@ def test_the_balancing_loss_of_experts_is_not_lost_in_training():
     )  # fmt: skip
     model = type("PackedMixtral", (Causal, MixtralForCausalLM), {})(config)
     assert model(**everything("causal")).aux_loss > 0
-    with pytest.raises(
-        ValueError, match="cannot train the balancing loss of experts: set output_router_logits"
-    ):
+    with pytest.raises(ValueError, match="cannot train the balancing loss of experts: set output_router_logits"):
         evaluate(model, [everything("causal")])
 
 
 def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
-    (example,) = re.findall(
-        r"```python\n([^`]*PackTrainer[^`]*)```", (ROOT / "README.md").read_text(encoding="utf-8")
-    )
+    (example,) = re.findall(r"```python\n([^`]*PackTrainer[^`]*)```", (ROOT / "README.md").read_text(encoding="utf-8"))
     ids = [store()[i]["input_ids"].tolist() for i in range(0, 120, 6)]
     rows = {
         "input_ids": ids,
@@ -270,9 +258,7 @@ def test_arguments_that_do_not_suit_packs_are_refused(tmp_path):
     for match, changes in {
         "label_smoothing_factor must be 0.0 for packs, not 0.1": {"label_smoothing_factor": 0.1},
         "eval_do_concat_batches must be True for packs": {"eval_do_concat_batches": False},
-        "train_sampling_strategy must be 'random' or 'sequential'": {
-            "train_sampling_strategy": "group_by_length"
-        },
+        "train_sampling_strategy must be 'random' or 'sequential'": {"train_sampling_strategy": "group_by_length"},
         "compute_loss_func must be None": {"options": {"compute_loss_func": print}},
         "keep must be .*, not 'logits'": {"options": {"keep": ["logits"]}},
     }.items():

@@ -73,10 +73,7 @@ def test_every_slide_fits_and_can_be_read(page, tmp_path, path):
 
 
 def test_the_measure_sees_what_is_cut_off_or_small(page, tmp_path):
-    cells = [
-        nbformat.v4.new_markdown_cell("# Title"),
-        nbformat.v4.new_markdown_cell("## Much\n\n" + "word " * 800),
-    ]
+    cells = [nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_markdown_cell("## Much\n\n" + "word " * 800)]
     small = {"text/html": '<span style="font-size: 12px">word</span> <img\nsrc="x">'}
     cells.append(nbformat.v4.new_markdown_cell("## Small"))
     cells.append(nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", small)]))

@@ -22,8 +22,7 @@ from packlib.workbook.tables import Points, Table
 from tests.hostile import FILE_NAME, HOSTILE, IMAGE
 
 THEIRS = (
-    "img:not([src^='data:'], [loading]), svg[onload], [onerror], [onfocus], [autofocus], math, "
-    "a[href^='javascript']"
+    "img:not([src^='data:'], [loading]), svg[onload], [onerror], [onfocus], [autofocus], math, a[href^='javascript']"
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -149,11 +148,7 @@ def test_the_policy_stops_what_an_escape_forgot(visit, made):
     attack += "<img src='https://example.org/x.png'>"
     page = visit("<!DOCTYPE html>" + attack)
     assert {"1", "2", "3"} <= set(page.dialogs), "without a policy it runs"
-    cells = [
-        new_markdown_cell("# A"),
-        new_markdown_cell("## B\n\nb"),
-        output({"text/html": f"<p>{attack}</p>"}),
-    ]
+    cells = [new_markdown_cell("# A"), new_markdown_cell("## B\n\nb"), output({"text/html": f"<p>{attack}</p>"})]
     if made == "deck":
         text = deck(new_notebook(cells=cells[:2])).replace("<h2>B</h2>", attack)
     else:

@@ -29,9 +29,7 @@ from packlib.workbook.results import unfold
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 TOKEN = "packlib"
-PATIENCE = (
-    120_000  # milliseconds for all cells of a notebook, and for what must happen soon on a busy machine
-)
+PATIENCE = 120_000  # milliseconds for all cells of a notebook, and for what must happen soon on a busy machine
 EXPLORERS = ".jp-OutputArea-output:has(.widget-vbox):has(img)"
 CONTROLS = ".noUi-handle, input[type=checkbox]"
 KEYS = {  # by element; the first two are for one step, since a control may stand at its end
@@ -60,9 +58,7 @@ SEEN = "explorer => { const i = explorer.querySelector('img'); return [i.src, i.
 BOTH_NEW = """([explorer, src, alt]) => {
   const image = explorer.querySelector("img");
   return window.alerts[0] || (image && image.src !== src && image.alt !== alt); }"""
-ONE_NEW = BOTH_NEW.replace(
-    "image.src !== src && image.alt !== alt", "(image.src !== src || image.alt !== alt)"
-)
+ONE_NEW = BOTH_NEW.replace("image.src !== src && image.alt !== alt", "(image.src !== src || image.alt !== alt)")
 POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
 
 SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
@@ -112,9 +108,7 @@ def guesses_at(cell):
 
 
 def is_explorer(cell):
-    return any(
-        IS_EXPLORER in output.get("data", {}).get("text/html", "") for output in cell.get("outputs", ())
-    )
+    return any(IS_EXPLORER in output.get("data", {}).get("text/html", "") for output in cell.get("outputs", ()))
 
 
 def cells_of(name):
@@ -245,9 +239,7 @@ def run_all(page, lab, name):
 def stop_kernels(lab):
     """Else each notebook's memory stays taken while the others run."""
     headers = {"Authorization": f"token {TOKEN}"}
-    with urllib.request.urlopen(
-        urllib.request.Request(f"{lab.address}/api/sessions", headers=headers)
-    ) as answer:
+    with urllib.request.urlopen(urllib.request.Request(f"{lab.address}/api/sessions", headers=headers)) as answer:
         sessions = json.load(answer)
     for session in sessions:
         address = f"{lab.address}/api/sessions/{session['id']}"
@@ -393,9 +385,7 @@ def move_every_control(page, explorer):
         before = explorer.evaluate(SEEN)
         keys = KEYS[control.evaluate("c => c.tagName")][:2]
         assert any(press(page, control, key) for key in keys), f"no key moves the control {label!r}"
-        wait_for(
-            page, BOTH_NEW, explorer, before, f"the control {label!r} does not move the picture and its words"
-        )
+        wait_for(page, BOTH_NEW, explorer, before, f"the control {label!r} does not move the picture and its words")
     if button := explorer.query_selector(".widget-play button"):
         before = explorer.evaluate(SEEN)
         button.focus()

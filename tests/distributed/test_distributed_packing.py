@@ -21,9 +21,7 @@ FAST = [method for method in METHODS if "nnls" not in method]
 def spread_lengths(draw, world_size):
     """Lengths of each rank, some of them without any, and the arguments of `pack_distributed`."""
     top = draw(st.integers(1, 40))
-    lengths = st.lists(
-        st.integers(1, top) | st.just(top), max_size=30
-    )  # many ties at the top, as in Wikipedia
+    lengths = st.lists(st.integers(1, top) | st.just(top), max_size=30)  # many ties at the top, as in Wikipedia
     parts = draw(st.lists(lengths, min_size=world_size, max_size=world_size).filter(any))
     return parts, (top, draw(st.sampled_from(FAST)), draw(st.sampled_from(DEPTHS)))
 
@@ -60,9 +58,7 @@ def wikipedia_sample():
     return np.random.default_rng(0).choice(load("wikipedia").expand(), 40_000).astype(np.uint16)
 
 
-@pytest.mark.parametrize(
-    ("world_size", "method"), [(2, "optimal"), (3, "spfhp"), (4, "next_fit"), (4, "lpfhp")]
-)
+@pytest.mark.parametrize(("world_size", "method"), [(2, "optimal"), (3, "spfhp"), (4, "next_fit"), (4, "lpfhp")])
 def test_on_wikipedia_with_the_bytes_that_leave_counted(wikipedia_sample, world_size, method):
     packs = in_one_process(wikipedia_sample, 512, method)
     shares = [share for share, _ in run_ranks(work.pack_cut, world_size, wikipedia_sample, 512, method)]
@@ -98,9 +94,7 @@ def test_without_a_group_one_process_packs_alone(tmp_path):
     assert "rank 0 of 1: 3 of 3 packs of 8, 6 samples, 0 bytes sent" in repr(share)
     share.save(tmp_path / "share.packs")
     assert np.array_equal(Packs.load(tmp_path / "share.packs").sample_ids, share.sample_ids)
-    with pytest.raises(
-        ValueError, match="Length 9 at position 1 is over the maximum length 8: truncate or drop it"
-    ):
+    with pytest.raises(ValueError, match="Length 9 at position 1 is over the maximum length 8: truncate or drop it"):
         pack_distributed([3, 9], 8)
     with pytest.raises(ValueError, match="holds no sequence"):
         pack_distributed([], 8)
@@ -109,38 +103,22 @@ def test_without_a_group_one_process_packs_alone(tmp_path):
 WRONG = {
     (("3", 5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length '3' at position 0 is not a whole number.",
     ((3, 2.5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length 2.5 at position 1 is not a whole number.",
-    (
-        (3, 0),
-        8,
-        "lpfhp",
-    ): "Rank 1 of 3 raised ValueError: Length 0 at position 1 is not allowed: lengths start at 1.",
-    (
-        (3, 9),
-        8,
-        "lpfhp",
-    ): "Rank 1 of 3 raised ValueError: Length 9 at position 1 is over the maximum length 8: "
+    ((3, 0), 8, "lpfhp"): "Rank 1 of 3 raised ValueError: Length 0 at position 1 is not allowed: lengths start at 1.",
+    ((3, 9), 8, "lpfhp"): "Rank 1 of 3 raised ValueError: Length 9 at position 1 is over the maximum length 8: "
     "truncate or drop it.",
     (
         ((3, 5), (3, 5)),
         8,
         "lpfhp",
     ): "Rank 1 of 3 raised ValueError: Lengths must have one dimension, not the shape (2, 2).",
-    (
-        None,
-        8,
-        "lpfhp",
-    ): "Rank 1 of 3 raised TypeError: Lengths must be an array or a list of whole numbers, not None.",
+    (None, 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Lengths must be an array or a list of whole numbers, not None.",
     (
         (3, 5),
         "8",
         "lpfhp",
     ): "Rank 1 of 3 raised TypeError: max_length must be a whole number from 1 to 67108864, not '8'.",
     ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
-    (
-        (3, 5),
-        8,
-        "spfhp",
-    ): "method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.",
+    ((3, 5), 8, "spfhp"): "method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.",
     (
         (3, 5),
         8,
@@ -172,9 +150,7 @@ def test_ranks_that_plan_otherwise_stop():
 @pytest.mark.parametrize("who", [0, 2])
 def test_a_rank_killed_in_mid_exchange(who, nothing_stays):
     started = time.monotonic()
-    with pytest.raises(
-        RankError, match=f"^Rank {who} of 3 was ended by SIGKILL before it returned"
-    ) as raised:
+    with pytest.raises(RankError, match=f"^Rank {who} of 3 was ended by SIGKILL before it returned") as raised:
         run_ranks(work.die_in_exchange, 3, who)
     assert raised.value.rank == who and time.monotonic() - started < 30
     assert nothing_stays().out.count("pid") == 3
@@ -193,8 +169,6 @@ def test_dealing_packs_in_turn(world_size):
 
 def test_traffic_on_paper_at_a_thousand_ranks():
     paper = packing_traffic(1000, 10**12, 512, bandwidth=10e9)
-    assert paper["histograms"] == 513 * 8 * 999 and paper["sample ids"] == pytest.approx(
-        4e9 * 0.999, rel=1e-5
-    )
+    assert paper["histograms"] == 513 * 8 * 999 and paper["sample ids"] == pytest.approx(4e9 * 0.999, rel=1e-5)
     assert paper["seconds"] == pytest.approx(0.4, rel=0.01)
     assert packing_traffic(100, 10**12, 512, 1e9)["sample ids"] == pytest.approx(8e10 * 0.99, rel=1e-5)

@@ -25,9 +25,7 @@ def pids_told(folder, number):
     pids, deadline = [], time.monotonic() + 50
     while len(pids) < number and time.monotonic() < deadline:
         time.sleep(0.05)
-        pids = re.findall(
-            r"pid (\d+)\n", "".join(path.read_text() for path in folder.glob("ranks-*/stdout-*"))
-        )
+        pids = re.findall(r"pid (\d+)\n", "".join(path.read_text() for path in folder.glob("ranks-*/stdout-*")))
     return pids
 
 
@@ -73,21 +71,15 @@ def test_a_rank_that_fails_ends_all_with_one_error(how, says, nothing_stays):
 
 
 def test_a_rank_that_hangs_is_named_with_its_place(nothing_stays):
-    with pytest.raises(
-        RankError, match=r"Rank 2 of 3 did not return within 4 s: it is in _hang, line \d+ of .*work"
-    ):
+    with pytest.raises(RankError, match=r"Rank 2 of 3 did not return within 4 s: it is in _hang, line \d+ of .*work"):
         run_ranks(work.fail, 3, "hang", 2, timeout=4)
-    with pytest.raises(
-        RankError, match=r"Rank 0 of 2 .* it waits for other ranks in wait_for_each_other, line"
-    ):
+    with pytest.raises(RankError, match=r"Rank 0 of 2 .* it waits for other ranks in wait_for_each_other, line"):
         run_ranks(work.wait_for_each_other, 2, timeout=4)
 
 
 def test_a_rank_that_leaves_its_peers_alone():
     gone = "closed by peer|reset by peer|Broken pipe"  # as the system puts it, by the moment
-    with pytest.raises(
-        RankError, match=rf"Rank 0 of 2 raised .*({gone}).*\(Had returned by then: rank 1\.\)"
-    ):
+    with pytest.raises(RankError, match=rf"Rank 0 of 2 raised .*({gone}).*\(Had returned by then: rank 1\.\)"):
         run_ranks(work.leave_early, 2)
 
 
@@ -104,9 +96,7 @@ def test_what_a_notebook_defines(monkeypatch):
     notebook = types.ModuleType("__main__")
     exec("def work(rank): pass\nclass Settings: pass", notebook.__dict__)
     monkeypatch.setitem(sys.modules, "__main__", notebook)
-    with pytest.raises(
-        TypeError, match=r"cannot see work, which is defined in the notebook: put it into a \.py file"
-    ):
+    with pytest.raises(TypeError, match=r"cannot see work, which is defined in the notebook: put it into a \.py file"):
         run_ranks(notebook.work, 2)
     with pytest.raises(RankError, match=r"Rank 0 of 1 raised AttributeError: .*'Settings'"):
         run_ranks(work.introduce, 1, notebook.Settings())

@@ -133,12 +133,7 @@ def test_a_global_curriculum_goes_on_with_other_ranks():
     steps = [run_ranks(broken_off, 2, "global", None, 6)]
     steps.append(run_ranks(broken_off, 3, "global", steps[0][0][1], 4))
     steps.append(run_ranks(broken_off, 4, "global", steps[1][0][1], 99))
-    merged = [
-        sample
-        for step in steps
-        for turn in zip(*[found[0] for found in step], strict=True)
-        for sample in turn
-    ]
+    merged = [sample for step in steps for turn in zip(*[found[0] for found in step], strict=True) for sample in turn]
     order = expected(LENGTHS, 1, "global", 1, 2)[0]
     assert merged[:N] == order and set(merged[N:]) <= set(order[-4:])
     assert run_ranks(broken_off, 3, "global", steps[2][0][1], 1)[0][0] == []  # over, repeated samples and all
@@ -179,20 +174,11 @@ def replaced(sample, value):
 WRONG = [
     (dict(difficulty=replaced(30, float("nan"))), "ValueError: The difficulty of sample 30 is NaN"),
     (dict(difficulty=replaced(31, None)), "TypeError: The difficulty of sample 31 must be .*, not None."),
-    (
-        dict(difficulty=replaced(32, [1, 2])),
-        r"TypeError: The difficulty of sample 32 must be .*, not \[1, 2\].",
-    ),
-    (
-        dict(difficulty=replaced(33, 2**64)),
-        "TypeError: The difficulty of sample 33 must be .*, not 1844674407370955",
-    ),
+    (dict(difficulty=replaced(32, [1, 2])), r"TypeError: The difficulty of sample 32 must be .*, not \[1, 2\]."),
+    (dict(difficulty=replaced(33, 2**64)), "TypeError: The difficulty of sample 33 must be .*, not 1844674407370955"),
     (dict(difficulty=LENGTHS[:-1]), "ValueError: There are 49 scores for 50 samples."),
     (dict(difficulty=lambda sample: 1 // (sample != 40)), "ZeroDivisionError"),
-    (
-        dict(curriculum="globl"),
-        "ValueError: curriculum must be 'global' or 'local', not 'globl'",
-    ),
+    (dict(curriculum="globl"), "ValueError: curriculum must be 'global' or 'local', not 'globl'"),
     (dict(seed=-1), "ValueError: seed must be at least 0, not -1."),
 ]
 
@@ -220,16 +206,12 @@ def test_what_is_wrong_on_one_rank_is_one_sentence_on_all():
         assert re.match(f"Rank 1 of 2 raised {match}", sentence), sentence
     assert seeds == "seed must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0."
     assert sizes == "num_samples must be the same on all ranks, but is 51 on rank 1 and 50 on rank 0."
-    assert (
-        few == "Rank 0 of 2 raised ValueError: the number of samples for 2 ranks must be at least 2, not 1."
-    )
+    assert few == "Rank 0 of 2 raised ValueError: the number of samples for 2 ranks must be at least 2, not 1."
 
 
 def other_epochs(rank):
     sampler = DistributedCurriculumSampler(range(N), LENGTHS)
-    with pytest.raises(
-        RankError, match="epoch must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0"
-    ):
+    with pytest.raises(RankError, match="epoch must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0"):
         sampler.set_epoch(rank)
     dist.barrier()
     return list(sampler)

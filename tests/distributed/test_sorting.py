@@ -41,9 +41,7 @@ def tables(draw, parts):
     columns = draw(st.integers(1, 3))
     kinds = st.sampled_from([st.integers(0, 1), st.integers(-9, 9), VALUES])
     row = st.tuples(*[draw(kinds) for _ in range(columns)])
-    return [table(draw(st.lists(row, max_size=7)), columns) for _ in range(parts)], draw(
-        st.integers(1, columns)
-    )
+    return [table(draw(st.lists(row, max_size=7)), columns) for _ in range(parts)], draw(st.integers(1, columns))
 
 
 @given(tables(1))
@@ -87,9 +85,7 @@ def check_sort(parts, by):
 def sort_drawn_tables(rank):
     """Every rank draws the same examples, for the draws are not random."""
 
-    @settings(
-        derandomize=True, deadline=None, max_examples=30, suppress_health_check=HealthCheck, database=None
-    )
+    @settings(derandomize=True, deadline=None, max_examples=30, suppress_health_check=HealthCheck, database=None)
     @given(tables(dist.get_world_size()))
     def every_example_is_sorted(case):
         check_sort(*case)
@@ -261,9 +257,7 @@ def die_while_writing(rank, path, victim):
     opened = iter(range(9))
 
     def fatal(*args):
-        if rank == victim and next(opened) == (
-            rank == 0
-        ):  # rank 0 opens the file twice, first for its header
+        if rank == victim and next(opened) == (rank == 0):  # rank 0 opens the file twice, first for its header
             os.kill(os.getpid(), signal.SIGKILL)
         return open(*args)
 

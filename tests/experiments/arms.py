@@ -18,9 +18,7 @@ class WithoutMask(PretrainingObjective):
     """Every token attends to its whole pack."""
 
     def __call__(self, model, batch):
-        return super().__call__(
-            lambda **f: model(**{**f, "segment_ids": f["segment_ids"].clamp(max=1)}), batch
-        )
+        return super().__call__(lambda **f: model(**{**f, "segment_ids": f["segment_ids"].clamp(max=1)}), batch)
 
 
 class WithoutReset(PretrainingObjective):
@@ -76,9 +74,7 @@ def nothing(padded: Recipe, factor: float) -> Recipe:
 
 
 def doubled_batch(padded: Recipe, factor: float) -> Recipe:
-    return replace(
-        nothing(padded, factor), gradient_accumulation_steps=2 * padded.gradient_accumulation_steps
-    )
+    return replace(nothing(padded, factor), gradient_accumulation_steps=2 * padded.gradient_accumulation_steps)
 
 
 def adamw(padded: Recipe, factor: float) -> Recipe:
@@ -120,10 +116,7 @@ EXPERIMENTS: dict[str, dict[str, Arm]] = {
         "packed, betas adjusted": Arm(raised_betas, start="padded"),
         "packed, nothing adjusted": Arm(nothing, start="padded"),
     },
-    "weight-decay": {
-        "AdamW": Arm(strong_decay),
-        "L2 in the loss": Arm(strong_decay, optimizer=l2_in_the_loss),
-    },
+    "weight-decay": {"AdamW": Arm(strong_decay), "L2 in the loss": Arm(strong_decay, optimizer=l2_in_the_loss)},
     "warm-up": {
         f"rate × {times}, {'with' if warm else 'without'} warm-up": Arm(batch(times, "adamw", warm))
         for times in (1, 4, 8)

@@ -46,14 +46,10 @@ def batched_updates(name: str, store: TokenStore, seed: int, length: int) -> Ite
             yield Update(partial(nested_loss, batch=batch), batch.num_sequences, tokens, tokens, longest)
         else:
             slots = batch.input_ids.numel()
-            yield Update(
-                partial(padded_loss, batch=batch), batch.num_sequences, tokens, slots, batch.max_length
-            )
+            yield Update(partial(padded_loss, batch=batch), batch.num_sequences, tokens, slots, batch.max_length)
 
 
-def batches(
-    name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES
-) -> Iterator[PackedBatch]:
+def batches(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[PackedBatch]:
     """The batches of one pass, each of `size` sequences, or about as many."""
     lengths, rng = store.lengths, np.random.default_rng(seed)
     if name == "token budget":
@@ -90,13 +86,9 @@ def nested_loss(model: PackedCausal, batch: PackedBatch) -> Tensor:
     x = body.wte(ids) + body.wpe(batch.position_ids[batch.segment_ids > 0])
     for block in body.h:
         qkv = block.attn.c_attn(block.ln_1(x)).unflatten(-1, (3, heads, -1)).unbind(1)
-        each = zip(
-            *(torch.nested.nested_tensor_from_jagged(part, offsets).unbind() for part in qkv), strict=True
-        )
+        each = zip(*(torch.nested.nested_tensor_from_jagged(part, offsets).unbind() for part in qkv), strict=True)
         mixed = [
-            scaled_dot_product_attention(*(part.transpose(0, 1) for part in parts), is_causal=True).transpose(
-                0, 1
-            )
+            scaled_dot_product_attention(*(part.transpose(0, 1) for part in parts), is_causal=True).transpose(0, 1)
             for parts in each
         ]
         x = x + block.attn.c_proj(torch.cat(mixed).flatten(1))

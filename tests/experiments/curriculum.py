@@ -195,9 +195,7 @@ def train(
     return records
 
 
-def run(
-    experiment: str, name: str, seed: int, planned: int, stores: tuple[TokenStore, TokenStore]
-) -> list[dict]:
+def run(experiment: str, name: str, seed: int, planned: int, stores: tuple[TokenStore, TokenStore]) -> list[dict]:
     """Train one arm with one seed."""
     if experiment == "comparison":
         store = stores[0].take(np.random.default_rng(seed).permutation(len(stores[0]))[:planned])
@@ -245,9 +243,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = (*EXPERIMENTS, "comparison")
     parser.add_argument("experiment", help=", ".join(names))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument(
-        "--sequences", type=int, help="to train on: rows of 128, or texts; default 3,200 or 9,600"
-    )
+    parser.add_argument("--sequences", type=int, help="to train on: rows of 128, or texts; default 3,200 or 9,600")
     parser.add_argument("--out", type=Path, help="default: data/runs/curriculum-EXPERIMENT.csv")
     options = parser.parse_args(arguments)
     experiment = one_of("experiment", options.experiment, names)
@@ -258,9 +254,7 @@ def main(arguments: list[str] | None = None) -> None:
     path = options.out or ROOT / "data" / "runs" / f"curriculum-{experiment}.csv"
     found, stores = read(path), split()
     if others := {int(row["planned"]) for row in found} - {planned}:
-        raise ValueError(
-            f"{path} holds runs on {min(others)} sequences; this one has {planned}: name another --out."
-        )
+        raise ValueError(f"{path} holds runs on {min(others)} sequences; this one has {planned}: name another --out.")
     for seed in options.seeds:
         for name in BATCHINGS if comparison else EXPERIMENTS[experiment]:
             if any(row["arm"] == name and int(row["seed"]) == seed for row in found):

@@ -20,13 +20,7 @@ from packlib.checks import one_of
 from packlib.lengths.wordnet import wordnet_texts
 from packlib.training import Recipe, adjust, evaluate, fit
 from tests.benchmarks import table
-from tests.experiments.heads import (
-    LexnameObjective,
-    SpanLabels,
-    SpanObjective,
-    TaskModel,
-    longest_shared_runs,
-)
+from tests.experiments.heads import LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from tests.experiments.pretraining import lap_timer, new_model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,17 +54,13 @@ def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
     return store, SpanObjective(), SpanLabels(starts, ends), 2
 
 
-def run(
-    name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, device: str, work: Path
-) -> dict:
+def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, device: str, work: Path) -> dict:
     """Fine-tune once, or go on; returns a row of the table."""
     store, objective, labels, outputs = task(name)
     order = np.random.default_rng(0).permutation(len(store))
     parts = store.take(np.sort(order[2000:])), store.take(np.sort(order[:2000]))
     collator = PackingCollator(padded.max_length, labels)
-    packs = [
-        pack_lengths(part.lengths, padded.max_length, "lpfhp", None if packed else 1, seed) for part in parts
-    ]
+    packs = [pack_lengths(part.lengths, padded.max_length, "lpfhp", None if packed else 1, seed) for part in parts]
     data = pack_loader(parts[0], packs[0], collator, padded.micro_batch, seed=seed)
     factor = len(parts[0]) / len(packs[0])
     bert = new_model(seed, device)
@@ -97,9 +87,7 @@ def main() -> None:
         prog="python -m tests.experiments.finetuning", description=__doc__.splitlines()[0]
     )
     parser.add_argument("task", help=", ".join(TASKS))
-    parser.add_argument(
-        "--start", type=Path, help="checkpoint.pt of a pre-training run; default: random weights"
-    )
+    parser.add_argument("--start", type=Path, help="checkpoint.pt of a pre-training run; default: random weights")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--sequences", type=int, default=PADDED.total_sequences, help="to train on")
     parser.add_argument("--device", default="cpu")

@@ -53,9 +53,7 @@ def split(seed: int = 0) -> tuple[TokenStore, TokenStore]:
     return store.take(np.sort(order[HELD_OUT:])), store.take(np.sort(order[:HELD_OUT]))
 
 
-def loader(
-    store: TokenStore, packed: bool, batch_size: int, seed: int, **options
-) -> tuple[PackLoader, float]:
+def loader(store: TokenStore, packed: bool, batch_size: int, seed: int, **options) -> tuple[PackLoader, float]:
     """The loader and its packing factor."""
     packs = pack_lengths(store.lengths, PADDED.max_length, "lpfhp", None if packed else 1, seed)
     collator = PackingCollator(PADDED.max_length, MlmMasking.for_tokenizer(wordnet_tokenizer(), seed))
@@ -84,18 +82,14 @@ def lap_timer() -> Callable[[], float]:
     return lap
 
 
-def run(
-    arm: Arm, padded: Recipe, seed: int, folder: Path, start: Path | None, stores, device: str
-) -> list[dict]:
+def run(arm: Arm, padded: Recipe, seed: int, folder: Path, start: Path | None, stores, device: str) -> list[dict]:
     """Train one arm with one seed, or go on; returns its records."""
     train, held_out = stores
     data, factor = loader(train, arm.packed, padded.micro_batch, seed)
     recipe = arm.recipe(padded, factor)
     model = new_model(seed, device)
     if start is not None:
-        model.load_state_dict(
-            torch.load(start / "checkpoint.pt", map_location=device, weights_only=True)["model"]
-        )
+        model.load_state_dict(torch.load(start / "checkpoint.pt", map_location=device, weights_only=True)["model"])
     test, _ = loader(held_out, True, 32, seed=0, shuffle=False)
     every = -(-recipe.total_sequences // EVALUATIONS)
     lap = lap_timer()
@@ -104,9 +98,7 @@ def run(
         found = {"cpu_seconds": lap()}  # of this update; `rows` adds them up
         before = record["sequences"] - record["update_sequences"]
         if record["sequences"] // every != before // every or record["sequences"] >= recipe.total_sequences:
-            test.load_state_dict(
-                {**test.state_dict(), "epoch": 0, "batches_done": 0}
-            )  # the same masks each time
+            test.load_state_dict({**test.state_dict(), "epoch": 0, "batches_done": 0})  # the same masks each time
             found |= {f"held_out_{name}": value for name, value in evaluate(model, test).items()}
             lap()
         return found

@@ -39,11 +39,7 @@ FAULTS = {
             "np.arange(len(rows)) + most + 1)",
             "batches/test_cutting.py::test_min_batch_refuses_only_what_no_cut_keeps",
         ),
-        (
-            "    if in_order:  #",
-            "    if in_order or padded:  #",
-            "batches/test_budget.py::test_it_is_the_plain_loop",
-        ),
+        ("    if in_order:  #", "    if in_order or padded:  #", "batches/test_budget.py::test_it_is_the_plain_loop"),
     ],
     "packlib/batches/curriculum.py": [
         (
@@ -68,11 +64,7 @@ FAULTS = {
             "rows_sent=len(rows)",
             "distributed/test_sorting.py::test_ties_are_taken_from_no_rank_beyond_what_it_has",
         ),
-        (
-            "rows.T[:by][::-1]",
-            "rows.T[:by]",
-            "distributed/test_sorting.py::test_a_local_sort_is_numpys_lexsort",
-        ),
+        ("rows.T[:by][::-1]", "rows.T[:by]", "distributed/test_sorting.py::test_a_local_sort_is_numpys_lexsort"),
     ],
     "packlib/distributed/packing.py": [
         (
@@ -135,6 +127,6 @@ FAULTS = {
             "rows[(rank - start) % ranks.size :: ranks.size]",
             "rows[rank :: ranks.size]",
             "distributed/test_sorting.py::test_ranks_sort_as_numpy_does_and_evenly",
-        ),
+        )
     ],
 }

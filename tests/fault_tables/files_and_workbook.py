@@ -6,14 +6,10 @@ FAULTS = {
             'get(package, "lab")',
             'get(package, "train")',
             "project/test_wheel.py::test_what_an_extra_brings_is_named_by_every_command",
-        ),
+        )
     ],
     "packlib/workbook/running.py": [
-        (
-            "return 128 + signal.SIGPIPE",
-            "raise",
-            "workbook/test_cli.py::test_nobody_who_reads_is_no_failure",
-        ),
+        ("return 128 + signal.SIGPIPE", "raise", "workbook/test_cli.py::test_nobody_who_reads_is_no_failure")
     ],
     "packlib/lengths/own_files.py": [
         (
@@ -28,11 +24,7 @@ FAULTS = {
         ),
     ],
     "packlib/files.py": [
-        (
-            "0o666 & ~umask",
-            "0o666",
-            "packing/test_packs.py::test_a_file_gets_the_rights_that_the_umask_leaves",
-        ),
+        ("0o666 & ~umask", "0o666", "packing/test_packs.py::test_a_file_gets_the_rights_that_the_umask_leaves")
     ],
     "packlib/workbook/exercises.py": [
         (
@@ -40,11 +32,7 @@ FAULTS = {
             "self._misses[name] > 0",
             "workbook/test_workbook.py::test_a_hint_comes_after_the_second_miss",
         ),
-        (
-            "rel_tol=1e-9",
-            "rel_tol=1e-2",
-            "workbook/test_workbook.py::test_same_compares_like_a_teacher",
-        ),
+        ("rel_tol=1e-9", "rel_tol=1e-2", "workbook/test_workbook.py::test_same_compares_like_a_teacher"),
         (
             "answer(*copy.deepcopy(case))",
             "answer(*case)",
@@ -80,7 +68,7 @@ FAULTS = {
             "        if name in found:\n",
             "        if False:\n",
             "packing/test_plans.py::test_what_a_file_holds_is_taken_exactly_or_refused",
-        ),
+        )
     ],
     "packlib/arrays.py": [
         (
@@ -93,11 +81,7 @@ FAULTS = {
             "if False:",
             "files/test_arrays.py::test_the_line_is_part_of_what_the_checksum_sees",
         ),
-        (
-            "not 0 <= shape[0] <= size:",
-            "False:",
-            "files/test_arrays.py::test_an_old_file_is_read_with_the_same_care",
-        ),
+        ("not 0 <= shape[0] <= size:", "False:", "files/test_arrays.py::test_an_old_file_is_read_with_the_same_care"),
         (
             "or found[1] in places:",
             "or False:",
@@ -120,11 +104,7 @@ FAULTS = {
             "",
             "project/test_places.py::test_what_was_removed_before_it_was_locked_is_made_again",
         ),
-        (
-            "        if new:\n",
-            "        if True:\n",
-            "project/test_places.py::test_a_folder_has_one_run_at_a_time",
-        ),
+        ("        if new:\n", "        if True:\n", "project/test_places.py::test_a_folder_has_one_run_at_a_time"),
         (
             "return Path(os.path.realpath(path))",
             "return Path(path).absolute()",
@@ -132,11 +112,7 @@ FAULTS = {
         ),
     ],
     "packlib/markup.py": [
-        (
-            'r"[$\\\\]"',
-            'r"[$]"',
-            "files/test_markup.py::test_an_element_says_what_the_text_says_and_holds_no_formula",
-        ),
+        ('r"[$\\\\]"', 'r"[$]"', "files/test_markup.py::test_an_element_says_what_the_text_says_and_holds_no_formula"),
         (
             "html.escape(text)",
             "html.escape(text, quote=False)",
@@ -229,11 +205,7 @@ FAULTS = {
         ),
     ],
     "packlib/workbook/slides.py": [
-        (
-            'if wishes.get("skip"):',
-            "if False:",
-            "workbook/test_slides.py::test_a_cell_may_say_what_becomes_of_it",
-        ),
+        ('if wishes.get("skip"):', "if False:", "workbook/test_slides.py::test_a_cell_may_say_what_becomes_of_it"),
         (
             'output.output_type == "stream" or meaning(output).get("kind") == "source"',
             'output.output_type == "stream"',
@@ -245,6 +217,6 @@ FAULTS = {
             'if Path(name).name != name or name in ("", ".."):',
             "if not name:",
             "project/test_places.py::test_what_a_notebook_keeps_is_in_its_folder",
-        ),
+        )
     ],
 }

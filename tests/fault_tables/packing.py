@@ -35,11 +35,7 @@ FAULTS = {
             "self.truncated",
             "lengths/test_histogram.py::test_bad_settings_are_named",
         ),
-        (
-            '        text("name", self.name)\n',
-            "",
-            "lengths/test_histogram.py::test_bad_settings_are_named",
-        ),
+        ('        text("name", self.name)\n', "", "lengths/test_histogram.py::test_bad_settings_are_named"),
         (
             "truncated=self.truncated + over * (",
             "truncated=over * (",
@@ -51,7 +47,7 @@ FAULTS = {
             "if any(one >= other for",
             "if any(one > other for",
             "packing/test_plans.py::test_what_a_file_holds_is_taken_exactly_or_refused",
-        ),
+        )
     ],
     "packlib/lengths/waste.py": [
         (
@@ -95,11 +91,7 @@ FAULTS = {
             "(space := packs.largest(top)) >= length",
             "packing/test_greedy.py::test_lpfhp_is_best_fit_decreasing",
         ),
-        (
-            "while n and space >= length:",
-            "while n and space > length:",
-            "packing/test_greedy.py::test_spfhp_by_hand",
-        ),
+        ("while n and space >= length:", "while n and space > length:", "packing/test_greedy.py::test_spfhp_by_hand"),
     ],
     "packlib/packing/packs.py": [
         (
@@ -114,11 +106,7 @@ FAULTS = {
         ),
     ],
     "packlib/packing/optimal.py": [
-        (
-            " or self.time_left() <= 0",
-            "",
-            "packing/test_optimal.py::test_without_time_no_linear_program_is_begun",
-        ),
+        (" or self.time_left() <= 0", "", "packing/test_optimal.py::test_without_time_no_linear_program_is_begun"),
         (
             "if solved and not self.done():\n            self.sharpen()",
             "if solved:\n            pass",
@@ -136,11 +124,7 @@ FAULTS = {
         ),
     ],
     "packlib/packing/master.py": [
-        (
-            "TOLERANCE * self.unit)",
-            "TOLERANCE)",
-            "packing/test_optimal.py::test_huge_counts_are_packed_to_the_bound",
-        ),
+        ("TOLERANCE * self.unit)", "TOLERANCE)", "packing/test_optimal.py::test_huge_counts_are_packed_to_the_bound"),
         (
             "self.unit = float_unit(counts)",
             "self.unit = 1",

@@ -51,18 +51,14 @@ FAULTS = {
             "here.tolist()",
             "training/test_fit_on_ranks.py::test_two_ranks_train_as_one",
         ),
-        (
-            "(loss * world).backward()",
-            "loss.backward()",
-            "training/test_fit_on_ranks.py::test_two_ranks_train_as_one",
-        ),
+        ("(loss * world).backward()", "loss.backward()", "training/test_fit_on_ranks.py::test_two_ranks_train_as_one"),
     ],
     "packlib/training/schedules.py": [
         (
             "return sequences / warmup",
             "return (sequences + 1) / warmup",
             "training/test_schedules.py::test_equal_updates_give_transformers_schedules",
-        ),
+        )
     ],
     "packlib/training/updates.py": [
         (
@@ -93,7 +89,7 @@ FAULTS = {
             "math.log(0.5) / math.log(beta)",
             "math.log(0.5) / math.log(beta) / 2",
             "training/test_recipe.py::test_a_gradient_weighs_half_after_its_half_life",
-        ),
+        )
     ],
     "packlib/model/own_masks.py": [
         (
@@ -106,11 +102,7 @@ FAULTS = {
             "if True",
             "model/test_families.py::test_alibi_is_rounded_as_it_is_for_a_sequence_alone",
         ),
-        (
-            "near != ids[:, :, None]",
-            "near < 0",
-            "model/test_families.py::test_packed_equals_each_sequence_alone",
-        ),
+        ("near != ids[:, :, None]", "near < 0", "model/test_families.py::test_packed_equals_each_sequence_alone"),
         (
             "pairs = allowed_pairs(packs_now(module).segment_ids) & (own if own.dim() == 3 else own[:, None])",
             "pairs = allowed_pairs(packs_now(module).segment_ids)",
@@ -118,11 +110,7 @@ FAULTS = {
         ),
     ],
     "packlib/model/attention.py": [
-        (
-            " * (segment_ids > 0)\n",
-            "\n",
-            "model/test_attention.py::test_masks_equal_plain_loops",
-        ),
+        (" * (segment_ids > 0)\n", "\n", "model/test_attention.py::test_masks_equal_plain_loops"),
         (
             "scaling * math.sqrt(width)",
             "1",

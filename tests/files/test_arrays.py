@@ -55,10 +55,7 @@ LINES = [
     (line(THREE), "it has no max_length"),
     (line(THREE, "max_length:<i8:1 more:<i8:0"), "it has more, which this version of packlib does not know"),
     (line(THREE, "max_length:<i8:1", kind="TokenStore"), "it holds TokenStore, not Packs"),
-    (
-        line(THREE, "max_length:<i8:1", number=3),
-        "it is in format 3; this version of packlib reads format 2 and",
-    ),
+    (line(THREE, "max_length:<i8:1", number=3), "it is in format 3; this version of packlib reads format 2 and"),
     (line(THREE, "x" * 5000), "it does not start with a line of packlib arrays"),
     (line(THREE, "max_length:<i8:1")[:-1], "it does not start with a line of packlib arrays"),
 ]

@@ -55,9 +55,7 @@ def reseal_cell(data: bytes) -> bytes:
 def check_packs(packs: Packs) -> None:
     ids = np.concatenate(list(packs))
     assert len(np.unique(ids)) == len(ids) and ids.min() >= 0
-    assert all(
-        len(pack) <= used <= packs.max_length for pack, used in zip(packs, packs.lengths_used, strict=True)
-    )
+    assert all(len(pack) <= used <= packs.max_length for pack, used in zip(packs, packs.lengths_used, strict=True))
 
 
 def check_store(store: TokenStore) -> None:
@@ -88,12 +86,7 @@ CELL = sweep.Cell("01_padding_waste", {"dataset": "squad"}, "0" * 64)
 
 
 def write_cell(path: Path) -> None:
-    known = {
-        "key": CELL.key,
-        "parameters": CELL.parameters,
-        "seconds": 1.5,
-        "results": {"waste": 0.25, "n": 7},
-    }
+    known = {"key": CELL.key, "parameters": CELL.parameters, "seconds": 1.5, "results": {"waste": 0.25, "n": 7}}
     path.write_text(json.dumps({**known, "checksum": sweep._checksum(known)}, indent=2))
 
 
@@ -168,9 +161,7 @@ def write_store(path: Path) -> None:
     ids, labels = np.arange(29, dtype=np.uint16), np.arange(29) - 1
     labels[labels < 0] = -100
     offsets = np.cumsum([0, *LENGTHS])
-    TokenStore(ids, (ids % 2).astype(np.uint8), offsets, np.full(8, -100), labels, np.arange(8) * 3).save(
-        path
-    )
+    TokenStore(ids, (ids % 2).astype(np.uint8), offsets, np.full(8, -100), labels, np.arange(8) * 3).save(path)
 
 
 def write_rows(path: Path) -> None:
@@ -239,9 +230,7 @@ def replace_a_number(rng, data):
 
 
 def replace_a_word(rng, data):
-    spans = [
-        found.span() for found in re.finditer(rb"[<>|][a-z][0-9]|\([0-9, ]*\)|[a-z_]{4,}|True|False", data)
-    ]
+    spans = [found.span() for found in re.finditer(rb"[<>|][a-z][0-9]|\([0-9, ]*\)|[a-z_]{4,}|True|False", data)]
     start, end = spans[rng.integers(len(spans))] if spans else (0, 1)
     data[start:end] = WORDS[rng.integers(len(WORDS))]
 
@@ -253,17 +242,7 @@ def set_a_number(rng, data):
     data[at : at + 8] = int(extreme).to_bytes(8, "little", signed=True)
 
 
-DAMAGE = [
-    flip_bits,
-    fill_a_run,
-    cut_off,
-    take_out,
-    extend,
-    repeat,
-    replace_a_number,
-    replace_a_word,
-    set_a_number,
-]
+DAMAGE = [flip_bits, fill_a_run, cut_off, take_out, extend, repeat, replace_a_number, replace_a_word, set_a_number]
 
 
 def outcome(kind: Kind, path: Path) -> object | None:

@@ -25,9 +25,7 @@ from packlib.workbook.tables import Points, Table
 from tests.hostile import HOSTILE, Elements
 
 NAMES = pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-IN_FIGURES = pytest.mark.parametrize(
-    "name", [HOSTILE[at] for at in (2, 5, 10)], ids=("script", "formula", "long")
-)
+IN_FIGURES = pytest.mark.parametrize("name", [HOSTILE[at] for at in (2, 5, 10)], ids=("script", "formula", "long"))
 
 
 @given(st.text() | st.sampled_from(HOSTILE))
@@ -59,9 +57,7 @@ def test_a_long_name_keeps_its_ends_and_a_file_name_that_is_no_text_is_shown_wit
 
 def changed(instance, **methods):
     """A copy whose methods return other values."""
-    kind = type(
-        "Changed", (type(instance),), {at: lambda _, value=value: value for at, value in methods.items()}
-    )
+    kind = type("Changed", (type(instance),), {at: lambda _, value=value: value for at, value in methods.items()})
     copy = object.__new__(kind)
     vars(copy).update(vars(instance))
     return copy
@@ -90,9 +86,7 @@ def test_every_class_that_shows_itself_is_tried():
     found = set()
     for path in Path(packlib.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and "_repr_html_" in {
-                getattr(f, "name", "") for f in node.body
-            }:
+            if isinstance(node, ast.ClassDef) and "_repr_html_" in {getattr(f, "name", "") for f in node.body}:
                 found.add(node.name)
     assert found == set(representations("a"))
 
@@ -104,9 +98,7 @@ def test_a_name_makes_no_element_where_an_object_shows_itself(name):
         assert not found.faults(), kind
         assert found.names - {"span"} == plain.names, kind
         if kind not in ("PackedBatch", "TokenBatches", "Recipe"):
-            assert len(found.text) < 3000 or kind in ("CompileCounter", "Points"), (
-                f"{kind} is too long to read"
-            )
+            assert len(found.text) < 3000 or kind in ("CompileCounter", "Points"), f"{kind} is too long to read"
 
 
 @IN_FIGURES
@@ -149,10 +141,7 @@ def test_a_table_of_numbers_that_are_texts_stands_right(capsys):
 
 
 def test_names_are_shortened_where_they_are_listed():
-    assert (
-        shown_name(LengthHistogram([0, 1], name="a" * 99, kind="synthetic"))
-        == f"{'a' * 19}…{'a' * 10} (synthetic)"
-    )
+    assert shown_name(LengthHistogram([0, 1], name="a" * 99, kind="synthetic")) == f"{'a' * 19}…{'a' * 10} (synthetic)"
     with pytest.raises(ValueError) as refused:
         one_of("column", "b" * 5000, ["a" * 5000] * 99 + ["b" * 4999])
     assert len(str(refused.value)) < 4000

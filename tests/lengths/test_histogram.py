@@ -67,9 +67,7 @@ def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
     if over:
         with pytest.raises(ValueError, match=f"over the maximum length {top}"):
             LengthHistogram.from_lengths(lengths, top)
-        with pytest.raises(
-            ValueError, match=f"{over} sequences of lengths, .* are over the maximum length {top}"
-        ):
+        with pytest.raises(ValueError, match=f"{over} sequences of lengths, .* are over the maximum length {top}"):
             whole.with_max_length(top)
     if over < len(lengths):
         rest = LengthHistogram.from_lengths(lengths, top, overlong="drop")
@@ -207,9 +205,7 @@ def test_bad_settings_are_named():
             LengthHistogram([0, 1], **{field: ["a"]})
     with pytest.raises(ValueError, match="'truncat': did you mean 'truncate'"):
         LengthHistogram.from_lengths([1], 1, overlong="truncat")
-    with pytest.raises(
-        ValueError, match="kind must be 'measured', 'reconstruction' or 'synthetic', not 'guess'"
-    ):
+    with pytest.raises(ValueError, match="kind must be 'measured', 'reconstruction' or 'synthetic', not 'guess'"):
         LengthHistogram([0, 1], kind="guess")
 
 
@@ -244,9 +240,7 @@ def test_what_is_shown_says_what_it_is():
     text = shown._repr_html_()
     assert "&lt;b&gt;, reconstruction: 4 sequences" in text and "<b>" not in text
     assert text.count("<rect") == 2
-    assert (
-        LengthHistogram(np.ones(1000, int) - np.eye(1, 1000, dtype=int)[0])._repr_html_().count("<rect") == 64
-    )
+    assert LengthHistogram(np.ones(1000, int) - np.eye(1, 1000, dtype=int)[0])._repr_html_().count("<rect") == 64
     assert "measured" not in repr(LengthHistogram([0, 1]))
 
 

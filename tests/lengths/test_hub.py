@@ -30,9 +30,7 @@ def tokenizer():
 def rows():
     texts = wordnet_texts()
     return [
-        {"text": texts.definition[i], "example": texts.examples[i]}
-        for i in range(117_659)
-        if texts.pair_tokens[i]
+        {"text": texts.definition[i], "example": texts.examples[i]} for i in range(117_659) if texts.pair_tokens[i]
     ][:2500]
 
 
@@ -60,9 +58,7 @@ def test_files_stream_through_datasets_and_the_tokenizer(stored, expected, token
     histogram = from_hub(loader, tokenizer, data_files=path, progress=False)
     assert histogram == LengthHistogram.from_lengths(expected["text"])
     assert histogram.name == loader and histogram.source == f"{loader}, split train, column text"
-    cut = from_hub(
-        loader, str(tokenizer_path()), data_files=path, max_length=20, batch_size=77, progress=False
-    )
+    cut = from_hub(loader, str(tokenizer_path()), data_files=path, max_length=20, batch_size=77, progress=False)
     assert cut == LengthHistogram.from_lengths(expected["text"], 20, "truncate") and cut.truncated > 0
     with pytest.raises(ValueError, match=r"at row \d+ is over the maximum length 20"):
         from_hub(loader, tokenizer, data_files=path, max_length=20, overlong="error", progress=False)

@@ -168,10 +168,7 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
         ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("length,id,length\n1,2,3\n", "broken.csv has 2 columns named length; one is needed"),
-        (
-            'id,length\n1,"2\n' + "3,4\n" * 50_000,
-            r"broken.csv, line 2: expected a whole number, not '2\\n3,4",
-        ),
+        ('id,length\n1,"2\n' + "3,4\n" * 50_000, r"broken.csv, line 2: expected a whole number, not '2\\n3,4"),
         ('id,length\n1,"2\n' + "3,4\n" * 999_999, "broken.csv, line 2: it has 1,000,000 characters or more"),
         ("id,length\n1,2\n3,x\n4\n", "broken.csv, line 3: expected a whole number, not 'x'"),
         ("id,length\n1,2\n4\n3,x\n", "broken.csv, line 3: expected a whole number, not '.1 fields"),
@@ -246,15 +243,10 @@ def test_what_is_named_npy_and_is_none(tmp_path):
     for write, says in (
         (lambda: path.write_text("300\n400\n"), "the magic string is not correct"),
         (lambda: np.savez(open(path, "wb"), np.arange(3)), "the magic string is not correct"),
-        (
-            lambda: np.save(path, np.array([3, None]), allow_pickle=True),
-            "Python objects, which are never unpickled",
-        ),
+        (lambda: np.save(path, np.array([3, None]), allow_pickle=True), "Python objects, which are never unpickled"),
     ):
         write()
-        with pytest.raises(
-            ValueError, match=rf"a\.npy is no whole \.npy file of lengths: .*{says}"
-        ) as refusal:
+        with pytest.raises(ValueError, match=rf"a\.npy is no whole \.npy file of lengths: .*{says}") as refusal:
             load(path)
         assert "\n" not in str(refusal.value) and "allow_pickle" not in str(refusal.value)
 
@@ -290,9 +282,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail("It waits for the pipe."))
     signal.alarm(20)
     try:
-        with pytest.raises(
-            ValueError, match=f"{name} is a pipe, a socket or a device; a file of lengths is needed"
-        ):
+        with pytest.raises(ValueError, match=f"{name} is a pipe, a socket or a device; a file of lengths is needed"):
             load(tmp_path / name)
     finally:
         signal.alarm(0)

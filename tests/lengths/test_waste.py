@@ -31,9 +31,7 @@ def mean_over_orders(lengths, batches_of):
 @given(SMALL, st.integers(1, 7))
 def test_random_batches_cost_the_mean_over_every_order(lengths, batch_size):
     waste = padding_waste(lengths, batch_size)
-    assert waste.slots == pytest.approx(
-        float(mean_over_orders(lengths, lambda o: cut(o, batch_size))), rel=1e-12
-    )
+    assert waste.slots == pytest.approx(float(mean_over_orders(lengths, lambda o: cut(o, batch_size))), rel=1e-12)
     assert waste.habit == "random" and waste.random and waste.tokens == sum(lengths)
 
 
@@ -111,15 +109,12 @@ def test_order_statistics_agree_with_scipy(window):
         starts = range(0, size, batch_size)
         ends = [min(start + batch_size, size) for start in starts]
         return sum(
-            (end - start)
-            * sum(hypergeom.cdf(end - 1, total, shorter[length], size) for length in range(1, 40))
+            (end - start) * sum(hypergeom.cdf(end - 1, total, shorter[length], size) for length in range(1, 40))
             for start, end in zip(starts, ends, strict=True)
         )
 
     expected = windows * slots(sample) + (slots(rest) if rest else 0)
-    assert padding_waste(histogram, batch_size, "megabatches", window=window).slots == pytest.approx(
-        expected, 1e-9
-    )
+    assert padding_waste(histogram, batch_size, "megabatches", window=window).slots == pytest.approx(expected, 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +124,7 @@ def test_order_statistics_agree_with_scipy(window):
 def test_simulation_agrees_with_the_expected_slots(habit, options):
     lengths = load("squad").expand()[::9]
     runs = [
-        sum(
-            len(batch) * int(lengths[batch].max())
-            for batch in make_batches(lengths, 16, habit, seed, **options)
-        )
+        sum(len(batch) * int(lengths[batch].max()) for batch in make_batches(lengths, 16, habit, seed, **options))
         for seed in range(40)
     ]
     waste = padding_waste(lengths, 16, habit, **options)
@@ -151,9 +143,7 @@ def test_batches_use_every_sequence_once(lengths, batch_size, habit, seed):
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=300), st.integers(1, 40))
 def test_better_habits_never_cost_more(lengths, batch_size):
-    cost = {
-        habit: padding_waste(lengths, batch_size, habit).slots for habit in ("maximum", "random", "sorted")
-    }
+    cost = {habit: padding_waste(lengths, batch_size, habit).slots for habit in ("maximum", "random", "sorted")}
     mega = [padding_waste(lengths, batch_size, "megabatches", window=w).slots for w in (1, 10**6)]
     slack = 1e-9 * cost["maximum"]
     assert sum(lengths) <= cost["sorted"] + slack

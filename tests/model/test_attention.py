@@ -191,9 +191,7 @@ def test_bfloat16_autocast_keeps_sequences_apart():
         assert torch.equal(*hidden) and hidden[0].isfinite().all()
 
 
-@pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="FlexAttention's backward pass and varlen need a GPU"
-)
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="FlexAttention's backward pass and varlen need a GPU")
 @pytest.mark.parametrize("kind", ["bert", "causal"])
 @pytest.mark.parametrize(
     "backend, dtype, tolerance",

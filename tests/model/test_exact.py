@@ -104,10 +104,7 @@ def test_flex_backend_gives_the_same_answers_without_gradient(kind):
 def test_static_shapes_change_nothing():
     model, plain = make_model("bert", max_predictions_per_pack=24), make_batch(8)
     batch = make_batch(8, max_sequences_per_pack=8, max_predictions_per_pack=24)
-    assert (
-        batch.sequence_starts.shape == (8 * batch.num_packs,)
-        and len(plain.sequence_starts) < 8 * batch.num_packs
-    )
+    assert batch.sequence_starts.shape == (8 * batch.num_packs,) and len(plain.sequence_starts) < 8 * batch.num_packs
     output = model(**batch)
     assert output.token_logits.shape[0] == 24 * batch.num_packs
     expected = reference(model, plain)
@@ -179,9 +176,7 @@ def positions_not_reset(monkeypatch, model, batch):
 
 
 def nsp_from_position_0_only(monkeypatch, model, batch):
-    return {
-        "read": {**batch, "sequence_starts": batch.sequence_starts // batch.max_length * batch.max_length}
-    }
+    return {"read": {**batch, "sequence_starts": batch.sequence_starts // batch.max_length * batch.max_length}}
 
 
 def pack_mean_for_sequence_mean(monkeypatch, model, batch):
@@ -253,13 +248,7 @@ def test_accumulated_sums_equal_one_big_batch():
     twin, cut = pad(whole), 5
     halves = [
         PackedBatch(
-            dict(
-                zip(
-                    ("input_ids", "segment_ids", "token_type_ids", "labels"),
-                    (r[part] for r in rows),
-                    strict=True,
-                )
-            ),
+            dict(zip(("input_ids", "segment_ids", "token_type_ids", "labels"), (r[part] for r in rows), strict=True)),
             sequence_labels=twin.sequence_labels[part],
         )
         for part in (slice(0, cut), slice(cut, None))

@@ -90,9 +90,7 @@ def test_windows_are_kept_by_every_backend(kind, model_type):
     assert max(compare(kind, model_type, {}, backend="flex").values()) < 1e-10
 
 
-@pytest.mark.parametrize(
-    "model_type", ["modernbert", "qwen2", "mistral", "phi3", "gemma2", "gemma3_text", "mixtral"]
-)
+@pytest.mark.parametrize("model_type", ["modernbert", "qwen2", "mistral", "phi3", "gemma2", "gemma3_text", "mixtral"])
 def test_the_comparison_sees_a_lost_window(monkeypatch, model_type):
     kind, right = "masked" if model_type == "modernbert" else "causal", attention.allowed_pairs
     monkeypatch.setattr(attention, "allowed_pairs", lambda ids, *_: right(ids, kind == "causal"))
@@ -153,9 +151,7 @@ def test_a_family_that_nobody_compared_is_refused():
     ("masked", "big_bird", BigBirdForMaskedLM, {"attention_type": "block_sparse"}, "'original_full' can be packed"),
     ("causal", "llama", LlamaForCausalLM, {"layer_types": ["conv"] * 4}, "it carries a state"),
 ])  # fmt: skip
-def test_a_setting_that_packs_would_change_is_refused_when_the_model_is_built(
-    kind, model_type, own, changes, reason
-):
+def test_a_setting_that_packs_would_change_is_refused_when_the_model_is_built(kind, model_type, own, changes, reason):
     config = small_config(kind, model_type)
     for name, value in changes.items():
         setattr(config, name, value)
@@ -179,19 +175,14 @@ def test_a_layer_that_is_computed_again_keeps_sequences_apart_or_stops(kind, mod
     own = getattr(transformers, MAPPINGS[kind][model_type])
     torch.manual_seed(0)
     with quiet():
-        model, batch = (
-            in_packs(kind, own)(small_config(kind, model_type, **changes)).double(),
-            make_batch(kind),
-        )
+        model, batch = (in_packs(kind, own)(small_config(kind, model_type, **changes)).double(), make_batch(kind))
         model(**batch).loss.backward()
         expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         model.zero_grad()
         model.gradient_checkpointing_enable()
         loss = model.train()(**batch).loss
         if model_type == "longformer":
-            with pytest.raises(
-                ValueError, match=r"LongformerSelfAttention .* as gradient checkpointing does"
-            ):
+            with pytest.raises(ValueError, match=r"LongformerSelfAttention .* as gradient checkpointing does"):
                 loss.backward()
             return
         loss.backward()
@@ -243,9 +234,7 @@ def test_longrope_scales_by_the_longest_sequence_so_packs_stay_below():
 
 
 def test_positions_of_roberta_begin_after_padding():
-    model = in_packs("masked", RobertaForMaskedLM)(
-        small_config("masked", "roberta", max_position_embeddings=15)
-    )
+    model = in_packs("masked", RobertaForMaskedLM)(small_config("masked", "roberta", max_position_embeddings=15))
     with pytest.raises(ValueError, match="The packs have 14 slots; the model's position table ends at 13"):
         model(**make_batch("masked"))
 

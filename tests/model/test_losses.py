@@ -44,9 +44,7 @@ def by_definition(groups, mean):
     elif mean == "sequence":
         values = [sum(sequence) / len(sequence) for _, sequence in groups if sequence]
     else:
-        together = [
-            [v for pack, sequence in groups if pack == p for v in sequence] for p in {p for p, _ in groups}
-        ]
+        together = [[v for pack, sequence in groups if pack == p for v in sequence] for p in {p for p, _ in groups}]
         values = [sum(pack) / len(pack) for pack in together if pack]
     return sum(values), len(values)
 
@@ -80,9 +78,7 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
             assert abs(float(got.mean) - (total / count if count else 0)) < 1e-10
     sums, counts = per_sequence(output, batch)
     assert counts.tolist() == [len(values) for _, values in token_groups]
-    assert torch.allclose(
-        sums, torch.tensor([sum(v) for _, v in token_groups], dtype=torch.float64), atol=1e-10
-    )
+    assert torch.allclose(sums, torch.tensor([sum(v) for _, v in token_groups], dtype=torch.float64), atol=1e-10)
     right, _ = per_sequence(output, batch, hits)
     assert right.tolist() == [sum(v) for _, v in hit_groups]
 
@@ -105,9 +101,7 @@ def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():
 
 
 def test_sums_add_up():
-    total = sum(
-        [Sums(torch.tensor(3.0), torch.tensor(2))] * 3, start=Sums(torch.tensor(0.0), torch.tensor(0))
-    )
+    total = sum([Sums(torch.tensor(3.0), torch.tensor(2))] * 3, start=Sums(torch.tensor(0.0), torch.tensor(0)))
     assert (total.total, total.count, total.mean) == (9, 6, 1.5)
 
 

@@ -23,8 +23,7 @@ def test_checkpoints_go_both_ways_unchanged(tmp_path, kind, packed, plain):
     for other in (theirs, ours):
         assert other.state_dict().keys() == model.state_dict().keys()
         assert all(
-            torch.equal(a, b)
-            for a, b in zip(other.state_dict().values(), model.state_dict().values(), strict=True)
+            torch.equal(a, b) for a, b in zip(other.state_dict().values(), model.state_dict().values(), strict=True)
         )
     again = packed.from_pretrained(tmp_path / "packed")
     with torch.no_grad():
@@ -47,8 +46,7 @@ def test_a_plain_trainer_trains_on_packs_and_saves_them(tmp_path):
     assert all((p != before[name]).any() for name, p in model.named_parameters() if "position" not in name)
     saved = PackedBert.from_pretrained(tmp_path / "checkpoint-3")
     assert all(
-        torch.equal(a, b)
-        for a, b in zip(saved.state_dict().values(), model.state_dict().values(), strict=True)
+        torch.equal(a, b) for a, b in zip(saved.state_dict().values(), model.state_dict().values(), strict=True)
     )
 
 

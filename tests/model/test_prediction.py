@@ -30,9 +30,7 @@ def test_answers_equal_the_unpacked_models(output):
         for text in texts:
             inputs = tokenizer()(*([text] if isinstance(text, str) else text), return_tensors="pt")
             pooled = plain.bert(**inputs).pooler_output[0]
-            expected.append(
-                (plain.cls.seq_relationship(pooled) if output == "nsp_logits" else pooled).numpy()
-            )
+            expected.append((plain.cls.seq_relationship(pooled) if output == "nsp_logits" else pooled).numpy())
     for window in (1, 7, 60, 1000):
         answers = list(predict(model, iter(texts), tokenizer(), window=window, batch_size=3, output=output))
         assert len(answers) == 60

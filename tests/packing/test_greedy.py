@@ -59,9 +59,7 @@ def test_lpfhp_is_best_fit_decreasing(histogram, depth):
 
 @given(histograms(), st.sampled_from(DEPTHS))
 def test_first_fit_decreasing_makes_the_packs_of_the_plain_loop(histogram, depth):
-    slow = Counter(
-        tuple(pack) for pack in first_fit(histogram.expand().tolist(), histogram.max_length, depth)
-    )
+    slow = Counter(tuple(pack) for pack in first_fit(histogram.expand().tolist(), histogram.max_length, depth))
     assert packs_of(plan(histogram, "first_fit_decreasing", depth)) == slow
 
 
@@ -92,9 +90,7 @@ def test_a_wrong_call_gets_one_sentence():
         plan(HYPERBOLA, "spfph")
     with pytest.raises(TypeError, match="spfhp has no option 'wieght': it has none"):
         plan(HYPERBOLA, "spfhp", wieght=1)
-    with pytest.raises(
-        TypeError, match="nnlshp has no option 'wieght': its options are cutoff, weight, rounding"
-    ):
+    with pytest.raises(TypeError, match="nnlshp has no option 'wieght': its options are cutoff, weight, rounding"):
         plan(HYPERBOLA, "nnlshp", 2, wieght=1)
     with pytest.raises(ValueError, match="max_sequences_per_pack must be at least 1, not 0"):
         plan(HYPERBOLA, "lpfhp", 0)

@@ -52,9 +52,7 @@ def test_the_relative_gap_does_not_rise_with_the_counts(histogram, depth, k):
     assert large.num_packs <= factor * small.num_packs and large.lower_bound <= factor * small.lower_bound
 
 
-@given(
-    st.dictionaries(st.integers(1, 30), st.integers(0, 57), min_size=1, max_size=9), st.sampled_from(DEPTHS)
-)
+@given(st.dictionaries(st.integers(1, 30), st.integers(0, 57), min_size=1, max_size=9), st.sampled_from(DEPTHS))
 @settings(max_examples=60, deadline=None)
 def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
     """From one sequence to 10^17 of a length: a solver in floats sees one or the other at a time."""
@@ -107,9 +105,7 @@ def test_a_solver_that_gives_up_is_said(monkeypatch):
 
     monkeypatch.setattr(MasterProblem, "__init__", lame)
     squad = load("squad")
-    with pytest.warns(
-        RuntimeWarning, match=r"could not solve the linear program \(Iteration limit reached\)"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"could not solve the linear program \(Iteration limit reached\)"):
         made = plan(squad, "optimal", 3)
     assert made.lower_bound <= made.num_packs <= plan(squad, "lpfhp", 3).num_packs
 
@@ -174,9 +170,7 @@ def test_the_linear_program_by_hand():
     master = MasterProblem(counts)
     assert master.add([((5, 1), (3, 1)), ((4, 2),), ((4, 2),)]) == 2
     assert master.solve(counts)
-    assert master.objective == pytest.approx(
-        2 + 7 / 2
-    )  # five 3s, two of them beside the 5s, three in slots of 4
+    assert master.objective == pytest.approx(2 + 7 / 2)  # five 3s, two of them beside the 5s, three in slots of 4
     assert master.usage == pytest.approx([2, 3.5])
 
 

@@ -25,9 +25,7 @@ def check(packs, made, lengths):
     assert len(packs) == made.num_packs
 
 
-@given(
-    histograms(), st.sampled_from(FAST), st.sampled_from(DEPTHS), st.none() | st.integers(0, 99), st.data()
-)
+@given(histograms(), st.sampled_from(FAST), st.sampled_from(DEPTHS), st.none() | st.integers(0, 99), st.data())
 def test_each_sample_lands_in_one_pack_of_its_plan(histogram, method, depth, seed, data):
     lengths = data.draw(st.permutations(histogram.expand().tolist()))
     made = plan(histogram, method, depth)
@@ -45,9 +43,7 @@ def test_the_seed_permutes_samples_of_equal_length():
     assert not np.array_equal(zero.sample_ids, one.sample_ids)
     assert np.array_equal(zero.sample_ids, assign(made, lengths, 0).sample_ids)
     threes, fives = zero.sample_ids[zero.sample_ids < 40], zero.sample_ids[zero.sample_ids >= 40] - 40
-    assert not np.array_equal(
-        threes, fives
-    )  # or sample i of one length would always meet sample i of another
+    assert not np.array_equal(threes, fives)  # or sample i of one length would always meet sample i of another
     with pytest.raises(ValueError, match="seed must be at least 0"):
         assign(made, lengths, -1)
 
@@ -137,16 +133,8 @@ WRONG = [
     ({"offsets": [0, 3]}, ValueError, "lengths_used must have 1 entries"),
     ({"offsets": np.array([0, 2**63 + 1, 3], np.uint64)}, ValueError, "The offsets do not cut 3 sample ids"),
     ({"offsets": [0, 0, 3]}, ValueError, "The offsets do not cut 3 sample ids into packs."),
-    (
-        {"lengths_used": [8, 0]},
-        ValueError,
-        "lengths_used must have 2 entries, of at most 8 tokens and one or more",
-    ),
-    (
-        {"lengths_used": [9, 1]},
-        ValueError,
-        "lengths_used must have 2 entries, of at most 8 tokens and one or more",
-    ),
+    ({"lengths_used": [8, 0]}, ValueError, "lengths_used must have 2 entries, of at most 8 tokens and one or more"),
+    ({"lengths_used": [9, 1]}, ValueError, "lengths_used must have 2 entries, of at most 8 tokens and one or more"),
     ({"sample_ids": None}, TypeError, "sample_ids must be an array or a list of whole numbers, not None."),
     ({"sample_ids": [0, 1, 10**400]}, ValueError, "at position 2 does not fit in 64 bits"),
     ({"lengths_used": [1, 1]}, ValueError, "of at most 8 tokens and one or more a sample"),

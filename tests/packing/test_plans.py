@@ -40,9 +40,7 @@ def thresholds(lengths, top, depth):
     for short in range(1, top // 2 + 1):
         alone = [length for length in lengths if length > top - short]
         rest = [length for length in lengths if short <= length <= top - short]
-        best = max(
-            best, len(alone) + ceil(sum(rest) / top), len(alone) + ceil(len(rest) / (depth or len(lengths)))
-        )
+        best = max(best, len(alone) + ceil(sum(rest) / top), len(alone) + ceil(len(rest) / (depth or len(lengths))))
     return best
 
 
@@ -96,10 +94,7 @@ def test_numbers_of_a_plan():
         (lambda p: {"prices": np.full(9, 1)[:5]}, "must be 9 prices"),
         (lambda p: {"prices": np.full(9, -1)}, "must be from 0"),
         (lambda p: {"prices": np.zeros(9, int)}, "not all 0"),
-        (
-            lambda p: {"histogram": LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 2, 1, 1], 8)},
-            "The plan packs",
-        ),
+        (lambda p: {"histogram": LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 2, 1, 1], 8)}, "The plan packs"),
     ],
 )
 def test_a_plan_that_is_wrong_cannot_be_made(change, says):
@@ -109,9 +104,7 @@ def test_a_plan_that_is_wrong_cannot_be_made(change, says):
 
 
 def test_a_pack_one_over_the_depth_limit_is_seen():
-    three = PackingPlan.from_strategies(
-        LengthHistogram.from_lengths([2, 2, 2], 8), [((2, 2, 2), 1)], "by hand"
-    )
+    three = PackingPlan.from_strategies(LengthHistogram.from_lengths([2, 2, 2], 8), [((2, 2, 2), 1)], "by hand")
     assert replace(three, max_sequences_per_pack=3).deepest == 3
     with pytest.raises(ValueError, match="A pack holds 3 sequences; the depth limit is 2"):
         replace(three, max_sequences_per_pack=2)
@@ -253,14 +246,8 @@ def twice_the_first_length(text):
         (twice_the_first_length, "must ascend from 1 to at most 8."),
         (_at("histogram", "max_length", value=10**15), "must be from 1 to 67108864, not 1000000000000000."),
         (_at("histogram", "truncated", value=-5), "truncated must be at least 0, not -5."),
-        (
-            _at("histogram", "truncated", value="<b>"),
-            "a whole number at least 0, not '<b>'.",
-        ),
-        (
-            _at("histogram", "dropped", value=1e300),
-            "a whole number at least 0, not 1e+300.",
-        ),
+        (_at("histogram", "truncated", value="<b>"), "a whole number at least 0, not '<b>'."),
+        (_at("histogram", "dropped", value=1e300), "a whole number at least 0, not 1e+300."),
         (_at("histogram", "name", value=["a"]), "name must be text, not ['a']."),
         (_at("format", value="packlib.PackingPlan 3"), "format must be 'packlib.PackingPlan 2' or"),
         (_at("strategies", value=[]), "The offsets of the plan do not cut its items into strategies."),
@@ -268,10 +255,7 @@ def twice_the_first_length(text):
         (_at("extra", value=1), "not 'extra'"),
         (lambda text: text.replace('"duals"', '"repeats": [1], "duals"'), "The name 'repeats' comes twice."),
         (lambda text: text.replace('"truncated": 0', '"truncated": NaN'), "NaN is no number."),
-        (
-            lambda text: text.replace('"truncated": 0', '"truncated": ' + "1" * 5000),
-            "5000 digits is too long.",
-        ),
+        (lambda text: text.replace('"truncated": 0', '"truncated": ' + "1" * 5000), "5000 digits is too long."),
         (lambda text: text.replace("[[", "[" * 100_000), "It is nested too deeply."),
     ],
 )

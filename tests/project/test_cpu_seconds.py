@@ -13,11 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_report_names_what_is_over_its_limit():
-    cost = {
-        "notebooks/01_a.ipynb": 31.0,
-        "notebooks/solutions/01_a.ipynb": 700.0,
-        "notebooks/02_b.ipynb": 2.0,
-    }
+    cost = {"notebooks/01_a.ipynb": 31.0, "notebooks/solutions/01_a.ipynb": 700.0, "notebooks/02_b.ipynb": 2.0}
     lines, faults = cpu_seconds.judge(cost, {"Waste": 0.7, "Gap": 1.6})
     assert lines == [
         "  31.00 s  notebooks/01_a.ipynb, more than 30 s", "   2.00 s  notebooks/02_b.ipynb",
@@ -86,9 +82,7 @@ def test_nbval_reports_its_kernels_and_fails_when_they_take_too_long(tmp_path):
     ]
     environment = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'tests'}"}
     for plugins, code in ((["-p", "cpu_seconds"], 0), (["-p", "cpu_seconds", "-p", "strict"], 1)):
-        done = subprocess.run(
-            [*command, *plugins], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
+        done = subprocess.run([*command, *plugins], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert "1 passed" in done.stdout and done.returncode == code, done.stdout
         assert "s  90_small.ipynb" in done.stdout and "s  the whole run" in done.stdout
         assert ("FAILED: 90_small.ipynb" in done.stdout) is bool(code)

@@ -24,9 +24,7 @@ def tokenizer():
 
 def committed_files():
     """The files of the data sets; what benchmarks leave in data/ is measured anew and has no checksum."""
-    listed = subprocess.run(
-        ["git", "ls-files", "wordnet", "lengths"], cwd=DATA, capture_output=True, text=True
-    )
+    listed = subprocess.run(["git", "ls-files", "wordnet", "lengths"], cwd=DATA, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
     return set(listed.stdout.split())
@@ -76,21 +74,13 @@ def test_wordnet_texts():
 def test_the_tokenizer_is_what_the_model_needs(tokenizer):
     assert len(tokenizer) == tokenizer.vocab_size == 4000
     assert tokenizer.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    assert sorted(tokenizer.all_special_ids) == [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ]
+    assert sorted(tokenizer.all_special_ids) == [0, 1, 2, 3, 4]
     pair = tokenizer("An ENTITY", '"exists"')
     assert pair["input_ids"] == tokenizer("an entity", '"exists"')["input_ids"], "lower case"
     first, last = pair["input_ids"][0], pair["input_ids"][-1]
     assert (first, last) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
     assert pair["token_type_ids"][0] == 0 and pair["token_type_ids"][-1] == 1
-    assert (
-        tokenizer.decode(pair["input_ids"], skip_special_tokens=True).replace(" ", "") == 'anentity"exists"'
-    )
+    assert tokenizer.decode(pair["input_ids"], skip_special_tokens=True).replace(" ", "") == 'anentity"exists"'
 
 
 @pytest.mark.parametrize("every", [37, *[1] * bool(os.environ.get("PACKLIB_ALL"))])

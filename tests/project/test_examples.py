@@ -55,18 +55,12 @@ def calls(source):
 
 def test_the_twenty_most_used_have_an_example():
     sources = [
-        path.read_text(encoding="utf-8")
-        for folder in ("packlib", "tests")
-        for path in (ROOT / folder).rglob("*.py")
+        path.read_text(encoding="utf-8") for folder in ("packlib", "tests") for path in (ROOT / folder).rglob("*.py")
     ]
     for path in (ROOT / "notebooks").rglob("*.ipynb"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         sources += ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     most_used = Counter(name for source in sources for name in calls(source)).most_common(20)
     homes = {name: f"{OFFERED[name].__module__}.{name}" for name, _ in most_used}
-    without = [
-        name
-        for name, home in homes.items()
-        if not any(f"{test}.".startswith(f"{home}.") for test in EXAMPLES)
-    ]
+    without = [name for name, home in homes.items() if not any(f"{test}.".startswith(f"{home}.") for test in EXAMPLES)]
     assert not without, f"{', '.join(without)}: used most, and without an example"

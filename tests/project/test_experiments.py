@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 import torch
 from experiments.arms import EXPERIMENTS, PADDED, WithoutMask, WithoutReset, l2_in_the_loss
-from experiments.heads import (
-    END,
-    START,
-    LexnameObjective,
-    SpanLabels,
-    SpanObjective,
-    TaskModel,
-    longest_shared_runs,
-)
+from experiments.heads import END, START, LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from model_cases import make_batch, make_model
 
 from packlib.batches import PackedBatch, TokenStore, pad
@@ -54,12 +46,7 @@ def test_l2_in_the_loss_is_not_adamw():
 
 def test_a_span_is_the_longest_run_that_both_sentences_share():
     cls, sep = 2, 3
-    pairs = [
-        ([10, 11, 12, 13], [9, 11, 12, 13, 10, 11]),
-        ([10, 11], [12]),
-        ([10, 11], None),
-        ([7, 8, 7], [7]),
-    ]
+    pairs = [([10, 11, 12, 13], [9, 11, 12, 13, 10, 11]), ([10, 11], [12]), ([10, 11], None), ([7, 8, 7], [7])]
     samples = []
     for first, second in pairs:
         ids = [cls, *first, sep]

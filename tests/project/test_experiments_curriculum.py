@@ -51,10 +51,7 @@ def test_alibi_knows_distance_and_not_the_future():
     assert (hidden(swapped)[0, -1] - plain[0, -1]).abs().max() > 1e-6
     assert torch.allclose(hidden(longer)[0, :-1], plain[0, :-1], atol=1e-12)
 
-    block, x = (
-        model.transformer.h[0],
-        model.transformer.wte(ids) + model.transformer.wpe(torch.zeros(1).long()),
-    )
+    block, x = (model.transformer.h[0], model.transformer.wte(ids) + model.transformer.wpe(torch.zeros(1).long()))
     query, key, value = block.attn.c_attn(block.ln_1(x)).view(12, 3, 4, 16).unbind(1)
     mixed = torch.zeros(12, 4, 16, dtype=torch.float64)
     for head in range(4):
@@ -87,9 +84,7 @@ def test_the_arms_differ_as_their_names_say():
 
 
 def test_where_a_loss_is_reached():
-    curve = [
-        {"held_out_loss": y, "update": 10 * i, "cpu_seconds": str(i)} for i, y in enumerate([5, 4, 4.5, 2])
-    ]
+    curve = [{"held_out_loss": y, "update": 10 * i, "cpu_seconds": str(i)} for i, y in enumerate([5, 4, 4.5, 2])]
     assert reached(curve, 4.5) == (5, 0.5) and reached(curve, 3) == pytest.approx((26, 2.6))
     assert reached(curve, 1) is None
 
@@ -112,13 +107,9 @@ def test_runs_are_recorded_and_not_made_again(experiment, sequences, tmp_path, m
     rows = curriculum.read(path)
     last = rows[-1]
     assert float(last["held_out_loss"]) < float(next(r for r in rows if r["seed"] == "1")["held_out_loss"])
-    assert all(
-        float(row[name]) > 0 for row in rows for name in ("cpu_seconds", "gradient_norm", "largest_variance")
-    )
+    assert all(float(row[name]) > 0 for row in rows for name in ("cpu_seconds", "gradient_norm", "largest_variance"))
     assert all(int(row["tokens"]) <= int(row["slots"]) for row in rows)
-    with pytest.raises(
-        ValueError, match=f"holds runs on {sequences} sequences; this one has 500: name another --out"
-    ):
+    with pytest.raises(ValueError, match=f"holds runs on {sequences} sequences; this one has 500: name another --out"):
         curriculum.main([experiment, "--sequences", "500", "--out", str(path)])
     with pytest.raises(ValueError, match=r"experiment must be .*, not 'speed'"):
         curriculum.main(["speed"])

@@ -31,9 +31,7 @@ def test_a_text_that_is_gone_or_there_twice_is_stale():
 def test_what_is_caught_missed_and_broken_is_told_apart_and_taken_back(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "half.py").write_text("def half(n):\n    return n // 2\n")
-    (tmp_path / "tests/test_half.py").write_text(
-        "import half\n\n\ndef test_four():\n    assert half.half(4) == 2\n"
-    )
+    (tmp_path / "tests/test_half.py").write_text("import half\n\n\ndef test_four():\n    assert half.half(4) == 2\n")
     for new, test, answer in (
         ("n // 4", "test_half.py", "caught"),
         ("n / 2", "test_half.py", "MISSED"),

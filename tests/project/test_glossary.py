@@ -42,11 +42,7 @@ def parameters(source: str) -> set[str]:
 @functools.cache
 def sources() -> dict[Path, str]:
     """Every file of the library, and the code of every notebook."""
-    found = {
-        path: path.read_text(encoding="utf-8")
-        for path in ROOT.glob("packlib/**/*.py*")
-        if path.suffix != ".pyc"
-    }
+    found = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("packlib/**/*.py*") if path.suffix != ".pyc"}
     for path in ROOT.glob("notebooks/**/*.ipynb"):
         cells = nbformat.read(path, as_version=4).cells
         found[path] = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
@@ -54,12 +50,7 @@ def sources() -> dict[Path, str]:
 
 
 def test_names_that_were_given_up_are_not_used():
-    assert identifiers("from a.b import MEANS as c\nd.duals(e, mlm_slots=1)") >= {
-        "MEANS",
-        "duals",
-        "mlm_slots",
-        "b",
-    }
+    assert identifiers("from a.b import MEANS as c\nd.duals(e, mlm_slots=1)") >= {"MEANS", "duals", "mlm_slots", "b"}
     for path, source in sources().items():
         assert not identifiers(source) & GIVEN_UP, path
 

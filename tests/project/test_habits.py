@@ -42,9 +42,7 @@ def test_the_citation_names_this_version_and_every_paper_of_the_readme():
     assert (CITATION["version"], CITATION["license"]) == (PROJECT["version"], PROJECT["license"])
     readme = (ROOT / "README.md").read_text()
     cited = set(re.findall(r"arxiv\.org/abs/([\d.]+\d)", readme))
-    assert cited and cited == set(
-        re.findall(r"arxiv\.org/abs/([\d.]+\d)", (ROOT / "CITATION.cff").read_text())
-    )
+    assert cited and cited == set(re.findall(r"arxiv\.org/abs/([\d.]+\d)", (ROOT / "CITATION.cff").read_text()))
     table = readme.partition("| idea | cite |")[2].partition("```")[0]
     for paper in CITATION["references"]:
         assert paper["authors"][0]["family-names"] in table and str(paper["year"]) in table, paper["title"]

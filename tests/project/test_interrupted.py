@@ -22,9 +22,7 @@ def test_a_run_that_is_terminated_leaves_nothing(small, clone):
     kernels = waiting(running.NOTEBOOKS, 1)
     run.terminate()
     _, said = run.communicate(timeout=60)
-    assert (
-        said == "packlib: terminated; of what had not ended, nothing was written.\n" and run.returncode == 143
-    )
+    assert said == "packlib: terminated; of what had not ended, nothing was written.\n" and run.returncode == 143
     assert not files(small) and not (small / "made").exists() and gone_within(10, kernels)
 
 
@@ -43,19 +41,7 @@ def test_a_kernel_that_dies_is_one_sentence(small, place, capfd):
 
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
-    arguments = [
-        "sweep",
-        "1",
-        "-p",
-        "depth",
-        "3,14",
-        "--jobs",
-        "1",
-        "--out",
-        "swept",
-        "--no-progress",
-        "--json",
-    ]
+    arguments = ["sweep", "1", "-p", "depth", "3,14", "--jobs", "1", "--out", "swept", "--no-progress", "--json"]
     killed = clone(*arguments)
     kernels = waiting(running.NOTEBOOKS, 1)
     (done,) = small.glob("swept/*/cell.json")
@@ -89,11 +75,7 @@ def test_figures_that_are_killed_go_on(small, clone):
         stopped.send_signal(number)
         _, said = stopped.communicate(timeout=60)
         if number == signal.SIGTERM:
-            assert (
-                said.startswith("packlib: terminated;")
-                and said.count("\n") == 1
-                and stopped.returncode == 143
-            )
+            assert said.startswith("packlib: terminated;") and said.count("\n") == 1 and stopped.returncode == 143
             assert gone_within(10, kernels) and not list(small.rglob("*.part"))
             before = (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns
         for waits in running.NOTEBOOKS.glob("waiting-*"):

@@ -87,11 +87,7 @@ def check_places_without_permission(folder):
     closed.mkdir()
     (closed / "read-only").write_text("old")
     (closed / "read-only").chmod(0o444)
-    for mode, path in (
-        (0o755, closed / "read-only"),
-        (0o555, closed / "new"),
-        (0o555, closed / "new" / "newer"),
-    ):
+    for mode, path in ((0o755, closed / "read-only"), (0o555, closed / "new"), (0o555, closed / "new" / "newer")):
         closed.chmod(mode)
         for is_folder in {False, path.name != "read-only"}:
             with pytest.raises(PermissionError, match="there is no permission to change"):

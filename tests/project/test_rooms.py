@@ -68,9 +68,7 @@ def test_a_list_or_a_refusal_loads_no_torch(command):
 
 def names_in(path):
     """The names that an `__init__` imports, and from which module."""
-    imports = [
-        node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)
-    ]
+    imports = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: node.module for node in imports for alias in node.names}
 
 
@@ -130,9 +128,7 @@ def test_type_checkers_see_what_a_room_offers(tmp_path):
     command = [sys.executable, "-m", "mypy", str(tmp_path / "mine.py")]
     done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True)
     said = [line.partition(": ")[2] for line in done.stdout.splitlines()]
-    assert said[0].startswith(
-        'error: Argument 1 to "plan" has incompatible type "int"; expected "LengthHistogram"'
-    )
+    assert said[0].startswith('error: Argument 1 to "plan" has incompatible type "int"; expected "LengthHistogram"')
     assert "packlib.training.recipe.Recipe" in said[1]
     assert said[2].startswith('error: Module has no attribute "Lamp"')
 

@@ -31,9 +31,7 @@ def wanted():
 @pytest.fixture(scope="module")
 def pins():
     lines = (ROOT / "constraints.txt").read_text().split()
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line) for line in lines), (
-        "exact public versions only"
-    )
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line) for line in lines), "exact public versions only"
     return {name.lower().replace("_", "-"): version for name, version in (line.split("==") for line in lines)}
 
 
@@ -41,10 +39,7 @@ def test_environment_yml_says_the_same_as_pyproject(wanted):
     conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     assert f"python{PROJECT['requires-python']}" in conda
     lines = next(part["pip"] for part in conda if isinstance(part, dict))
-    assert [line for line in lines if line.startswith("-")] == [
-        "--constraint constraints.txt",
-        "--editable .",
-    ]
+    assert [line for line in lines if line.startswith("-")] == ["--constraint constraints.txt", "--editable ."]
     assert pairs(line for line in lines if not line.startswith("-")) == wanted
 
 
@@ -100,9 +95,7 @@ def test_make_names_a_missing_python(bare):
 
 def test_make_refuses_an_old_python(bare):
     old = fake_python(bare, 'case "$*" in *version_info*) exit 1;; *--version*) echo Python 3.9.2;; esac')
-    assert "Python 3.9.2 is too old: Python 3.11 or newer is needed" in sentence(
-        make(bare, "lab", f"PYTHON={old}")
-    )
+    assert "Python 3.9.2 is too old: Python 3.11 or newer is needed" in sentence(make(bare, "lab", f"PYTHON={old}"))
 
 
 def test_make_names_the_package_that_brings_venv(bare):

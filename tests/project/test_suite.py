@@ -28,11 +28,7 @@ for ask in (
     except PermissionError:
         pass
 """
-SAID = [
-    "socket.connect to '192.0.2.1'",
-    "socket.sendto to '192.0.2.1'",
-    "socket.getaddrinfo to 'packlib.invalid'",
-]
+SAID = ["socket.connect to '192.0.2.1'", "socket.sendto to '192.0.2.1'", "socket.getaddrinfo to 'packlib.invalid'"]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +62,7 @@ def test_this_process_cannot_reach_out(log):
 def test_processes_and_kernels_cannot_reach_out(log, tmp_path):
     subprocess.run([sys.executable, "-c", SWALLOWED], check=True)
     assert [line.partition(" by ")[0] for line in log()] == SAID
-    nbformat.write(
-        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SWALLOWED)]), tmp_path / "a.ipynb"
-    )
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SWALLOWED)]), tmp_path / "a.ipynb")
     run_in_place(tmp_path / "a.ipynb")
     assert [line.partition(" by ")[0] for line in log()] == SAID * 2
 

@@ -26,18 +26,7 @@ def wheel(tmp_path_factory):
         copy(ROOT / name, tree / name)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        ".",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "-w",
-        made,
-    ]
+    build = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--no-index", "-w", made]
     done = subprocess.run(build, cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     zipfile.ZipFile(next(made.glob("packlib-*.whl"))).extractall(made / "unpacked")
@@ -101,8 +90,7 @@ def test_what_an_extra_brings_is_named_by_every_command(python):
         room, name = what.split(".")
         *_, said = python("-c", f"from packlib.{room} import {name}", without=TRAIN).stderr.splitlines()
         assert (
-            f"packlib.{room}" in said
-            and "needs torch, which is not installed: pip install 'packlib[train]'" in said
+            f"packlib.{room}" in said and "needs torch, which is not installed: pip install 'packlib[train]'" in said
         )
 
 
@@ -119,9 +107,7 @@ def test_what_is_in_the_repository_alone_says_so(python):
 def test_a_report_needs_neither_the_checkout_nor_torch(python, tmp_path):
     (tmp_path / "mine.txt").write_text("\n".join(["3", "9", "12", "48"] * 50))
     done = packlib(
-        python,
-        f"report {tmp_path / 'mine.txt'} --max-sequences-per-pack 3 --out out --no-progress",
-        without=TRAIN,
+        python, f"report {tmp_path / 'mine.txt'} --max-sequences-per-pack 3 --out out --no-progress", without=TRAIN
     )
     assert done.returncode == 0, done.stderr
     advice = json.loads((tmp_path / "empty" / "out" / "advice.json").read_text())

@@ -67,9 +67,7 @@ def test_where_no_checkpoint_is_whole_each_is_named(tmp_path):
     save_runs(tmp_path, (1, 2))
     for name in (CHECKPOINT, PREVIOUS):
         flip(tmp_path / name, 20_000)
-    with pytest.raises(
-        ValueError, match=rf"{CHECKPOINT} is no whole checkpoint: the checksum differs\."
-    ) as refusal:
+    with pytest.raises(ValueError, match=rf"{CHECKPOINT} is no whole checkpoint: the checksum differs\.") as refusal:
         resumed(tmp_path)
     said = str(refusal.value)
     assert said.endswith(f"{PREVIOUS} is no whole checkpoint: the checksum differs.") and "\n" not in said
@@ -111,10 +109,7 @@ def test_metrics_that_were_changed_are_refused(tmp_path):
     path = tmp_path / METRICS
     whole = path.read_text()
     for text, says in (
-        (
-            whole.replace('"sequences": 2', '"sequences": 3'),
-            "its first 2 lines are not those of the checkpoint",
-        ),
+        (whole.replace('"sequences": 2', '"sequences": 3'), "its first 2 lines are not those of the checkpoint"),
         (whole.replace("{", "", 1), "its first 2 lines are not those of the checkpoint"),
         (whole[:30], "has 1 lines, but the checkpoint beside it is of update 2"),
     ):
@@ -129,9 +124,7 @@ def test_metrics_that_were_changed_are_refused(tmp_path):
 def test_a_checkpoint_of_another_model_is_one_sentence(tmp_path):
     save_runs(tmp_path, (1,))
     run, _ = run_in(tmp_path, shape=(3, 1))
-    with pytest.raises(
-        ValueError, match=rf"{CHECKPOINT} does not fit this run: RuntimeError: .*size mismatch"
-    ) as e:
+    with pytest.raises(ValueError, match=rf"{CHECKPOINT} does not fit this run: RuntimeError: .*size mismatch") as e:
         run.resume()
     assert str(e.value).count("\n") == 0 and len(str(e.value)) < 500
 

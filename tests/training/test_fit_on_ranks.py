@@ -8,17 +8,7 @@ import torch.distributed as dist
 from model_cases import make_batch
 from processes import gone_within
 from rank_work import train_until_killed
-from training_cases import (
-    Broken,
-    Interrupted,
-    furthest,
-    loader,
-    recipe,
-    small_model,
-    stable,
-    stop_at,
-    weights,
-)
+from training_cases import Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 
 from packlib.distributed import RankError, run_ranks
 from packlib.training import NonFiniteLossError, evaluate, fit
@@ -31,15 +21,7 @@ def _train(rank, folder):
         data = loader(2, which=slice(24))
         plan = recipe(2, 2, replicas=2, packing_factor=35 / 12)
         return fit(
-            model,
-            data,
-            plan,
-            objective,
-            folder=folder,
-            on_update=on_update,
-            save_every=3,
-            progress=False,
-            **settings,
+            model, data, plan, objective, folder=folder, on_update=on_update, save_every=3, progress=False, **settings
         )
 
     results = {}

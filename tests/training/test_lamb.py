@@ -13,9 +13,7 @@ SHAPES = [(7, 5), (5,), (3, 4, 2), (1,)]
 
 def layers(seed=0, scale=0.5):
     generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.nn.Parameter(scale * torch.randn(s, generator=generator, dtype=torch.float64)) for s in SHAPES
-    ]
+    return [torch.nn.Parameter(scale * torch.randn(s, generator=generator, dtype=torch.float64)) for s in SHAPES]
 
 
 def gradients(step):

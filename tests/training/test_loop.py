@@ -5,18 +5,7 @@ import json
 import pytest
 import torch
 from model_cases import make_batch, make_model
-from training_cases import (
-    FACTOR,
-    Broken,
-    Interrupted,
-    furthest,
-    loader,
-    recipe,
-    small_model,
-    stable,
-    stop_at,
-    weights,
-)
+from training_cases import FACTOR, Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 
 from packlib.batches import pad
 from packlib.model import nsp_loss, token_loss
@@ -51,9 +40,7 @@ def test_the_gradient_is_that_of_the_whole_update_and_not_the_mean_of_means():
         rows = join_packs([pad(batch) for batch in batches])
         output = model(**rows)
         names, parameters = zip(*model.named_parameters(), strict=True)
-        whole = torch.autograd.grad(
-            (token_loss(output, rows, mean).mean + nsp_loss(output, rows).mean), parameters
-        )
+        whole = torch.autograd.grad((token_loss(output, rows, mean).mean + nsp_loss(output, rows).mean), parameters)
         assert furthest(got, dict(zip(names, whole, strict=True))) < 1e-10
         of_means = sum(model(**batch).loss for batch in batches) / 3
         wrong = torch.autograd.grad(of_means, parameters)
@@ -113,9 +100,7 @@ def test_the_run_ends_with_its_sequences_and_says_what_it_did(tmp_path):
 def test_even_updates_hold_what_the_recipe_says():
     sizes = {}
     for even in (False, True):
-        records = fit(
-            small_model(), loader(2), recipe(2, 3, packing_factor=FACTOR), even_updates=even, progress=False
-        )
+        records = fit(small_model(), loader(2), recipe(2, 3, packing_factor=FACTOR), even_updates=even, progress=False)
         sizes[even] = [r["update_sequences"] for r in records]
     assert max(sizes[True]) - min(sizes[True]) < max(sizes[False]) - min(sizes[False])
     assert sum(sizes[True]) / len(sizes[True]) == pytest.approx(6 * FACTOR, abs=2)
@@ -150,9 +135,7 @@ def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path, opt
     assert lines == records
 
     again = small_model(torch.float32, dropout=0.1)
-    assert fit(again, loader(3), plan, folder=tmp_path, **settings) == records, (
-        "a run that ended stays as it is"
-    )
+    assert fit(again, loader(3), plan, folder=tmp_path, **settings) == records, "a run that ended stays as it is"
     assert all(torch.equal(a, b) for a, b in zip(again.parameters(), straight.parameters(), strict=True))
 
 
@@ -180,9 +163,7 @@ def test_a_nan_loss_stops_with_the_step_the_batch_and_what_was_saved(tmp_path):
 
 def test_a_nan_gradient_stops_before_it_spoils_the_weights():
     model = small_model()
-    with pytest.raises(
-        NonFiniteLossError, match=r"^The gradient norm of update 1 is nan, though its loss"
-    ) as e:
+    with pytest.raises(NonFiniteLossError, match=r"^The gradient norm of update 1 is nan, though its loss") as e:
         fit(model, loader(4), recipe(4, 2), Broken(1, gradient=True), progress=False)
     assert str(e.value).endswith("the weights are those of update 0; no checkpoint was saved.")
     assert e.value.batch is None and furthest(weights(model), weights(small_model())) == 0
@@ -239,8 +220,8 @@ def test_bad_input_gets_one_sentence(tmp_path):
         "The loader makes batches of 4 packs; the recipe's micro batch is 5.": lambda: run(5),
         "The recipe has 2 replicas, but 1 processes train.": lambda: run(replicas=2),
         "save_every must be at least 1, not 0.": lambda: run(save_every=0),
-        f"{ran} holds a run with gradient_accumulation_steps 2; this one has 3: take another folder.": lambda: (
-            run(4, 3)
+        f"{ran} holds a run with gradient_accumulation_steps 2; this one has 3: take another folder.": lambda: run(
+            4, 3
         ),
         f"{ran} holds a run with even_updates False; this one has True": lambda: run(even_updates=True),
         "it says 1, and the loader's packs hold": lambda: run(even_updates=True, packing_factor=1.0),

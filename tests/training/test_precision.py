@@ -91,9 +91,7 @@ def test_accumulation_trades_the_bubble_for_underflow():
     assert [row["bubble"] for row in rows] == [3 / (m + 3) for m in (1, 4, 64, 1024, 4096)]
     underflow = [row["underflow"] for row in rows]
     assert underflow == sorted(underflow) and underflow[0] < 1e-3 < 0.1 < underflow[-1]
-    below = float(
-        (gradients.abs() / 4096 <= 2.0**-25).double().mean()
-    )  # half of the smallest number rounds to 0
+    below = float((gradients.abs() / 4096 <= 2.0**-25).double().mean())  # half of the smallest number rounds to 0
     assert underflow[-1] == pytest.approx(below, abs=1e-4)
 
 

@@ -68,9 +68,7 @@ def test_accumulation_one_cannot_be_divided_and_says_so():
 
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
 def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumulation, replicas, factor):
-    before = replace(
-        PAPER, micro_batch=micro_batch, gradient_accumulation_steps=accumulation, replicas=replicas
-    )
+    before = replace(PAPER, micro_batch=micro_batch, gradient_accumulation_steps=accumulation, replicas=replicas)
     after, reasons, error = adjust(before, factor)
     assert after == replace(
         before, gradient_accumulation_steps=after.gradient_accumulation_steps, packing_factor=factor
@@ -82,12 +80,7 @@ def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumul
 
 
 def test_steps_become_sequences():
-    given_in_steps = {
-        "micro_batch": 4,
-        "gradient_accumulation_steps": 8,
-        "replicas": 2,
-        "learning_rate": 1e-4,
-    }
+    given_in_steps = {"micro_batch": 4, "gradient_accumulation_steps": 8, "replicas": 2, "learning_rate": 1e-4}
     recipe = Recipe.from_dict({**given_in_steps, "total_steps": 100, "warmup_steps": 30})
     assert (recipe.total_sequences, recipe.warmup_sequences) == (6400, 1920)
     assert (recipe.total_steps, recipe.warmup_steps) == (100, 30)
@@ -117,11 +110,7 @@ def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
             TypeError,
             "gradient_accumulation_steps must be a whole number at least 1, not 2.5.",
         ),
-        (
-            {"replicas": True},
-            TypeError,
-            "replicas must be a whole number at least 1, not True.",
-        ),
+        ({"replicas": True}, TypeError, "replicas must be a whole number at least 1, not True."),
         ({"total_sequences": 10}, ValueError, "warmup_sequences must be from 0 to 10, not 3000000."),
         ({"learning_rate": 0.0}, ValueError, "learning_rate must be above 0, not 0.0."),
         ({"learning_rate": math.inf}, ValueError, "learning_rate must be above 0, not inf."),
@@ -130,18 +119,10 @@ def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
         ({"betas": (-0.1, 0.9)}, ValueError, "beta1 must be at least 0 and below 1, not -0.1."),
         ({"betas": 0.9}, TypeError, "betas must be two numbers, not 0.9."),
         ({"weight_decay": -1}, ValueError, "weight_decay must be at least 0, not -1."),
-        (
-            {"optimizer": "lamp"},
-            ValueError,
-            "optimizer must be 'adamw' or 'lamb', not 'lamp': did you mean 'lamb'?",
-        ),
+        ({"optimizer": "lamp"}, ValueError, "optimizer must be 'adamw' or 'lamb', not 'lamp': did you mean 'lamb'?"),
         ({"decay": "exp"}, ValueError, "decay must be 'linear', 'polynomial' or 'cosine', not 'exp'."),
         ({"power": 0.5}, ValueError, "power 0.5 needs decay 'polynomial', not 'linear'."),
-        (
-            {"packing_factor": 0.9},
-            ValueError,
-            "packing_factor must be at least 1 and at most 67108864, not 0.9.",
-        ),
+        ({"packing_factor": 0.9}, ValueError, "packing_factor must be at least 1 and at most 67108864, not 0.9."),
         ({"max_length": 0}, ValueError, "max_length must be from 1 to 67108864, not 0."),
     ],
 )
@@ -159,10 +140,7 @@ def test_a_bad_recipe_gets_one_sentence(change, error, says):
         (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
         (lambda: adjust(PAPER, 2, "beta"), "not 'beta': did you mean 'betas'?"),
         (lambda: adjust(PAPER, 2, "cubic"), "not 'cubic'"),
-        (
-            lambda: adjust(adjust(PAPER, 2).recipe, 2),
-            "packed already, with factor 2; adjust the one it came from.",
-        ),
+        (lambda: adjust(adjust(PAPER, 2).recipe, 2), "packed already, with factor 2; adjust the one it came from."),
         (lambda: Recipe.from_dict({"micro_batches": 3}), "not 'micro_batches'"),
         (lambda: Recipe.from_dict({"micro_batch": 3}), "A recipe needs learning_rate."),
         (lambda: Recipe.from_steps(3, 4), "warmup_steps must be from 0 to 3, not 4."),

@@ -30,9 +30,7 @@ def rates(scheduler, optimizer, updates=UPDATES + 5, **step):
         ({}, lambda o: transformers.get_linear_schedule_with_warmup(o, WARM, UPDATES)),
         (
             {"decay": "polynomial", "power": 2.0},
-            lambda o: transformers.get_polynomial_decay_schedule_with_warmup(
-                o, WARM, UPDATES, lr_end=0, power=2
-            ),
+            lambda o: transformers.get_polynomial_decay_schedule_with_warmup(o, WARM, UPDATES, lr_end=0, power=2),
         ),
         ({"decay": "cosine"}, lambda o: transformers.get_cosine_schedule_with_warmup(o, WARM, UPDATES)),
     ],

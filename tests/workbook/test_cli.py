@@ -21,9 +21,7 @@ from packlib.workbook.results import RESULTS_FOLDER, results_of
 pytest_plugins = ("workbook_cases",)
 
 
-@pytest.mark.parametrize(
-    "text", ["01_small_steps", "small_steps", "1", "01", "notebooks/01_small_steps.ipynb"]
-)
+@pytest.mark.parametrize("text", ["01_small_steps", "small_steps", "1", "01", "notebooks/01_small_steps.ipynb"])
 def test_a_notebook_is_found_by_name_number_or_path(small, text):
     assert running.find_notebook(text) == "01_small_steps"
 
@@ -74,9 +72,7 @@ def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments
 def test_a_wrong_command_exits_with_two_and_one_sentence(idle, capsys, arguments, says):
     assert cli.main(arguments.split()) == 2
     said = capsys.readouterr()
-    assert (
-        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
-    )
+    assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
 
 
 def test_the_version_is_that_of_the_package(capsys):
@@ -91,15 +87,7 @@ def test_nobody_who_reads_is_no_failure():
         assert process.stderr.read() == b"" and process.wait() == 141
 
 
-REFUSED = [
-    "plan squad --method x",
-    "plan nowhere",
-    "report nowhere",
-    "run 77",
-    "sweep 77",
-    "walk",
-    "adjust a.json",
-]
+REFUSED = ["plan squad --method x", "plan nowhere", "report nowhere", "run 77", "sweep 77", "walk", "adjust a.json"]
 
 
 @pytest.mark.parametrize("commands", [["list", "list --json"], REFUSED], ids=["list", "refusals"])
@@ -109,9 +97,7 @@ def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, commands
         f"print([main(command.split()) for command in {commands}], file=sys.stderr)\n"
         "print({'torch', 'transformers', 'IPython', 'nbformat', 'papermill'} & set(sys.modules), file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     *_, codes, loaded = done.stderr.splitlines()
     assert codes == str([0 if "list" in command else 2 for command in commands]) and loaded == "set()"
 
@@ -157,16 +143,7 @@ def test_help_has_examples_that_parse_and_exit_codes(command, capsys):
 
 def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     path = tmp_path / "plan.json"
-    common = [
-        "plan",
-        "docstrings",
-        "--max-length",
-        "128",
-        "--overlong",
-        "truncate",
-        "--max-sequences-per-pack",
-        "2",
-    ]
+    common = ["plan", "docstrings", "--max-length", "128", "--overlong", "truncate", "--max-sequences-per-pack", "2"]
     assert cli.main([*common, "--method", "lpfhp", "--out", str(path)]) == 0
     histogram = load("docstrings", 128)
     expected = plan(histogram, "lpfhp", 2)
@@ -174,11 +151,7 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     assert PackingPlan.from_json(path).strategies == expected.strategies
     assert cli.main([*common, "--json"]) == 0
     said, best = json.loads(capsys.readouterr().out), plan(histogram, "optimal", 2)
-    assert (said["num_packs"], said["gap"], said["truncated"]) == (
-        best.num_packs,
-        best.gap,
-        histogram.truncated,
-    )
+    assert (said["num_packs"], said["gap"], said["truncated"]) == (best.num_packs, best.gap, histogram.truncated)
     assert said["method"] == "optimal" and said["max_sequences_per_pack"] == 2 and said["seconds"] >= 0
 
 
@@ -200,9 +173,7 @@ def test_plan_refuses_in_one_sentence(tmp_path, monkeypatch, capsys, arguments, 
     Path("mine.txt").write_text("5\n3\n")
     assert cli.main(["plan", *arguments, "--out", "plan.json"]) == 2
     said = capsys.readouterr()
-    assert (
-        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
-    )
+    assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
     assert not Path("plan.json").exists()
 
 
@@ -232,13 +203,7 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
     before = [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)]
     assert cli.main(["run", "2", *arguments]) == 0
     said = capsys.readouterr()
-    names = [
-        "02_long_way.html",
-        "02_long_way.ipynb",
-        "depth.txt",
-        "figures/line.png",
-        "figures/line.svg",
-    ]
+    names = ["02_long_way.html", "02_long_way.ipynb", "depth.txt", "figures/line.png", "figures/line.svg"]
     found = [path for path in sorted((small / "results/{x} a{0}").rglob("*")) if path.is_file()]
     assert [str(path.relative_to(small / "results/{x} a{0}")) for path in found] == names
     assert sorted(map(Path, said.out.splitlines())) == found
@@ -246,8 +211,7 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
     words = f"A line up to 5 for {small / 'mine {x} $x$.txt'}, quick False."
     assert words in (small / "results/{x} a{0}/02_long_way.html").read_text()
     assert (
-        nbformat.read(small / "results/{x} a{0}/02_long_way.ipynb", 4).cells[-2].outputs[0].data["text/plain"]
-        == words
+        nbformat.read(small / "results/{x} a{0}/02_long_way.ipynb", 4).cells[-2].outputs[0].data["text/plain"] == words
     )
     assert results_of(small / "results/{x} a{0}/02_long_way.ipynb") == {"twice the depth": 10}
     assert [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)] == before
@@ -296,11 +260,7 @@ def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
         ({}, ["--factor", "0.5"], "packing_factor must be at least 1 and at most 67108864, not 0.5."),
         ({}, ["--factor", "2", "--how", "beta"], "not 'beta': did you mean 'betas'?"),
         ({"betas": [0.9, 2]}, ["--factor", "2"], "beta2 must be at least 0 and below 1, not 2."),
-        (
-            {"micro_batch": "15"},
-            ["--factor", "2"],
-            "micro_batch must be a whole number at least 1, not '15'.",
-        ),
+        ({"micro_batch": "15"}, ["--factor", "2"], "micro_batch must be a whole number at least 1, not '15'."),
         ({"batch": 3}, ["--factor", "2"], "not 'batch'"),
         (None, ["--factor", "2"], "There is no file"),
     ],
@@ -310,9 +270,7 @@ def test_adjust_refuses_in_one_sentence(tmp_path, capsys, change, arguments, say
         (tmp_path / "recipe.json").write_text(json.dumps({**RECIPE, **change}))
     assert cli.main(["adjust", str(tmp_path / "recipe.json"), *arguments]) == 2
     said = capsys.readouterr()
-    assert (
-        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
-    )
+    assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
 
 
 def test_adjust_needs_no_torch(tmp_path):

@@ -20,11 +20,7 @@ def explorers():
     for module in pkgutil.walk_packages(chapters.__path__, f"{chapters.__name__}."):
         chapter = importlib.import_module(module.name)
         for value in vars(chapter).values():
-            if (
-                isinstance(value, type)
-                and issubclass(value, Explorer)
-                and value.__module__ == chapter.__name__
-            ):
+            if isinstance(value, type) and issubclass(value, Explorer) and value.__module__ == chapter.__name__:
                 yield pytest.param(value, id=f"{module.name}-{value.__name__}")
 
 
@@ -40,9 +36,7 @@ def positions(control):
 def number_of_steps(control):
     if isinstance(control, (widgets.IntSlider, widgets.FloatSlider)):
         return (control.max - control.min) / control.step + 1
-    assert isinstance(control, (widgets.SelectionSlider, widgets.Checkbox)), (
-        "JupyterLab takes the keys of others"
-    )
+    assert isinstance(control, (widgets.SelectionSlider, widgets.Checkbox)), "JupyterLab takes the keys of others"
     return len(positions(control))
 
 

@@ -43,9 +43,7 @@ def test_figures_come_out_once_with_name_place_and_words(notebook, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     gallery.main(folder.relative_to(tmp_path), [notebook])
     names = ["90_small-01-zebra", "90_small-02-apple"]
-    assert sorted(stamps(folder)) == sorted(
-        [f"{n}.{e}" for n in names for e in ("png", "svg")] + ["index.html"]
-    )
+    assert sorted(stamps(folder)) == sorted([f"{n}.{e}" for n in names for e in ("png", "svg")] + ["index.html"])
     first, second = gallery.pictures_of("90_small", folder)
     assert (first.title, first.alt) == ("The zebra & its stripes", "Nothing but the frame of <zebra>.")
     assert second.svg.name == "90_small-02-apple.svg"
@@ -70,9 +68,7 @@ def test_a_notebook_that_fails_leaves_the_earlier_figures(notebook, tmp_path):
     broken.cells[1].source += "1 / 0"
     write(broken, notebook)
     assert not gallery.is_fresh(notebook, folder)
-    with pytest.raises(
-        NotebookFailedError, match=r"^cell \[1\] of 90_small failed: ZeroDivisionError: division"
-    ):
+    with pytest.raises(NotebookFailedError, match=r"^cell \[1\] of 90_small failed: ZeroDivisionError: division"):
         gallery.main(folder, [notebook])
     assert stamps(folder) == before
 

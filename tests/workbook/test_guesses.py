@@ -162,9 +162,7 @@ ANYTHING = st.recursive(
 
 
 @given(
-    ANYTHING,
-    ANYTHING | st.sampled_from(["yes", "4 + 3 + 3", {1, 2}]),
-    st.sampled_from(["", "%", "packs", "times"]),
+    ANYTHING, ANYTHING | st.sampled_from(["yes", "4 + 3 + 3", {1, 2}]), st.sampled_from(["", "%", "packs", "times"])
 )
 def test_any_guess_and_any_truth_give_a_sentence(guess, truth, unit):
     judged = judge_guess(guess, truth, unit)
@@ -212,9 +210,7 @@ def test_reveal_tells_the_answer_behind_a_click(displayed):
 
 def test_a_wrong_word_is_told_why(displayed):
     reveal("random", "sorted", "Neighbors are equal then.")
-    assert displayed[0]["text/plain"] == (
-        "sorted. You guessed random, and that is wrong. Neighbors are equal then."
-    )
+    assert displayed[0]["text/plain"] == ("sorted. You guessed random, and that is wrong. Neighbors are equal then.")
 
 
 def test_what_is_unclear_is_asked_before_the_answer_is_opened(displayed):

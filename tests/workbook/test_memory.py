@@ -221,10 +221,7 @@ def test_text_between_a_question_and_its_answer_does_no_harm(at_work):
 
 def test_two_questions_of_one_notebook_are_two(at_work, monkeypatch):
     notebook = nbformat.read(at_work, as_version=4)
-    notebook.cells += [
-        nbformat.v4.new_markdown_cell("**And now?**"),
-        nbformat.v4.new_code_cell(REVEAL, id="now"),
-    ]
+    notebook.cells += [nbformat.v4.new_markdown_cell("**And now?**"), nbformat.v4.new_code_cell(REVEAL, id="now")]
     nbformat.write(notebook, at_work)
     for cell in ("how-much", "now"):
         monkeypatch.setattr("IPython.get_ipython", lambda cell=cell: Shell(cell=cell, In=[REVEAL]))
@@ -280,9 +277,7 @@ def test_a_disk_that_cannot_be_written_gets_a_warning(at_work, data):
     assert shown
 
 
-@pytest.mark.parametrize(
-    "value", [np.float32(3), np.bool_(True), np.int64(3), True, 3, Fraction(1, 2), [1], "naïve"]
-)
+@pytest.mark.parametrize("value", [np.float32(3), np.bool_(True), np.int64(3), True, 3, Fraction(1, 2), [1], "naïve"])
 def test_it_keeps_what_reveal_reads_whatever_its_type(at_work, data, value):
     """A truth of NumPy's types once stopped the notebook, since JSON does not know them."""
     with warnings.catch_warnings():

@@ -87,9 +87,7 @@ def test_all_cells_ran_in_order_without_an_error(stored):
     notebook = read(stored)
     assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
     for cell in code(notebook):
-        assert not [o for o in cell.outputs if o.output_type == "error" or o.get("name") == "stderr"], (
-            cell.source
-        )
+        assert not [o for o in cell.outputs if o.output_type == "error" or o.get("name") == "stderr"], cell.source
         assert "raises-exception" not in tags(cell) and "nbval-skip" not in tags(cell)
 
 
@@ -242,9 +240,7 @@ def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
 
 def test_parameters_are_checked_before_anything_is_computed(name, notebook):
     second = code(notebook)[1].source
-    assert second.rstrip().splitlines()[-1].endswith(")") and re.search(
-        rf'check_parameters\(\s*"{name}"', second
-    )
+    assert second.rstrip().splitlines()[-1].endswith(")") and re.search(rf'check_parameters\(\s*"{name}"', second)
     given = dict(re.findall(r"(\w+)=(\w+)", second[second.index("check_parameters") :]))
     assert given == {key: key for key in parameters_of(name)}
 
@@ -267,13 +263,9 @@ def test_a_guess_goes_into_its_reveal_alone(stored):
     """So it is enough to try guesses there, as tests/guess_trials.py does."""
     for cell in code(read(stored)):
         nodes = list(ast.walk(ast.parse(cell.source)))
-        used = [
-            n for n in nodes if isinstance(n, ast.Name) and n.id == "guess" and isinstance(n.ctx, ast.Load)
-        ]
+        used = [n for n in nodes if isinstance(n, ast.Name) and n.id == "guess" and isinstance(n.ctx, ast.Load)]
         calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "reveal"]
-        assert (
-            used == [call.args[isinstance(call.args[0], ast.Constant)] for call in calls] and len(calls) <= 1
-        )
+        assert used == [call.args[isinstance(call.args[0], ast.Constant)] for call in calls] and len(calls) <= 1
 
 
 def role(cell):
@@ -315,12 +307,8 @@ def test_stubs_fit_their_checkers(name, notebook, chapter):
         assert f"{exercise.name}: right" in text_of(solved.outputs[0])
         if callable(exercise.solution):
             for cell in (stub, solved):
-                function = next(
-                    n for n in ast.parse(cell.source).body if getattr(n, "name", "") == exercise.name
-                )
-                assert [a.arg for a in function.args.args] == list(
-                    inspect.signature(exercise.solution).parameters
-                )
+                function = next(n for n in ast.parse(cell.source).body if getattr(n, "name", "") == exercise.name)
+                assert [a.arg for a in function.args.args] == list(inspect.signature(exercise.solution).parameters)
 
 
 def test_checkers_accept_the_solution_and_catch_the_slips(chapter):
@@ -377,9 +365,7 @@ def test_no_answer_can_be_read_before_the_guess(new):
         assert call.args[0].value in said and len(call.args) == 2
         assert all(re.fullmatch(r"\w+", word) for word in said if isinstance(word, str)), "no reason"
         answer, why = unfold(output.metadata.packlib.folded)
-        seen = f"{output.data['text/html']} {output.data['text/plain']}".replace(
-            output.metadata.packlib.folded, ""
-        )
+        seen = f"{output.data['text/html']} {output.data['text/plain']}".replace(output.metadata.packlib.folded, "")
         seen = seen.replace(output.metadata.packlib.question, "")
         assert answer not in seen and why not in seen and "<details" not in seen
         assert output.metadata.packlib.folded in output.data["text/plain"], "so nbval compares it"
@@ -395,9 +381,7 @@ def test_each_wrong_choice_has_a_reply(new):
 
 def test_exercises_have_levels_that_rise(new):
     notebook, chapter = new
-    found = [
-        tuple(map(int, pair)) for pair in re.findall(r"\*Level (\d) of 3, (\d+) minutes\.\*", prose(notebook))
-    ]
+    found = [tuple(map(int, pair)) for pair in re.findall(r"\*Level (\d) of 3, (\d+) minutes\.\*", prose(notebook))]
     assert found == [(exercise.level, exercise.minutes) for exercise in chapter.EXERCISES.values()]
     assert {level for level, _ in found} == {1, 2, 3} and found == sorted(found, key=lambda pair: pair[0])
     assert all(exercise.hint for exercise in chapter.EXERCISES.values())
@@ -420,7 +404,5 @@ def test_what_is_said_for_slides_fits(new):
         assert set(said) in ({"claim", "figure", "notes"}, {"skip"}, set())
         if "figure" in said:
             assert (
-                f'name="{said.figure}"' in cell.source
-                and len(said.claim.split()) <= 12
-                and said.notes.endswith(".")
+                f'name="{said.figure}"' in cell.source and len(said.claim.split()) <= 12 and said.notes.endswith(".")
             )

@@ -83,9 +83,7 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
     made = run(name, values, tmp_path / "out", progress=False)
     if which == "both":
         assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb", tmp_path / "guesses"))
-    faults = {
-        path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"
-    }
+    faults = {path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"}
     assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
     pictures = {path.stem: Image.open(path).convert("L") for path in made if path.suffix == ".png"}
     assert {picture.size for picture in pictures.values()} == {(1920, 1080)}

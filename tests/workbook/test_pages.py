@@ -48,9 +48,7 @@ def test_a_page_fetches_nothing():
 
 
 def test_markdown_holds_no_html_but_what_hides_a_solution():
-    page = markdown_to_html(
-        "<details>\n<summary>Solution</summary>\n\n*Five* <b>a</b>\n\n</details>", anchors=True
-    )
+    page = markdown_to_html("<details>\n<summary>Solution</summary>\n\n*Five* <b>a</b>\n\n</details>", anchors=True)
     assert Elements(page).names == {"details", "summary", "p", "em"} and "<b>a</b>" in Elements(page).text
     for text in HOSTILE[:5]:
         for place in (text, f"# {text}", f"a {text} b", f"- {text}\n\n{text}"):

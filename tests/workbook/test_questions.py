@@ -9,9 +9,7 @@ from packlib.workbook.questions import Question, Questions
 from packlib.workbook.results import unfold
 
 QUESTIONS = Questions(
-    share=Question(
-        "How full, in percent?", lambda packs: 100 / packs, lambda packs: f"{packs} <packs>.", "%"
-    ),
+    share=Question("How full, in percent?", lambda packs: 100 / packs, lambda packs: f"{packs} <packs>.", "%"),
     rule=Question(
         "Which: most, least or none?",
         "least",
@@ -40,19 +38,14 @@ def test_without_a_guess_the_answer_is_folded(displayed):
     assert (told["kind"], told["question"]) == ("reveal", "How full, in percent?")
     assert unfold(told["folded"]) == ("25 %", "4 <packs>.")
     QUESTIONS.reveal("share", ..., packs=5)
-    assert displayed[1][0]["text/plain"] != bundle["text/plain"], (
-        "a comparison of outputs sees another answer"
-    )
+    assert displayed[1][0]["text/plain"] != bundle["text/plain"], "a comparison of outputs sees another answer"
 
 
 def test_with_a_guess_the_answer_is_behind_a_click(displayed):
     QUESTIONS.reveal("share", 30, packs=4)
     said = "You guessed 30 %: 5 points above the answer. 4"
     page = f"<details><summary>Reveal the answer</summary><p><b>25 %.</b> {said} &lt;packs&gt;.</p></details>"
-    assert displayed[0][0] == {
-        "text/html": page,
-        "text/plain": f"25 %. {said} <packs>.",
-    }
+    assert displayed[0][0] == {"text/html": page, "text/plain": f"25 %. {said} <packs>."}
 
 
 def test_an_unclear_guess_is_asked_back_and_nothing_is_shown(displayed):
@@ -90,7 +83,5 @@ def test_a_guess_is_none_at_the_next_question(displayed, monkeypatch):
 
 
 def test_an_unknown_question_is_refused(displayed):
-    with pytest.raises(
-        ValueError, match="question must be 'share' or 'rule', not 'rules': did you mean 'rule'"
-    ):
+    with pytest.raises(ValueError, match="question must be 'share' or 'rule', not 'rules': did you mean 'rule'"):
         QUESTIONS.reveal("rules", 1)

@@ -35,25 +35,16 @@ def idle(tmp_path, monkeypatch):
     ("arguments", "says"),
     [
         (["mine.txt", "--max-length", "0"], "max_length must be from 1 to 1048576, not 0."),
-        (
-            ["mine.txt", "--max-sequences-per-pack", "0"],
-            "max_sequences_per_pack must be from 1 to 1048576, not 0.",
-        ),
+        (["mine.txt", "--max-sequences-per-pack", "0"], "max_sequences_per_pack must be from 1 to 1048576, not 0."),
         (["mine.txt", "--batch-size", "0"], "batch_size must be from 1 to 1048576, not 0."),
-        (
-            ["mine.txt", "--max-length", "4", "--overlong", "drop"],
-            "All 3 sequences of mine are longer than 4",
-        ),
+        (["mine.txt", "--max-length", "4", "--overlong", "drop"], "All 3 sequences of mine are longer than 4"),
         (["mine.txt", "--recipe", "none.json"], "There is no file"),
         (["mine.txt", "--recipe", "packed.json"], "is packed already, with factor 2"),
         (["mine.txt", "--column", "size"], "not 'size'"),
         (["mine.txt", "--out", "taken"], "is a file; name a folder."),
         (["broken.txt"], "broken.txt, line 2: expected a whole number, not 'seven'."),
         (["my.txt"], "There is no file my.txt"),
-        (
-            ["squad", "--max-length", "9", "--overlong", "drop"],
-            "All 88,641 sequences of squad are longer than 9",
-        ),
+        (["squad", "--max-length", "9", "--overlong", "drop"], "All 88,641 sequences of squad are longer than 9"),
         (["wikipedai"], "did you mean 'wikipedia'"),
     ],
 )
@@ -61,9 +52,7 @@ def test_what_cannot_be_reported_is_refused_before_anything_runs(idle, capsys, a
     before = sorted(idle.iterdir())
     assert cli.main(["report", *arguments]) == 2
     said = capsys.readouterr()
-    assert (
-        said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
-    )
+    assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
     assert sorted(idle.iterdir()) == before
 
 
@@ -71,9 +60,7 @@ def test_the_lesson_leaves_a_report_that_stands_alone():
     cells = nbformat.read(notebooks()[NOTEBOOK], as_version=4).cells
     kept = [cell for cell in cells if LESSON not in cell.metadata.get("tags", ())]
     told = "\n".join(cell.source for cell in kept if cell.cell_type == "markdown")
-    assert not re.search(r"guess|exercise|notebook|explorer|\*\*\w.*\?\*\*", told, re.I), (
-        "that is for learners"
-    )
+    assert not re.search(r"guess|exercise|notebook|explorer|\*\*\w.*\?\*\*", told, re.I), "that is for learners"
     assert not re.search(r"^(guess|reveal|check)\b", "\n".join(cell.source for cell in kept), re.M)
     assert len(re.findall(r"^## ", told, re.M)) >= 7
 

@@ -30,9 +30,7 @@ def figure(name, alt="A line that <rises>."):
     return data({"kind": "figure", "name": name, "title": "Up", "alt": alt}, text_html=IMAGE)
 
 
-ANSWER = data(
-    {"kind": "reveal", "folded": fold("5 packs", "Six & more would be too many.")}, text_html="<p>?</p>"
-)
+ANSWER = data({"kind": "reveal", "folded": fold("5 packs", "Six & more would be too many.")}, text_html="<p>?</p>")
 
 
 def source(file, text):
@@ -60,12 +58,7 @@ def test_an_answer_comes_before_what_its_cell_prints():
     cells = [
         "## Count\n\n**How many?**",
         code("guess = ..."),
-        code(
-            "reveal(guess)",
-            printed("it is 5"),
-            data({"kind": "source", "text": "x"}, text_plain="here"),
-            ANSWER,
-        ),
+        code("reveal(guess)", printed("it is 5"), data({"kind": "source", "text": "x"}, text_plain="here"), ANSWER),
     ]
     slides = slides_of(notebook("# Steps", *cells))
     assert [slide.kind for slide in slides] == ["title", "text", "answer", "text"]
@@ -121,11 +114,7 @@ def test_texts_share_a_slide_while_there_is_room():
         return code("print(1)", printed("one\n" * 5))
 
     assert told("## A\n\nText.", line()) == [("title", "Steps"), ("text", "A")]
-    assert told("## A\n\nText.", *(line() for _ in range(5))) == [
-        ("title", "Steps"),
-        ("text", "A"),
-        ("text", "A"),
-    ]
+    assert told("## A\n\nText.", *(line() for _ in range(5))) == [("title", "Steps"), ("text", "A"), ("text", "A")]
     assert told("## A", "### B\n\nText.", code("def f(): ...\n\n\ncheck('f', f)", printed("f: not tried yet"))) == [
         ("title", "Steps"), ("text", "A: B"),
     ]  # fmt: skip
@@ -156,9 +145,7 @@ def test_a_cell_may_say_what_becomes_of_it():
     assert [slide.kind for slide in plain] == ["title", "text", "figure", "figure", "text"]
     skipped = slides_of(notebook("# S", wishing(text, skip=True), two))
     assert [slide.kind for slide in skipped] == ["title", "figure", "figure", "text"]
-    wished = notebook(
-        "# S", wishing(text, claim="B < A"), wishing(two, claim="Two", figure="b", notes="Say <it>.")
-    )
+    wished = notebook("# S", wishing(text, claim="B < A"), wishing(two, claim="Two", figure="b", notes="Say <it>."))
     title, words, drawn, last = slides_of(wished)
     assert words.heading == "B < A" and words.body == "<h2>B &lt; A</h2>\n<p>Text.</p>\n"
     assert drawn.heading == "Two" and drawn.body.startswith('<h2>Two</h2>\n<img alt="Two."')
@@ -182,10 +169,7 @@ def test_a_bad_place_is_one_sentence(tmp_path, module):
 
 def test_links_lead_to_other_decks():
     page = deck(
-        notebook(
-            "# S",
-            "## A\n\n[next](02_next.ipynb), [solved](solutions/01_a.ipynb), [more](https://x.org/a.ipynb)",
-        )
+        notebook("# S", "## A\n\n[next](02_next.ipynb), [solved](solutions/01_a.ipynb), [more](https://x.org/a.ipynb)")
     )
     assert re.findall(r'href="([^"]*)"', page) == [
         "02_next.html",

@@ -32,9 +32,7 @@ class Fake:
         self.ran.append(values)
         depth = values["depth"]
         if depth == 13:
-            raise NotebookFailedError(
-                "cell [3] of 01_small_steps failed: ValueError: Thirteen is not allowed."
-            )
+            raise NotebookFailedError("cell [3] of 01_small_steps failed: ValueError: Thirteen is not allowed.")
         out.mkdir(parents=True, exist_ok=True)
         source = f"from packlib.workbook.results import result\nresult('double', {2 * depth})"
         metadata = {"packlib": {"kind": "result", "name": "double", "value": 2 * depth}}
@@ -120,9 +118,7 @@ def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
     del known["checksum"]
     path.write_text(json.dumps({**known, "checksum": sweep._checksum(known)}))
     (cell, *_) = grid("01_small_steps", [("dataset", "mine.txt"), ("depth", "2")])
-    assert sweep._stored(cell, path.parent) is None, (
-        "the key is compared whole, not by the name of its folder"
-    )
+    assert sweep._stored(cell, path.parent) is None, "the key is compared whole, not by the name of its folder"
 
 
 def test_other_lengths_under_the_same_name_are_another_sweep(small, monkeypatch):
@@ -131,9 +127,7 @@ def test_other_lengths_under_the_same_name_are_another_sweep(small, monkeypatch)
         fakes.append(Fake())
         monkeypatch.setattr(sweep, "run_into", fakes[-1])
         (small / "mine.txt").write_text(lengths)
-        assert (
-            cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
-        )
+        assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
     assert [len(fake.ran) for fake in fakes] == [1, 0, 1]
 
 

@@ -59,9 +59,7 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
         model = small_bert(seed=2)
         loader, recipe = LOADERS[name], runs.recipe_of(LOADERS[name], 96)
         loader.epoch = 0
-        records = fit(
-            model, loader, recipe, on_update=race.follow(name, model) if watch else None, progress=False
-        )
+        records = fit(model, loader, recipe, on_update=race.follow(name, model) if watch else None, progress=False)
         ends.append(records[-1]["loss"])
     race.finish("race")
     assert ends[1] == ends[2]
@@ -80,9 +78,7 @@ def test_a_text_keeps_its_color_from_row_to_row():
         figures.draw_rows(ax, rows, lengths, 8, 3)
         bars = ax.collections[1]
         spans = [(path.vertices[:, 0].min(), path.vertices[:, 0].max()) for path in bars.get_paths()]
-        drawn.append(
-            dict(zip([i for row in rows for i in row], map(tuple, bars.get_facecolors()), strict=True))
-        )
+        drawn.append(dict(zip([i for row in rows for i in row], map(tuple, bars.get_facecolors()), strict=True)))
     assert drawn[0] == drawn[1] and spans == [(0, 5), (0, 4), (4, 7)]
 
 
@@ -105,6 +101,4 @@ def test_packs_to_read_are_small_enough_for_their_lines():
     packs = pack_lengths(STORE.lengths, 64)
     chosen = figures.readable(packs, lines=9)
     assert len(set(chosen)) == 2 and all(len(packs[i]) <= 4 for i in chosen)
-    assert len(figures.readable(pack_lengths([3] * 20, 64), lines=9)) == 1, (
-        "none is small: one stands for all"
-    )
+    assert len(figures.readable(pack_lengths([3] * 20, 64), lines=9)) == 1, "none is small: one stands for all"

@@ -34,8 +34,7 @@ from packlib.workbook.running import NotebookFailedError, notebooks
 def small_figure():
     fig, ax = figures.new_figure()
     lines = {
-        ax.plot([1, 2, 3], [1, y, 2 * y], **figures.series(name))[0]: name
-        for name, y in (("spfhp", 2), ("lpfhp", 2))
+        ax.plot([1, 2, 3], [1, y, 2 * y], **figures.series(name))[0]: name for name, y in (("spfhp", 2), ("lpfhp", 2))
     }
     ax.set(title="Two lines end in one point", xlabel="x", ylabel="y")
     figures.label_ends(lines)
@@ -83,9 +82,7 @@ def test_show_saves_svg_and_png_when_asked(tmp_path, monkeypatch, displayed):
     assert len(list((tmp_path / "figures").iterdir())) == 2
 
 
-@pytest.mark.parametrize(
-    ("alt", "name", "says"), [(" ", "a", "needs an alt text"), ("words", "A b", "not 'A b'")]
-)
+@pytest.mark.parametrize(("alt", "name", "says"), [(" ", "a", "needs an alt text"), ("words", "A b", "not 'A b'")])
 def test_show_refuses_a_figure_without_words_or_with_a_bad_name(alt, name, says, displayed):
     with pytest.raises(ValueError, match=says):
         figures.show(small_figure(), alt=alt, name=name)
@@ -99,15 +96,7 @@ def test_labels_that_would_touch_move_apart():
 
 def test_every_series_has_its_own_look():
     looks = [tuple(figures.series(name).values()) for name in figures._SERIES]
-    methods = (
-        "unpacked",
-        "next_fit",
-        "first_fit_decreasing",
-        "best_fit_decreasing",
-        "spfhp",
-        "lpfhp",
-        "nnlshp",
-    )
+    methods = ("unpacked", "next_fit", "first_fit_decreasing", "best_fit_decreasing", "spfhp", "lpfhp", "nnlshp")
     assert len({tuple(figures.series(name).values()) for name in (*methods, "ennlshp", "optimal")}) == 9
     assert figures.series("a new method") == figures.series("a new method")
     assert all(color in figures.OKABE_ITO for color, *_ in looks)
@@ -304,10 +293,7 @@ def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
     small_copy("02_greedy_packing", tmp_path / "in.ipynb")
     refused = papermill(tmp_path, ("depht", "8"))
     assert refused.returncode == 1
-    assert (
-        "a parameter must be 'dataset', 'max_sequences_per_pack', 'seed' or 'quick', not 'depht'"
-        in refused.stderr
-    )
+    assert "a parameter must be 'dataset', 'max_sequences_per_pack', 'seed' or 'quick', not 'depht'" in refused.stderr
     ran = papermill(tmp_path, ("max_sequences_per_pack", "none"), ("quick", "false"))
     assert ran.returncode == 0, ran.stderr
     shown = nbformat.read(tmp_path / "out.ipynb", 4).cells[-1].outputs[0].data["text/plain"]
@@ -339,11 +325,7 @@ def test_settle_drops_what_changes_and_what_dies():
     cells = notebook("1", "1", "2")
     cells.metadata["widgets"] = {"state": {}}
     cells.cells[0].metadata["execution"] = {"iopub.execute_input": "now"}
-    kept = {
-        "tags": ["nbval-ignore-output"],
-        "jupyter": {"source_hidden": True},
-        "packlib": {"slide": {"skip": True}},
-    }
+    kept = {"tags": ["nbval-ignore-output"], "jupyter": {"source_hidden": True}, "packlib": {"slide": {"skip": True}}}
     cells.cells[1].metadata = nbformat.from_dict({**kept, "papermill": {"duration": 1}, "ExecuteTime": {}})
     live = nbformat.v4.new_output("display_data", {WIDGET_VIEW: {"model_id": "x"}, "text/html": "still"})
     cells.cells[2].outputs = [live]
@@ -369,11 +351,7 @@ def test_a_notebook_runs_in_its_folder_with_what_it_is_given(tmp_path, capfd):
 
     before = dict(os.environ)
     done = asyncio.run(run())
-    assert ast.literal_eval(done.cells[2].outputs[0].data["text/plain"]) == (
-        *values.values(),
-        "x",
-        str(tmp_path),
-    )
+    assert ast.literal_eval(done.cells[2].outputs[0].data["text/plain"]) == (*values.values(), "x", str(tmp_path))
     assert done.cells[1].metadata.tags == ["injected-parameters"] and len(done.cells) == 3
     assert before == os.environ and "100%" in capfd.readouterr().err
     with pytest.raises(NotebookFailedError, match=r"^cell \[3\] of 90_small failed: ZeroDivisionError"):

@@ -24,9 +24,7 @@ made.to_json(folder / "plan.json")
 assign(made, lengths).save(folder / "six.packs")
 tokens = np.arange(sum(lengths), dtype=np.uint16)
 labels = np.array([0, 1, -100, 0, 1, 0])
-TokenStore(tokens, (tokens % 2).astype(np.uint8), np.cumsum([0, *lengths]), labels).save(
-    folder / "six.tokens"
-)
+TokenStore(tokens, (tokens % 2).astype(np.uint8), np.cumsum([0, *lengths]), labels).save(folder / "six.tokens")
 write_ordered(folder / "rows", np.arange(6).reshape(3, 2))
 Recipe(2, 0.5, 10).to_json(folder / "recipe.json")
 model = torch.nn.Linear(1, 1)

@@ -93,9 +93,7 @@ def choose_buckets(
         wanted = np.array([-(-histogram.num_sequences * i // k) for i in range(1, k + 1)])
         lengths = np.unique(edges[np.searchsorted(below, wanted)])
     inside = np.diff(below[np.searchsorted(edges, lengths, "right") - 1], prepend=0)
-    return Buckets(
-        tuple(lengths.tolist()), histogram.num_tokens, int(lengths @ inside), method, histogram.name
-    )
+    return Buckets(tuple(lengths.tolist()), histogram.num_tokens, int(lengths @ inside), method, histogram.name)
 
 
 def waste_curve(histogram: LengthHistogram, most: int, pad_to_multiple_of: int = 8) -> np.ndarray:

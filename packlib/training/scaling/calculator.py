@@ -209,9 +209,7 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
 def _work_out(formulas: Callable[..., dict], names: dict, length: int | None) -> list[Line]:
     """The lines of one of the two functions above; `names` gets their values."""
     values, lines = formulas(**names), []
-    for name, formula, unit in re.findall(
-        r"^    (\w+) = (.*)  # (.*)$", inspect.getsource(formulas), re.MULTILINE
-    ):
+    for name, formula, unit in re.findall(r"^    (\w+) = (.*)  # (.*)$", inspect.getsource(formulas), re.MULTILINE):
         value = names[name] = values[name]
         if name.isupper():
             value = np.broadcast_to(value, len(names["LAYERS"]))

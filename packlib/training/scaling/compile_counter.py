@@ -134,9 +134,7 @@ class CompileCounter:
         return lines
 
     def _table(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [
-            ("graph", "function", "operations", "seconds", "failed guards", "reason")
-        ]
+        rows: list[tuple[str, ...]] = [("graph", "function", "operations", "seconds", "failed guards", "reason")]
         for compile in self.compiles:
             reason = compile.eager or "first graph of this function"
             if compile.failed_guards:
@@ -157,9 +155,7 @@ class CompileCounter:
     def _repr_html_(self) -> str:
         head, *rows = self._table()
         cells = "".join(f"<th>{name}</th>" for name in head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{in_html(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
+        body = "".join("<tr>" + "".join(f"<td>{in_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         summary = "".join(f"<div>{in_html(line)}.</div>" for line in self._summary())
         return f"<div>{summary}<table><tr>{cells}</tr>{body}</table></div>"
 

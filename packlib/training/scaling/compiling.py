@@ -24,9 +24,7 @@ def shape_of(batch: Mapping[str, Any]) -> Shape:
     tensors = [batch.get("input_ids"), *batch.values()]
     shape = next((value.shape for value in tensors if isinstance(value, Tensor) and value.dim() == 2), None)
     if shape is None:
-        raise TypeError(
-            f"A batch needs a tensor of the shape (rows, slots); this one has {', '.join(batch)}."
-        )
+        raise TypeError(f"A batch needs a tensor of the shape (rows, slots); this one has {', '.join(batch)}.")
     return tuple(shape)
 
 
@@ -35,9 +33,7 @@ def blank_batch(rows: int, length: int) -> PackedBatch:
     ids = torch.zeros(whole_number("rows", rows, 1), whole_number("length", length, 1), dtype=torch.int64)
     labels = torch.full_like(ids, IGNORED)
     labels[:, 0] = 0
-    return PackedBatch(
-        input_ids=ids, segment_ids=ids + 1, labels=labels, sequence_labels=torch.zeros_like(ids[:, 0])
-    )
+    return PackedBatch(input_ids=ids, segment_ids=ids + 1, labels=labels, sequence_labels=torch.zeros_like(ids[:, 0]))
 
 
 class ShapeGraphs:

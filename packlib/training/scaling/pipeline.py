@@ -108,11 +108,7 @@ class Pipeline:
         layout = split_layers(len(model.bert.encoder.layer), self.stages, layout)
         self.schedule = one_of("schedule", schedule, _TORCH_SCHEDULES)
         self.objective = PretrainingObjective() if objective is None else objective
-        self.model, self.bars, self._pace = (
-            model,
-            list[Bar](),
-            dict(zip(("forward", "backward"), pace, strict=True)),
-        )
+        self.model, self.bars, self._pace = (model, list[Bar](), dict(zip(("forward", "backward"), pace, strict=True)))
         self.stage = BertStage(model, sum(layout[: self.rank]), layout[self.rank])
         self._ends = dist.new_group(sorted({0, self.stages - 1}))
         self._runs: dict[tuple, Schedule1F1B | ScheduleGPipe] = {}
@@ -132,16 +128,10 @@ class Pipeline:
         if len(shapes) != 1:
             raise ValueError(f"A pipeline needs micro-batches of one shape, not {shapes}.")
         if self.schedule == "1f1b" and len(batches) < self.stages:
-            raise ValueError(
-                f"1f1b over {self.stages} stages needs as many micro-batches, not {len(batches)}."
-            )
+            raise ValueError(f"1f1b over {self.stages} stages needs as many micro-batches, not {len(batches)}.")
         self.stage.zero_grad()
         device = next(self.stage.parameters()).device
-        self.bars, self._sums, self._batches = (
-            [],
-            list[dict[str, Sums]](),
-            [batch.to(device) for batch in batches],
-        )
+        self.bars, self._sums, self._batches = ([], list[dict[str, Sums]](), [batch.to(device) for batch in batches])
         counts = [self.objective.counts(batch) for batch in batches]
         self._counts = {name: max(sum(count[name] for count in counts), 1) for name in counts[0]}
         inputs = []
@@ -185,9 +175,7 @@ class Pipeline:
         sums = self.objective(heads, batch)
         loss = sum(sums[name].total / count for name, count in self._counts.items())
         self._sums.append({name: Sums(s.total.detach(), s.count) for name, s in sums.items()})
-        self.bars[-1] = self.bars[-1]._replace(
-            end=time.perf_counter()
-        )  # it belongs to the last stage's forward
+        self.bars[-1] = self.bars[-1]._replace(end=time.perf_counter())  # it belongs to the last stage's forward
         return loss
 
     @contextmanager

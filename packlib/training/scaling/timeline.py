@@ -57,10 +57,7 @@ def gantt(
     """
     whole_number("stages", stages, 1)
     whole_number("micro_batches", micro_batches, 1)
-    lasts = {
-        "forward": _for_each("forward", forward, stages),
-        "backward": _for_each("backward", backward, stages),
-    }
+    lasts = {"forward": _for_each("forward", forward, stages), "backward": _for_each("backward", backward, stages)}
     queues = [work_order(stage, stages, micro_batches, schedule) for stage in range(stages)]
     free, ends, bars = [0.0] * stages, dict[tuple, float](), []
     while any(queues):
@@ -104,9 +101,7 @@ def in_flight(bars: Iterable[Bar]) -> list[int]:
 def _for_each(name: str, value: float | Sequence[float], stages: int) -> list[float]:
     values = [value] * stages if isinstance(value, int | float) else list(value)
     if len(values) != stages:
-        raise ValueError(
-            f"{name} needs one number, or one for each of the {stages} stages, not {len(values)}."
-        )
+        raise ValueError(f"{name} needs one number, or one for each of the {stages} stages, not {len(values)}.")
     for one in values:
         number(name, one, above=0)
     return values

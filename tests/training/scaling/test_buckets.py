@@ -22,10 +22,7 @@ def test_no_choice_of_lengths_wastes_less(lengths, room, pad_to_multiple_of, dat
     top = max(lengths) + room
     histogram = LengthHistogram.from_lengths(lengths, top)
     allowed = sorted(
-        {
-            min(edge, top)
-            for edge in range(pad_to_multiple_of, max(lengths) + pad_to_multiple_of, pad_to_multiple_of)
-        }
+        {min(edge, top) for edge in range(pad_to_multiple_of, max(lengths) + pad_to_multiple_of, pad_to_multiple_of)}
     )
     used = {min(-(-length // pad_to_multiple_of) * pad_to_multiple_of, top) for length in lengths}
     k = data.draw(st.integers(1, min(len(used), 3)))

@@ -107,10 +107,7 @@ def test_the_units_scale():
     assert (ratio("MOMENTS", precision="16 bit, master weights") == 1.5).all()
     assert (ratio("WEIGHTS", precision="fp32") == 2).all() and (ratio("MOMENTS", precision="fp32") == 1).all()
     assert (ratio("GRADIENTS", shards=16) == 1 / 16).all() and (ratio("WEIGHTS", shards=16) == 1).all()
-    assert (
-        ratio("computing", 384, recompute=False) < 1
-        and (ratio("ACTIVATIONS", 384, recompute=False) > 1).all()
-    )
+    assert ratio("computing", 384, recompute=False) < 1 and (ratio("ACTIVATIONS", 384, recompute=False) > 1).all()
     assert ratio("scores", 384, fused_attention=True) == 0
     half = [replace(phase, overhead=0.5) for phase in PHASES[:1]]
     assert ratio("computing", 128, half) == pytest.approx(2)
@@ -145,9 +142,7 @@ def test_all_that_is_computed_is_a_line(formulas, length):
 def test_the_published_pod():
     checks = {check.figure: check for check in against_published()}
     assert [name for name, check in checks.items() if check.agrees is False] == ["realized speed-up"]
-    assert {"processors", "layers", "on chip", "optimizer state"} == {
-        n for n, c in checks.items() if c.agrees
-    }
+    assert {"processors", "layers", "on chip", "optimizer state"} == {n for n, c in checks.items() if c.agrees}
     assert checks["realized speed-up"].calculated == "1.910, 1.120, 1.627"
     assert all(check.why and check.published and check.calculated for check in checks.values())
 
@@ -155,10 +150,7 @@ def test_the_published_pod():
 def test_values_to_read():
     assert human(112e9, "bytes") == "112 GB" and human(3.5e12, "FLOP, forward") == "3.5 TFLOP, forward"
     assert human(5.0, "bytes") == "5 B" and human(0.0, "bytes") == "0 B" and human(999.0, "bytes") == "999 B"
-    assert (
-        human(0.02497, "seconds") == "0.02497 seconds"
-        and human(0.25, "share of the time") == "25.0 % of the time"
-    )
+    assert human(0.02497, "seconds") == "0.02497 seconds" and human(0.25, "share of the time") == "25.0 % of the time"
 
 
 @pytest.mark.parametrize(

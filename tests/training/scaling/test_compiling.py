@@ -70,9 +70,7 @@ def test_the_recompile_limit_and_the_eager_mode_after_it_are_said():
     assert compiles.graphs == counting.calls == 2 and compiles.recompiles == 1
     (fell,) = compiles.fell_back
     assert (fell.function, fell.operations, len(fell.failed_guards)) == ("affine", 0, 2)
-    sentence = (
-        "affine reached the recompile limit after 2 graphs: what they do not fit runs eagerly from here on"
-    )
+    sentence = "affine reached the recompile limit after 2 graphs: what they do not fit runs eagerly from here on"
     assert sentence in repr(compiles) and sentence in compiles._repr_html_()
 
 
@@ -151,13 +149,9 @@ def test_what_would_compile_again_fails_loudly():
     model = small()
     graphs = compile_for_shapes(model, [batch_of(2, 4) | {"weights": torch.ones(8)}], backend="eager")
     with CompileCounter() as compiles:
-        with pytest.raises(
-            ValueError, match=r"batch has the shape \(2, 5\): graphs were made for \(2, 4\)\."
-        ):
+        with pytest.raises(ValueError, match=r"batch has the shape \(2, 5\): graphs were made for \(2, 4\)\."):
             model(**batch_of(2, 5))
-        with pytest.raises(
-            ValueError, match=r"\(2, 4\) weights has the shape \(4,\); its graph is for \(8,\)"
-        ):
+        with pytest.raises(ValueError, match=r"\(2, 4\) weights has the shape \(4,\); its graph is for \(8,\)"):
             model(**batch_of(2, 4), weights=torch.ones(4))
         with pytest.raises(ValueError, match=r"weights has the shape None; its graph is for \(8,\)"):
             model(**batch_of(2, 4))
@@ -186,9 +180,7 @@ def test_released_graphs_are_freed_and_the_others_stay():
         model(**batch_of(2, 4)).loss.backward()
         with pytest.raises(ValueError, match=r"shape \(2, 5\): its graph was released"):
             model(**batch_of(2, 5))
-        with pytest.raises(
-            ValueError, match=r"no graph of shape \(2, 5\) to release: its graph was released"
-        ):
+        with pytest.raises(ValueError, match=r"no graph of shape \(2, 5\) to release: its graph was released"):
             graphs.release([(2, 5)])
         assert graphs.shapes == [(2, 6), (2, 4)]
     gc.collect()
@@ -262,17 +254,13 @@ def test_packing_is_one_shape_and_one_graph_and_trains_as_before():
     def loader():
         return pack_loader(store(), packs, collator, 4, drop_last=True)
 
-    recipe = Recipe(
-        micro_batch=4, learning_rate=1e-3, total_sequences=60, packing_factor=len(store()) / len(packs)
-    )
+    recipe = Recipe(micro_batch=4, learning_rate=1e-3, total_sequences=60, packing_factor=len(store()) / len(packs))
     with compile_for_shapes(model, [make_batch(8, 4, max_sequences_per_pack=8)], backend="eager") as graphs:
         with CompileCounter() as compiles:
             records = fit(model, loader(), recipe, progress=False)
         assert graphs.compiles.graphs == 1 and not compiles.compiles
     plain = fit(eager, loader(), recipe, progress=False)
-    assert len(records) > 2 and [r["loss"] for r in records] == pytest.approx(
-        [r["loss"] for r in plain], rel=1e-9
-    )
+    assert len(records) > 2 and [r["loss"] for r in records] == pytest.approx([r["loss"] for r in plain], rel=1e-9)
     assert furthest(list(model.parameters()), list(eager.parameters())) < 1e-9
 
 
@@ -289,9 +277,7 @@ def test_two_ranks_compile_the_same_graphs_and_get_the_same_gradients():
         assert found[False][2] < 1e-12 and found[True][2] < 1e-12
         assert found["no sync", False] > 1e-3 and found["no sync", True] > 1e-3
         assert found["unseen"] == "A batch has the shape (2, 9): graphs were made for (3, 12), (2, 8)."
-        assert (
-            found["shapes differ"] == "Rank 1 has the shapes [(2, 11), (2, 8)]; rank 0 has [(2, 10), (2, 8)]."
-        )
+        assert found["shapes differ"] == "Rank 1 has the shapes [(2, 11), (2, 8)]; rank 0 has [(2, 10), (2, 8)]."
 
 
 @pytest.mark.slow
@@ -313,9 +299,7 @@ def test_inductor_gives_the_same_gradients_and_its_backward_time_is_counted():
 
 @given(st.integers(1, 4), st.data())
 def test_each_rank_meets_each_shape_once_at_the_start_and_no_batch_is_lost(world_size, data):
-    shapes = data.draw(
-        st.lists(st.tuples(st.integers(1, 4), st.integers(1, 40)), min_size=1, max_size=6, unique=True)
-    )
+    shapes = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 40)), min_size=1, max_size=6, unique=True))
     extra = data.draw(st.lists(st.sampled_from(shapes), max_size=20))
     batches = list(enumerate(data.draw(st.permutations(shapes * world_size + extra))))
     schedule = onset_schedule(batches, world_size, shape=lambda batch: batch[1])
@@ -333,9 +317,7 @@ def test_a_schedule_of_batches_themselves_and_too_few_of_a_shape():
     batches = [batch_of(2, 4), batch_of(2, 8), batch_of(2, 8), batch_of(2, 4), batch_of(2, 4)]
     assert [id(batch) for batch in onset_schedule(batches, 2)] == [id(batches[i]) for i in (1, 2, 0, 3, 4)]
     assert onset_schedule([], 2) == []
-    with pytest.raises(
-        ValueError, match=r"2 of the batches have the shape \(2, 8\); each of 3 ranks needs one"
-    ):
+    with pytest.raises(ValueError, match=r"2 of the batches have the shape \(2, 8\); each of 3 ranks needs one"):
         onset_schedule(batches, 3)
     with pytest.raises(ValueError, match="world_size must be at least 1, not 0"):
         onset_schedule(batches, 0)

@@ -36,9 +36,7 @@ def whole_update(model, batches, objective):
     counts = [objective.counts(batch) for batch in batches]
     found = [objective(model, batch) for batch in batches]
     sum(sum(f[name].total for f in found) / sum(c[name] for c in counts) for name in counts[0]).backward()
-    return {
-        n: float(sum(f[n].total.detach() for f in found) / sum(f[n].count for f in found)) for n in found[0]
-    }
+    return {n: float(sum(f[n].total.detach() for f in found) / sum(f[n].count for f in found)) for n in found[0]}
 
 
 def gradients(model):
@@ -67,9 +65,7 @@ def run_stages(rank, layers, layout, batches, mean="token"):
         for count in (len(batches), len(batches) - 1):  # another number of micro-batches, too
             pipe.step(batches[:count])
             optimizer.step()
-        out[schedule]["weights"] = {
-            n: w for n, w in weights(model).items() if n in out[schedule]["gradients"]
-        }
+        out[schedule]["weights"] = {n: w for n, w in weights(model).items() if n in out[schedule]["gradients"]}
     out["sentences"] = [
         sentence(Pipeline, model_of(1)),
         sentence(Pipeline, model, "2f2b"),

@@ -116,9 +116,7 @@ def test_the_state_leaves_after_each_update_and_comes_back(kind):
     optimizer = offload_state(make_optimizer(model, recipe(2, 1, optimizer=kind)), "meta")
     model(**batches[0]).loss.backward()
     optimizer.step()
-    devices = {
-        v.device.type for s in optimizer.state.values() for v in s.values() if torch.is_tensor(v) and v.dim()
-    }
+    devices = {v.device.type for s in optimizer.state.values() for v in s.values() if torch.is_tensor(v) and v.dim()}
     assert devices == {"meta"}
     with pytest.raises(NotImplementedError, match="meta"):
         optimizer.step()

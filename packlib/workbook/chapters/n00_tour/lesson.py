@@ -39,19 +39,14 @@ class RowsExplorer(Explorer):
         return {
             "texts": slider("Texts", 4, 80, value=32),
             "slots": choice("Slots in a row", (16, 24, 32, 48, 64, 96, 128, 192, 256), 64),
-            "depth": choice(
-                "Texts in a pack", [("any number", 0), *((f"at most {d}", d) for d in range(1, 9))], 0
-            ),
+            "depth": choice("Texts in a pack", [("any number", 0), *((f"at most {d}", d) for d in range(1, 9))], 0),
         }
 
     def draw(self, texts: int, slots: int, depth: int) -> tuple[Figure, str]:
         lengths = np.minimum(self.lengths[:texts], slots)
         cut = int((self.lengths[:texts] > slots).sum())
         best = plan(LengthHistogram.from_lengths(lengths, slots), "optimal", depth or None)
-        both: dict[str, Sequence] = {
-            "padded": [[i] for i in range(texts)],
-            "packed": list(assign(best, lengths)),
-        }
+        both: dict[str, Sequence] = {"padded": [[i] for i in range(texts)], "packed": list(assign(best, lengths))}
         fig, axes = new_figure(1, 2, sharey=True)
         for ax, (how, rows) in zip(axes, both.items(), strict=True):
             draw_rows(ax, rows, lengths, slots, texts)

@@ -31,9 +31,7 @@ TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page
 BATCH, HELD_OUT = 32, 160  # texts behind an update, and texts that are kept to test on
 
 
-def read_texts(
-    texts: str, number: int, max_length: int, seed: int
-) -> tuple[list[str], TokenStore, TokenStore]:
+def read_texts(texts: str, number: int, max_length: int, seed: int) -> tuple[list[str], TokenStore, TokenStore]:
     """Some of WordNet's definitions in `TOPICS`; "wordnet-pairs" has the usage examples too.
 
     Returns:
@@ -44,9 +42,7 @@ def read_texts(
     there = np.flatnonzero((tokens > 0) & np.isin(wordnet.lexname, TOPICS))
     some = np.random.default_rng(seed).choice(there, number + HELD_OUT, replace=False)
     words, examples = wordnet.definition[some].tolist(), wordnet.examples[some].tolist()
-    store = tokenize(
-        wordnet_tokenizer(), words, examples if paired else None, None, max_length, overlong="truncate"
-    )
+    store = tokenize(wordnet_tokenizer(), words, examples if paired else None, None, max_length, overlong="truncate")
     shown = [f"{a}; {b}" for a, b in zip(words, examples, strict=True)] if paired else words
     first, held_out = np.split(np.arange(len(store)), [number])
     return shown[:number], store.take(first), store.take(held_out)

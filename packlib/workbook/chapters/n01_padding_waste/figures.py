@@ -22,10 +22,7 @@ def draw_batch(ax: Axes, lengths: Sequence[int], max_length: int) -> None:
         ax.text(length - 0.5, row, str(length), color="white", va="center", ha="right", fontweight="bold")
     ax.set(xlim=(0, max_length), ylim=(len(rows) - 0.4, -1.4), yticks=[], xlabel="slots")
     ax.spines["left"].set_visible(False)
-    for start, end, text in (
-        (0, longest, "longest in the batch"),
-        (longest, max_length, "up to the maximum length"),
-    ):
+    for start, end, text in ((0, longest, "longest in the batch"), (longest, max_length, "up to the maximum length")):
         ax.annotate("", (end, -0.75), (start, -0.75), arrowprops={"arrowstyle": "<->", "color": INK})
         ax.text((start + end) / 2, -0.9, text, ha="center", va="bottom", fontsize=12)
 
@@ -36,11 +33,7 @@ def draw_ridges(ax: Axes, histograms: Sequence[LengthHistogram], bins: int = 64)
         shares = np.arange(1, histogram.max_length + 1) / histogram.max_length
         heights, edges = np.histogram(shares, bins=bins, range=(0, 1), weights=histogram.counts[1:])
         ax.stairs(
-            0.85 * heights / heights.max() - row,
-            edges,
-            baseline=-row,
-            fill=True,
-            color=series("packed")["color"],
+            0.85 * heights / heights.max() - row, edges, baseline=-row, fill=True, color=series("packed")["color"]
         )
         ax.text(-0.02, 0.25 - row, one_line(histogram.name, 30), ha="right")
         mark = "" if histogram.kind == "measured" else f", {histogram.kind}"

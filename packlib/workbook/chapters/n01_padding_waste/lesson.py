@@ -14,21 +14,10 @@ from packlib.workbook.figures import INK, new_figure, percent, series
 from packlib.workbook.parameters import Dataset, Whole
 
 PARAMETERS = {"dataset": Dataset(), "batch_size": Whole(1, 4096)}
-EXPLORED = (
-    "wordnet",
-    "wordnet-pairs",
-    "docstrings",
-    "squad",
-    "wikipedia",
-    "log-normal",
-    "uniform",
-    "two-humped",
-)
+EXPLORED = ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia", "log-normal", "uniform", "two-humped")
 
 
-def bert_examples(
-    documents: Iterable[int], max_length: int, shortened: float, rng: np.random.Generator
-) -> np.ndarray:
+def bert_examples(documents: Iterable[int], max_length: int, shortened: float, rng: np.random.Generator) -> np.ndarray:
     """Lengths of the examples that BERT's preprocessing cuts from documents (simplified).
 
     An example takes `max_length` tokens, or what is left of its document. A share `shortened` of the
@@ -74,18 +63,14 @@ class WasteExplorer(Explorer):
         heights, edges = np.histogram(
             np.arange(histogram.max_length + 1), bins=min(64, histogram.max_length), weights=histogram.counts
         )
-        left.stairs(
-            100 * heights / histogram.num_sequences, edges, fill=True, color=series("packed")["color"]
-        )
+        left.stairs(100 * heights / histogram.num_sequences, edges, fill=True, color=series("packed")["color"])
         left.set(xlabel="tokens", ylabel="% of the sequences", title=shown_name(histogram))
         draw_waste(right, waste)
         chosen = list(waste).index(habit)
         right.get_yticklabels()[chosen].set_fontweight("bold")
         right.patches[chosen].set(edgecolor=INK, linewidth=2.5)
         right.set_title(f"{percent(waste[habit])} padding")
-        others = ", ".join(
-            f"{HABIT_NAMES[name]} {percent(share)}" for name, share in waste.items() if name != habit
-        )
+        others = ", ".join(f"{HABIT_NAMES[name]} {percent(share)}" for name, share in waste.items() if name != habit)
         return fig, (
             f"{shown_name(histogram)}, batches of {batch_size}: {HABIT_NAMES[habit]} makes "
             f"{percent(waste[habit])} of the slots padding. The other habits: {others}. "

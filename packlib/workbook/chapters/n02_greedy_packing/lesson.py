@@ -19,11 +19,7 @@ from packlib.workbook.questions import Question, Questions
 
 PARAMETERS = {"dataset": Dataset(), "max_sequences_per_pack": Whole(1, 512, optional=True)}
 
-WAYS = {
-    "worst_fit": "most space, one by one",
-    "spfhp": "SPFHP, all copies at once",
-    "lpfhp": "LPFHP, least space",
-}
+WAYS = {"worst_fit": "most space, one by one", "spfhp": "SPFHP, all copies at once", "lpfhp": "LPFHP, least space"}
 EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by hand
 
 
@@ -95,11 +91,7 @@ QUESTIONS = Questions(
     better_rule=Question(
         "Which choice needs fewer packs for the eight: most space, least space or neither?",
         truth=lambda most, least: (
-            "neither"
-            if len(most) == len(least)
-            else "least space"
-            if len(least) < len(most)
-            else "most space"
+            "neither" if len(most) == len(least) else "least space" if len(least) < len(most) else "most space"
         ),
         why="The least space fills packs up and keeps the large spaces, so there is room at the end.",
         choices={

@@ -29,9 +29,7 @@ PUBLISHED_PACKS: dict[str, dict] = {
 Pack = tuple[int, ...]  # lengths, in the order they were put in
 
 
-def one_by_one(
-    lengths: Sequence[int], max_length: int, rule: str, depth: int | None = None
-) -> Iterator[list[Pack]]:
+def one_by_one(lengths: Sequence[int], max_length: int, rule: str, depth: int | None = None) -> Iterator[list[Pack]]:
     """The packs after each sequence, from long to short; packs stand in the order they were opened.
 
     The rules are "lpfhp", "spfhp", and "worst_fit": SPFHP without a histogram, one sequence at a time.

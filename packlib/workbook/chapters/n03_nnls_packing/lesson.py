@@ -33,9 +33,7 @@ class WeightExplorer(Explorer):
     def __init__(self, dataset: str = "wikipedia") -> None:
         self.dataset = dataset
         self.grids = {name: in_blocks(load(name), BLOCKS) for name in dict.fromkeys((dataset, *EXPLORED))}
-        self.best = cache(
-            lambda name, depth: plan(self.grids[name], "optimal", depth, time_limit=2).num_packs
-        )
+        self.best = cache(lambda name, depth: plan(self.grids[name], "optimal", depth, time_limit=2).num_packs)
         super().__init__()
 
     def controls(self):
@@ -59,12 +57,8 @@ class WeightExplorer(Explorer):
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
         left.axvspan(0.5, cutoff + 0.5, color="#eeeeee")
         draw_misses(left, left_over, empty)
-        left.set(
-            xlabel="length, in blocks; gray up to the cutoff", title=f"{about(left_over.sum())} left over"
-        )
-        draw_bars(
-            right, {name: 100 * share for name, share in efficiency.items()}, ("spfhp", "nnlshp", "optimal")
-        )
+        left.set(xlabel="length, in blocks; gray up to the cutoff", title=f"{about(left_over.sum())} left over")
+        draw_bars(right, {name: 100 * share for name, share in efficiency.items()}, ("spfhp", "nnlshp", "optimal"))
         right.set(xlim=(0, 150), xticks=(0, 50, 100), xlabel="efficiency, %", title=f"depth {depth}")
         told = ", ".join(f"{name} {percent(share, 2)}" for name, share in efficiency.items())
         return fig, (

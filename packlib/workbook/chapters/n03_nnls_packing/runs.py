@@ -14,9 +14,7 @@ def solve(histogram: LengthHistogram, depth: int, cutoff: int = 8, weight: float
     return nnls(matrix, target, maxiter=10 * matrix.shape[1])[0]
 
 
-def published_result(
-    histogram: LengthHistogram, depth: int, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, int]:
+def published_result(histogram: LengthHistogram, depth: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Round to the nearest; a sequence without a slot opens a pack; a slot without a sequence stays empty.
 
     Returns:

@@ -17,13 +17,7 @@ def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fract
             price = prices[length]
             ax.barh(row, float(price), left=float(left), height=0.7, color=colors[length], ec="white", lw=2)
             ax.text(
-                float(left + price / 2),
-                row,
-                str(length),
-                ha="center",
-                va="center",
-                color="white",
-                fontweight="bold",
+                float(left + price / 2), row, str(length), ha="center", va="center", color="white", fontweight="bold"
             )
             left += price
         ax.text(float(left) + 0.03, row, str(left), va="center")

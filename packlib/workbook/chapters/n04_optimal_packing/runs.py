@@ -42,11 +42,7 @@ def linear_program(
     master.solve(histogram.counts)
     near = [Fraction(value).limit_denominator(1000) for value in (master.objective, *master.usage.tolist())]
     prices = [Fraction(price, PRICE_OF_A_PACK).limit_denominator(1000) for price in master.prices.tolist()]
-    return (
-        near[0],
-        dict(zip(packs, near[1:], strict=True)),
-        dict(zip(master.lengths.tolist(), prices, strict=True)),
-    )
+    return (near[0], dict(zip(packs, near[1:], strict=True)), dict(zip(master.lengths.tolist(), prices, strict=True)))
 
 
 def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator[tuple[int, float, int]]:

@@ -11,9 +11,7 @@ from packlib.workbook.chapters.shared.segments import name_segments, spans
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, series
 
 OWN, STRANGER = OKABE_ITO[0], OKABE_ITO[1]  # pairs within a sequence, pairs across
-COLORS = {
-    form: series(name)["color"] for form, name in zip(WAYS, ("maximum", "megabatches", "packed"), strict=True)
-}
+COLORS = {form: series(name)["color"] for form, name in zip(WAYS, ("maximum", "megabatches", "packed"), strict=True)}
 WORK = ListedColormap(["#f4f4f4", STRANGER, OWN])  # pairs that are left out, computed in vain, needed
 
 
@@ -22,11 +20,7 @@ def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> Non
     own = allowed_pairs(segment_ids[None])[0]
     real = (segment_ids > 0)[:, None] & (segment_ids > 0)[None]
     picture = np.full((*allowed.shape, 3), to_rgb("#f4f4f4"))
-    for where, color in (
-        (allowed & own & real, OWN),
-        (allowed & ~own, STRANGER),
-        (allowed & own & ~real, PADDING),
-    ):
+    for where, color in ((allowed & own & real, OWN), (allowed & ~own, STRANGER), (allowed & own & ~real, PADDING)):
         picture[where.numpy()] = to_rgb(color)
     ax.imshow(picture)
     rows, columns = (allowed & ~own).nonzero().numpy().T

@@ -58,9 +58,7 @@ WAYS = {"dense mask": with_dense_mask, "block mask": with_block_mask, "bounds": 
 def milliseconds(form: str, segment_ids: Tensor) -> float:
     """Forward and backward through one attention of 4 heads of width 32, the best of three."""
     query, key, value = torch.randn(3, len(segment_ids), 4, segment_ids.shape[1], 32, requires_grad=True)
-    runs = repeat(
-        lambda: WAYS[form](query, key, value, segment_ids, False).sum().backward(), number=1, repeat=3
-    )
+    runs = repeat(lambda: WAYS[form](query, key, value, segment_ids, False).sum().backward(), number=1, repeat=3)
     return 1000 * min(runs)
 
 

@@ -7,11 +7,7 @@ from packlib.batches import PackedBatch
 from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
 from packlib.workbook.figures import INK, OKABE_ITO, series
 
-LOOKS = {
-    "token": series("sorted"),
-    "sequence": series("packed"),
-    "pack": series("random"),
-}  # of the three means
+LOOKS = {"token": series("sorted"), "sequence": series("packed"), "pack": series("random")}  # of the three means
 
 
 def draw_weights(ax: Axes, packs: list[list[int]], least: float = 0.12) -> None:
@@ -26,9 +22,7 @@ def draw_weights(ax: Axes, packs: list[list[int]], least: float = 0.12) -> None:
             ax.barh(row, 100 * share, 0.6, left=start, color=colors[i], edgecolor="white", linewidth=2)
             if share > 0.03:
                 text = f"{chr(65 + i)} {100 * share:.0f} %" if share > least else chr(65 + i)
-                ax.text(
-                    start + 50 * share, row, text, ha="center", va="center", color="white", fontweight="bold"
-                )
+                ax.text(start + 50 * share, row, text, ha="center", va="center", color="white", fontweight="bold")
     ax.set_yticks(range(3), [f"mean over {name}s" for name in LOOKS])
     ax.set(xlim=(0, 100), ylim=(2.5, -0.5), xlabel="weight in the mean, %")
     ax.spines["left"].set_visible(False)

@@ -39,15 +39,11 @@ class MeansExplorer(Explorer):
         right.axvline(means["sequence"], color=INK, linestyle=":", linewidth=1.5)
         right.set(xlim=(0, 12.5), xticks=(0, 5, 10), ylim=(2.5, -0.5), yticks=[], xlabel="loss")
         off = means["pack"] - means["sequence"]
-        right.set_title(
-            f"Over packs: {off:+.2f}" if abs(off) > 0.005 else "Over packs: as unpacked", fontsize=13
-        )
+        right.set_title(f"Over packs: {off:+.2f}" if abs(off) > 0.005 else "Over packs: as unpacked", fontsize=13)
         alt = f"A has {long} tokens of loss {long_loss}; {number} short sequences have {short} tokens each of loss "
         alt += f"{short_loss} and share a pack. Mean over tokens {means['token']:.2f}, over sequences "
         alt += f"{means['sequence']:.2f}, over packs {means['pack']:.2f}. A counts "
-        alt += (
-            ", ".join(f"{percent(shares[0], 0)} by {name}" for name, shares in weights(packs).items()) + "."
-        )
+        alt += ", ".join(f"{percent(shares[0], 0)} by {name}" for name, shares in weights(packs).items()) + "."
         return fig, alt
 
 

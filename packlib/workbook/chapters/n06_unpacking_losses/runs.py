@@ -3,14 +3,7 @@
 import numpy as np
 import torch
 
-from packlib.batches import (
-    MlmMasking,
-    PackingCollator,
-    TokenStore,
-    pack_lengths,
-    pack_loader,
-    wordnet_tokenizer,
-)
+from packlib.batches import MlmMasking, PackingCollator, TokenStore, pack_lengths, pack_loader, wordnet_tokenizer
 from packlib.lengths import wordnet_texts
 from packlib.model import PackedBert
 from packlib.packing import Packs

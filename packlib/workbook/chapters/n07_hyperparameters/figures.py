@@ -42,9 +42,7 @@ def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
         old, new = value(before), value(after)
         ax.text(0, at, name)
         ax.text(0.66, at, old, ha="right")
-        ax.text(
-            1, at, f"▸ {new}" if new != old else new, ha="right", weight="bold" if new != old else "normal"
-        )
+        ax.text(1, at, f"▸ {new}" if new != old else new, ha="right", weight="bold" if new != old else "normal")
     ax.set(xlim=(0, 1), ylim=(len(rows) + 0.5, -0.7))
     ax.axis("off")
 
@@ -137,10 +135,5 @@ def draw_short_experiments(axes: np.ndarray, ended: dict[str, dict[str, np.ndarr
     draw_growth(warm, ended["warm-up"], {"with": ", with ", "without": ", without "})
     draw_growth(batch, ended["batch"], {"LAMB": "lamb,", "AdamW": "adamw,"})
     warm.set_xlabel("")
-    for ax, title in (
-        (decay, "Weight decay"),
-        (warm, "Warm-up"),
-        (missing, "Missing"),
-        (batch, "Growing batch"),
-    ):
+    for ax, title in ((decay, "Weight decay"), (warm, "Warm-up"), (missing, "Missing"), (batch, "Growing batch")):
         ax.set_title(title, fontsize=13, pad=6)

@@ -98,9 +98,7 @@ def fit_device(target, factor, replicas, most_rows):
         return abs(math.prod(option) * replicas * factor / target - 1)
 
     wanted = target / replicas / factor
-    options = [
-        (rows, max(1, round(wanted / rows))) for rows in range(most_rows, math.ceil(most_rows / 2) - 1, -1)
-    ]
+    options = [(rows, max(1, round(wanted / rows))) for rows in range(most_rows, math.ceil(most_rows / 2) - 1, -1)]
     return min(options, key=off)
 
 
@@ -112,9 +110,7 @@ def _fault(got, target, factor, replicas, most_rows):
         return f"a micro batch of {rows} rows is not from {most_rows / 2:g} to {most_rows}."
     sequences = rows * steps * replicas * factor
     if abs(sequences / target - 1) > 0.03:
-        return (
-            f"that is {sequences:,.1f} sequences an update, {sequences / target - 1:+.1%} against {target:,}."
-        )
+        return f"that is {sequences:,.1f} sequences an update, {sequences / target - 1:+.1%} against {target:,}."
     return None
 
 

@@ -14,13 +14,9 @@ from packlib.workbook.chapters.shared.gradients import gradients
 from packlib.workbook.chapters.shared.recorded_runs import Runs
 
 
-def micro_batches(
-    lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int
-) -> list[np.ndarray]:
+def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
     """The micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
-    order = np.random.default_rng(seed).choice(
-        len(packs), (recipe.gradient_accumulation_steps, recipe.micro_batch)
-    )
+    order = np.random.default_rng(seed).choice(len(packs), (recipe.gradient_accumulation_steps, recipe.micro_batch))
     parts = np.zeros((*order.shape, slots), np.int16)
     for place in np.ndindex(order.shape):
         pack = packs[int(order[place])]

@@ -16,9 +16,7 @@ PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark wor
 LOOKS = {rule: series(name) for rule, name in zip(RATE_RULES, ("packed", "sorted", "maximum"), strict=True)}
 
 
-def draw_tokens(
-    ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], width: int, title: str
-) -> None:
+def draw_tokens(ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], width: int, title: str) -> None:
     """The words of a batch, a cell each, in a picture of `width` cells; "[PAD]" is gray.
 
     `owners` says which sentence a row came from.
@@ -43,9 +41,7 @@ def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: i
     x, end = np.repeat(np.arange(len(batches)), sizes), bottoms + ordered
     corners = np.array([(x - 0.4, bottoms), (x + 0.4, bottoms), (x + 0.4, end), (x - 0.4, end)])
     colors = [OKABE_ITO[0], OKABE_ITO[4]] * len(x)
-    ax.add_collection(
-        PolyCollection(corners.transpose(2, 0, 1), facecolors=colors, edgecolor="white", linewidth=0.4)
-    )
+    ax.add_collection(PolyCollection(corners.transpose(2, 0, 1), facecolors=colors, edgecolor="white", linewidth=0.4))
     padding = batches.rows * batches.widths - batches.tokens
     ax.bar(range(len(batches)), padding, 0.8, batches.tokens, color=PADDING)
     ax.axhline(budget, color=INK, linestyle="--", linewidth=1)
@@ -91,9 +87,7 @@ def draw_by_duration(ax: Axes, values: dict[str, np.ndarray | float], special: s
     ax.set_xlabel("duration of the warm-up")
 
 
-def draw_runs(
-    ax: Axes, runs: list[dict[str, np.ndarray]], y: str, look: dict, label: str, x: str = "update"
-) -> None:
+def draw_runs(ax: Axes, runs: list[dict[str, np.ndarray]], y: str, look: dict, label: str, x: str = "update") -> None:
     """A line for each seed."""
     for number, run in enumerate(runs):
         ax.plot(run[x], run[y], **{**look, "marker": ""}, label="" if number else label)

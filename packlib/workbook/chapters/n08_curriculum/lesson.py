@@ -41,9 +41,7 @@ class BudgetExplorer(Explorer):
         rates = [1000 * scale_learning_rate(1e-3, size, reference, rule) for size in sizes.tolist()]
         fig, (above, below) = new_figure(2, 1, height_ratios=(5, 2), sharex=True)
         draw_batches(above, batches, self.lengths, budget)
-        above.set(
-            ylabel="tokens", title=f"{len(batches)} batches, {percent(batches.padding_fraction)} padding"
-        )
+        above.set(ylabel="tokens", title=f"{len(batches)} batches, {percent(batches.padding_fraction)} padding")
         below.plot(rates, **{**LOOKS[rule], "marker": ""})
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
@@ -94,8 +92,7 @@ def _small_and_in_order(lengths, budget):
 def _different_shapes(lengths, budget):
     ids = sorted(range(len(lengths)), key=lengths.__getitem__)
     return [
-        [ids[i : i + 1], ids[i + 1 : i + 2], ids[i + 2 : i + 3], ids[i + 3 : i + 8]]
-        for i in range(0, len(ids), 8)
+        [ids[i : i + 1], ids[i + 1 : i + 2], ids[i + 2 : i + 3], ids[i + 3 : i + 8]] for i in range(0, len(ids), 8)
     ]
 
 

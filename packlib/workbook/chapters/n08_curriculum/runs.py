@@ -13,19 +13,13 @@ from packlib.model import PackedCausal
 
 def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBatch]:
     """All tokens, one text after the other, cut into rows without padding, `rows` a batch; the rest is dropped."""
-    ids = torch.from_numpy(
-        store.input_ids[: len(store.input_ids) // (rows * width) * rows * width].astype(np.int64)
-    )
+    ids = torch.from_numpy(store.input_ids[: len(store.input_ids) // (rows * width) * rows * width].astype(np.int64))
     batches = ids.view(-1, rows, width)
     return [PackedBatch(input_ids=part, segment_ids=torch.ones_like(part)) for part in batches]
 
 
 def train(
-    model: PackedCausal,
-    batches: Iterable[PackedBatch],
-    rate: float = 3e-3,
-    reference: int = 1,
-    rule: str = "none",
+    model: PackedCausal, batches: Iterable[PackedBatch], rate: float = 3e-3, reference: int = 1, rule: str = "none"
 ) -> list[dict]:
     """An update a batch; of each its sequences, tokens, slots, loss and gradient norm, and the seconds so far."""
     optimizer = torch.optim.AdamW(model.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.01)

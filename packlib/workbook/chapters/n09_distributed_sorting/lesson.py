@@ -64,9 +64,7 @@ class BucketExplorer(Explorer):
 
 def buckets(lengths, splitters):
     """How many of the lengths each rank gets. What equals a splitter goes behind it."""
-    return [
-        sum(sum(s <= x for s in splitters) == rank for x in lengths) for rank in range(len(splitters) + 1)
-    ]
+    return [sum(sum(s <= x for s in splitters) == rank for x in lengths) for rank in range(len(splitters) + 1)]
 
 
 def tie_cuts(ties, wanted):

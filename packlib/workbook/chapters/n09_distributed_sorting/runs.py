@@ -62,9 +62,7 @@ def counted_sort(rank: int, shares: list[np.ndarray]) -> SortedRows:
     return exact_sort(shares[rank], by=1)
 
 
-def sort_and_write(
-    rank: int, shares: list[np.ndarray], path: str | os.PathLike, broken: int | None = None
-) -> None:
+def sort_and_write(rank: int, shares: list[np.ndarray], path: str | os.PathLike, broken: int | None = None) -> None:
     """Sort by length and write one file; `broken` is a rank whose rows are of a wrong kind."""
     rows = exact_sort(shares[rank], by=1).rows
     write_ordered(path, rows / 2 if rank == broken else rows)

@@ -35,9 +35,7 @@ def draw_graphs(ran: dict[str, Sequence[int]], lengths: Sequence[int]) -> tuple[
             new = graph not in graphs[:x]
             ax.add_patch(Rectangle((x + 0.04, y + 0.1), 0.92, 0.8, facecolor=BLUE if new else "#d6e6f2"))
             text = f"graph {graph}" + "\nis made" * new
-            ax.text(
-                x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=13, color="white" if new else INK
-            )
+            ax.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=13, color="white" if new else INK)
     ax.set(xlim=(0, len(lengths)), ylim=(len(ran), 0))
     ax.set_xticks(np.arange(len(lengths)) + 0.5, [f"length {length}" for length in lengths])
     ax.set_yticks(np.arange(len(ran)) + 0.5, list(ran))
@@ -46,10 +44,7 @@ def draw_graphs(ran: dict[str, Sequence[int]], lengths: Sequence[int]) -> tuple[
     ax.spines[:].set_visible(False)
     counts = [max(graphs) for graphs in ran.values()]
     fig.suptitle(
-        f"The same five batches: {counts[0]}, {counts[1]} and {counts[2]} graphs",
-        x=0.02,
-        ha="left",
-        fontsize=15,
+        f"The same five batches: {counts[0]}, {counts[1]} and {counts[2]} graphs", x=0.02, ha="left", fontsize=15
     )
     told = "; ".join(f"{name}: {', '.join(map(str, graphs))}" for name, graphs in ran.items())
     return fig, f"Which graph runs for the batches of length {', '.join(map(str, lengths))}. {told}."
@@ -128,21 +123,14 @@ def draw_onset(runs: dict[str, np.ndarray]) -> tuple[Figure, str]:
         picture[:, stalled] = np.array([0xC4] * 3) / 255
         picture[new] = np.array([0xD5, 0x5E, 0x00]) / 255
         ax.imshow(
-            picture,
-            aspect="auto",
-            interpolation="nearest",
-            extent=(0.5, new.shape[1] + 0.5, len(new) - 0.5, -0.5),
+            picture, aspect="auto", interpolation="nearest", extent=(0.5, new.shape[1] + 0.5, len(new) - 0.5, -0.5)
         )
-        ax.hlines(
-            np.arange(1, len(new)) - 0.5, 0.5, new.shape[1] + 0.5, color="white", linewidth=1.5, linestyle="-"
-        )
+        ax.hlines(np.arange(1, len(new)) - 0.5, 0.5, new.shape[1] + 0.5, color="white", linewidth=1.5, linestyle="-")
         ax.set_yticks([0, len(new) - 1], ["rank 0", f"rank {len(new) - 1}"])
         ax.set_title(f"{name}: all stand still in {stalled.sum()} of {new.shape[1]} steps", fontsize=13)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        words.append(
-            f"{name}: in {stalled.sum()} steps, the last of them step {np.flatnonzero(stalled)[-1] + 1}"
-        )
+        words.append(f"{name}: in {stalled.sum()} steps, the last of them step {np.flatnonzero(stalled)[-1] + 1}")
     axes[-1].set_xlabel("step (compiles in dark, waits in gray)")
     return fig, (
         f"{len(new)} ranks, {new.shape[1]} steps; when some rank compiles a shape that is new to it, all wait. "
@@ -193,12 +181,7 @@ def draw_memory(rows: list[dict]) -> tuple[Figure, str]:
         more = [row[f"{way}, MiB"] - rows[0][f"{way}, MiB"] for row in rows]
         lines[ax.plot(shapes, more, **look)[0]] = way
         words.append(f"{way} {', '.join(map(str, more))}")
-    ax.set(
-        xlabel="shapes compiled so far",
-        ylabel="MiB more than before the first",
-        xticks=shapes,
-        ylim=(0, None),
-    )
+    ax.set(xlabel="shapes compiled so far", ylabel="MiB more than before the first", xticks=shapes, ylim=(0, None))
     label_ends(lines)
     kept, released = (
         (rows[-1][f"{way}, MiB"] - rows[1][f"{way}, MiB"]) / (len(rows) - 2) for way in ("kept", "released")

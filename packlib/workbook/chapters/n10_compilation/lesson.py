@@ -36,9 +36,7 @@ class ShapesExplorer(Explorer):
     def controls(self):
         return {
             "buckets": slider("Number of lengths", 1, self.most, value=4),
-            "method": choice(
-                "How they are chosen", [(look.name, way) for way, look in LOOKS.items()], "optimal"
-            ),
+            "method": choice("How they are chosen", [(look.name, way) for way, look in LOOKS.items()], "optimal"),
             "multiple": choice("Multiple of", [1, 8, 16, 32], 8),
             "dataset": choice("Data set", list(self.histograms), self.first),
         }
@@ -76,15 +74,11 @@ class ShapesExplorer(Explorer):
         left.legend(lines, lines.values(), loc="upper right")
         shapes = len(chosen.lengths)
         seconds = round(shapes * self.seconds)
-        above = left.secondary_xaxis(
-            "top", functions=(lambda k: k * self.seconds, lambda s: s / self.seconds)
-        )
+        above = left.secondary_xaxis("top", functions=(lambda k: k * self.seconds, lambda s: s / self.seconds))
         above.set_xlabel("seconds to compile (estimate)", fontsize=11)
         draw_padding(right, histogram, chosen)
         right.set(xlabel=f"length in {dataset}, tokens", ylabel="slots: tokens, padding in gray", yticks=[])
-        right.set_title(
-            f"{shapes} shape{'s' * (shapes > 1)}: {percent(chosen.padding_fraction)} padding", fontsize=13
-        )
+        right.set_title(f"{shapes} shape{'s' * (shapes > 1)}: {percent(chosen.padding_fraction)} padding", fontsize=13)
         return fig, (
             f"{dataset} ({histogram.kind}), {buckets} lengths asked for, multiples of {multiple}, chosen as "
             f"{LOOKS[method].name}: {shapes} shapes {', '.join(map(str, chosen.lengths))}; "

@@ -213,10 +213,7 @@ def draw_trade(rows: list[dict]) -> tuple[Figure, str]:
         f"{k}: bubble {percent(at[k]['bubble'], 2)}, underflow {percent(at[k][scales[1.0]], 2)}, scaled "
         f"{percent(at[k][scales[max(scales)]], 3)}" for k in (8, 128, 512, 2048)
     )  # fmt: skip
-    return (
-        fig,
-        f"By accumulation, {told}. Bubble and underflow add up to the least at {m[best]}, without scaling.",
-    )
+    return (fig, f"By accumulation, {told}. Bubble and underflow add up to the least at {m[best]}, without scaling.")
 
 
 def draw_memory(ax: Axes, of: dict) -> None:

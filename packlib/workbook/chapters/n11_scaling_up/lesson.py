@@ -9,12 +9,7 @@ from matplotlib.figure import Figure
 from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, human, split_layers, value_of
 from packlib.training.scaling.calculator import PRECISIONS, Line
 from packlib.training.scaling.pod import ON_CHIP, PHASES, POD
-from packlib.workbook.chapters.n11_scaling_up.figures import (
-    draw_facts,
-    draw_gantt,
-    draw_impossible,
-    draw_memory,
-)
+from packlib.workbook.chapters.n11_scaling_up.figures import draw_facts, draw_gantt, draw_impossible, draw_memory
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent
@@ -113,18 +108,14 @@ class PodExplorer(Explorer):
     def draw(
         self, model, devices, stages, length, micro_batch, accumulation, factor, precision, recompute
     ) -> tuple[Figure, str]:
-        asked = (
-            f"{model} on {devices:,} devices, {stages} stages, length {length}, micro batch {micro_batch}, "
-        )
+        asked = f"{model} on {devices:,} devices, {stages} stages, length {length}, micro batch {micro_batch}, "
         asked += f"accumulation {accumulation}, packing factor {factor}, {precision}, "
         asked += "recomputation." if recompute else "no recomputation."
         try:
             setup = make_pod(devices, stages, model, precision=precision, recompute=recompute)
             wanted = micro_batch * accumulation * setup.replicas * factor
             if wanted > SEQUENCES:
-                raise ValueError(
-                    f"One update would take {wanted:,.0f} sequences; there are {SEQUENCES:,.0f} in all."
-                )
+                raise ValueError(f"One update would take {wanted:,.0f} sequences; there are {SEQUENCES:,.0f} in all.")
         except ValueError as impossible:
             return draw_impossible(str(impossible)), f"{asked} This pod cannot be: {impossible}"
         overhead = 0.043 if factor > 1 else 0.0
@@ -187,8 +178,7 @@ def _pod_fault(got):
     setup = replace(POD, **{name: got[name] for name in ("layout", "replicas", "recompute")})
     phase = replace(PHASES[0], **{name: got[name] for name in ("micro_batch", "gradient_accumulation_steps")})
     of, published = (
-        {line.name: line.value for line in calculate(pod, [part])}
-        for pod, part in ((setup, phase), (POD, PHASES[0]))
+        {line.name: line.value for line in calculate(pod, [part])} for pod, part in ((setup, phase), (POD, PHASES[0]))
     )
     if of["devices"] != published["devices"]:
         return f"that is {of['devices']} devices; there are {published['devices']}."

@@ -46,9 +46,7 @@ def ring(rank: int, elements: int) -> tuple[int, bool]:
     return sent, torch.equal(mine, theirs)
 
 
-def stage(
-    rank: int, model: nn.Module, batches: list[PackedBatch], schedules: tuple[str, ...]
-) -> dict[str, Gradients]:
+def stage(rank: int, model: nn.Module, batches: list[PackedBatch], schedules: tuple[str, ...]) -> dict[str, Gradients]:
     """By schedule: the gradients of this rank's layers after one update through the pipeline."""
     from packlib.training.scaling import Pipeline
 

@@ -39,12 +39,7 @@ def draw_lengths(ax: Axes, histogram: LengthHistogram) -> None:
         *first, last = shares
         text = f" {', '.join(first)}{' and ' * bool(first)}{last} % up to {length:,} "
         ax.text(length, top * (1.32 - 0.1 * row), text, ha=side, va="center")
-    ax.set(
-        xlabel="tokens",
-        ylabel="% of the sequences",
-        xlim=(0, histogram.max_length * 1.01),
-        ylim=(0, 1.38 * top),
-    )
+    ax.set(xlabel="tokens", ylabel="% of the sequences", xlim=(0, histogram.max_length * 1.01), ylim=(0, 1.38 * top))
 
 
 def draw_depths(ax: Axes, advice: Advice) -> None:
@@ -77,9 +72,7 @@ def draw_methods(ax: Axes, advice: Advice) -> None:
         ax.barh(row, full, height=0.7, color=series(trial.method)["color"])
         ax.text(102, row, f"{many(trial.packs, 'pack')}, gap {trial.gap:,}", va="center", fontsize=11)
     ax.set_yticks(range(len(advice.trials)), [trial.method for trial in advice.trials])
-    ax.set(
-        xlim=(0, 185), xticks=range(0, 101, 20), ylim=(len(advice.trials) - 0.5, -0.5), xlabel="efficiency, %"
-    )
+    ax.set(xlim=(0, 185), xticks=range(0, 101, 20), ylim=(len(advice.trials) - 0.5, -0.5), xlabel="efficiency, %")
 
 
 def draw_speedups(ax: Axes, advice: Advice) -> None:

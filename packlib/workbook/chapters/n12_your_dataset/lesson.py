@@ -43,9 +43,7 @@ class MaximumExplorer(Explorer):
         return {
             "max_length": choice("Maximum length", self.tops, self.tops[len(self.tops) // 2 - 1]),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in EXPLORED_DEPTHS], 0),
-            "overlong": choice(
-                "Longer sequences", [("cut them", "truncate"), ("leave them out", "drop")], "truncate"
-            ),
+            "overlong": choice("Longer sequences", [("cut them", "truncate"), ("leave them out", "drop")], "truncate"),
         }
 
     def costs(self, depth: int, overlong: str) -> list[tuple[float, float, float]]:
