@@ -136,8 +136,8 @@ def test_knapsack_against_all_packs(capacity, depth, data):
     ]
     knapsack = solve_knapsack(values, depth)
     assert knapsack.best == max(sum(worth[length] for length in pack) for pack in packs)
-    for length in sold:
-        found = [other for other, copies in knapsack.pack_with(length) for _ in range(copies)]
+    for length, pack in zip(sold, knapsack.packs_with(np.array(sold)), strict=True):
+        found = [other for other, copies in pack for _ in range(copies)]
         assert tuple(sorted(found)) in packs and length in found
         best = max(sum(worth[other] for other in pack) for pack in packs if length in pack)
         assert sum(worth[other] for other in found) == best
