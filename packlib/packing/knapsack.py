@@ -72,14 +72,16 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
     capacity = len(values) - 1
     lengths = np.flatnonzero(values[1:] >= 0) + 1
     sold = values[lengths]
-    if max_sequences_per_pack is None or max_sequences_per_pack > capacity // int(lengths[0]):
+    deepest = capacity // int(lengths[0])
+    limit = min(max_sequences_per_pack or deepest, deepest)
+    if limit == deepest and deepest * len(lengths) > capacity:  # one row takes fewer steps
         beside = np.zeros((1, capacity + 1), np.int64)
         best, fitting = beside[0], np.searchsorted(lengths, np.arange(capacity + 1), side="right").tolist()
         for c in range(int(lengths[0]), capacity + 1):
             n = fitting[c]
             best[c] = max(best[c - 1], (best[c - lengths[:n]] + sold[:n]).max())
     else:
-        beside = np.zeros((max_sequences_per_pack, capacity + 1), np.int64)
+        beside = np.zeros((limit, capacity + 1), np.int64)
         reached = np.empty(capacity + 1, np.int64)
         for before, now in pairwise(beside):
             now[:] = before

@@ -10,6 +10,7 @@ that are left; where nothing is left to round down, round some of the largest fr
 
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from packlib.packing.swapping import swap_search
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _DIVES = 12  # attempts at rounding
 _EXCHANGED = 1000  # at most so many sequences are left to exchanges
-_STEPS = 1000  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
+_STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -56,7 +57,8 @@ def optimal(
 
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.
-        time_limit: seconds after which the best plan and bound so far are returned.
+        time_limit: seconds after which the best plan and bound so far are returned. An interrupt (Ctrl-C) ends the
+            search likewise, with a warning.
         progress: called after every round.
 
     Returns:
@@ -65,7 +67,10 @@ def optimal(
     if time_limit is not None:
         number("time_limit", time_limit, at_least=0)
     search = _Search(histogram, max_sequences_per_pack, time_limit, progress)
-    search.run()
+    try:
+        search.run()
+    except KeyboardInterrupt:
+        warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
     return search.best, search.proof
 
 
@@ -213,9 +218,7 @@ class _Search:
             if not self.done() and left.sum() <= _EXCHANGED:
                 self.exchange(chosen, left, attempt)
 
-    def take(
-        self, repeats: np.ndarray, left: np.ndarray, target: int
-    ) -> tuple[dict[tuple[int, ...], int], np.ndarray]:
+    def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
         """Use the strategies of the master problem so often, but for packs that no plan of `target` packs can have.
 
         Those waste more, by the prices of the best bound, than such a plan can waste in all.
@@ -243,7 +246,7 @@ class _Search:
         lengths, packs = np.repeat(self.lengths, left[self.lengths])[::-1].copy(), self.num_packs - 1 - chosen.total()
         if packs > 1 and lengths.sum() <= packs * self.top:
             steps = _STEPS * 4 ** min(attempt, 4)
-            found = swap_search(lengths, self.top, self.limit, packs, steps, attempt)
+            found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
             self.improve(chosen, [(pack, 1) for pack in found] if found else None)
 
     def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:

@@ -7,17 +7,26 @@ neighborhood search for one-dimensional bin packing and two-dimensional vector p
 Research 76, 2016).
 """
 
+import math
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
+_WAITING = 40  # more sequences than this outside are too far from the goal, and all their pairs too many to look at
+_AT_ONCE = 2000  # steps between two looks at the clock
 _HOLD = 10  # what came in stays for at most so many steps
 _NONE = -1
 
 
 def swap_search(
-    lengths: np.ndarray, max_length: int, max_sequences_per_pack: int | None, num_packs: int, steps: int, seed: int
+    lengths: np.ndarray,
+    max_length: int,
+    max_sequences_per_pack: int | None,
+    num_packs: int,
+    steps: int,
+    seed: int,
+    seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> list[tuple[int, ...]] | None:
     """Look for a way to put sequences into `num_packs` packs, at least 2.
 
@@ -26,6 +35,7 @@ def swap_search(
         steps: give up after so many; one takes time in proportion to the packs.
         seed: of the order in which best fit makes the first packs (0: from long to short), and of the choice among
             equals.
+        seconds_left: is asked now and then; the search gives up when it is 0.
 
     Returns:
         The lengths in each pack, or None if the search gave up.
@@ -46,12 +56,18 @@ def swap_search(
         else:
             outside[waiting] = sequence
             waiting += 1
-    waiting = _compiled()(np.append(lengths, 0), max_length, members, sizes, rooms, outside, waiting, steps, rng)
-    out = outside[:waiting]
-    if lengths[out].sum() > max_length or waiting > limit:
+    if waiting > _WAITING:
         return None
-    packs = [row[:size] for row, size in zip(members, sizes, strict=True)]
-    return [tuple(lengths[pack].tolist()) for pack in (*packs, out) if len(pack)]
+    exchange = _compiled()
+    while steps > 0 and seconds_left() > 0:
+        now = min(steps, _AT_ONCE)
+        waiting = exchange(np.append(lengths, 0), max_length, members, sizes, rooms, outside, waiting, now, rng)
+        out = outside[:waiting]
+        if lengths[out].sum() <= max_length and waiting <= limit:
+            packs = [row[:size] for row, size in zip(members, sizes, strict=True)]
+            return [tuple(lengths[pack].tolist()) for pack in (*packs, out) if len(pack)]
+        steps -= now
+    return None
 
 
 @cache
