@@ -45,10 +45,8 @@ class MaskedObjective:
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
         """From what the model returned for `batch`, each loss and measure under its name."""
-        sums = {"mlm_loss": token_loss(output, batch, self.reduction)}
-        with torch.no_grad():
-            sums["mlm_accuracy"] = token_accuracy(output, batch, self.reduction)
-        return sums
+        of = output, batch, self.reduction
+        return {"mlm_loss": token_loss(*of), "mlm_accuracy": token_accuracy(*of)}
 
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         return self.sums(model(**batch), batch)
@@ -72,10 +70,8 @@ class PretrainingObjective(MaskedObjective):
         return {**super().counts(batch), "nsp_loss": self._number(starts, batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
-        sums = {**super().sums(output, batch), "nsp_loss": nsp_loss(output, batch, self.reduction)}
-        with torch.no_grad():
-            sums["nsp_accuracy"] = nsp_accuracy(output, batch, self.reduction)
-        return sums
+        of = output, batch, self.reduction
+        return {**super().sums(output, batch), "nsp_loss": nsp_loss(*of), "nsp_accuracy": nsp_accuracy(*of)}
 
 
 class CausalObjective(MaskedObjective):
@@ -98,10 +94,8 @@ class CausalObjective(MaskedObjective):
                 "CausalObjective cannot train the balancing loss of experts: set output_router_logits of the model's "
                 "configuration to False, or pass an objective of your own."
             )
-        sums = {"token_loss": token_loss(output, batch, self.reduction)}
-        with torch.no_grad():
-            sums["token_accuracy"] = token_accuracy(output, batch, self.reduction)
-        return sums
+        of = output, batch, self.reduction
+        return {"token_loss": token_loss(*of), "token_accuracy": token_accuracy(*of)}
 
 
 def _labeled(labels: Tensor) -> Tensor:

@@ -67,15 +67,12 @@ class Recipe:
         plain = {  # as Python's own numbers, which JSON can hold
             "learning_rate": number("learning_rate", self.learning_rate, above=0),
             "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
-            "power": number("power", self.power, above=0),
+            "power": check_decay(self.decay, self.power),
             "packing_factor": check_factor(self.packing_factor, self.max_length),
         }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         one_of("optimizer", self.optimizer, OPTIMIZERS)
-        one_of("decay", self.decay, DECAYS)
-        if self.power != 1 and self.decay != "polynomial":
-            raise ValueError(f"power {self.power} needs decay 'polynomial', not {self.decay!r}.")
         if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
             raise TypeError(f"betas must be two numbers, not {shown(self.betas)}.")
         names = ("beta1", "beta2")
@@ -178,6 +175,15 @@ class Recipe:
     def _repr_html_(self) -> str:
         rows = (f"<tr><th>{name}</th><td>{in_html(v)}</td></tr>" for name, v in self._rows().items())
         return f"<table>{''.join(rows)}</table>"
+
+
+def check_decay(decay: str, power: float) -> float:
+    """Return the power of a decay; refuse one that is not above 0, or that the decay does not have."""
+    one_of("decay", decay, DECAYS)
+    power = number("power", power, above=0)
+    if power != 1 and decay != "polynomial":
+        raise ValueError(f"power {power} needs decay 'polynomial', not {decay!r}.")
+    return power
 
 
 def check_factor(value: float, max_length: int | None) -> float:

@@ -11,7 +11,6 @@ from training_cases import furthest, loader, recipe, small_model, weights
 
 from packlib.training import (
     Autocast,
-    bubble_and_underflow,
     evaluate,
     fit,
     largest_loss_scale,
@@ -85,11 +84,9 @@ def test_what_fp16_loses_and_loss_scaling_saves():
     assert lost_values(gradients, 2 * scale).overflow > 0 and np.log2(scale) % 1 == 0
 
 
-def test_accumulation_trades_the_bubble_for_underflow():
+def test_gradients_that_are_divided_by_the_accumulation_underflow():
     gradients = torch.randn(50_000, generator=torch.Generator().manual_seed(1)) * 1e-4
-    rows = bubble_and_underflow(gradients, 4, [1, 4, 64, 1024, 4096])
-    assert [row["bubble"] for row in rows] == [3 / (m + 3) for m in (1, 4, 64, 1024, 4096)]
-    underflow = [row["underflow"] for row in rows]
+    underflow = [lost_values(gradients, 1 / m).underflow for m in (1, 4, 64, 1024, 4096)]
     assert underflow == sorted(underflow) and underflow[0] < 1e-3 < 0.1 < underflow[-1]
     below = float((gradients.abs() / 4096 <= 2.0**-25).double().mean())  # half of the smallest number rounds to 0
     assert underflow[-1] == pytest.approx(below, abs=1e-4)
@@ -189,7 +186,5 @@ def test_bad_input_gets_a_sentence():
         Autocast(dtype=torch.int8)
     with pytest.raises(ValueError, match="not 'stochastical': did you mean 'stochastic'"):
         round_weights(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1), "stochastical")
-    with pytest.raises(ValueError, match="accumulation must be at least 1, not 0"):
-        bubble_and_underflow(torch.ones(1), 2, [0])
     with pytest.raises(ValueError, match=r"the largest gradient must be above 0, not 0\.0"):
         largest_loss_scale(torch.zeros(3))
