@@ -82,9 +82,7 @@ class CompileCounter:
 
     @property
     def compiles(self) -> list[Compile]:
-        records = self._records
-        if records is None:
-            records = utils.get_compilation_metrics()[self._before :]
+        records = utils.get_compilation_metrics()[self._before :] if self._records is None else self._records
         found, reasons = list[Compile](), iter(self._reasons)
         for record in records:
             name, seconds = str(record.compile_id), (record.duration_us or 0) / 1e6
@@ -97,8 +95,8 @@ class CompileCounter:
             if record.recompile_reason is not None:
                 function, failed = next(reasons)
             eager = record.fail_reason or ("" if record.graph_op_count else "no operation to compile")
-            operations = record.graph_op_count or 0
-            found.append(Compile(name, function or "?", operations, seconds, failed, _first_sentence(eager)))
+            told = eager.split("\n")[0]
+            found.append(Compile(name, function or "?", record.graph_op_count or 0, seconds, failed, told))
         return found
 
     @property
@@ -158,7 +156,3 @@ class CompileCounter:
         body = "".join("<tr>" + "".join(f"<td>{in_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         summary = "".join(f"<div>{in_html(line)}.</div>" for line in self._summary())
         return f"<div>{summary}<table><tr>{cells}</tr>{body}</table></div>"
-
-
-def _first_sentence(reason: str) -> str:
-    return reason.split("\n")[0]
