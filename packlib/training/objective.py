@@ -8,10 +8,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from packlib.batches import IGNORED, PackedBatch
-from packlib.batches.batch import sequence_of_slots
 from packlib.checks import one_of
 from packlib.model import PackedOutput, Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss
-from packlib.model.losses import REDUCTIONS
+from packlib.model.losses import REDUCTIONS, reduce_by
 from packlib.model.packed import Packed, PackedBert, next_tokens
 
 
@@ -53,11 +52,8 @@ class MaskedObjective:
 
     def _number(self, slots: Tensor, batch: PackedBatch) -> int:
         """How many tokens, sequences or packs these `slots` are of."""
-        if self.reduction == "pack":
-            slots = slots // batch.max_length
-        elif self.reduction == "sequence":
-            slots = sequence_of_slots(batch.segment_ids, batch.num_sequences)[slots]
-        return len(slots.unique())
+        every = torch.ones_like(slots, dtype=torch.bool)
+        return int(reduce_by(every.double(), slots, every, batch, self.reduction).count)
 
 
 class PretrainingObjective(MaskedObjective):
