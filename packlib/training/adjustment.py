@@ -47,10 +47,8 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
     """
     one_of("how", how, HOWS)
     check_factor(packing_factor, recipe.max_length)
-    if recipe.packing_factor != 1:
-        raise ValueError(
-            f"The recipe is packed already, with factor {recipe.packing_factor:g}; adjust the one it came from."
-        )
+    if (before := recipe.packing_factor) != 1:
+        raise ValueError(f"The recipe is packed already, with factor {before:g}; adjust the one it came from.")
     packed = replace(recipe, packing_factor=float(packing_factor))
     if how == "accumulation":
         after, reasons, error = _divide_accumulation(recipe, packed)

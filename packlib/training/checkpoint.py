@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import get_device_states, set_device_states
 
 from packlib.arrays import checksum
 from packlib.distributed.collectives import Collectives
@@ -93,9 +94,8 @@ class RunFolder:
         own = state["ranks"][self.ranks.rank]
         self.own.load_state_dict(own["stream"])
         torch.set_rng_state(own["rng"])
-        device = next(self.parts["model"].parameters()).device
-        if device.type == "cuda":
-            torch.cuda.set_rng_state(own["cuda_rng"], device)
+        devices, _ = get_device_states(next(self.parts["model"].parameters()))
+        set_device_states(devices, own["device_rng"])
 
     def record(self, metrics: dict) -> None:
         """Add the metrics of one update."""
@@ -112,15 +112,13 @@ class RunFolder:
         update = len(self.records)
         if self.folder is None or self.saved_update == update:
             return
-        device = next(self.parts["model"].parameters()).device
-        own = {"stream": self.own.state_dict(), "rng": torch.get_rng_state()}
-        if device.type == "cuda":
-            own["cuda_rng"] = torch.cuda.get_rng_state(device)
+        _, device_rng = get_device_states(next(self.parts["model"].parameters()))  # of a GPU; none for the CPU
+        own = {"stream": self.own.state_dict(), "rng": torch.get_rng_state(), "device_rng": device_rng}
         ranks = self.ranks.gather_objects(own)
         if self.ranks.rank == 0:
             state = {name: part.state_dict() for name, part in self.parts.items()}
             state |= {"update": update, "setting": self.setting, "ranks": ranks}
-            state["metrics"] = _digest("".join(map(_line, self.records)).encode())
+            state["metrics"] = hashlib.sha256("".join(map(_line, self.records)).encode()).hexdigest()
             newest = self.folder / CHECKPOINT
             with atomic_path(newest) as beside:
                 _write(state, beside)
@@ -138,10 +136,6 @@ class RunFolder:
 
 def _line(metrics: dict) -> str:
     return json.dumps(metrics) + "\n"
-
-
-def _digest(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
 
 
 def _write(state: dict, path: Path) -> None:
@@ -187,7 +181,7 @@ def _read_metrics(path: Path, updates: int, digest: str) -> list[dict]:
     lines = path.read_bytes().splitlines(keepends=True)[:updates] if path.is_file() else []
     if len(lines) < updates:
         raise ValueError(f"{named(path)} has {len(lines)} lines, but the checkpoint beside it is of update {updates}.")
-    if _digest(b"".join(lines)) != digest:
+    if hashlib.sha256(b"".join(lines)).hexdigest() != digest:
         raise ValueError(
             f"{named(path)} was changed: its first {updates} lines are not those of the checkpoint beside it."
         )

@@ -196,11 +196,9 @@ def _not_finite(
 
 def _check(loader: PackLoader, recipe: Recipe, folder: object, even_updates: bool) -> None:
     ranks, sampler = Collectives(), getattr(loader, "batch_sampler", None)
-    size = getattr(sampler, "batch_size", recipe.micro_batch)
-    if size != recipe.micro_batch:
-        raise ValueError(
-            f"The loader makes batches of {size} packs; the recipe's micro batch is {recipe.micro_batch}."
-        )
+    wanted = recipe.micro_batch
+    if (size := getattr(sampler, "batch_size", wanted)) != wanted:
+        raise ValueError(f"The loader makes batches of {size} packs; the recipe's micro batch is {wanted}.")
     if recipe.replicas != ranks.size:
         raise ValueError(f"The recipe has {recipe.replicas} replicas, but {ranks.size} processes train.")
     packs, mine = getattr(getattr(loader, "dataset", None), "packs", None), None

@@ -50,8 +50,7 @@ def lost_values(values: Tensor, scale: float = 1.0, dtype: torch.dtype = torch.f
 
 def largest_loss_scale(gradients: Tensor, dtype: torch.dtype = torch.float16) -> float:
     """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
-    largest = float(gradients.abs().max())
-    number("the largest gradient", largest, above=0)
+    largest = number("the largest gradient", float(gradients.abs().max()), above=0)
     return 2.0 ** math.floor(math.log2(torch.finfo(dtype).max / largest))
 
 

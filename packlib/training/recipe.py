@@ -142,12 +142,11 @@ class Recipe:
         return math.ceil(self.warmup_sequences / self.sequences_per_update)
 
     @property
-    def half_lives(self) -> tuple[float, float]:
+    def half_lives(self) -> tuple[float, ...]:
         """How far the two moments remember: sequences after which a gradient's weight has halved."""
-        first, second = (
+        return tuple(
             self.sequences_per_update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas
         )
-        return first, second
 
     def _rows(self) -> dict[str, str]:
         batch = f"{self.micro_batch:,} × {self.gradient_accumulation_steps:,} × {self.replicas:,}"
@@ -171,12 +170,11 @@ class Recipe:
         return f"<table>{''.join(rows)}</table>"
 
 
-def check_betas(betas: Any) -> tuple[float, float]:
+def check_betas(betas: Any) -> tuple[float, ...]:
     """Return the decays of the two moments; refuse what is not two numbers of at least 0 and below 1."""
     if not isinstance(betas, tuple | list) or len(betas) != 2:
         raise TypeError(f"betas must be two numbers, not {shown(betas)}.")
-    first, second = (number(f"beta{i}", beta, at_least=0, below=1) for i, beta in enumerate(betas, start=1))
-    return first, second
+    return tuple(number(f"beta{i}", beta, at_least=0, below=1) for i, beta in enumerate(betas, start=1))
 
 
 def check_decay(decay: str, power: float) -> float:

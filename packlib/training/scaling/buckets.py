@@ -47,10 +47,8 @@ class Buckets:
         return bucket
 
     def __repr__(self) -> str:
-        return (
-            f"Buckets({self.name}, {self.method}: {len(self.lengths)} lengths "
-            f"{', '.join(map(str, self.lengths))}; {self.padding_fraction:.2%} padding)"
-        )
+        lengths = f"{len(self.lengths)} lengths {', '.join(map(str, self.lengths))}"
+        return f"Buckets({self.name}, {self.method}: {lengths}; {self.padding_fraction:.2%} padding)"
 
 
 def choose_buckets(

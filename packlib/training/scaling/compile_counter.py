@@ -122,26 +122,20 @@ class CompileCounter:
     def _summary(self) -> list[str]:
         counts = ((self.graphs, "graph"), (self.recompiles, "recompile"))
         words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
-        lines = [f"{words}, {self.seconds:.1f} s of compiling"]
-        for compile in self.fell_back:
-            limit = int(compile.graph.split("/")[1])
-            lines.append(
-                f"{compile.function} reached the recompile limit after {limit} graphs: "
-                "what they do not fit runs eagerly from here on"
-            )
-        return lines
+        limits = ((compile.function, compile.graph.split("/")[1]) for compile in self.fell_back)
+        beyond = "what they do not fit runs eagerly from here on"
+        fell = [f"{name} reached the recompile limit after {limit} graphs: {beyond}" for name, limit in limits]
+        return [f"{words}, {self.seconds:.1f} s of compiling", *fell]
 
     def _table(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("graph", "function", "operations", "seconds", "failed guards", "reason")]
-        for compile in self.compiles:
-            reason = compile.eager or "first graph of this function"
-            if compile.failed_guards:
-                reason = "; ".join(re.sub(r"^\d+/\d+: ", "", guard) for guard in compile.failed_guards)
-                reason = f"eager: {reason}" if compile.eager else reason
-            rows.append((
-                compile.graph, compile.function, str(compile.operations), f"{compile.seconds:.2f}",
-                str(len(compile.failed_guards)), reason,
-            ))  # fmt: skip
+        for one in self.compiles:
+            reason = one.eager or "first graph of this function"
+            if one.failed_guards:
+                reason = "; ".join(re.sub(r"^\d+/\d+: ", "", guard) for guard in one.failed_guards)
+                reason = f"eager: {reason}" if one.eager else reason
+            failed = len(one.failed_guards)
+            rows.append((one.graph, one.function, str(one.operations), f"{one.seconds:.2f}", str(failed), reason))
         return rows
 
     def __repr__(self) -> str:

@@ -34,11 +34,10 @@ def split_layers(layers: int, stages: int, layout: Sequence[int] | None = None) 
     if layout is None:
         return [(i + 1) * layers // stages - i * layers // stages for i in range(stages)]
     layout = [whole_number("layers of a stage", count, 1) for count in layout]
-    if len(layout) != stages or sum(layout) != layers:
+    parts, held = len(layout), sum(layout)
+    if (parts, held) != (stages, layers):
         told = " + ".join(map(str, layout))
-        raise ValueError(
-            f"The layout {told} is of {len(layout)} stages and {sum(layout)} layers, not {stages} and {layers}."
-        )
+        raise ValueError(f"The layout {told} is of {parts} stages and {held} layers, not {stages} and {layers}.")
     return layout
 
 
@@ -151,14 +150,12 @@ class Pipeline:
         """torch's schedule for batches of this shape; it is told what it sends, or it would try with random numbers."""
         if (shape, micro_batches) not in self._runs:
             p = next(self.stage.parameters())
-            ids = torch.zeros(shape, dtype=torch.int64, device=p.device)
-            hidden = torch.zeros(*shape, self.model.config.hidden_size, dtype=p.dtype, device=p.device)
-            hidden.requires_grad_()
-            stage = PipelineStage(
-                self.stage, self.rank, self.stages, p.device,
-                input_args=(ids,) * 4 if self.stage.is_first else (hidden, ids),
-                output_args=hidden if self.stage.is_last else (hidden, ids),
-            )  # fmt: skip
+            ids = p.new_zeros(shape, dtype=torch.int64)
+            hidden = p.new_zeros(*shape, self.model.config.hidden_size, requires_grad=True)
+            takes = (ids,) * 4 if self.stage.is_first else (hidden, ids)
+            gives = hidden if self.stage.is_last else (hidden, ids)
+            at = self.rank, self.stages, p.device
+            stage = PipelineStage(self.stage, *at, input_args=takes, output_args=gives)
             stage.forward_one_chunk = self._timed("forward", stage.forward_one_chunk)
             stage.backward_one_chunk = self._timed("backward", stage.backward_one_chunk)
             kind = _TORCH_SCHEDULES[self.schedule]

@@ -101,6 +101,4 @@ def _for_each(name: str, value: float | Sequence[float], stages: int) -> list[fl
     values = [value] * stages if isinstance(value, int | float) else list(value)
     if len(values) != stages:
         raise ValueError(f"{name} needs one number, or one for each of the {stages} stages, not {len(values)}.")
-    for one in values:
-        number(name, one, above=0)
-    return values
+    return [number(name, one, above=0) for one in values]
