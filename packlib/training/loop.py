@@ -151,7 +151,7 @@ def _gradients(
     counts = dict(zip(counted[0], run.ranks.sum(here).tolist(), strict=True))
     losses = [name for name in counts if name not in ("sequences", "tokens")]
 
-    totals, own_losses = 0.0, []
+    totals, own_losses = torch.zeros(()), list[Tensor]()
     for i, batch in enumerate(batches):
         # the ranks add up their gradients once an update, at its last micro-batch
         with model.no_sync() if world > 1 and i + 1 < len(batches) else nullcontext():
