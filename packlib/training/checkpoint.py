@@ -57,7 +57,13 @@ class RunFolder:
                     raise ValueError(f"{holds}; this one has {value}: take another folder.")
             self.records = _read_metrics(self.folder / METRICS, state["update"], state["metrics"])
             try:
-                self._take(state)
+                own = state["ranks"][self.ranks.rank]
+                for name, part in self.parts.items():
+                    part.load_state_dict(state[name])
+                self.own.load_state_dict(own["stream"])
+                torch.set_rng_state(own["rng"])
+                devices, _ = get_device_states(next(self.parts["model"].parameters()))
+                set_device_states(devices, own["device_rng"])
             except Exception as error:  # torch has many kinds
                 said = " ".join(f"{type(error).__name__}: {error}".split())
                 raise ValueError(f"{named(path)} does not fit this run: {said[:300]}") from error
@@ -86,16 +92,6 @@ class RunFolder:
         if len(set(updates)) > 1:
             raise ValueError(f"The ranks find checkpoints of the updates {updates} in {named(folder)}.")
         return path, state
-
-    def _take(self, state: dict) -> None:
-        """Go on from the state of a checkpoint."""
-        for name, part in self.parts.items():
-            part.load_state_dict(state[name])
-        own = state["ranks"][self.ranks.rank]
-        self.own.load_state_dict(own["stream"])
-        torch.set_rng_state(own["rng"])
-        devices, _ = get_device_states(next(self.parts["model"].parameters()))
-        set_device_states(devices, own["device_rng"])
 
     def record(self, metrics: dict) -> None:
         """Add the metrics of one update."""

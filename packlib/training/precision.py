@@ -1,7 +1,6 @@
 """Low precision: what 16 bits lose, loss scaling, stochastic rounding, and 16-bit weights that still learn."""
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,21 +30,6 @@ class Autocast:
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         with torch.autocast(batch.input_ids.device.type, self.dtype):
             return self.objective(model, batch)
-
-
-class Lost(NamedTuple):
-    """Shares of the values other than 0 that become 0, and that become infinite."""
-
-    underflow: float
-    overflow: float
-
-
-def lost_values(values: Tensor, scale: float = 1.0, dtype: torch.dtype = torch.float16) -> Lost:
-    """What is lost when `scale * values` is cast to `dtype`; the values are finite, FP32 or FP64."""
-    values = values[values != 0]
-    cast = (values.double() * scale).to(dtype)  # the product in FP64: the cast alone loses
-    share = 1 / max(len(values), 1)
-    return Lost(int((cast == 0).sum()) * share, int(cast.isinf().sum()) * share)
 
 
 def largest_loss_scale(gradients: Tensor, dtype: torch.dtype = torch.float16) -> float:

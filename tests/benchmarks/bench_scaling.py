@@ -22,7 +22,6 @@ from packlib.training import (
     evaluate,
     fit,
     largest_loss_scale,
-    lost_values,
     make_optimizer,
     round_weights,
 )
@@ -127,6 +126,12 @@ def rounding(device: str, updates: int = 150) -> list[dict]:
     return rows
 
 
+def underflow_share(gradients: torch.Tensor, scale: float) -> float:
+    """The share of the gradients other than 0 that become 0 where `scale` times them is cast to FP16."""
+    gradients = gradients[gradients != 0]
+    return ((gradients.double() * scale).half() == 0).double().mean().item()
+
+
 def underflow(device: str) -> list[dict]:
     """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation.
 
@@ -138,7 +143,7 @@ def underflow(device: str) -> list[dict]:
     gradients = gradient_of(model, data[0].to(device))
     scales, rows = (1.0, 1024.0, largest_loss_scale(gradients)), []
     for m in (2**i for i in range(15)):
-        lost = {f"underflow, loss scale {scale:g}": lost_values(gradients, scale / m).underflow for scale in scales}
+        lost = {f"underflow, loss scale {scale:g}": underflow_share(gradients, scale / m) for scale in scales}
         shares = {"bubble": bubble_formula(4, m), **lost}
         rows.append({"accumulation": m, **{name: round(share, 6) for name, share in shares.items()}})
     return rows

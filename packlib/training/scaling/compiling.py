@@ -236,5 +236,4 @@ def onset_schedule(batches: Iterable[Any], world_size: int, shape: Callable[[Any
                 "leave out incomplete batches, or take fewer shapes."
             )
         onset += places[size][:world_size]
-    early = set(onset)
-    return [batches[i] for i in [*onset, *(i for i in range(len(batches)) if i not in early)]]
+    return [batches[i] for i in dict.fromkeys([*onset, *range(len(batches))])]
