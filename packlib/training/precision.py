@@ -87,12 +87,11 @@ def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int 
     kept: list[tuple[Tensor, Tensor, Tensor | None]] = []  # each parameter with its 16-bit weight and gradient
 
     def widen(*_: object) -> None:
-        for group in optimizer.param_groups:
-            for p in (p for p in group["params"] if p.dtype in HALVES):
-                kept.append((p, p.data, p.grad))
-                gradient, p.grad = p.grad, None
-                p.data = optimizer.state.get(p, {}).get("master", p.data.float())
-                p.grad = None if gradient is None else gradient.float()
+        for p in [p for group in optimizer.param_groups for p in group["params"] if p.dtype in HALVES]:
+            kept.append((p, p.data, p.grad))
+            gradient, p.grad = p.grad, None
+            p.data = optimizer.state.get(p, {}).get("master", p.data.float())
+            p.grad = None if gradient is None else gradient.float()
 
     def narrow(*_: object, rounded: bool = True) -> None:
         first = optimizer.param_groups[0]

@@ -1,16 +1,12 @@
 """Count what torch.compile does: its graphs, its recompiles, and why each of them happened."""
 
 import re
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 from torch._dynamo import convert_frame, utils
 
 from packlib.markup import in_html
-
-_REASONS = "get_and_maybe_log_recompilation_reasons"  # torch asks this function why guards failed
 
 
 @dataclass(frozen=True)
@@ -59,26 +55,25 @@ class CompileCounter:
         self._records: list | None = []
 
     def __enter__(self) -> "CompileCounter":
-        self._reasons, self._stack = [], ExitStack()
         # torch keeps records of its last 64 compiles, with the first reason of each: keep all, and all reasons
-        limit = utils._compilation_metrics.maxlen
+        self._limit = utils._compilation_metrics.maxlen
         utils.set_compilation_metrics_limit(1 << 20)
-        self._stack.callback(utils.set_compilation_metrics_limit, limit)
         self._before, self._records = len(utils.get_compilation_metrics()), None
         # No public hook tells every reason: the records hold the first, and torch.compile takes no `guard_fail_fn`.
-        tell = getattr(convert_frame, _REASONS)
-
-        def listen(entries: Any, frame: Any, *args: Any, **options: Any) -> Any:
-            reasons = tell(entries, frame, *args, **options)
-            self._reasons.append((frame.f_code.co_name, tuple(reasons)))
-            return reasons
-
-        self._stack.enter_context(patch.object(convert_frame, _REASONS, listen))
+        self._reasons, self._tell = [], convert_frame.get_and_maybe_log_recompilation_reasons
+        convert_frame.get_and_maybe_log_recompilation_reasons = self._listen
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._records = utils.get_compilation_metrics()[self._before :]
-        self._stack.close()
+        utils.set_compilation_metrics_limit(self._limit)
+        convert_frame.get_and_maybe_log_recompilation_reasons = self._tell
+
+    def _listen(self, entries: Any, frame: Any, *args: Any, **options: Any) -> Any:
+        """Stands in for the function that torch asks why guards failed."""
+        reasons = self._tell(entries, frame, *args, **options)
+        self._reasons.append((frame.f_code.co_name, tuple(reasons)))
+        return reasons
 
     @property
     def compiles(self) -> list[Compile]:
