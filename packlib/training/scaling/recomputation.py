@@ -2,8 +2,8 @@
 
 from functools import partial
 
+import torch
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -35,7 +35,7 @@ def recompute(model: nn.Module, layers: int | None = None) -> None:
         layer.gradient_checkpointing = i < count
 
 
-class SavedActivations(saved_tensors_hooks):
+class SavedActivations(torch.autograd.graph.saved_tensors_hooks):
     """Count what autograd keeps between forward and backward: exact, the same each time, on any device.
 
     >>> layer = torch.nn.Linear(8, 4)
