@@ -29,6 +29,7 @@ BACKENDS = {  # what packlib calls it: what transformers calls it
     "varlen": "packlib_varlen",
 }
 _NOW = threading.local()  # its `packs` are those that a packed model computes in this thread
+_NOW.packs = None  # there from the start, or the first graph that is compiled would expect them to be missing
 
 
 def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Tensor:

@@ -47,7 +47,7 @@ FAULTS = {
             "training/test_loop.py::test_uneven_accumulation_is_one_big_batch",
         ),
         (
-            "_over_ranks(here, world).tolist()",
+            "run.ranks.sum(here).tolist()",
             "here.tolist()",
             "training/test_fit_on_ranks.py::test_two_ranks_train_as_one",
         ),
