@@ -42,7 +42,8 @@ def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionS
     Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them.
     """
     look = {"continuous_update": False, "readout": False, **_LOOK}  # the readout cuts long names off
-    return widgets.SelectionSlider(options=list(options), value=value, description=label, **look)
+    pairs = [option if isinstance(option, tuple) else (str(option), option) for option in options]
+    return widgets.SelectionSlider(options=pairs, value=value, description=label, **look)
 
 
 @cache
@@ -108,7 +109,7 @@ class Explorer:
         """The control, with the name of its choice beside it or its play button below it."""
         if isinstance(control, widgets.SelectionSlider):
             chosen = widgets.HTML()  # a label would draw `$x$` in a name as a formula
-            widgets.dlink((control, "label"), (chosen, "value"), in_html)
+            widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
             return widgets.HBox([control, chosen])
         if name != self.play:
             return control
