@@ -10,23 +10,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
-from urllib.parse import quote
 from xml.etree import ElementTree
 
 import nbformat
 
 import packlib
 from packlib.files import atomic_path
-from packlib.markup import escaped
 from packlib.places import work_folder
 from packlib.workbook.execution import run_async, run_notebook
 from packlib.workbook.figures import FIGURES_FOLDER
-from packlib.workbook.pages import content_policy
+from packlib.workbook.pages import filled
 from packlib.workbook.results import meanings
 from packlib.workbook.running import exit_code, surroundings
-
-_PAGE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -93,19 +88,11 @@ async def export_all(paths: Sequence[Path], folder: Path, work: Path, at_once: i
 
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
     """A page with all pictures: HTML that links to the files beside it."""
-    parts = []
+    chapters = []
     for path in paths:
         title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
-        parts.append(f"<h2>{escaped(path.stem[:2])} {escaped(title)}</h2>\n<div>")
-        for picture in pictures_of(path.stem, folder):
-            svg, png = (quote(picture.svg.with_suffix(suffix).name) for suffix in (".svg", ".png"))
-            parts.append(
-                f'<figure><a href="{svg}"><img loading="lazy" width="640" height="360" src="{png}" '
-                f'alt="{escaped(picture.alt)}"></a><figcaption>{escaped(picture.title)}<br>'
-                f'<a href="{svg}">SVG</a> <a href="{png}">PNG</a> {escaped(picture.svg.stem)}</figcaption></figure>'
-            )
-        parts.append("</div>")
-    return _PAGE.substitute(policy=content_policy(images="'self' file:"), figures="\n".join(parts))
+        chapters.append((f"{path.stem[:2]} {title}", pictures_of(path.stem, folder)))
+    return filled("gallery.html", chapters=chapters)
 
 
 def main(folder: Path, paths: Sequence[Path]) -> None:

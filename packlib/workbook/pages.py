@@ -1,12 +1,13 @@
-"""Notebooks as web pages that need no network: formulas are MathML, and no script is fetched."""
+"""Web pages that need no network: formulas are MathML, and no script is fetched."""
 
 import base64
 import hashlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from jinja2 import pass_context
+from jinja2 import Environment, FileSystemLoader, pass_context
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -25,6 +26,12 @@ def content_policy(script: str = "", images: str = "data:") -> str:
     rules = ["default-src 'none'", "base-uri 'none'", "form-action 'none'", "style-src 'unsafe-inline'"]
     rules += [f"img-src {images}", *([f"script-src 'sha256-{digest}'"] if script else [])]
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
+
+
+def filled(template: str, **parts: Any) -> str:
+    """The page of a template beside this file; parts are text, unless it marks them as safe."""
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
+    return pages.get_template(template).render(content_policy=content_policy, **parts)
 
 
 _NO_SCRIPTS = f"""{{%- extends "index.html.j2" -%}}

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from string import Template
 
 import nbformat
 from bs4 import BeautifulSoup
@@ -24,13 +23,10 @@ from packlib.files import atomic_path
 from packlib.markup import escaped
 from packlib.places import output_path
 from packlib.workbook.gallery import Picture, pictures_of
-from packlib.workbook.pages import content_policy, markdown_to_html
+from packlib.workbook.pages import filled, markdown_to_html
 from packlib.workbook.results import meaning, meanings, unfold
 from packlib.workbook.running import exit_code
 
-_TEMPLATE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
-_SCRIPT = _TEMPLATE.safe_substitute().partition("<script>")[2].partition("</script>")[0]
-_POLICY = content_policy(_SCRIPT)
 _ROOM = 17  # lines of text that fill a slide at the usual size
 _CODE_LINES = 30  # of code on a slide
 _TABLE_ROWS = 14
@@ -250,22 +246,8 @@ def _code(blocks: Sequence[Block]) -> Slide:
 
 def deck(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> str:
     """The page with all slides of a notebook; `pictures` as for `slides_of`."""
-    slides = slides_of(notebook, pictures)
-    chapter, sections = escaped(slides[0].heading), []
-    for number, slide in enumerate(slides, start=1):
-        heading = escaped(slide.heading)
-        where = f"{chapter}: {heading}" if number > 1 else chapter
-        sections.append(
-            f'<section class="{slide.kind}" aria-roledescription="slide" '
-            f'aria-label="{number} of {len(slides)}: {heading}">\n'
-            f"<header><span>{where}</span><span>{number}</span></header>\n"
-            f'<div class="body">{slide.body}</div>\n'
-            + f"<aside>{escaped(slide.notes)}</aside>\n" * bool(slide.notes)
-            + "</section>"
-        )
     highlight = HtmlFormatter().get_style_defs(".highlight")
-    parts = {"title": chapter, "slides": "\n".join(sections), "highlight": highlight}
-    return _TEMPLATE.substitute(parts, policy=_POLICY)
+    return filled("slides.html", slides=slides_of(notebook, pictures), highlight=highlight)
 
 
 def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:
