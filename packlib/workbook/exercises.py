@@ -5,16 +5,13 @@ import html
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from packlib.checks import one_of
-from packlib.workbook.guesses import in_short, judge_guess
+from packlib.workbook.guesses import as_python, in_short, judge_guess
 from packlib.workbook.memory import note_guess, note_try
 from packlib.workbook.questions import answer_page, show_answer
-from packlib.workbook.results import fold
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -55,8 +52,7 @@ class Exercise:
         """Try `answer` on every case."""
         if answer is ...:
             return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
-        is_function = callable(self.solution)
-        if is_function and not callable(answer):
+        if (is_function := callable(self.solution)) and not callable(answer):
             return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
         for case in self.cases:
             call = f"{self.name}({', '.join(map(in_short, case))})" if is_function else self.name
@@ -87,11 +83,8 @@ class Exercise:
             agree = False
         if agree:
             return None
-        return (
-            f"{call} gives {in_short(got)}, and should give {in_short(expected)}."
-            if case
-            else f"{in_short(got)} is not it."
-        )
+        should = f"{in_short(got)}, and should give {in_short(expected)}."
+        return f"{call} gives {should}" if case else f"{in_short(got)} is not it."
 
     def _wrong(self, sentence: str) -> Verdict:
         return Verdict("wrong", f"{self.name}: not yet. {sentence}")
@@ -131,17 +124,15 @@ class Exercises(dict[str, Exercise]):
 
 def same(got: Any, expected: Any) -> bool:
     """Whether two answers agree: numbers to nine digits, arrays, lists and tuples item by item."""
+    got, expected = as_python(got), as_python(expected)
     if isinstance(expected, Mapping):
         return (
             isinstance(got, Mapping) and got.keys() == expected.keys() and all(same(got[k], expected[k]) for k in got)
         )
-    if isinstance(expected, (list, tuple, np.ndarray)):
-        got = got.tolist() if isinstance(got, np.ndarray) else got  # a number if it has no dimension
-        if not isinstance(got, (list, tuple)) or len(got) != len(expected):
-            return False
-        return all(same(a, b) for a, b in zip(got, expected, strict=True))
-    if isinstance(expected, (bool, np.bool_, str, set, frozenset)) or expected is None:
-        return isinstance(got, (bool, np.bool_)) is isinstance(expected, (bool, np.bool_)) and bool(got == expected)
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(same, got, expected))
+    if isinstance(expected, (bool, str, set, frozenset)) or expected is None:
+        return isinstance(got, bool) is isinstance(expected, bool) and bool(got == expected)
     try:
         return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
     except (TypeError, ValueError):
@@ -161,8 +152,9 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
         unit: "%" for a truth in percent, "times", "packs"; it follows the number.
     """
     judged = judge_guess(guess, truth, unit)
-    page = answer_page(replace(judged, message="") if judged.state == "unclear" else judged, why)
-    if judged.state == "unclear":  # one reads it before one opens the answer, and may guess again
+    unclear = judged.state == "unclear"
+    page = answer_page(judged.answer, "" if unclear else judged.message, why)
+    if unclear:  # one reads it before one opens the answer, and may guess again
         page += f"<p>{html.escape(judged.message)}</p>"
-    show_answer(page, f"{judged.answer}. {judged.message} {why}", guess, folded=fold(judged.answer, why))
+    show_answer(judged, why, guess, page, f"{judged.answer}. {judged.message} {why}")
     note_guess(judged, unit, why)

@@ -71,7 +71,7 @@ def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] =
     truth, compare = _as_told(truth)
     answer = said(truth, unit)
     try:
-        guess = _as_python(guess)
+        guess = as_python(guess)
         if guess is None or guess is ... or (isinstance(guess, str) and not guess.strip(" .…?\t\n")):
             return Judgment("none", NO_GUESS, answer, truth)
         if isinstance(guess, (str, list, tuple, set, frozenset)) and len(guess) > _LONGEST:
@@ -112,14 +112,14 @@ def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def _as_python(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """A scalar or an array of NumPy or torch as Python's own numbers, bools, texts and lists."""
     return value.tolist() if callable(getattr(value, "tolist", None)) else value
 
 
 def _as_told(truth: Any) -> tuple[float | str, Callable]:
     """The truth as a number or a text, and the function that compares guesses with it."""
-    truth = _as_python(truth)
+    truth = as_python(truth)
     if isinstance(truth, bool) or truth in ("yes", "no"):
         return ("yes" if truth in (True, "yes") else "no"), _compare_yes_or_no
     if isinstance(truth, (list, tuple, set, frozenset)):

@@ -5,20 +5,20 @@ no trace. `PACKLIB_MEMORY=off` switches it off, and `packlib forget` deletes the
 """
 
 import contextlib
-import functools
 import hashlib
-import html
 import json
-import math
 import os
 import re
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from packlib.files import atomic_path
+from packlib.reading import read_json
 from packlib.workbook.guesses import Judgment, how_many, said
+from packlib.workbook.tables import Points
 
 SWITCH = "PACKLIB_MEMORY"
 _FIELDS: dict[str, dict[str, Any]] = {  # of an entry, by kind
@@ -47,26 +47,24 @@ def open_notebook() -> Path | None:
 def recall() -> dict[str, dict[str, dict]]:
     """All that is remembered, by kind and key; what cannot be read counts as forgotten."""
     try:
-        stored = json.loads(memory_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        stored = None
-    memory: dict[str, dict[str, dict]] = {}
+        stored = read_json(memory_path(), "a memory")
+    except (OSError, ValueError):
+        stored = {}
+    memory: dict[str, dict[str, dict]] = {kind: {} for kind in _FIELDS}
     for kind, fields in _FIELDS.items():
-        found = stored.get(kind) if isinstance(stored, dict) else None
-        memory[kind] = {
-            key: entry
-            for key, entry in (found.items() if isinstance(found, dict) else ())
-            if isinstance(entry, dict) and all(_is_sound(entry.get(name), types) for name, types in fields.items())
-        }
+        for key, entry in _as_dict(stored.get(kind)).items():
+            if all(_is_sound(_as_dict(entry).get(name), types) for name, types in fields.items()):
+                memory[kind][key] = entry
     return memory
 
 
+def _as_dict(value: Any) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
 def _is_sound(value: Any, types: Any) -> bool:
-    """Whether a stored value has one of the types, and is finite if it is a number."""
-    try:
-        return isinstance(value, types) and (isinstance(value, str) or math.isfinite(value))
-    except OverflowError:  # an integer beyond every float
-        return False
+    """Whether a stored value has one of the types, and can be computed with if it is a number."""
+    return isinstance(value, types) and (isinstance(value, str) or abs(value) <= sys.float_info.max)
 
 
 def _keep(memory: dict) -> None:
@@ -74,21 +72,17 @@ def _keep(memory: dict) -> None:
         beside.write_text(json.dumps(memory, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def _never_stops_the_lesson(note: Callable[..., None]) -> Callable[..., None]:
-    """Turn whatever `note` raises, be it a full disk or a value that JSON does not know, into a warning."""
-
-    @functools.wraps(note)
-    def guarded(*arguments: Any) -> None:
-        try:
-            note(*arguments)
-        except Exception as error:
-            reason = f"This cannot be kept ({type(error).__name__}: {error}); {SWITCH}=off stops the attempt."
-            warnings.warn(reason, stacklevel=3)
-
-    return guarded
+@contextlib.contextmanager
+def _never_stops_the_lesson() -> Iterator[None]:
+    """Turn whatever a note raises, be it a full disk or a value that JSON does not know, into a warning."""
+    try:
+        yield
+    except Exception as error:
+        reason = f"This cannot be kept ({type(error).__name__}: {error}); {SWITCH}=off stops the attempt."
+        warnings.warn(reason, stacklevel=5)
 
 
-@_never_stops_the_lesson
+@_never_stops_the_lesson()
 def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: str = "") -> None:
     """Keep a guess that could be judged; of several at one question the first, made before the answer was seen.
 
@@ -110,7 +104,7 @@ def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: 
     _keep(memory)
 
 
-@_never_stops_the_lesson
+@_never_stops_the_lesson()
 def note_try(exercise: str, right: bool) -> None:
     """Keep how an exercise went: how many tries until it was right."""
     if (notebook := open_notebook()) is None:
@@ -137,17 +131,16 @@ def running_cell(notebook: Path) -> tuple[str, str]:
 
     shell = get_ipython()
     running = shell.user_ns.get("In", [""])[-1].strip()
-    request = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    sent = request.get("metadata", {}).get("cellId")  # by JupyterLab; others say no id or one of their own
+    sent = shell.get_parent().get("metadata", {}).get("cellId")  # by JupyterLab; others say no id or one of their own
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        places = {"".join(cell["source"]).strip(): i for i, cell in reversed(list(enumerate(cells)))}
-        ids = {cell.get("id"): i for i, cell in enumerate(cells)}
-        place = ids[sent] if sent in ids else places[running]
+        same_id = [i for i, cell in enumerate(cells) if cell.get("id", "") == sent]
+        same_code = [i for i, cell in enumerate(cells) if "".join(cell["source"]).strip() == running]
+        place = [*same_id, *same_code][0]
         above = ["".join(cell["source"]) for cell in cells[:place] if cell["cell_type"] == "markdown"]
-        questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return hashlib.sha256(running.encode()).hexdigest()[:8], ""
+    questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
     question = " ".join(questions[-1].replace("`", "").split()) if questions else ""
     return cells[place].get("id", ""), question
 
@@ -190,9 +183,8 @@ def surprises(number: int = 5) -> None:
     from IPython.display import display
 
     sentences = tell(number) if open_notebook() else []
-    text = "\n".join(sentences or [_NOTHING])
-    page = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
-    display({"text/html": f"<ul>{page}</ul>" if page else f"<p>{_NOTHING}</p>", "text/plain": text}, raw=True)
+    page = Points(sentences)._repr_html_() if sentences else f"<p>{_NOTHING}</p>"
+    display({"text/html": page, "text/plain": "\n".join(sentences or [_NOTHING])}, raw=True)
 
 
 def forget() -> str:

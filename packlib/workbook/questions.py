@@ -55,28 +55,28 @@ class Questions(dict[str, Question]):
         if judged.state == "wrong":
             replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
             why = " ".join([*replies, why])
-        folded = fold(judged.answer, why)
         if judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
-            page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{folded}"
+            page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{fold(judged.answer, why)}"
         elif judged.state == "unclear":
             page, plain = f"<p>{html.escape(judged.message)}</p>", judged.message
         else:
-            page, plain = answer_page(judged, why), f"{judged.answer}. {judged.message} {why}"
-        show_answer(page, plain, guess, question=question.words, folded=folded)
+            page, plain = answer_page(judged.answer, judged.message, why), f"{judged.answer}. {judged.message} {why}"
+        show_answer(judged, why, guess, page, plain, question=question.words)
         note_guess(judged, question.unit, why, question.words, name)
 
 
-def answer_page(judged: Judgment, why: str) -> str:
+def answer_page(answer: str, message: str, why: str) -> str:
     """The answer as HTML, closed until it is clicked."""
-    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(judged.answer)}.</b> "
-    return f"{page}{html.escape(f'{judged.message} {why}'.strip())}</p></details>"
+    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(answer)}.</b> "
+    return f"{page}{html.escape(f'{message} {why}'.strip())}</p></details>"
 
 
-def show_answer(page: str, plain: str, guess: Any, **fields: str) -> None:
+def show_answer(judged: Judgment, why: str, guess: Any, page: str, plain: str, **fields: str) -> None:
     """Display what was said to a guess, which is no guess at the next question."""
     from IPython import get_ipython
 
-    display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
+    data = {"text/html": page, "text/plain": plain}
+    display_as("reveal", data, **fields, folded=fold(judged.answer, why))
     shell = get_ipython()
     if shell is not None and shell.user_ns.get("guess") is guess:
         shell.user_ns["guess"] = ...
