@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,17 @@ def run_async(work: Coroutine) -> Any:
         # what they raise while they are stopped is of no interest
         runner.get_loop().set_exception_handler(lambda *_: None)
         return runner.run(work)
+
+
+async def for_each(items: Iterable, work: Callable[[Any], Awaitable], at_once: int) -> None:
+    """Await `work` for every item, for so many `at_once`."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(item: Any) -> None:
+        async with places:
+            await work(item)
+
+    await asyncio.gather(*map(one, items))
 
 
 def run_in_place(path: Path) -> None:

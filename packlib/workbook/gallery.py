@@ -3,7 +3,6 @@
 A figure is `<notebook>-<place>-<content>.svg` and `.png`, so that it says where it is from wherever it goes.
 """
 
-import asyncio
 import glob
 import os
 import sys
@@ -17,7 +16,7 @@ import nbformat
 import packlib
 from packlib.files import atomic_path
 from packlib.places import work_folder
-from packlib.workbook.execution import run_async, run_notebook
+from packlib.workbook.execution import for_each, run_async, run_notebook
 from packlib.workbook.figures import FIGURES_FOLDER
 from packlib.workbook.pages import filled
 from packlib.workbook.results import meanings
@@ -73,19 +72,6 @@ async def export(path: Path, folder: Path, work: Path) -> None:
         os.utime(file)
 
 
-async def export_all(paths: Sequence[Path], folder: Path, work: Path, at_once: int | None = None) -> None:
-    """Export each notebook whose pictures are not fresh, `at_once` of them at the same time (default: the cores)."""
-    places = asyncio.Semaphore(at_once or os.cpu_count() or 1)
-
-    async def one(path: Path) -> None:
-        async with places:
-            if not is_fresh(path, folder):
-                await export(path, folder, work / path.stem)
-            print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
-
-    await asyncio.gather(*map(one, paths))
-
-
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
     """A page with all pictures: HTML that links to the files beside it."""
     chapters = []
@@ -99,7 +85,13 @@ def main(folder: Path, paths: Sequence[Path]) -> None:
     """Export what is not fresh, and write the contact sheet."""
     folder = folder.resolve()  # kernels run in the folders of their notebooks
     with work_folder(folder) as work:
-        run_async(export_all(paths, folder, work))
+
+        async def one(path: Path) -> None:
+            if not is_fresh(path, folder):
+                await export(path, folder, work / path.stem)
+            print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
+
+        run_async(for_each(paths, one, at_once=os.cpu_count() or 1))
         with atomic_path(folder / "index.html") as beside:
             beside.write_text(contact_sheet(paths, folder), encoding="utf-8")
     print(folder / "index.html")

@@ -1,6 +1,5 @@
 """`packlib sweep`: a notebook over a grid of parameters, in parallel, resumable."""
 
-import asyncio
 import hashlib
 import itertools
 import json
@@ -87,23 +86,18 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
     Raises:
         BlockingIOError: if another sweep writes to `out`.
     """
-    from packlib.workbook.execution import run_async
+    from packlib.workbook.execution import for_each, run_async
 
     with work_folder(out):  # it keeps a second sweep out
         found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
         left = [cell for cell in cells if cell.key not in found]
         with tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress) as bar:
-            places = asyncio.Semaphore(jobs)
 
             async def one(cell: Cell) -> None:
-                async with places:
-                    found[cell.key] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
-                    bar.update()
+                found[cell.key] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
+                bar.update()
 
-            async def all_of_them() -> None:
-                await asyncio.gather(*map(one, left))
-
-            run_async(all_of_them())
+            run_async(for_each(left, one, jobs))
     return [found[cell.key] for cell in cells]
 
 
