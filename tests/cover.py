@@ -1,4 +1,4 @@
-"""The picture of the README: sequences padded, and packed. `python -m packlib.workbook.cover README.svg`"""
+"""The picture of the README: sequences padded, and packed. `python -m tests.cover README.svg`"""
 
 import sys
 from pathlib import Path
