@@ -6,10 +6,9 @@ Text is parsed and never evaluated. Whatever a learner guesses, the answer is a 
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import Any, Literal
 
 from packlib.checks import shown
@@ -64,7 +63,7 @@ def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] =
 
     Args:
         guess: of any type; `...`, None, "?" and an empty text are no guess.
-        truth: a number, a bool (yes or no), a text, or a list, tuple or set of these; NumPy's types too.
+        truth: a number, a bool (yes or no), or a text, such as "4 + 3 + 3" for a pack; NumPy's types too.
         unit: "%" for a truth in percent, "times", "packs": a guess may carry it or not.
         choices: the words that the learner chooses from, if the question offers some; any other is unclear.
     """
@@ -122,10 +121,6 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
     truth = as_python(truth)
     if isinstance(truth, bool) or truth in ("yes", "no"):
         return ("yes" if truth in (True, "yes") else "no"), _compare_yes_or_no
-    if isinstance(truth, (list, tuple, set, frozenset)):
-        order = list if isinstance(truth, (list, tuple)) else _sorted
-        told = ", ".join(str(_as_told(item)[0]) for item in order(truth))
-        return told, partial(_compare_items, expected=_items(truth), order=order)
     if isinstance(truth, (numbers.Real, Decimal)):
         number = _float(truth)
         if math.isfinite(number):
@@ -133,9 +128,7 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
         return in_short(truth), _compare_words
     text = truth if isinstance(truth, str) else in_short(truth)
     text = text if text.isprintable() else in_short(text, str)
-    if _SUM.fullmatch(text):
-        return text, partial(_compare_items, expected=_items(text), order=_sorted)
-    return text, _compare_words
+    return text, (_compare_packs if _SUM.fullmatch(text) else _compare_words)
 
 
 # Each of these returns a state and a message for a `Judgment`, and the guess as it was read.
@@ -181,17 +174,11 @@ def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str
     return _right_or_wrong(read, read == truth)
 
 
-def _compare_items(guess: Any, truth: str, unit: str, expected: list, order: Callable) -> tuple[str, str, str]:
-    if order is list and isinstance(guess, (set, frozenset)):
-        raise UnreadableGuessError(f"{in_short(guess)} has no order; write a list, and guess again.")
+def _compare_packs(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
     read = _items(guess)
-    if all(isinstance(item, str) for item in read) and not any(isinstance(item, str) for item in expected):
+    if all(isinstance(item, str) for item in read):
         raise UnreadableGuessError(f"{in_short(guess)} has no numbers like 3 + 2 + 1; guess again.")
-    return _right_or_wrong(in_short(guess, str), order(read) == order(expected))
-
-
-def _sorted(items: Iterable) -> list:
-    return sorted(items, key=str)
+    return _right_or_wrong(in_short(guess, str), sorted(read, key=str) == sorted(_items(truth), key=str))
 
 
 def _right_or_wrong(read: str, right: bool) -> tuple[str, str, str]:
