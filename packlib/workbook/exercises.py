@@ -70,19 +70,17 @@ class Exercise:
         return Verdict("right", f"{self.name}: right.{tried}")
 
     def _fault(self, call: str, got: Any, case: tuple) -> str | None:
-        if self.fault is not None:
-            try:
-                sentence = self.fault(got, *copy.deepcopy(case))
-            except Exception as error:  # an answer of a form that the checker did not foresee
-                sentence = f"it cannot be read ({type(error).__name__}: {in_short(error, str)})."
-            return sentence and f"{call} gives {in_short(got)}: {sentence}"
-        expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
+        """What is wrong with the answer to a case; None if it is right."""
+        case = copy.deepcopy(case)
         try:
-            agree = same(got, expected)
-        except Exception:  # such as a ragged list: whatever it is, it is not the solution
-            agree = False
-        if agree:
-            return None
+            if self.fault is not None:
+                sentence = self.fault(got, *case)
+                return sentence and f"{call} gives {in_short(got)}: {sentence}"
+            expected = self.solution(*case) if callable(self.solution) else self.solution
+            if same(got, expected):
+                return None
+        except Exception as error:  # an answer of a form that nobody foresaw
+            return f"{call} gives {in_short(got)}: it cannot be read ({type(error).__name__}: {in_short(error, str)})."
         should = f"{in_short(got)}, and should give {in_short(expected)}."
         return f"{call} gives {should}" if case else f"{in_short(got)} is not it."
 
@@ -95,14 +93,14 @@ class Exercises(dict[str, Exercise]):
 
     def __init__(self, exercises: Iterable[Exercise]) -> None:
         super().__init__((exercise.name, exercise) for exercise in exercises)
-        self._misses: dict[str, int] = {}
+        self._misses = dict.fromkeys(self, 0)
 
     def __call__(self, name: str, answer: Any) -> None:
         """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""
         exercise = self[one_of("exercise", name, self)]
         verdict, message = exercise.judge(answer), ""
         if verdict.state == "wrong":
-            self._misses[name] = self._misses.get(name, 0) + 1
+            self._misses[name] += 1
             if self._misses[name] > 1:
                 hint = f" Hint: {exercise.hint}" if exercise.hint else ""
                 message = f'{hint} check.solution("{name}") shows a solution.'

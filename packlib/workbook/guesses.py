@@ -87,11 +87,9 @@ def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] =
 
 def said(value: float | str, unit: str) -> str:
     """A number with its unit, as people write it; a text as it is."""
-    if isinstance(value, str):
-        text = value
-    else:
-        text = f"{value:,.0f}" if 999.5 <= abs(value) < 1e15 else f"{value:,.3g}"
-    return _with_unit(text, unit)
+    if not isinstance(value, str):
+        value = f"{value:,.0f}" if 999.5 <= abs(value) < 1e15 else f"{value:,.3g}"
+    return _with_unit(value, unit)
 
 
 def how_many(number: int, noun: str) -> str:
@@ -121,13 +119,9 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
     truth = as_python(truth)
     if isinstance(truth, bool) or truth in ("yes", "no"):
         return ("yes" if truth in (True, "yes") else "no"), _compare_yes_or_no
-    if isinstance(truth, (numbers.Real, Decimal)):
-        number = _float(truth)
-        if math.isfinite(number):
-            return (truth if isinstance(truth, int) else number), _compare_numbers
-        return in_short(truth), _compare_words
-    text = truth if isinstance(truth, str) else in_short(truth)
-    text = text if text.isprintable() else in_short(text, str)
+    if isinstance(truth, (numbers.Real, Decimal)) and math.isfinite(_float(truth)):
+        return (truth if isinstance(truth, int) else float(truth)), _compare_numbers
+    text = truth if isinstance(truth, str) and truth.isprintable() else in_short(truth, str)
     return text, (_compare_packs if _SUM.fullmatch(text) else _compare_words)
 
 
