@@ -24,13 +24,6 @@ from packlib.files import atomic_path
 from packlib.workbook.running import NotebookFailedError, exit_code
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-_OPTIONS: dict[str, Any] = {
-    "kernel_name": "python3",
-    "store_widget_state": False,
-    "coalesce_streams": True,
-    # its log is not for readers: that it is not encrypted, or was interrupted while it ended
-    "extra_arguments": ["--IPKernelApp.log_level=CRITICAL"],
-}
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 _LANGUAGE = dict(name="python", file_extension=".py", mimetype="text/x-python", pygments_lexer="ipython3")
 _OF_ONE_RUN = ("execution", "papermill", "ExecuteTime")  # times in the metadata of a cell
@@ -90,7 +83,9 @@ async def run_notebook(
         cell = new_code_cell(set_them, metadata={"tags": ["injected-parameters"]})
         notebook.cells.insert(tagged[0] + 1, cell)
     resources = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=seconds, resources=resources, **_OPTIONS)
+    quiet = ["--IPKernelApp.log_level=CRITICAL"]  # that it is not encrypted, or was interrupted while it ended
+    options: dict[str, Any] = {"kernel_name": "python3", "store_widget_state": False, "coalesce_streams": True}
+    client = NotebookClient(notebook, timeout=seconds, resources=resources, extra_arguments=quiet, **options)
     number = sum(cell.cell_type == "code" for cell in notebook.cells)
     with tqdm(total=number, unit="cell", disable=not progress) as bar:
         client.on_cell_executed = lambda **_: bar.update()

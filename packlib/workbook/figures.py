@@ -21,11 +21,10 @@ from scipy.optimize import isotonic_regression
 
 from packlib.files import atomic_path
 from packlib.markup import escaped
-from packlib.workbook.results import MEANING, display_as
+from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
 matplotlib.style.use(Path(__file__).with_name("packlib.mplstyle"))
 
-FIGURES_FOLDER = "PACKLIB_FIGURES"  # environment variable: `show` saves SVG and PNG there too
 INK = "#222222"  # text, and what is not a series
 PADDING = "#d9d9d9"  # slots that hold no token
 

@@ -17,9 +17,8 @@ import packlib
 from packlib.files import atomic_path
 from packlib.places import work_folder
 from packlib.workbook.execution import for_each, run_async, run_notebook
-from packlib.workbook.figures import FIGURES_FOLDER
 from packlib.workbook.pages import filled
-from packlib.workbook.results import meanings
+from packlib.workbook.results import FIGURES_FOLDER, meanings
 from packlib.workbook.running import exit_code, surroundings
 
 

@@ -5,7 +5,6 @@ no trace. `PACKLIB_MEMORY=off` switches it off, and `packlib forget` deletes the
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -93,7 +92,8 @@ def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: 
         return
     memory, chapter = recall(), _chapter(notebook)
     name, found = (name, question) if question else running_cell(notebook)
-    key, question = f"{chapter}: {name}", found or why
+    question = found or why
+    key = f"{chapter}: {name or question}"
     for known, entry in memory["guesses"].items():
         if known == key or (known.startswith(f"{chapter}: ") and entry["question"] == question):
             entry["question"] = found or entry["question"]
@@ -124,8 +124,7 @@ def _chapter(notebook: Path) -> str:
 def running_cell(notebook: Path) -> tuple[str, str]:
     """The id of the cell that is running, and the question above it: the last sentence in bold that asks.
 
-    The id is the one in the notebook's file. A cell that is not found there gets the id that `settle` would give it,
-    and "" for a question.
+    The id is the one in the notebook's file; both are "" for a cell that is not found there.
     """
     from IPython import get_ipython
 
@@ -139,7 +138,7 @@ def running_cell(notebook: Path) -> tuple[str, str]:
         place = [*same_id, *same_code][0]
         above = ["".join(cell["source"]) for cell in cells[:place] if cell["cell_type"] == "markdown"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return hashlib.sha256(running.encode()).hexdigest()[:8], ""
+        return "", ""
     questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
     question = " ".join(questions[-1].replace("`", "").split()) if questions else ""
     return cells[place].get("id", ""), question

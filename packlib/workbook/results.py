@@ -16,7 +16,8 @@ from packlib.advisor.records import recorded
 from packlib.checks import shown
 from packlib.files import atomic_path
 
-RESULTS_FOLDER = "PACKLIB_RESULTS"  # environment variable: `keep` writes there
+# environment variables: `keep` writes to the one, and figures are saved as SVG and PNG in the other
+RESULTS_FOLDER, FIGURES_FOLDER = "PACKLIB_RESULTS", "PACKLIB_FIGURES"
 MEANING = "packlib"  # in the metadata of an output or a cell
 
 

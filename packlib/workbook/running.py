@@ -15,8 +15,9 @@ from packlib.checks import one_of
 from packlib.installed import IN_WHEEL, ROOT, MissingExtraError, checkout_path
 from packlib.lengths import load
 from packlib.places import output_path, work_folder
+from packlib.workbook.memory import SWITCH
 from packlib.workbook.parameters import Dataset, check_values, parameters_of
-from packlib.workbook.results import RESULTS_FOLDER
+from packlib.workbook.results import FIGURES_FOLDER, RESULTS_FOLDER
 
 NOTEBOOKS = ROOT / "notebooks"
 
@@ -97,9 +98,6 @@ async def run_into(
 
 def surroundings(folder: Path) -> dict[str, str]:
     """The environment of a kernel that works for no learner: its figures and files go to `folder`."""
-    from packlib.workbook.figures import FIGURES_FOLDER
-    from packlib.workbook.memory import SWITCH
-
     return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder), SWITCH: "off"}
 
 
