@@ -64,6 +64,7 @@ class Explorer:
         play: the name of an integer slider that gets a play button, or None.
         interval: milliseconds between two steps of the play button.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
+        picture: the widget whose HTML is the image, or a sentence if drawing failed.
         alt: what the picture shows now, in words.
         error: the exception of the last drawing, or None; the reader sees its sentence, no traceback.
     """
@@ -88,7 +89,7 @@ class Explorer:
         self.alt = ""
         self.error: Exception | None = None
         self.widgets = self.controls()
-        self._picture = widgets.HTML()
+        self.picture = widgets.HTML()
         self._drawn: dict[str, Any] | None = None
         rows = []
         for name, control in self.widgets.items():
@@ -98,12 +99,7 @@ class Explorer:
             rows.append(self._row(name, control))
         self._draw_again()
         heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
-        self.box = widgets.VBox([heading, *rows, self._picture])
-
-    @property
-    def picture(self) -> str:
-        """The HTML that is shown: the image, or a sentence if drawing failed."""
-        return self._picture.value
+        self.box = widgets.VBox([heading, *rows, self.picture])
 
     def _row(self, name: str, control: widgets.Widget) -> widgets.Widget:
         """The control, with the name of its choice beside it or its play button below it."""
@@ -130,11 +126,11 @@ class Explorer:
             if values == self._drawn:  # `react` moved a control, which has drawn already
                 return
             self._figure, self.alt = self.draw(**values)
-            self._picture.value = img(self._figure, self.alt)
+            self.picture.value = img(self._figure, self.alt)
             self.error, self._drawn = None, values
         except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
             self.alt, self.error, self._drawn = f"No picture: {error}", error, None
-            self._picture.value = f'<p role="alert">{in_html(self.alt)}</p>'
+            self.picture.value = f'<p role="alert">{in_html(self.alt)}</p>'
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
@@ -142,5 +138,5 @@ class Explorer:
         live = self.box._repr_mimebundle_()
         note = "Run this cell in JupyterLab to move the controls: "
         note += ", ".join(control.description for control in self.widgets.values())
-        still = f"<b>{in_html(self.title)}</b><br>{self.picture}<br><em>{in_html(note)}.</em>"
+        still = f"<b>{in_html(self.title)}</b><br>{self.picture.value}<br><em>{in_html(note)}.</em>"
         return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}, metadata

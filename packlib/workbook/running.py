@@ -44,10 +44,7 @@ def find_notebook(text: str) -> str:
     """
     names = list(notebooks())
     stem = Path(text).name.removesuffix(".ipynb")
-    by_key = {name.partition("_")[2]: name for name in names} | {str(int(name[:2])): name for name in names}
-    if stem.isdigit():
-        stem = str(int(stem))
-    found = by_key.get(stem, stem)
+    found = next((name for name in names if stem in (name, name[3:], name[:2], str(int(name[:2])))), stem)
     if found not in names and (IN_WHEEL or not names):
         return checkout_path("notebooks", f"{found}.ipynb").stem  # it says how to get it
     return one_of("notebook", found, names)
