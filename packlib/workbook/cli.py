@@ -54,7 +54,7 @@ def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter
         click.Argument(["lengths"]),
         click.Option(["--max-length"], type=int, show_default="the longest", help="Tokens in a row."),
         click.Option(
-            ["--max-sequences-per-pack"], callback=_limit, show_default="none", help="Most sequences in a pack."
+            ["--max-sequences-per-pack"], callback=_limit, show_default="none", help="Sequences in a pack at most."
         ),
         click.Option(["--overlong"], type=click.Choice(overlong), default=default, help="For longer sequences."),
         click.Option(["--column"], metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),

@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from tqdm import tqdm
 
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.workbook.running import NotebookFailedError, exit_code
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -50,8 +50,7 @@ def settle(notebook: NotebookNode) -> NotebookNode:
 
 def write(notebook: NotebookNode, path: Path) -> None:
     """Write a settled notebook, whole or not at all."""
-    with atomic_path(path) as beside:
-        beside.write_text(nbformat.writes(settle(notebook)) + "\n", encoding="utf-8")
+    write_text(path, nbformat.writes(settle(notebook)) + "\n")
 
 
 async def run_notebook(

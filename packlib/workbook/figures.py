@@ -19,7 +19,7 @@ from matplotlib.ticker import LogFormatter
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
-from packlib.files import atomic_path
+from packlib.files import atomic_path, write_text
 from packlib.markup import escaped
 from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
@@ -132,8 +132,7 @@ def img(fig: Figure, alt: str) -> str:
 
 def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "") -> None:
     """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`."""
-    with atomic_path(Path(folder) / f"{name}.svg") as beside:
-        beside.write_text(svg(fig, alt, title), encoding="utf-8")
+    write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title))
     with atomic_path(Path(folder) / f"{name}.png") as beside:
         beside.write_bytes(png(fig, dpi=1920 / fig.get_figwidth()))
 

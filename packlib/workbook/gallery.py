@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import nbformat
 
 import packlib
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.places import work_folder
 from packlib.workbook.execution import for_each, run_async, run_notebook
 from packlib.workbook.pages import filled
@@ -91,8 +91,7 @@ def main(folder: Path, paths: Sequence[Path]) -> None:
             print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
 
         run_async(for_each(paths, one, at_once=os.cpu_count() or 1))
-        with atomic_path(folder / "index.html") as beside:
-            beside.write_text(contact_sheet(paths, folder), encoding="utf-8")
+        write_text(folder / "index.html", contact_sheet(paths, folder))
     print(folder / "index.html")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.reading import read_json
 from packlib.workbook.guesses import Judgment, how_many, said
 from packlib.workbook.tables import Points
@@ -67,8 +67,7 @@ def _is_sound(value: Any, types: Any) -> bool:
 
 
 def _keep(memory: dict) -> None:
-    with atomic_path(memory_path()) as beside:
-        beside.write_text(json.dumps(memory, indent=1, ensure_ascii=False), encoding="utf-8")
+    write_text(memory_path(), json.dumps(memory, indent=1, ensure_ascii=False))
 
 
 @contextlib.contextmanager

@@ -19,12 +19,12 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from packlib.checks import one_of
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
 from packlib.workbook.gallery import Picture, pictures_of
 from packlib.workbook.pages import filled, markdown_to_html
-from packlib.workbook.results import meaning, meanings, unfold
+from packlib.workbook.results import meaning, unfold
 from packlib.workbook.running import exit_code
 
 _ROOM = 17  # lines of text that fill a slide at the usual size
@@ -69,19 +69,20 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
     Raises:
         ValueError: if there are pictures, but not those that the notebook shows, or if a slide names no figure.
     """
-    names = [figure["name"] for figure in meanings(notebook, "figure")]
-    if pictures and (missing := set(names) ^ {picture.name for picture in pictures}):
-        raise ValueError(f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again.")
-    return _Deck(notebook, {picture.name: picture for picture in pictures}).read()
+    return _Deck(notebook, pictures).read()
 
 
 class _Deck:
     """Walks through the cells; blocks wait until the slide that they share is full."""
 
-    def __init__(self, notebook: NotebookNode, pictures: Mapping[str, Picture]):
-        self.cells, self.pictures = notebook.cells, pictures
+    def __init__(self, notebook: NotebookNode, pictures: Sequence[Picture]):
+        self.cells, self.pictures = notebook.cells, {picture.name: picture for picture in pictures}
         outputs = [output for cell in self.cells for output in cell.get("outputs", ())]
         self.figures = {meaning(o)["name"]: o for o in outputs if meaning(o).get("kind") == "figure"}
+        if pictures and (missing := self.figures.keys() ^ self.pictures.keys()):
+            raise ValueError(
+                f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again."
+            )
         self.section = ""
         self.heading = ""  # of the slide that is being filled
         self.claim = ""  # of the cell that is read, if it makes one
@@ -260,8 +261,7 @@ def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:
     output_path(folder, folder=True)
     for path in paths:
         page = deck(nbformat.read(path, as_version=4), pictures_of(path.stem, figures))
-        with atomic_path(folder / f"{path.stem}.html") as beside:
-            beside.write_text(page, encoding="utf-8")
+        write_text(folder / f"{path.stem}.html", page)
         print(folder / f"{path.stem}.html")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 import packlib
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.places import work_folder
 from packlib.workbook.parameters import check_values
 from packlib.workbook.results import results_of
@@ -130,7 +130,5 @@ async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:
     seconds = round(time.monotonic() - started, 1)
     results = results_of(folder / f"{cell.notebook}.ipynb")
     known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
-    with atomic_path(folder / _DONE) as beside:
-        text = json.dumps({**known, "checksum": _checksum(known)}, indent=2)
-        beside.write_text(text + "\n", encoding="utf-8")
+    write_text(folder / _DONE, json.dumps({**known, "checksum": _checksum(known)}, indent=2) + "\n")
     return Outcome(cell.parameters, seconds, results)
