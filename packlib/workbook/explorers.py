@@ -109,10 +109,8 @@ class Explorer:
             return widgets.HBox([control, chosen])
         if name != self.play:
             return control
-        button = widgets.Play(
-            value=control.value, min=control.min, max=control.max, interval=self.interval, tooltip="Play the steps"
-        )
-        for trait in ("min", "max", "value"):
+        button = widgets.Play(interval=self.interval, tooltip="Play the steps")
+        for trait in ("max", "min", "value"):  # it takes them over from the slider
             widgets.link((control, trait), (button, trait))
         self.player = button
         return widgets.VBox([control, widgets.HBox([widgets.Label("Play the steps:"), button])])

@@ -158,21 +158,18 @@ def tell(number: int = 5) -> list[str]:
     if not guesses and not exercises:
         return []
     right = sum(entry["right"] for entry in guesses.values())
-    sentences = [
-        f"You made {how_many(len(guesses), 'guess')}; {right} {'was' if right == 1 else 'were'} right or very close."
-    ]
+    well = f"{right} {'was' if right == 1 else 'were'} right or very close."
+    sentences = [f"You made {how_many(len(guesses), 'guess')}; {well}"]
     for key, entry in sorted(guesses.items(), key=lambda item: -surprise(item[1]))[:number]:
         if not entry["right"]:
             guess, truth = said(entry["guess"], entry["unit"]), said(entry["truth"], entry["unit"])
             chapter = key.partition(":")[0]
             sentences.append(f"{chapter}: {entry['question']} You guessed {guess}; it is {truth}.")
     if exercises:
-        solved = [entry["tries"] for entry in exercises.values() if entry["right"]]
+        tried, solved = how_many(len(exercises), "exercise"), sum(entry["right"] for entry in exercises.values())
         hardest = max(exercises, key=lambda key: exercises[key]["tries"])
-        sentences.append(
-            f"You tried {how_many(len(exercises), 'exercise')} and solved {len(solved)}. Most tries: {hardest}, "
-            f"{exercises[hardest]['tries']}."
-        )
+        most = f"Most tries: {hardest}, {exercises[hardest]['tries']}."
+        sentences.append(f"You tried {tried} and solved {solved}. {most}")
     return [*sentences, f"All this is in {memory_path()} and nowhere else; packlib forget deletes it."]
 
 

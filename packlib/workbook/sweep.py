@@ -106,15 +106,15 @@ def _stored(cell: Cell, folder: Path) -> Outcome | None:
     try:
         with open(folder / _DONE, "rb") as file:
             known = json.loads(file.read(1 << 20))
-        whole = known.pop("checksum") == _checksum(known) and {"key", "seconds", "results"} <= known.keys()
+        if known.pop("checksum") != _checksum(known):
+            raise ValueError("The checksum is that of something else.")
+        found = Outcome(cell.parameters, known["seconds"], known["results"])
+        return found if known["key"] == cell.key else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        whole = False
-    if not whole:
         print(f"packlib: {folder / _DONE} is damaged; its run is made again.", file=sys.stderr)
         return None
-    return Outcome(cell.parameters, known["seconds"], known["results"]) if known["key"] == cell.key else None
 
 
 def _checksum(known: dict[str, Any]) -> str:
