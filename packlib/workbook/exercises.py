@@ -1,7 +1,6 @@
 """Exercises that answer: not tried, right, or wrong with the smallest counterexample. They never raise."""
 
 import copy
-import html
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from packlib.checks import one_of
+from packlib.markup import escaped
 from packlib.workbook.guesses import as_python, in_short, judge_guess
 from packlib.workbook.memory import note_guess, note_try
 from packlib.workbook.questions import answer_page, show_answer
@@ -116,7 +116,7 @@ class Exercises(dict[str, Exercise]):
 
         solution = self[one_of("exercise", name, self)].solution
         source = inspect.getsource(solution) if callable(solution) else f"{name} = {solution!r}"
-        page = f"<details><summary>One solution</summary><pre>{html.escape(source)}</pre></details>"
+        page = f"<details><summary>One solution</summary><pre>{escaped(source)}</pre></details>"
         display({"text/html": page, "text/plain": source}, raw=True)
 
 
@@ -153,6 +153,6 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
     unclear = judged.state == "unclear"
     page = answer_page(judged.answer, "" if unclear else judged.message, why)
     if unclear:  # one reads it before one opens the answer, and may guess again
-        page += f"<p>{html.escape(judged.message)}</p>"
+        page += f"<p>{escaped(judged.message)}</p>"
     show_answer(judged, why, guess, page, f"{judged.answer}. {judged.message} {why}")
     note_guess(judged, unit, why)

@@ -17,7 +17,7 @@ import packlib
 from packlib.files import write_text
 from packlib.places import work_folder
 from packlib.workbook.execution import for_each, run_async, run_notebook
-from packlib.workbook.pages import filled
+from packlib.workbook.pages import fill_template
 from packlib.workbook.results import FIGURES_FOLDER, meanings
 from packlib.workbook.running import exit_code, surroundings
 
@@ -77,7 +77,7 @@ def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
     for path in paths:
         title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
         chapters.append((f"{path.stem[:2]} {title}", pictures_of(path.stem, folder)))
-    return filled("gallery.html", chapters=chapters)
+    return fill_template("gallery.html", chapters=chapters)
 
 
 def main(folder: Path, paths: Sequence[Path]) -> None:

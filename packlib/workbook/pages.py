@@ -31,7 +31,7 @@ def content_policy(script: str = "", images: str = "data:") -> str:
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 
-def filled(template: str, **parts: Any) -> str:
+def fill_template(template: str, **parts: Any) -> str:
     """The page of a template beside this file; parts are text, unless it marks them as safe."""
     pages = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True)
     return pages.get_template(template).render(content_policy=content_policy, **parts)

@@ -4,12 +4,12 @@ Truth and reason stand in the chapter and not in the notebook. Without a guess t
 nobody reads them by accident, a comparison of outputs still sees whether they changed, and slides unfold them.
 """
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from packlib.checks import one_of
+from packlib.markup import escaped
 from packlib.workbook.guesses import Judgment, judge_guess, same_word
 from packlib.workbook.memory import note_guess
 from packlib.workbook.results import display_as, fold
@@ -58,7 +58,7 @@ class Questions(dict[str, Question]):
         if judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
             page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{fold(judged.answer, why)}"
         elif judged.state == "unclear":
-            page, plain = f"<p>{html.escape(judged.message)}</p>", judged.message
+            page, plain = f"<p>{escaped(judged.message)}</p>", judged.message
         else:
             page, plain = answer_page(judged.answer, judged.message, why), f"{judged.answer}. {judged.message} {why}"
         show_answer(judged, why, guess, page, plain, question=question.words)
@@ -67,8 +67,8 @@ class Questions(dict[str, Question]):
 
 def answer_page(answer: str, message: str, why: str) -> str:
     """The answer as HTML, closed until it is clicked."""
-    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(answer)}.</b> "
-    return f"{page}{html.escape(f'{message} {why}'.strip())}</p></details>"
+    page = f"<details><summary>Reveal the answer</summary><p><b>{escaped(answer)}.</b> "
+    return f"{page}{escaped(f'{message} {why}'.strip())}</p></details>"
 
 
 def show_answer(judged: Judgment, why: str, guess: Any, page: str, plain: str, **fields: str) -> None:

@@ -23,7 +23,7 @@ from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
 from packlib.workbook.gallery import Picture, pictures_of
-from packlib.workbook.pages import filled, markdown_to_html
+from packlib.workbook.pages import fill_template, markdown_to_html
 from packlib.workbook.results import meaning, unfold
 from packlib.workbook.running import exit_code
 
@@ -249,7 +249,7 @@ def _code(blocks: Sequence[Block]) -> tuple[str, str]:
 def deck(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> str:
     """The page with all slides of a notebook; `pictures` as for `slides_of`."""
     highlight = HtmlFormatter().get_style_defs(".highlight")
-    return filled("slides.html", slides=slides_of(notebook, pictures), highlight=highlight)
+    return fill_template("slides.html", slides=slides_of(notebook, pictures), highlight=highlight)
 
 
 def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:
