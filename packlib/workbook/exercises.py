@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from packlib.checks import one_of
 from packlib.markup import escaped
-from packlib.workbook.guesses import as_python, in_short, judge_guess
-from packlib.workbook.memory import note_guess, note_try
-from packlib.workbook.questions import answer_page, show_answer
+from packlib.workbook.guesses import as_python, in_short
+from packlib.workbook.memory import note_try
+from packlib.workbook.questions import Question, reply_to
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -149,10 +149,4 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
         why: one or two sentences: the reason, not the number again.
         unit: "%" for a truth in percent, "times", "packs"; it follows the number.
     """
-    judged = judge_guess(guess, truth, unit)
-    unclear = judged.state == "unclear"
-    page = answer_page(judged.answer, "" if unclear else judged.message, why)
-    if unclear:  # one reads it before one opens the answer, and may guess again
-        page += f"<p>{escaped(judged.message)}</p>"
-    show_answer(judged, why, guess, page, f"{judged.answer}. {judged.message} {why}")
-    note_guess(judged, unit, why)
+    reply_to(guess, Question("", truth, why, unit))

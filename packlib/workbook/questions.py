@@ -5,12 +5,12 @@ nobody reads them by accident, a comparison of outputs still sees whether they c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from packlib.checks import one_of
 from packlib.markup import escaped
-from packlib.workbook.guesses import Judgment, judge_guess, same_word
+from packlib.workbook.guesses import judge_guess, same_word
 from packlib.workbook.memory import note_guess
 from packlib.workbook.results import display_as, fold
 
@@ -51,32 +51,31 @@ class Questions(dict[str, Question]):
         """
         question = self[one_of("question", name, self)]
         truth, why = (part(**values) if callable(part) else part for part in (question.truth, question.why))
-        judged = judge_guess(guess, truth, question.unit, tuple(question.choices))
-        if judged.state == "wrong":
-            replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
-            why = " ".join([*replies, why])
-        if judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
-            page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{fold(judged.answer, why)}"
-        elif judged.state == "unclear":
-            page, plain = f"<p>{escaped(judged.message)}</p>", judged.message
-        else:
-            page, plain = answer_page(judged.answer, judged.message, why), f"{judged.answer}. {judged.message} {why}"
-        show_answer(judged, why, guess, page, plain, question=question.words)
-        note_guess(judged, question.unit, why, question.words, name)
+        reply_to(guess, replace(question, truth=truth, why=why), name)
 
 
-def answer_page(answer: str, message: str, why: str) -> str:
-    """The answer as HTML, closed until it is clicked."""
-    page = f"<details><summary>Reveal the answer</summary><p><b>{escaped(answer)}.</b> "
-    return f"{page}{escaped(f'{message} {why}'.strip())}</p></details>"
+def reply_to(guess: Any, question: Question, name: str = "") -> None:
+    """Display what is to say to a guess, and remember it; it is no guess at the next question.
 
-
-def show_answer(judged: Judgment, why: str, guess: Any, page: str, plain: str, **fields: str) -> None:
-    """Display what was said to a guess, which is no guess at the next question."""
+    A question without words is one that a notebook asks in the old form: its answer can be opened without a guess.
+    """
     from IPython import get_ipython
 
-    data = {"text/html": page, "text/plain": plain}
-    display_as("reveal", data, **fields, folded=fold(judged.answer, why))
+    judged, why = judge_guess(guess, question.truth, question.unit, tuple(question.choices)), question.why
+    if judged.state == "wrong":
+        replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
+        why = " ".join([*replies, why])
+    folded, unclear = fold(judged.answer, why), judged.state == "unclear"
+    told = escaped(f"{'' if unclear else judged.message} {why}".strip())
+    page = f"<details><summary>Reveal the answer</summary><p><b>{escaped(judged.answer)}.</b> {told}</p></details>"
+    plain = f"{judged.answer}. {judged.message} {why}"
+    if unclear:
+        beside = f"<p>{escaped(judged.message)}</p>"
+        page, plain = (beside, judged.message) if question.words else (page + beside, plain)
+    elif question.words and judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
+        page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{folded}"
+    display_as("reveal", {"text/html": page, "text/plain": plain}, question=question.words, folded=folded)
     shell = get_ipython()
     if shell is not None and shell.user_ns.get("guess") is guess:
         shell.user_ns["guess"] = ...
+    note_guess(judged, question.unit, why, question.words, name)
