@@ -25,7 +25,7 @@ def test_a_pod_that_cannot_be_gets_a_sentence(settings, sentence):
     for name, value in settings.items():
         explorer.widgets[name].value = value
     assert explorer.alt.endswith(f"This pod cannot be: {sentence}")
-    assert explorer.error is None and "<img" in explorer.picture and "role" not in explorer.picture
+    assert explorer.error is None and "<img" in explorer.picture.value and "role" not in explorer.picture.value
 
 
 @pytest.mark.parametrize(("devices", "stages"), [(64, 4), (8, 8), (3, 1), (24, 24)])
