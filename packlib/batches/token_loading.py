@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 from torch.nn.functional import pad as pad_tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
 from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.collation import collate
-from packlib.batches.loader import PackLoader, share_of
+from packlib.batches.loader import EpochSampler, PackLoader
 from packlib.batches.masking import MlmMasking
 from packlib.batches.token_budget import TokenBatches, batch_by_tokens
 from packlib.batches.tokens import TokenStore
@@ -31,7 +31,7 @@ class MicroBatch(list):
         self.epoch, self.rows, self.width, self.update_size = epoch, rows, width, update_size
 
 
-class TokenBatchSampler(Sampler[MicroBatch]):
+class TokenBatchSampler(EpochSampler):
     """A `batch_sampler` for torch's `DataLoader`: batches by tokens, even across ranks.
 
     An update is ranks × accumulation micro-batches in turn, dealt to the ranks in turn; each rank gets as many, and
@@ -51,6 +51,8 @@ class TokenBatchSampler(Sampler[MicroBatch]):
             drops.
     """
 
+    depends_on = ("max_tokens", "gradient_accumulation_steps", "same_shape", "shuffle", "seed", "ranks")
+
     def __init__(
         self,
         lengths: Iterable[int],
@@ -63,14 +65,10 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         rank: int | None = None,
         **options: Any,
     ):
-        self.ranks, self.rank = share_of(ranks, rank)
+        super().__init__(seed, shuffle, ranks, rank)
         self.gradient_accumulation_steps = whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1)
-        self.seed = whole_number("seed", seed, 0)
         self.lengths, self.max_tokens, self.options = as_lengths(lengths), max_tokens, options
-        self.same_shape, self.shuffle = flag("same_shape", same_shape), flag("shuffle", shuffle)
-        self.epoch = 0
-        self.start = 0  # where the next pass begins
-        self._done = 0  # micro-batches of this epoch that were handed out
+        self.same_shape = flag("same_shape", same_shape)
         self._planned: tuple[int, TokenBatches] | None = None
         self.batches()  # what is wrong is said now
 
@@ -97,11 +95,6 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         sizes = self.batches().sizes.reshape(-1, self.ranks * self.gradient_accumulation_steps).sum(1)
         return sizes[self._updates()]
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
-        if whole_number("epoch", epoch, 0) != self.epoch:
-            self.epoch, self.start, self._done = epoch, 0, 0
-
     def __len__(self) -> int:
         """Micro-batches of this rank in this epoch."""
         return len(self.batches()) // self.ranks
@@ -114,36 +107,13 @@ class TokenBatchSampler(Sampler[MicroBatch]):
             update, step = divmod(number, self.gradient_accumulation_steps)
             at = int(begins[update]) + step * self.ranks + self.rank
             shape = int(batches.rows[at]), int(batches.widths[at])
-            self._done = number + 1
+            self.done = number + 1
             yield MicroBatch(batches[at].tolist(), epoch, *shape, int(sizes[update]))
 
     def setting(self) -> dict:
-        """What the batches depend on, as plain values."""
-        names = ("max_tokens", "gradient_accumulation_steps", "same_shape", "shuffle", "seed", "ranks")
         plain = {name: value for name, value in self.options.items() if name != "difficulty"}
         size = {"samples": len(self.lengths), "tokens": int(self.lengths.sum(dtype=np.int64))}
-        return {**{name: getattr(self, name) for name in names}, **plain, **size}
-
-    def state_dict(self) -> dict:
-        """The epoch, the micro-batches of it that were handed out, and what they depend on.
-
-        Workers fetch ahead: with them take the state of a `TokenLoader`, which counts what was used.
-        """
-        over = self._done == len(self)  # the epoch is done: go on with the next
-        place = {"epoch": self.epoch + over, "batches_done": 0 if over else self._done}
-        return {**place, **self.setting()}
-
-    def load_state_dict(self, state: dict) -> None:
-        """Go on from `state`, of any rank, at the next pass.
-
-        Raises:
-            ValueError: if the state is of a sampler with other samples or settings.
-        """
-        for name, value in self.setting().items():
-            if state.get(name) != value:
-                raise ValueError(f"The state is of a sampler with {name} {state.get(name)}; this one has {value}.")
-        self.set_epoch(state["epoch"])
-        self._done = self.start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
+        return {**super().setting(), **plain, **size}
 
 
 class PaddedSamples(Dataset):
@@ -194,14 +164,6 @@ def _with_blank_rows(batch: PackedBatch, rows: int, pad_id: int) -> PackedBatch:
 
 class TokenLoader(PackLoader):
     """A `PackLoader` of token batches: each pass is one epoch, and it resumes in mid-epoch, with workers too."""
-
-    def __init__(self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any) -> None:
-        super().__init__(samples, sampler, collate, **options)
-        self.epoch, self._done, self._start = sampler.epoch, sampler.start, sampler.start
-
-    def load_state_dict(self, state: dict) -> None:
-        self.batch_sampler.set_epoch(state["epoch"])  # epochs differ in their number of batches
-        super().load_state_dict(state)
 
 
 def token_loader(

@@ -117,8 +117,8 @@ FAULTS = {
             "batches/test_loader.py::test_the_epoch_can_be_chosen",
         ),
         (
-            "if self._done == len(sampler):",
-            "if self._done > len(sampler):",
+            "if done == len(sampler):",
+            "if done > len(sampler):",
             "batches/test_loader.py::test_a_loader_resumes_identically[all]",
         ),
     ],
