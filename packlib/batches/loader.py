@@ -76,10 +76,7 @@ class PackDataset(Dataset):
 
     def __getitem__(self, index: int | tuple[int, int]) -> tuple[int, TokenStore]:
         epoch, index = index if isinstance(index, tuple) else (self.epoch, index)
-        ids = self.packs[index]
-        if isinstance(self.dataset, TokenStore):
-            return epoch, self.dataset.take(ids)
-        sequences = TokenStore.from_samples([self.dataset[int(i)] for i in ids], ids)
+        sequences = TokenStore.of(self.dataset, self.packs[index])
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
             _refuse_other_lengths(index, self.packs, len(sequences.input_ids))
         return epoch, sequences

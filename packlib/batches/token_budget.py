@@ -3,7 +3,7 @@
 Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a batch holds about 25,000 tokens.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,12 +13,13 @@ from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.markup import escaped, in_html
 from packlib.packing.packs import order_by_length
+from packlib.ragged import Ragged
 
 ORDERS = ("dataset", "ascending", "descending", "random")
 
 
 @dataclass(frozen=True, eq=False)
-class TokenBatches:
+class TokenBatches(Ragged):
     """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `rows[i]` × `widths[i]`.
 
     Attributes:
@@ -37,6 +38,7 @@ class TokenBatches:
     tokens: np.ndarray
     longest: np.ndarray
     same_shape_every: int | None = None
+    _called = "batch", "batches"
 
     def __post_init__(self) -> None:
         sizes = self.sizes
@@ -45,17 +47,8 @@ class TokenBatches:
         if (self.rows < sizes).any() or (self.widths < self.longest).any():
             raise ValueError("A batch must have a row for each of its samples, as wide as the longest.")
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, index: int) -> np.ndarray:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"There are {len(self)} batches, so there is no batch {index}.")
-        index %= len(self)
-        return self.sample_ids[self.offsets[index] : self.offsets[index + 1]]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[i] for i in range(len(self)))
+        return self.sample_ids[self._row(index)]
 
     @property
     def sizes(self) -> np.ndarray:

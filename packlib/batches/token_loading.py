@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from torch.nn.functional import pad as pad_tensor
 from torch.utils.data import Dataset
 
-from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.collation import collate
 from packlib.batches.loader import EpochSampler, PackLoader
 from packlib.batches.masking import MlmMasking
@@ -143,23 +141,11 @@ class PaddedSamples(Dataset):
     def __getitems__(self, batch: MicroBatch) -> Any:
         if self.pad is not None:
             return self.pad([self.dataset[i] for i in batch], batch.rows, batch.width)
-        if isinstance(self.dataset, TokenStore):
-            sequences = self.dataset.take(batch)
-        else:
-            sequences = TokenStore.from_samples([self.dataset[i] for i in batch], batch)
+        sequences = TokenStore.of(self.dataset, batch)
         if self.masking is not None:
             sequences = self.masking(sequences, batch.epoch)
-        made = collate(sequences, [1] * len(batch), batch.width, pad_id=self.pad_id)
-        return _with_blank_rows(made, batch.rows, self.pad_id)
-
-
-def _with_blank_rows(batch: PackedBatch, rows: int, pad_id: int) -> PackedBatch:
-    if rows == batch.num_packs:
-        return batch
-    fills = {"input_ids": pad_id, "segment_ids": 0, "token_type_ids": 0, "labels": IGNORED}
-    more = (0, 0, 0, rows - batch.num_packs)
-    grown = {name: pad_tensor(batch[name], more, value=fill) for name, fill in fills.items() if name in batch}
-    return PackedBatch(grown, sequence_labels=batch.sequence_labels, sample_ids=batch.sample_ids)
+        blank = batch.rows - len(batch)
+        return collate(sequences, [1] * len(batch), batch.width, pad_id=self.pad_id, blank_packs=blank)
 
 
 class TokenLoader(PackLoader):
