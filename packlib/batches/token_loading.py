@@ -1,6 +1,7 @@
 """Load batches of equally many tokens: a batch sampler that is even across ranks, known ahead, and resumable."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -114,10 +115,11 @@ class TokenBatchSampler(EpochSampler):
         return {**super().setting(), **plain, **size}
 
 
+@dataclass(eq=False)
 class PaddedSamples(Dataset):
     """Fetches a whole `MicroBatch` at once, padded to its shape.
 
-    Args:
+    Attributes:
         dataset: a `TokenStore`, or any map-style data set; without `pad` one of mappings with `input_ids` and,
             where there are some, the other columns of `TokenStore.from_samples`.
         pad: what makes a batch of `(samples, rows, width)`, a list of samples and the shape; by default a
@@ -126,14 +128,10 @@ class PaddedSamples(Dataset):
         pad_id: the token that fills what is left.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        pad: Callable[[list, int, int], Any] | None = None,
-        masking: MlmMasking | None = None,
-        pad_id: int = 0,
-    ):
-        self.dataset, self.pad, self.masking, self.pad_id = dataset, pad, masking, pad_id
+    dataset: Any
+    pad: Callable[[list, int, int], Any] | None = None
+    masking: MlmMasking | None = None
+    pad_id: int = 0
 
     def __len__(self) -> int:
         return len(self.dataset)

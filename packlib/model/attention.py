@@ -20,6 +20,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
 
+from packlib.batches.batch import reset_positions, segment_begins
 from packlib.checks import one_of
 
 BACKENDS = {  # what packlib calls it: what transformers calls it
@@ -44,14 +45,6 @@ def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | No
         packs = torch.arange(len(segment_ids), device=segment_ids.device)[:, None, None]
         allowed = allowed & rule(packs, 0, places[:, :, None], places[:, None, :])
     return allowed.tril() if causal else allowed
-
-
-def reset_positions(segment_ids: Tensor) -> Tensor:
-    """The place of each token in its own sequence, from 0; shape (B, T), as `segment_ids`."""
-    slots = torch.arange(segment_ids.shape[1], device=segment_ids.device).expand_as(segment_ids)
-    begins = torch.ones_like(segment_ids, dtype=torch.bool)
-    begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
-    return (slots - torch.where(begins, slots, 0).cummax(1).values) * (segment_ids > 0)
 
 
 def additive_mask(
@@ -85,10 +78,8 @@ def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
     Variable-length kernels take this for a mask (`cu_seqlens`). The padding of each pack is a segment of its
     own.
     """
-    begins = torch.ones_like(segment_ids, dtype=torch.bool)
-    begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
-    end = begins.new_ones(1)
-    bounds = torch.cat([begins.flatten(), end]).nonzero().flatten()
+    begins = segment_begins(segment_ids).flatten()
+    bounds = torch.cat([begins, begins.new_ones(1)]).nonzero().flatten()
     return bounds.to(torch.int32), int(bounds.diff().max())
 
 

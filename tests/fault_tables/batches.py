@@ -1,6 +1,9 @@
 """Faults in batches and in what ranks share. By file: what is there, what it becomes, which tests see it."""
 
 FAULTS = {
+    "packlib/batches/batch.py": [
+        (" * (segment_ids > 0)\n", "\n", "model/test_attention.py::test_masks_equal_plain_loops")
+    ],
     "packlib/batches/masking.py": [
         (
             "(fate < 0.9 * 2**53)",

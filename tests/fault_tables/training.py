@@ -110,7 +110,6 @@ FAULTS = {
         ),
     ],
     "packlib/model/attention.py": [
-        (" * (segment_ids > 0)\n", "\n", "model/test_attention.py::test_masks_equal_plain_loops"),
         (
             "scaling * math.sqrt(width)",
             "1",
