@@ -176,13 +176,12 @@ class PackBatchSampler(EpochSampler):
         step, ranks = self.batch_size * self.ranks, self.ranks
         bounds = list(range(0, self.num_packs + 1, step))
         rest = self.num_packs - bounds[-1]
-        if self.drop_last:
-            if len(bounds) == 1:
-                on = f" on {ranks} ranks" if ranks > 1 else ""
-                raise ValueError(
-                    f"{self.num_packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none."
-                )
-        elif rest:
+        if self.drop_last and len(bounds) == 1:
+            on = f" on {ranks} ranks" if ranks > 1 else ""
+            raise ValueError(
+                f"{self.num_packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none."
+            )
+        if rest and not self.drop_last:
             if rest < ranks:
                 bounds[-1] -= ranks - rest
                 if len(bounds) == 1 or self.batch_size == 1:

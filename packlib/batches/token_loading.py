@@ -82,32 +82,29 @@ class TokenBatchSampler(EpochSampler):
         return self._planned[1]
 
     def _updates(self) -> np.ndarray:
-        """The numbers of the updates, as they come in this epoch."""
-        number = len(self.batches()) // (self.ranks * self.gradient_accumulation_steps)
+        """The updates of this epoch, as they come: their micro-batches, shape (updates, steps, ranks)."""
+        micro_batches = np.arange(len(self.batches())).reshape(-1, self.gradient_accumulation_steps, self.ranks)
         if self.shuffle:
-            return np.random.default_rng([self.seed, self.epoch, 1]).permutation(number)
-        return np.arange(number)
+            return np.random.default_rng([self.seed, self.epoch, 1]).permutation(micro_batches)
+        return micro_batches
 
     @property
     def update_sizes(self) -> np.ndarray:
         """Samples of each update of this epoch, over all ranks; int64, shape (updates,)."""
-        sizes = self.batches().sizes.reshape(-1, self.ranks * self.gradient_accumulation_steps).sum(1)
-        return sizes[self._updates()]
+        return self.batches().sizes[self._updates()].sum((1, 2))
 
     def __len__(self) -> int:
         """Micro-batches of this rank in this epoch."""
         return len(self.batches()) // self.ranks
 
     def __iter__(self) -> Iterator[MicroBatch]:
-        epoch, batches, sizes = self.epoch, self.batches(), self.update_sizes
-        begins = self._updates() * self.ranks * self.gradient_accumulation_steps
-        first, self.start = self.start, 0
-        for number in range(first, len(begins) * self.gradient_accumulation_steps):
-            update, step = divmod(number, self.gradient_accumulation_steps)
-            at = int(begins[update]) + step * self.ranks + self.rank
+        epoch, batches, first, self.start = self.epoch, self.batches(), self.start, 0
+        sizes = np.repeat(self.update_sizes, self.gradient_accumulation_steps).tolist()
+        mine = self._updates()[:, :, self.rank].ravel().tolist()
+        for number in range(first, len(mine)):
+            at, self.done = mine[number], number + 1
             shape = int(batches.rows[at]), int(batches.widths[at])
-            self.done = number + 1
-            yield MicroBatch(batches[at].tolist(), epoch, *shape, int(sizes[update]))
+            yield MicroBatch(batches[at].tolist(), epoch, *shape, sizes[number])
 
     def setting(self) -> dict:
         plain = {name: value for name, value in self.options.items() if name != "difficulty"}

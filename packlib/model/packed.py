@@ -210,16 +210,13 @@ class Masked(Packed):
     Args:
         max_predictions_per_pack: None for as many rows of MLM logits as there are masked tokens; a number for that many
             for each pack of the batch, filled up with empty ones, as in the papers: static shapes.
+        options: `backend` and `reduction` (see `Packed`).
     """
 
     def __init__(
-        self,
-        config: PreTrainedConfig,
-        backend: str = "auto",
-        reduction: str = "token",
-        max_predictions_per_pack: int | None = None,
+        self, config: PreTrainedConfig, *, max_predictions_per_pack: int | None = None, **options: str
     ) -> None:
-        super().__init__(config, backend, reduction)
+        super().__init__(config, **options)
         if max_predictions_per_pack is not None:
             whole_number("max_predictions_per_pack", max_predictions_per_pack, 1)
         self.max_predictions_per_pack = max_predictions_per_pack
