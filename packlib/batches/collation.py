@@ -82,8 +82,6 @@ def collate(
         sequence_starts=by_sequence(starts, packs * max_length),
         sequence_labels=by_sequence(sequences.sequence_labels, IGNORED),
         sample_ids=by_sequence(sequences.sample_ids, -1),
-        num_sequences=len(lengths),
-        useful_tokens=int(lengths.sum()),
     )
 
 

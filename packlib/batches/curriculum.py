@@ -114,28 +114,22 @@ def shorten(
     """
     whole_number("length", length, 1)
     flag("truncate", truncate), flag("keep_end", keep_end)
-    if packed := isinstance(batch, PackedBatch):
-        tensors = _by_row(batch)
-    else:
-        tensors = {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}
+    packed = isinstance(batch, PackedBatch)
+    named = _by_row(batch) if packed else batch
+    tensors = {name: v for name, v in named.items() if isinstance(v, Tensor) and v.dim()}
     if _shape(tensors)[1] <= length:
         return batch
     mask = tensors.get("segment_ids" if packed else "attention_mask")
     real = None if mask is None else mask > 0
-    if truncate:
-        short = _truncated(tensors, real, length, keep_end)
-    else:
-        short = _reshaped(tensors, real, length, pad_id)
+    short = _truncated(tensors, real, length, keep_end) if truncate else _reshaped(tensors, real, length, pad_id)
     return _as_packed(short) if packed else {**batch, **short}
 
 
 def _truncated(tensors: dict[str, Tensor], real: Tensor | None, length: int, keep_end: bool) -> dict[str, Tensor]:
     short = {name: v if v.dim() < 2 else v[:, :length].clone() for name, v in tensors.items()}
     if keep_end:
-        rows, width = _shape(tensors)
-        ends = torch.full((rows,), width - 1)
-        if real is not None:
-            ends = (real * torch.arange(width, device=real.device)).amax(1)
+        real = torch.ones(_shape(tensors)) if real is None else real
+        ends = (real * torch.arange(real.shape[1], device=real.device)).amax(1).long()
         cut = (ends >= length).nonzero().flatten()
         for name in short:
             if short[name].dim() > 1 and name != "position_ids":

@@ -70,6 +70,10 @@ class MlmMasking:
     def _ordinary_ids(self) -> np.ndarray:
         return np.setdiff1d(np.arange(self.vocab_size), self.special_ids)
 
+    @cached_property
+    def _is_special(self) -> np.ndarray:
+        return np.isin(np.arange(self.vocab_size), self.special_ids)
+
     def __call__(self, sequences: TokenStore, epochs: int | Iterable[int] = 0) -> TokenStore:
         """Mask `sequences`; `epochs` is one number, or one for each sequence.
 
@@ -87,7 +91,7 @@ class MlmMasking:
 
         ids, lengths = sequences.input_ids.astype(np.int64), sequences.lengths
         owner = np.repeat(np.arange(len(lengths)), lengths)
-        at = np.flatnonzero(~np.isin(ids, self.special_ids))  # the tokens that may be predicted
+        at = np.flatnonzero(~self._is_special[ids])  # the tokens that may be predicted
         owner, within = owner[at], (at - sequences.offsets[owner[at]]).astype(np.uint64)
         draws = splitmix64(state[owner], 3 * within + np.uint64(1))
         candidates = np.bincount(owner, minlength=len(lengths))
