@@ -188,17 +188,14 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
     segments = values["segment_ids"]
     if segments.dim() != 2:
         raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
-    useful = segments > 0
-    previous = torch.nn.functional.pad(segments, (1, 0))[:, :-1]
-    begins = useful & (segments == previous + 1)
-    wrong = (segments < 0) | (useful & (segments != previous) & ~begins)
-    wrong[:, 1:] |= useful[:, 1:] & ~useful[:, :-1]  # a token after padding
+    useful, begins = segments > 0, segment_begins(segments)
+    wrong = segments != begins.cumsum(1) * useful  # padding counts too, so what comes after it is wrong
     if bool(wrong.any()):
         raise ValueError(
             f"The segment ids of pack {int(wrong.any(1).nonzero()[0])} are out of order: "
             "they must be 1, 2, 3, … as the sequences come, and then 0 for padding."
         )
-    starts = begins.flatten().nonzero().flatten()
+    starts = (begins & useful).flatten().nonzero().flatten()
     count, tokens = len(starts), int(useful.sum())
     if count == 0:
         raise ValueError("A batch needs at least one sequence; this one has none.")

@@ -240,12 +240,7 @@ def _batches(samples: np.ndarray, ordered: np.ndarray, offsets: np.ndarray) -> T
 
 
 def _with_blanks(
-    samples: np.ndarray,
-    begins: np.ndarray,
-    lengths: np.ndarray,
-    every: int,
-    starts: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    startable: Callable[[np.ndarray], np.ndarray],
+    samples: np.ndarray, begins: np.ndarray, lengths: np.ndarray, every: int, starts: Callable, startable: Callable
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fill up rows of `every` samples with blanks, -1, and cut what comes after them again.
 
