@@ -114,8 +114,8 @@ def shorten(
     """
     whole_number("length", length, 1)
     flag("truncate", truncate), flag("keep_end", keep_end)
-    packed = isinstance(batch, PackedBatch)
-    named = _by_row(batch) if packed else batch
+    named = _by_row(batch) if isinstance(batch, PackedBatch) else batch
+    packed = named is not batch
     tensors = {name: v for name, v in named.items() if isinstance(v, Tensor) and v.dim()}
     if _shape(tensors)[1] <= length:
         return batch

@@ -43,7 +43,8 @@ def predict(
     was_training, done, stream = model.training, 0, iter(texts)
     while chunk := list(islice(stream, window)):
         pairs = [(text, "") if isinstance(text, str) else tuple(text) for text in chunk]
-        store = tokenize(tokenizer, *zip(*pairs, strict=True))
+        first, second = zip(*pairs, strict=True)
+        store = tokenize(tokenizer, first, second)
         if store.lengths.max() > max_length:
             at = int((store.lengths > max_length).argmax())
             raise ValueError(f"Text {done + at} has {store.lengths[at]} tokens; the maximum is {max_length}.")
