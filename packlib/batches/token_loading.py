@@ -76,8 +76,7 @@ class TokenBatchSampler(EpochSampler):
         if self._planned is None or self._planned[0] != self.epoch:
             even = "same_shape_every" if self.same_shape else "num_batches_multiple_of"
             options: dict[str, Any] = {even: self.ranks * self.gradient_accumulation_steps, **self.options}
-            seed = (self.seed, self.epoch)
-            made = batch_by_tokens(self.lengths, self.max_tokens, seed=seed, **options)
+            made = batch_by_tokens(self.lengths, self.max_tokens, seed=(self.seed, self.epoch), **options)
             self._planned = self.epoch, made
         return self._planned[1]
 

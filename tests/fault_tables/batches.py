@@ -120,6 +120,11 @@ FAULTS = {
             "batches/test_loader.py::test_the_epoch_can_be_chosen",
         ),
         (
+            "epoch, first, self.start = self.epoch, self.start, 0",
+            "epoch, first = self.epoch, self.start",
+            "batches/test_loader.py::test_a_pass_that_breaks_off_starts_the_epoch_again",
+        ),
+        (
             "if done == len(sampler):",
             "if done > len(sampler):",
             "batches/test_loader.py::test_a_loader_resumes_identically[all]",
