@@ -7,6 +7,7 @@ investigating sequence length warmup for training GPT models" (arXiv 2108.06084)
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -204,12 +205,9 @@ def warm_memory(
         batch: the largest of the run, on the model's device.
         loss: a scalar from model and batch; by default `model(**batch).loss`.
     """
-    gradients = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
-    buffers = [
-        (module, name, buffer, None if buffer is None else buffer.clone())
-        for module in model.modules()
-        for name, buffer in module._buffers.items()
-    ]
+    gradients = [(parameter, parameter.grad, deepcopy(parameter.grad)) for parameter in model.parameters()]
+    owners = [module._buffers for module in model.modules()]
+    buffers = [(owner, name, buffer, deepcopy(buffer)) for owner in owners for name, buffer in owner.items()]
     devices = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
     try:
         with torch.random.fork_rng(devices=list(devices)):
@@ -218,5 +216,5 @@ def warm_memory(
         with torch.no_grad():
             for parameter, gradient, values in gradients:
                 parameter.grad = None if gradient is None else gradient.copy_(values)
-            for module, name, buffer, values in buffers:
-                module._buffers[name] = None if buffer is None else buffer.copy_(values)
+            for owner, name, buffer, values in buffers:
+                owner[name] = None if buffer is None else buffer.copy_(values)

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
@@ -58,8 +59,6 @@ def additive_mask(
 
 def block_mask(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Any:
     """FlexAttention's block mask: which 128 × 128 tiles can be skipped, and a rule for the others."""
-    from torch.nn.attention.flex_attention import create_block_mask
-
     places = reset_positions(segment_ids)
 
     def same_segment(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -241,8 +240,6 @@ def _check_plain(backend: str, mask: Any, kind: type, dropout: float, options: d
 
 @cache
 def _compiled_flex_attention() -> Callable:
-    from torch.nn.attention.flex_attention import flex_attention
-
     return torch.compile(flex_attention, dynamic=False)
 
 
@@ -251,8 +248,6 @@ def _flex_attention(
     scaling: float | None = None, dropout: float = 0.0, **others: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
-    from torch.nn.attention.flex_attention import BlockMask, flex_attention
-
     _check_plain("flex", attention_mask, BlockMask, dropout, others)
     options = {"block_mask": attention_mask, "scale": scaling, "enable_gqa": key.shape[1] != query.shape[1]}
     if query.is_cuda:
