@@ -83,8 +83,7 @@ class PackedBatch(Mapping):
         values.setdefault("labels", None)
         if values["segment_ids"].device.type == "cpu" or len(values) < len(self.__dataclass_fields__):
             values = _completed(values)
-        for name in self.__dataclass_fields__:
-            object.__setattr__(self, name, values[name])
+        vars(self).update(values)
 
     def __getitem__(self, name: str) -> Any:
         if name == "return_loss":
@@ -115,9 +114,8 @@ class PackedBatch(Mapping):
 
     def _map(self, move: Callable[[Tensor], Tensor]) -> "PackedBatch":
         copy = object.__new__(PackedBatch)  # what was checked once is not checked again
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            object.__setattr__(copy, name, move(value) if isinstance(value, Tensor) else value)
+        for name, value in vars(self).items():
+            vars(copy)[name] = move(value) if isinstance(value, Tensor) else value
         return copy
 
     @property

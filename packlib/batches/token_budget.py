@@ -71,10 +71,8 @@ class TokenBatches(Ragged):
         return 1 - int(self.sizes @ self.longest) / self.slots
 
     def __repr__(self) -> str:
-        count, samples = len(self), len(self.sample_ids)
-        shapes = ""
-        if self.same_shape_every is not None:
-            shapes = f", {self.shape_cost:.2%} for one shape in every {self.same_shape_every} batches"
+        count, samples, every = len(self), len(self.sample_ids), self.same_shape_every
+        shapes = f", {self.shape_cost:.2%} for one shape in every {every} batches" if every else ""
         return (
             f"TokenBatches({count:,} batches, {samples:,} samples, {samples / count:.1f} a batch of "
             f"{self.tokens.mean():,.0f} tokens, {self.padding_fraction:.2%} padding{shapes})"
