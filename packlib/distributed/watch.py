@@ -1,12 +1,14 @@
 """Watch over ranks that were started: their reports, their deaths, and where they hang."""
 
-import faulthandler
 import os
+import pickle
 import re
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Sequence
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,81 +20,63 @@ LIBRARY = os.path.dirname(torch.__file__)
 GRACE = 1.0  # seconds; a rank that dies takes its peers along, and may be noticed after them
 
 
-def show_stack_when_asked(folder: Path, rank: int) -> None:
-    """Let this rank write its stack to a file in `folder` at SIGUSR1, whatever it does or waits for."""
-    file = open(folder / f"stack-{rank}", "w", encoding="utf-8")
-    faulthandler.register(signal.SIGUSR1, file, all_threads=False)
-
-
-def await_reports(ranks: list[tuple], folder: Path, timeout: float) -> dict[int, bytes]:
-    """Wait for the report of every rank, and return the results by rank.
+def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, deadline: float) -> list:
+    """Wait for the report of every rank, and return their results in order.
 
     Args:
-        ranks: the process of each rank, and the connection on which it reports a pair: its pickled result or None,
-            and its failure or None: when it was raised, the sentence, the rank to blame, the traceback.
-        folder: where the ranks write their stacks.
+        ranks: their processes, which write a file `report-…` each: its result and None, or None and a failure:
+            when, by `time.monotonic`, and the `RankError`, with a note that holds the traceback.
+        folder: where the ranks write, at the deadline also their stacks.
+        timeout, deadline: how many seconds they had, and when these end, by `time.monotonic`.
 
     Raises:
         RankError: about the rank that failed first, or that others wait for.
     """
-    deadline = time.monotonic() + timeout
-    results, failures, pending = dict[int, Any](), dict[int, Any](), dict(enumerate(ranks))
-    while pending and time.monotonic() < deadline:
-        watched = [what for process, reader in pending.values() for what in (process.sentinel, reader)]
-        wait(watched, max(deadline - time.monotonic(), 0))
-        for rank, (process, reader) in list(pending.items()):
-            ended = process.exitcode is not None  # asked before the report, which is sent before the end
-            if not reader.poll() and not ended:
+    results, failures, pending = dict[int, Any](), dict[int | None, tuple[float, RankError]](), dict(enumerate(ranks))
+    until = deadline
+    while pending and time.monotonic() < until:
+        wait([process.sentinel for process in pending.values()], 0.02)
+        for rank, process in list(pending.items()):
+            ended = process.exitcode  # asked before the report, which is written before the end
+            if (report := folder / f"report-{rank}").exists():
+                result, failure = pickle.loads(report.read_bytes())
+            elif ended is not None:
+                result, failure = None, (0.0, _death(rank, len(ranks), ended))
+            else:
                 continue
             del pending[rank]
-            try:
-                result, failure = reader.recv() if reader.poll() else (None, None)
-            except (EOFError, OSError):
-                result = failure = None
-            if result is not None:
-                results[rank] = result
-                continue
             if failure is None:
-                process.join()
-                failure = (0.0, _death(rank, len(ranks), process.exitcode), rank, None)
-            if not failures:
-                deadline = min(deadline, time.monotonic() + GRACE)
-            failures[rank] = failure
+                results[rank] = result
+            else:
+                failures[rank] = failure
+                until = min(until, time.monotonic() + GRACE)
     if failures:
         # A death comes before all that was raised: peers of a dead rank raise, but no rank dies of a peer's error.
-        first = min(failures.values(), key=lambda failure: failure[0])
-        _, sentence, blamed, _ = first
-        trace = failures.get(blamed, first)[3] or ""
-        if results and f"{LIBRARY}/distributed" in trace:  # perhaps it waited for one that has left
-            sentence += f" (Had returned by then: rank {', '.join(map(str, sorted(results)))}.)"
-        error = RankError(sentence, blamed)
-        if trace:
-            error.add_note(trace)
+        _, first = min(failures.values(), key=itemgetter(0))
+        _, error = failures.get(first.rank, (0.0, first))
+        if results and f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", "")):
+            # perhaps it waited for one that has left
+            error.args = (f"{error} (Had returned by then: rank {', '.join(map(str, sorted(results)))}.)",)
         raise error
     if pending:
-        raise _hanging(ranks, set(pending), folder, timeout)
-    return results
+        raise _hanging(set(pending), len(ranks), folder, timeout)
+    return [results[rank] for rank in range(len(ranks))]
 
 
-def _death(rank: int, world_size: int, exit_code: int) -> str:
+def _death(rank: int, world_size: int, exit_code: int) -> RankError:
     left = f"left with exit code {exit_code}"
     ended = f"was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else left
-    return f"Rank {rank} of {world_size} {ended} before it returned."
+    return RankError(f"Rank {rank} of {world_size} {ended} before it returned.", rank)
 
 
-def _hanging(ranks: list[tuple], missing: set[int], folder: Path, timeout: float) -> RankError:
-    """Ask the ranks that are missing where they stand; one that does not wait for others is to blame."""
+def _hanging(missing: set[int], world_size: int, folder: Path, timeout: float) -> RankError:
+    """Look where the ranks that are missing stand; one that does not wait for others is to blame."""
+    time.sleep(GRACE)  # until they have written it
+    places, waiting = {}, set()
     for rank in missing:
-        with suppress(ProcessLookupError):
-            os.kill(ranks[rank][0].pid, signal.SIGUSR1)
-    places, waiting, until = {}, set(), time.monotonic() + 2 * GRACE
-    for rank in sorted(missing):
-        stack = ""
-        while not stack.endswith("in <module>\n") and time.monotonic() < until:
-            time.sleep(0.02)
-            with suppress(FileNotFoundError):  # it has not come so far
-                stack = (folder / f"stack-{rank}").read_text(encoding="utf-8")
-        frames = re.findall(r'File "(.*)", line (\d+) in (.*)', stack)
+        stack = folder / f"stack-{rank}"
+        threads = stack.read_text(encoding="utf-8") if stack.exists() else ""
+        frames = re.findall(r'File "(.*)", line (\d+) in (.*)', threads.rpartition("Thread ")[2])  # the main one's
         own = [frame for frame in frames if not frame[0].startswith(LIBRARY)]
         places[rank] = "in {2}, line {1} of {0}".format(*own[0]) if own else "at its start"
         if any(file.startswith(f"{LIBRARY}/distributed") for file, _, _ in frames):
@@ -100,5 +84,5 @@ def _hanging(ranks: list[tuple], missing: set[int], folder: Path, timeout: float
     rank = min(missing - waiting, default=min(missing))
     does = "waits for other ranks" if rank in waiting else "is"
     return RankError(
-        f"Rank {rank} of {len(ranks)} did not return within {timeout:g} s: it {does} {places[rank]}.", rank
+        f"Rank {rank} of {world_size} did not return within {timeout:g} s: it {does} {places[rank]}.", rank
     )
