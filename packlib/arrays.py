@@ -46,18 +46,12 @@ def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndar
         arrays: integers, shape (n,), by name.
     """
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with atomic_path(path) as beside, open(beside, "wb") as file:
-        seen = hashlib.sha256()
-
-        def write(data: bytes | memoryview) -> None:
-            file.write(data)
-            seen.update(data)
-
-        write(header(kind, {name: (array.dtype, len(array)) for name, array in arrays.items()}))
+    with atomic_path(path) as beside, open(beside, "w+b") as file:
+        file.write(header(kind, {name: (array.dtype, len(array)) for name, array in arrays.items()}))
         for array in arrays.values():
-            write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
-            write(bytes(-array.nbytes % 8))
-        file.write(seen.digest())
+            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+            file.write(bytes(-array.nbytes % 8))
+        file.write(checksum(file, file.tell()))
 
 
 def map_arrays(

@@ -1,6 +1,5 @@
 """What to do with rows in the order of ranks: deal them out in turn, or write them to one file together."""
 
-import hashlib
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch.distributed as dist
 
-from packlib.arrays import header, map_arrays
+from packlib.arrays import checksum, header, map_arrays
 from packlib.checks import whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.sorting import check_rows
@@ -74,7 +73,7 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
             with ranks.agree_on_errors():
                 if ranks.rank == 0:
                     with open(beside, "r+b") as file:
-                        file.write(hashlib.file_digest(file, "sha256").digest())
+                        file.write(checksum(file, os.path.getsize(beside)))
                 cleanup.close()  # rank 0 gives the file its name
         except BaseException:
             Path(beside).unlink(missing_ok=True)  # rank 0 does so too, unless it has died
