@@ -69,10 +69,8 @@ def load(
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
     if path.suffix.lower() not in (".npy", ".parquet", ".pq") and column is None and holds_counts(path):
         return LengthHistogram.from_csv(path, max_length, overlong)
-    stream = read_lengths(path, column)
-    return LengthHistogram.from_chunks(
-        stream.chunks, max_length, overlong, stream.where, stream.start, name=path.stem, source=path.name
-    )
+    chunks, where, start = read_lengths(path, column)
+    return LengthHistogram.from_chunks(chunks, max_length, overlong, where, start, name=path.stem, source=path.name)
 
 
 def _data_set(name: str, max_length: int | None, overlong: str) -> LengthHistogram:

@@ -37,8 +37,8 @@ FAULTS = {
         ),
         ('        text("name", self.name)\n', "", "lengths/test_histogram.py::test_bad_settings_are_named"),
         (
-            "truncated=self.truncated + over * (",
-            "truncated=over * (",
+            "truncated = self.truncated + over * (",
+            "truncated = over * (",
             "lengths/test_histogram.py::test_what_was_lost_before_stays_counted",
         ),
     ],
