@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from packlib.checks import whole_number
 from packlib.distributed.collectives import Collectives
-from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
+from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import PackingPlan, Packs, plan
 from packlib.packing.packs import order_by_length
@@ -73,12 +73,10 @@ def pack_distributed(
     ranks = Collectives(group)
     with ranks.agree_on_errors():
         max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
-        lengths = as_integers(local_lengths, "Length")
-        if lengths.size and int(as_lengths(lengths).max()) > max_length:
-            at = int(np.argmax(lengths > max_length))
-            raise ValueError(
-                f"Length {lengths[at]} at position {at} is over the maximum length {max_length}: truncate or drop it."
-            )
+        lengths = as_lengths(local_lengths, at_least=0)
+        if (over := lengths > max_length).any():
+            place = f"{lengths[over.argmax()]} at position {over.argmax()}"
+            raise ValueError(f"Length {place} is over the maximum length {max_length}: truncate or drop it.")
         order, starts = order_by_length(lengths, max_length)
     ranks.check_same(max_length=max_length, method=method, max_sequences_per_pack=max_sequences_per_pack)
     histograms = ranks.gather(np.diff(starts).astype(np.int64))
@@ -120,10 +118,8 @@ def pack_distributed(
         steps = np.repeat(made.sizes, made.sizes)
         places = np.stack([first_places + low * steps, steps, high - low], axis=1)
         for first, step, count in places[low < high].tolist():
-            here = received[done : done + count]
-            np.add(
-                here, first_ids[sender], out=sample_ids[first : first + count * step : step], dtype=sample_ids.dtype
-            )
+            goal = sample_ids[first : first + count * step : step]
+            np.add(received[done : done + count], first_ids[sender], out=goal, dtype=goal.dtype)
             done += count
     totals = np.add.reduceat(made.items, made.offsets[:-1]).astype(np.int32)
     sent = {"histograms": for_histograms, "sample ids": ranks.bytes_sent - for_histograms}

@@ -82,7 +82,5 @@ def _hanging(missing: set[int], world_size: int, folder: Path, timeout: float) -
         if any(file.startswith(f"{LIBRARY}/distributed") for file, _, _ in frames):
             waiting.add(rank)
     rank = min(missing - waiting, default=min(missing))
-    does = "waits for other ranks" if rank in waiting else "is"
-    return RankError(
-        f"Rank {rank} of {world_size} did not return within {timeout:g} s: it {does} {places[rank]}.", rank
-    )
+    stands = f"{'waits for other ranks' if rank in waiting else 'is'} {places[rank]}"
+    return RankError(f"Rank {rank} of {world_size} did not return within {timeout:g} s: it {stands}.", rank)

@@ -229,7 +229,5 @@ class LengthHistogram:
         )
         text = in_html(repr(self).removeprefix("LengthHistogram(").removesuffix(")"))
         label = escaped(f"Histogram of the lengths 1 to {self.max_length} of {self.name}")
-        return (
-            f'<div><svg role="img" aria-label="{label}" width="{4 * bins}" height="42">{bars}</svg>'
-            f"<div>{text}</div></div>"
-        )
+        picture = f'<svg role="img" aria-label="{label}" width="{4 * bins}" height="42">{bars}</svg>'
+        return f"<div>{picture}<div>{text}</div></div>"

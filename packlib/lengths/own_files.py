@@ -225,9 +225,8 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
             kind = file.schema_arrow.field(column).type
             is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
             if not (is_list or pa.types.is_integer(kind)):
-                raise TypeError(
-                    f"The column {column} of {named(path)} holds {kind}; lengths are integers or lists of tokens."
-                )
+                what = f"The column {column} of {named(path)}"
+                raise TypeError(f"{what} holds {kind}; lengths are integers or lists of tokens.")
             row = 0
             for batch in file.iter_batches(_ROWS, columns=[column]):
                 values = batch.column(0)

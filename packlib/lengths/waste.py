@@ -166,10 +166,8 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
     shorter = np.concatenate([[0], np.cumsum(counts[used])[:-1]])
     steps = np.diff(used, prepend=0)  # the probability stays the same from one used length to the next
     total = int(counts.sum())
-    return sum(
-        float(step * (rows @ _at_most(ranks - 1, total, int(few), sample)))
-        for step, few in zip(steps, shorter, strict=True)
-    )
+    longer = [rows @ _at_most(ranks - 1, total, few, sample) for few in shorter.tolist()]
+    return float(steps @ longer)
 
 
 def _at_most(values: np.ndarray, total: int, marked: int, sample: int) -> np.ndarray:
