@@ -104,11 +104,7 @@ def image_patch_like(
 
 
 FAMILIES: dict[str, Callable[..., LengthHistogram]] = {
-    "log-normal": log_normal,
-    "uniform": uniform,
-    "two-humped": two_humped,
-    "protein-like": protein_like,
-    "image-patch-like": image_patch_like,
+    make.__name__.replace("_", "-"): make for make in (log_normal, uniform, two_humped, protein_like, image_patch_like)
 }
 
 

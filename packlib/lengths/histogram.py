@@ -70,16 +70,11 @@ class LengthHistogram:
         one_of("kind", self.kind, KINDS)
         text("name", self.name)
         text("source", self.source)
-        for name, value in (
-            ("name", one_line(str(self.name))),
-            ("counts", counts),
-            ("max_length", top),
-            ("num_sequences", sum(times)),
-            ("num_tokens", tokens),
-            ("truncated", whole_number("truncated", self.truncated, 0, INT64_MAX)),
-            ("dropped", whole_number("dropped", self.dropped, 0, INT64_MAX)),
-        ):
-            object.__setattr__(self, name, value)
+        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
+        for lost in ("truncated", "dropped"):
+            checked[lost] = whole_number(lost, checked[lost], 0, INT64_MAX)
+        checked.update(counts=counts, max_length=top, num_sequences=sum(times), num_tokens=tokens)
+        checked["name"] = one_line(self.name)
 
     @classmethod
     def from_lengths(

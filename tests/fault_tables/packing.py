@@ -26,8 +26,8 @@ FAULTS = {
             "lengths/test_histogram.py::test_what_was_lost_before_stays_counted",
         ),
         (
-            'whole_number("truncated", self.truncated, 0, INT64_MAX)',
-            "self.truncated",
+            "whole_number(lost, checked[lost], 0, INT64_MAX)",
+            "checked[lost]",
             "lengths/test_histogram.py::test_bad_settings_are_named",
         ),
         ('        text("name", self.name)\n', "", "lengths/test_histogram.py::test_bad_settings_are_named"),
