@@ -4,6 +4,7 @@ import difflib
 import math
 import numbers
 import operator
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -49,11 +50,11 @@ def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf
     """Return `value` as an int, or raise: TypeError if it is no whole number, ValueError if out of range."""
     limits = f"at least {at_least}" if at_most >= 2**63 - 1 else f"from {at_least} to {at_most}"
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number {limits}, not {shown(value)}.") from None
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number {limits}, not {value!r}.")
     if not at_least <= number <= at_most:
         fits = " and fit in 64 bits" if number > at_most >= 2**63 - 1 else ""
         raise ValueError(f"{name} must be {limits}{fits}, not {shown(number)}.")
@@ -78,10 +79,7 @@ def number(
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {f'a number {allowed}'.strip()}, not {shown(value)}.")
     plain = int(value) if isinstance(value, numbers.Integral) else float(value)
-    try:
-        finite = math.isfinite(plain)
-    except OverflowError:  # an integer beyond every float
-        finite = False
+    finite = abs(plain) <= sys.float_info.max  # an integer can be beyond every float
     if not (finite and plain > above and plain >= at_least and plain < below and plain <= at_most):
         raise ValueError(f"{name} must be {allowed or 'a finite number'}, not {shown(value)}.")
     return plain

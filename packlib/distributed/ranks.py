@@ -2,6 +2,7 @@
 
 import atexit
 import faulthandler
+import math
 import multiprocessing
 import os
 import pickle
@@ -139,11 +140,11 @@ def _rank_main(rank: int, world_size: int, folder: Path, call: bytes, deadline: 
         # The parent watches the time; a rank that waits for one that hangs must not be the first to complain.
         _join(rank, world_size, left + 60, init_method=f"file://{folder}/store", rank=rank, world_size=world_size)
         dist.barrier()  # else one that returns at once would leave while others still connect to it
-        report = pickle.dumps((function(rank, *args), None))
+        report = pickle.dumps((math.inf, function(rank, *args)))
     except BaseException as error:
         told = RankError.of(rank, world_size, error)
         told.add_note(traceback.format_exc())
-        report = pickle.dumps((None, (time.monotonic(), told)))
+        report = pickle.dumps((time.monotonic(), told))
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with atomic_path(folder / f"report-{rank}") as part:  # before its connections close: its peers complain later

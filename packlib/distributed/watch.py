@@ -1,5 +1,6 @@
 """Watch over ranks that were started: their reports, their deaths, and where they hang."""
 
+import math
 import os
 import pickle
 import re
@@ -8,7 +9,6 @@ import time
 from collections.abc import Sequence
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,43 +24,40 @@ def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, de
     """Wait for the report of every rank, and return their results in order.
 
     Args:
-        ranks: their processes, which write a file `report-…` each: its result and None, or None and a failure:
-            when, by `time.monotonic`, and the `RankError`, with a note that holds the traceback.
+        ranks: their processes; each writes a file `report-…` with its result or its `RankError`, which has the
+            traceback as a note, and before it when it was raised, by `time.monotonic`, or infinity.
         folder: where the ranks write, at the deadline also their stacks.
         timeout, deadline: how many seconds they had, and when these end, by `time.monotonic`.
 
     Raises:
         RankError: about the rank that failed first, or that others wait for.
     """
-    results, failures, pending = dict[int, Any](), dict[int | None, tuple[float, RankError]](), dict(enumerate(ranks))
+    reports: dict[int, tuple[float, Any]] = {}
     until = deadline
-    while pending and time.monotonic() < until:
-        wait([process.sentinel for process in pending.values()], 0.02)
-        for rank, process in list(pending.items()):
-            ended = process.exitcode  # asked before the report, which is written before the end
+    while time.monotonic() < until and (missing := set(range(len(ranks))) - reports.keys()):
+        wait([ranks[rank].sentinel for rank in missing], 0.02)
+        for rank in missing:
+            ended = ranks[rank].exitcode  # asked before the report, which is written before the end
             if (report := folder / f"report-{rank}").exists():
-                result, failure = pickle.loads(report.read_bytes())
+                reports[rank] = pickle.loads(report.read_bytes())
             elif ended is not None:
-                result, failure = None, (0.0, _death(rank, len(ranks), ended))
-            else:
-                continue
-            del pending[rank]
-            if failure is None:
-                results[rank] = result
-            else:
-                failures[rank] = failure
-                until = min(until, time.monotonic() + GRACE)
+                reports[rank] = 0.0, _death(rank, len(ranks), ended)
+        if any(moment < math.inf for moment, _ in reports.values()):
+            until = min(until, time.monotonic() + GRACE)
+    # A death comes before all that was raised: peers of a dead rank raise, but no rank dies of a peer's error.
+    in_time = sorted(reports.items(), key=lambda item: item[1][0])
+    failures: dict[int | None, RankError] = {rank: error for rank, (moment, error) in in_time if moment < math.inf}
     if failures:
-        # A death comes before all that was raised: peers of a dead rank raise, but no rank dies of a peer's error.
-        _, first = min(failures.values(), key=itemgetter(0))
-        _, error = failures.get(first.rank, (0.0, first))
-        if results and f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", "")):
+        first = next(iter(failures.values()))
+        error = failures.get(first.rank, first)
+        returned = sorted(reports.keys() - failures.keys())
+        if returned and f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", "")):
             # perhaps it waited for one that has left
-            error.args = (f"{error} (Had returned by then: rank {', '.join(map(str, sorted(results)))}.)",)
+            error.args = (f"{error} (Had returned by then: rank {', '.join(map(str, returned))}.)",)
         raise error
-    if pending:
-        raise _hanging(set(pending), len(ranks), folder, timeout)
-    return [results[rank] for rank in range(len(ranks))]
+    if missing := set(range(len(ranks))) - reports.keys():
+        raise _hanging(missing, len(ranks), folder, timeout)
+    return [reports[rank][1] for rank in range(len(ranks))]
 
 
 def _death(rank: int, world_size: int, exit_code: int) -> RankError:
