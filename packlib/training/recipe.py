@@ -109,7 +109,7 @@ class Recipe:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
         """
-        values = read_json(path, "a recipe")
+        values = read_json(path, "recipe")
         if "accumulation" in values and "gradient_accumulation_steps" not in values:
             # version 0.1.0 wrote it
             values["gradient_accumulation_steps"] = values.pop("accumulation")

@@ -81,7 +81,7 @@ FAULTS = {
             "distributed/test_distributed_packing.py::test_the_packs_of_many_ranks_are_those_of_one",
         ),
         (
-            "check_same(group, plan=digest)",
+            "ranks.check_same(plan=digest)",
             "pass",
             "distributed/test_distributed_packing.py::test_ranks_that_plan_otherwise_stop",
         ),
