@@ -30,6 +30,11 @@ FAULTS = {
             "checked[lost]",
             "lengths/test_histogram.py::test_bad_settings_are_named",
         ),
+        (
+            "truncated=self.truncated + other.truncated",
+            "truncated=max(self.truncated, other.truncated)",
+            "lengths/test_histogram.py::test_adding_keeps_the_least_certain_kind_and_sees_overflow",
+        ),
         ('        text("name", self.name)\n', "", "lengths/test_histogram.py::test_bad_settings_are_named"),
         (
             "truncated = self.truncated + over * (",
