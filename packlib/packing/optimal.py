@@ -46,6 +46,10 @@ class Progress:
     lower_bound: int
     seconds: float
 
+    def __str__(self) -> str:
+        gap = self.num_packs / self.lower_bound - 1
+        return f"{self.seconds:.0f} s, {self.stage}: {self.num_packs:,} packs, at most {gap:.4%} above the best"
+
 
 def optimal(
     histogram: LengthHistogram,
@@ -69,7 +73,9 @@ def optimal(
     search = _Search(histogram, max_sequences_per_pack, time_limit, progress)
     try:
         search.run()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if type(stop) is not KeyboardInterrupt:  # a request to terminate is more than one to stop searching
+            raise
         warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
     return search.best, search.proof
 

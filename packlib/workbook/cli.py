@@ -171,8 +171,11 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
 @click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_json
-def _plan(method: str, max_sequences_per_pack: int | None, out: Out, script: bool, **values: Any) -> None:
-    """Pack lengths by one method.
+@_quiet
+def _plan(
+    method: str, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
+) -> None:
+    """Pack lengths by one method. Ctrl-C ends the search of optimal, and keeps the best plan so far.
 
     \b
     Examples:
@@ -181,11 +184,15 @@ def _plan(method: str, max_sequences_per_pack: int | None, out: Out, script: boo
     """
     if out:
         output_path(out)
-    limit = {} if (seconds := values.pop("time_limit")) is None else {"time_limit": seconds}
+    options = {} if (seconds := values.pop("time_limit")) is None else {"time_limit": seconds}
+    if progress and method == "optimal" and sys.stderr.isatty():
+        options["progress"] = lambda now: print(f"\r{now}\033[K", end="", file=sys.stderr, flush=True)
     histogram = load(values.pop("lengths"), **values)
     started = time.perf_counter()
-    best = plan(histogram, method, max_sequences_per_pack, **limit)
+    best = plan(histogram, method, max_sequences_per_pack, **options)
     seconds = round(time.perf_counter() - started, 3)
+    if "progress" in options:
+        print("\r\033[K", end="", file=sys.stderr)
     if out:
         best.to_json(out)
     if script:
