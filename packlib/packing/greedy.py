@@ -97,22 +97,26 @@ def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
 
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
     """
-    top, limit = histogram.max_length, max_sequences_per_pack or histogram.num_sequences
-    packs = OpenPacks(limit)
+    packs = OpenPacks(max_sequences_per_pack or histogram.num_sequences)
     for length, n in from_long_to_short(histogram):
-        while n and (space := packs.smallest(length)):
-            lengths, group = packs.take(space)
-            copies = min(space // length, limit - len(lengths), n)
-            filled = min(group, n // copies)
-            if filled < group:
-                packs.put(space, lengths, group - filled)
-            packs.put(space - copies * length, lengths + (length,) * copies, filled)
-            n -= copies * filled
-        if n:
-            copies = min(top // length, limit)
-            new, rest = divmod(n, copies)
-            if new:
-                packs.put(top - copies * length, (length,) * copies, new)
-            if rest:
-                packs.put(top - rest * length, (length,) * rest, 1)
+        best_fit(packs, length, n, histogram.max_length)
     return packs.equal_packs()
+
+
+def best_fit(packs: OpenPacks, length: int, n: int, top: int) -> None:
+    """Put `n` sequences of a length into the packs with the least space that takes them, and into new ones of `top`."""
+    while n and (space := packs.smallest(length)):
+        lengths, group = packs.take(space)
+        copies = min(space // length, packs.limit - len(lengths), n)
+        filled = min(group, n // copies)
+        if filled < group:
+            packs.put(space, lengths, group - filled)
+        packs.put(space - copies * length, lengths + (length,) * copies, filled)
+        n -= copies * filled
+    if n:
+        copies = min(top // length, packs.limit)
+        new, rest = divmod(n, copies)
+        if new:
+            packs.put(top - copies * length, (length,) * copies, new)
+        if rest:
+            packs.put(top - rest * length, (length,) * rest, 1)
