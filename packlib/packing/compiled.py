@@ -5,6 +5,9 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
+SPACE, PLACES, PACKS, ORIGIN, LAST, UNDER = range(6)  # of a group of equal packs
+_STEP = 0.9  # keys are made anew when the mean has become so much less
+
 
 def compiled(function: Callable) -> Callable:
     """Compile at the first call; keep the machine code on disk if there is a folder that can be written to."""
@@ -33,78 +36,74 @@ def level(
         sequences end in the fourth array, their lengths; and the counts that found no pack. All int64.
     """
     begun, left = len(begun_space), counts.copy()
-    most = begun + len(lengths)  # only the last sequences of a length split a group
-    space, places, packs, origin = np.zeros((4, most), np.int64)
-    space[:begun], places[:begun], packs[:begun], origin[:begun] = begun_space, begun_places, begun_packs, np.arange(begun)
-    groups, top, deepest = begun, begun_space.max(), begun_places.max()
+    groups = np.empty((begun + len(lengths), 6), np.int64)  # only the last sequences of a length split a group
+    groups[:begun, SPACE], groups[:begun, PLACES], groups[:begun, PACKS] = begun_space, begun_places, begun_packs
+    groups[:begun, ORIGIN], groups[:begun, LAST] = np.arange(begun), -1
+    n, top, deepest = begun, begun_space.max(), begun_places.max()
     tokens, sequences = (lengths * counts).sum(), counts.sum()
     # The sequences of a group are a linked list, whose beginning is shared with groups that were split from it.
-    steps = min(sequences, most * deepest)
+    steps = min(sequences, len(groups) * deepest)
     taken, before, used = np.empty(steps, np.int64), np.empty(steps, np.int64), 0
-    last = np.full(most, -1)
-    by_key = np.full(top + int(tokens / sequences * deepest) + 1, -1)  # the group on top of each stack
-    waiting = np.full(top + 1, -1)  # stacks by space
-    under = np.full(most, -1)  # the next group in the same stack
-    largest, mean = -1, np.inf
+    # Stacks of groups: those that wait by space, then those that the length fits by key; the group on top of each.
+    stacks = np.full(2 * top + int(tokens / sequences * deepest) + 2, -1)
+    largest, mean = top, np.inf
     for i, length in enumerate(lengths):
-        if tokens / sequences < 0.99 * mean:
-            mean, largest = tokens / sequences, -1
-            by_key[:], waiting[:] = -1, -1
-            changed = np.arange(groups)
+        if tokens / sequences < _STEP * mean:
+            mean, largest = tokens / sequences, top
+            stacks[:] = -1
+            changed = np.arange(n)
         else:
-            changed = _unstack(waiting[length : lengths[i - 1]], under)
+            changed = _unstack(stacks, length, lengths[i - 1], groups)
         for g in changed:
-            largest = max(largest, _stack(g, space, places, length, mean, deepest, by_key, waiting, under))
+            largest = max(largest, _stack(g, groups, length, mean, top, deepest, stacks))
         while left[i]:
-            while largest >= 0 and by_key[largest] < 0:
+            while largest > top and stacks[largest] < 0:
                 largest -= 1
-            if largest < 0:
+            if largest == top:
                 break
-            g = by_key[largest]
-            if packs[g] > left[i]:  # the others stay
-                others, g, groups = g, groups, groups + 1
-                space[g], places[g], origin[g], last[g] = space[others], places[others], origin[others], last[others]
-                packs[g], packs[others] = left[i], packs[others] - left[i]
+            g = stacks[largest]
+            if groups[g, PACKS] > left[i]:  # the others stay
+                groups[g, PACKS] -= left[i]
+                groups[n] = groups[g]
+                groups[n, PACKS] = left[i]
+                g, n = n, n + 1
             else:
-                by_key[largest] = under[g]
-            left[i] -= packs[g]
-            taken[used], before[used], last[g] = length, last[g], used
+                stacks[largest] = groups[g, UNDER]
+            left[i] -= groups[g, PACKS]
+            taken[used], before[used], groups[g, LAST] = length, groups[g, LAST], used
             used += 1
-            space[g], places[g] = space[g] - length, places[g] - 1
-            largest = max(largest, _stack(g, space, places, length, mean, deepest, by_key, waiting, under))
+            groups[g, SPACE] -= length
+            groups[g, PLACES] -= 1
+            largest = max(largest, _stack(g, groups, length, mean, top, deepest, stacks))
         tokens, sequences = tokens - length * counts[i], sequences - counts[i]
 
-    ends, items = np.empty(groups, np.int64), np.empty(groups * deepest, np.int64)
-    at = 0
-    for g in range(groups):
-        step = last[g]
+    ends, items, at = np.empty(n, np.int64), np.empty(n * deepest, np.int64), 0
+    for g in range(n):
+        step = groups[g, LAST]
         while step >= 0:
             items[at] = taken[step]
             step, at = before[step], at + 1
         ends[g] = at
-    return origin[:groups], packs[:groups], ends, items[:at], left
+    return groups[:n, ORIGIN], groups[:n, PACKS], ends, items[:at], left
 
 
 @compiled
-def _stack(g, space, places, length, mean, deepest, by_key, waiting, under):  # type: ignore[no-untyped-def]
-    """Put a group onto the stack of its key, and return the key; or onto that of its space, to wait."""
-    if space[g] < length:
-        if places[g]:
-            under[g], waiting[space[g]] = waiting[space[g]], g
-        return -1
-    if not places[g]:
-        return -1
-    key = int(space[g] + mean * (deepest - places[g]))
-    under[g], by_key[key] = by_key[key], g
-    return key
+def _stack(g, groups, length, mean, top, deepest, stacks):  # type: ignore[no-untyped-def]
+    """Put a group onto the stack of its key, or of its space if it must wait, and return which."""
+    space, places = groups[g, SPACE], groups[g, PLACES]
+    if places == 0:
+        return 0
+    stack = space if space < length else top + 1 + int(space + mean * (deepest - places))
+    groups[g, UNDER], stacks[stack] = stacks[stack], g
+    return stack
 
 
 @compiled
-def _unstack(stacks, under):  # type: ignore[no-untyped-def]
-    """Take all groups off the stacks."""
+def _unstack(stacks, first, end, groups):  # type: ignore[no-untyped-def]
+    """Take all groups off some stacks."""
     found = [0 for _ in range(0)]
-    for s in range(len(stacks)):
+    for s in range(first, end):
         while stacks[s] >= 0:
             found.append(stacks[s])
-            stacks[s] = under[stacks[s]]
+            stacks[s] = groups[stacks[s], UNDER]
     return np.array(found)

@@ -6,6 +6,8 @@ limit on the jobs of a machine it is studied by Dell'Amico and Martello, Bounds 
 Problem (2001). As in MULTIFIT (Coffman, Garey, Johnson, 1978), bisection finds how much is needed: here, packs.
 """
 
+import math
+
 import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
@@ -13,7 +15,7 @@ from packlib.packing.certificate import direct_bound
 from packlib.packing.greedy import Group, OpenPacks, best_fit, from_long_to_short, lpfhp
 
 _SCARCE = 1.05  # places are, once sequences average this many times what a place of an empty pack has
-_FINE = 10_000  # bisection ends within this part of the packs
+_FINE = 4000  # bisection ends within this part of the packs
 
 
 def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
@@ -52,25 +54,26 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
         packs[0] = total - opened
         return level(lengths, left[lengths], spaces, places, packs)
 
-    few = max(direct_bound(histogram.counts, max_sequences_per_pack), opened + 1)
-    filled = fill(few)
-    if not filled[-1].any():
-        return _strategies(filled, begun.closed, groups)
-    many = few
-    while True:
-        many += max(-(-int(filled[-1].sum()) // limit), -(-int(filled[-1] @ lengths) // top))
-        filled = fill(many)
-        if not filled[-1].any():
-            break
-        few = many
-    while many - few > 1 + many // _FINE:
-        middle = (few + many) // 2
-        trial = fill(middle)
-        if trial[-1].any():
-            few = middle
+    # The sequences that are left without a pack are nearly in proportion to the packs that are missing.
+    few, many, slope = 0, histogram.num_sequences, float(limit)
+    total = max(direct_bound(histogram.counts, max_sequences_per_pack), opened)
+    near, filled, without, enough = max(1, total // _FINE), None, 0, False
+    while many - few > near:
+        trial = fill(total)
+        now, before = int(trial[-1].sum()), enough
+        enough = now == 0
+        if enough:
+            many, filled = total, trial
+            if not few:
+                break
+            total = few + (many - few) // 4 if before else many - near
         else:
-            many, filled = middle, trial
-    return _strategies(filled, begun.closed, groups)
+            if without > now:
+                slope = (without - now) / (total - few)
+            few, without = total, now
+            total = min(few + math.ceil(without / slope), many - near)
+        total = max(total, few + near)
+    return _strategies(filled or fill(many), begun.closed, groups)
 
 
 def _strategies(filled: tuple, closed: list[Group], groups: list[Group]) -> list[Group]:
