@@ -52,9 +52,12 @@ class OpenPacks:
         wide = self.spaces >> at_least
         return at_least + (wide & -wide).bit_length() - 1 if wide else 0
 
+    def still_open(self) -> list[tuple[int, Group]]:
+        """The groups that have a sequence and take more, each with its space."""
+        return [(space, group) for space, stack in self.groups.items() for group in stack if group[0]]
+
     def equal_packs(self) -> list[Group]:
-        open_packs = [group for stack in self.groups.values() for group in stack if group[0]]
-        return self.closed + open_packs
+        return self.closed + [group for _, group in self.still_open()]
 
 
 def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
