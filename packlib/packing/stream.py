@@ -41,14 +41,14 @@ class StreamPacker:
         """
         length = whole_number(f"The length of sequence {self._next_id}", length, 1, self.max_length)
         packs = self._packs
-        space = packs.smallest(length)
+        space = packs.spaces.smallest(length)
         if space:
             ids = packs.take(space)[0]
             self._open -= 1
         else:
             space, ids = self.max_length, ()
             if self._open == self.window:
-                packs.closed.append(packs.take(packs.smallest(1)))
+                packs.closed.append(packs.take(packs.spaces.smallest(1)))
                 self._open -= 1
         closed_before = len(packs.closed)
         packs.put(space - length, (*ids, self._next_id), 1)
@@ -58,10 +58,9 @@ class StreamPacker:
 
     def flush(self) -> list[tuple[int, ...]]:
         """Close and return all open packs."""
-        self._packs.closed, self._open = self._packs.equal_packs(), 0
-        self._packs.groups.clear()
-        self._packs.spaces = 0
-        return self._hand_over()
+        packs, self._open = self._packs.equal_packs(), 0
+        self._packs = OpenPacks(self._packs.limit)
+        return [ids for ids, _ in packs]
 
     def pack(self, lengths: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """Yield the packs of a whole stream as they close."""

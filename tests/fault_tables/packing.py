@@ -87,8 +87,8 @@ FAULTS = {
     ],
     "packlib/packing/greedy.py": [
         (
-            "(space := packs.smallest(length))",
-            "(space := packs.largest(top)) >= length",
+            "(space := packs.spaces.smallest(length))",
+            "(space := packs.spaces.largest(top)) >= length",
             "packing/test_greedy.py::test_lpfhp_is_best_fit_decreasing",
         ),
         ("while n and space >= length:", "while n and space > length:", "packing/test_greedy.py::test_spfhp_by_hand"),
