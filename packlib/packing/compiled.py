@@ -1,6 +1,7 @@
 """Loops over single groups of packs, compiled by Numba. Import this module late: loading Numba takes half a second."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numba
 import numpy as np
@@ -9,6 +10,7 @@ SPACE, PLACES, PACKS, ORIGIN, LAST, UNDER = range(6)  # of a group of equal pack
 _STEP = 0.9  # keys are made anew when the mean has become so much less
 
 
+@cache
 def compiled(function: Callable) -> Callable:
     """Compile at the first call; keep the machine code on disk if there is a folder that can be written to."""
     try:
