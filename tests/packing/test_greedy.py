@@ -67,6 +67,14 @@ def test_first_fit_decreasing_makes_the_packs_of_the_plain_loop(histogram, depth
     assert packs_of(plan(histogram, "first_fit_decreasing", depth)) == slow
 
 
+@pytest.mark.parametrize("depth", [None, 5])
+def test_first_fit_decreasing_among_many_runs(depth):
+    """As many lengths as fill several blocks of runs."""
+    lengths = np.random.default_rng(0).integers(1, 1000, 2000)
+    slow = Counter(tuple(pack) for pack in first_fit(lengths.tolist(), 2000, depth))
+    assert packs_of(plan(LengthHistogram.from_lengths(lengths, 2000), "first_fit_decreasing", depth)) == slow
+
+
 def test_spfhp_by_hand():
     """8 slots: the 6 and the two 5s open packs; a 3 goes to the most space, the 2 and the 1 to what is left."""
     made = plan(LengthHistogram.from_lengths([6, 5, 5, 3, 2, 1], 8), "spfhp")
