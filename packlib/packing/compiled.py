@@ -41,10 +41,10 @@ def level(
     groups = np.empty((begun + len(lengths), 6), np.int64)  # only the last sequences of a length split a group
     groups[:begun, SPACE], groups[:begun, PLACES], groups[:begun, PACKS] = begun_space, begun_places, begun_packs
     groups[:begun, ORIGIN], groups[:begun, LAST] = np.arange(begun), -1
-    n, top, deepest = begun, begun_space.max(), begun_places.max()
+    n, top, deepest = begun, int(begun_space.max()), int(begun_places.max())
     tokens, sequences = (lengths * counts).sum(), counts.sum()
     # The sequences of a group are a linked list, whose beginning is shared with groups that were split from it.
-    steps = min(sequences, len(groups) * deepest)
+    steps = min(int(sequences), len(groups) * deepest)
     taken, before, used = np.empty(steps, np.int64), np.empty(steps, np.int64), 0
     # Stacks of groups: those that wait by space, then those that the length fits by key; the group on top of each.
     stacks = np.full(2 * top + int(tokens / sequences * deepest) + 2, -1)
@@ -56,14 +56,14 @@ def level(
             changed = np.arange(n)
         else:
             changed = _unstack(stacks, length, lengths[i - 1], groups)
-        for g in changed:
-            largest = max(largest, _stack(g, groups, length, mean, top, deepest, stacks))
+        for other in changed:
+            largest = max(largest, _stack(other, groups, length, mean, top, deepest, stacks))
         while left[i]:
             while largest > top and stacks[largest] < 0:
                 largest -= 1
             if largest == top:
                 break
-            g = stacks[largest]
+            g = int(stacks[largest])
             if groups[g, PACKS] > left[i]:  # the others stay
                 groups[g, PACKS] -= left[i]
                 groups[n] = groups[g]
@@ -81,10 +81,10 @@ def level(
 
     ends, items, at = np.empty(n, np.int64), np.empty(n * deepest, np.int64), 0
     for g in range(n):
-        step = groups[g, LAST]
+        step = int(groups[g, LAST])
         while step >= 0:
             items[at] = taken[step]
-            step, at = before[step], at + 1
+            step, at = int(before[step]), at + 1
         ends[g] = at
     return groups[:n, ORIGIN], groups[:n, PACKS], ends, items[:at], left
 

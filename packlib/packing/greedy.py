@@ -136,16 +136,17 @@ def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
 
 def best_fit(packs: OpenPacks, length: int, n: int, top: int) -> None:
     """Put `n` sequences of a length into the packs with the least space that takes them, and into new ones of `top`."""
+    limit = int(min(packs.limit, top))  # no pack takes more sequences than tokens
     while n and (space := packs.spaces.smallest(length)):
         lengths, group = packs.take(space)
-        copies = min(space // length, packs.limit - len(lengths), n)
+        copies = min(space // length, limit - len(lengths), n)
         filled = min(group, n // copies)
         if filled < group:
             packs.put(space, lengths, group - filled)
         packs.put(space - copies * length, lengths + (length,) * copies, filled)
         n -= copies * filled
     if n:
-        copies = min(top // length, packs.limit)
+        copies = min(top // length, limit)
         new, rest = divmod(n, copies)
         if new:
             packs.put(top - copies * length, (length,) * copies, new)

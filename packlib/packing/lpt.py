@@ -17,7 +17,7 @@ from packlib.packing.greedy import Group, OpenPacks, best_fit, from_long_to_shor
 
 # Best fit stops once the sequences left average this many times what each place of an empty pack has.
 _SCARCE = (1.05, 0.95)
-_NEAR = 4000  # the search ends within this part of the packs
+_NEAR = 3000  # the search ends within this part of the packs
 
 
 def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
@@ -32,11 +32,13 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
     [13, 10]
     """
     top, limit = histogram.max_length, min(max_sequences_per_pack or histogram.num_sequences, histogram.num_sequences)
-    packs, starts = OpenPacks(limit), list[_Start]()
+    packs, starts, passed = OpenPacks(limit), list[_Start](), 0
     tokens, sequences, left = histogram.num_tokens, histogram.num_sequences, histogram.counts.copy()
     for length, n in from_long_to_short(histogram):
-        while len(starts) < len(_SCARCE) and tokens * limit <= _SCARCE[len(starts)] * top * sequences:
+        now = sum(tokens * limit <= times * top * sequences for times in _SCARCE)
+        if now > passed:
             starts.append(_Start(list(packs.closed), packs.still_open(), left.copy(), top, limit))
+            passed = now
         best_fit(packs, length, n, top)
         tokens, sequences, left[length] = tokens - n * length, sequences - n, 0
     best, bound = packs.equal_packs(), direct_bound(histogram.counts, max_sequences_per_pack)
