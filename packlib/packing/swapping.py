@@ -9,7 +9,6 @@ Research 76, 2016).
 
 import math
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 
@@ -58,7 +57,9 @@ def swap_search(
             waiting += 1
     if waiting > _WAITING:
         return None
-    exchange = _compiled()
+    from packlib.packing.compiled import compiled  # here, since it takes a while to import
+
+    exchange = compiled(_exchange)
     while steps > 0 and seconds_left() > 0:
         now = min(steps, _AT_ONCE)
         waiting = exchange(np.append(lengths, 0), max_length, members, sizes, rooms, outside, waiting, now, rng)
@@ -68,13 +69,6 @@ def swap_search(
             return [tuple(lengths[pack].tolist()) for pack in (*packs, out) if len(pack)]
         steps -= now
     return None
-
-
-@cache
-def _compiled() -> Callable[..., int]:
-    from numba import njit  # here, since it takes a while to import
-
-    return njit(cache=True)(_exchange)
 
 
 def _exchange(
