@@ -189,6 +189,21 @@ def test_the_other_sets_at_every_depth(name):
         assert plan(load(name), "optimal", depth).gap <= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "depth"), [("wikipedia", 4), ("squad", 3), ("docstrings", 5), ("wordnet-pairs", 5), ("wordnet", 8)]
+)
+def test_these_depths_cost_next_to_nothing(name, depth):
+    """What the README says, on the shipped lengths and on a fresh draw from them."""
+    counts = load(name).counts
+    for drawn in (counts, np.random.default_rng(4).multinomial(counts.sum(), counts / counts.sum())):
+        histogram = LengthHistogram(drawn, max_length=len(counts) - 1)
+        limited, free, greedy = (
+            plan(histogram, m, d) for m, d in (("optimal", depth), ("optimal", None), ("lpfhp", None))
+        )
+        assert limited.gap == free.gap == 0 and limited.num_packs <= 1.00001 * free.num_packs
+        assert 1.0001 < greedy.num_packs / free.num_packs < 1.0135
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2048, 5.0, 1.0), (8192, 6.0, 1.2)])
 def test_log_normals_of_ten_million_are_packed_to_the_bound(shape):
