@@ -62,10 +62,16 @@ def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
     assert plan(LengthHistogram(counts), "optimal", depth).gap <= 1
 
 
-@pytest.mark.parametrize("depth", [2, 3, None])
-def test_wikipedia_a_billion_times(depth):
-    for factor in (10**4, 10**9):
-        assert plan(times(load("wikipedia"), factor), "optimal", depth).gap <= 1
+@pytest.mark.parametrize(
+    ("name", "depth", "factor"),
+    [
+        *[("wikipedia", depth, 10**k) for depth, k in ((2, 9), (3, 4), (8, 4), (None, 9))],
+        *[("docstrings", depth, 10**k) for depth, k in ((None, 6), (8, 9))],
+    ],
+)
+def test_data_sets_many_times_are_packed_to_the_bound(name, depth, factor):
+    """A whole number of packs at the bound leaves not one token to waste."""
+    assert plan(times(load(name), factor), "optimal", depth).gap == 0
 
 
 MILLIONS = 10**6 * np.array([1151, 770, 1319, 245, 992, 1846, 230, 961, 439])
