@@ -38,7 +38,9 @@ def packed_rows(rows, slots):
     """First fit: lists of sequences, each list a row."""
     packs = []
     for row in rows:
-        fit = next((pack for pack in packs if sum(len(r["input_ids"]) for r in pack) + len(row["input_ids"]) <= slots), None)
+        fit = next(
+            (pack for pack in packs if sum(len(r["input_ids"]) for r in pack) + len(row["input_ids"]) <= slots), None
+        )
         packs.append([row]) if fit is None else fit.append(row)
     return packs
 
@@ -53,7 +55,11 @@ def dense(slots=40, mask="additive", causal=True, window=None, positions="restar
         rows = [*rows, rows[0]] if twice else rows
         packs = packed_rows(rows, slots)
         shape = len(packs), slots
-        ids, places, owner = torch.zeros(shape, dtype=torch.long), torch.full(shape, start), torch.zeros(shape, dtype=torch.long)
+        ids, places, owner = (
+            torch.zeros(shape, dtype=torch.long),
+            torch.full(shape, start),
+            torch.zeros(shape, dtype=torch.long),
+        )
         labels, kinds = torch.full(shape, -100), torch.zeros(shape, dtype=torch.long)
         for number, pack in enumerate(packs):
             at = 0
@@ -94,7 +100,9 @@ def dense(slots=40, mask="additive", causal=True, window=None, positions="restar
         if transposed:
             allowed = allowed.transpose(1, 2)
         if mask == "additive":
-            batch["attention_mask"] = torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)[:, None]
+            batch["attention_mask"] = torch.zeros(allowed.shape, dtype=dtype).masked_fill(
+                ~allowed, torch.finfo(dtype).min
+            )[:, None]
         elif mask == "boolean":
             batch["attention_mask"] = allowed[:, None]
         elif mask == "ones":
@@ -122,7 +130,8 @@ class Tiny(nn.Module):
         self.tokens = nn.Embedding(VOCABULARY, width)
         self.places = nn.Embedding(256, width) if table else None
         self.parts = nn.ModuleList(
-            nn.Conv1d(width, width, 4, groups=width) if kind == "convolution" else nn.Linear(width, 4 * width) for kind in layers
+            nn.Conv1d(width, width, 4, groups=width) if kind == "convolution" else nn.Linear(width, 4 * width)
+            for kind in layers
         )
         self.head = nn.Linear(width, VOCABULARY)
         self.kinds, self.fault, self.causal, self.reduction, self.answer = layers, fault, causal, reduction, answer
@@ -154,7 +163,9 @@ class Tiny(nn.Module):
         if self.fault == "dropout":
             x = F.dropout(x, 0.1)
         logits = self.head(x)
-        return self._answer(logits, None if labels is None else self._loss(logits, labels, segments, num_items_in_batch))
+        return self._answer(
+            logits, None if labels is None else self._loss(logits, labels, segments, num_items_in_batch)
+        )
 
     def _attention(self, part, x, segments, same, wrong):
         query, key, value, _ = part(x).chunk(4, -1)

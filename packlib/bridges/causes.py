@@ -1,71 +1,66 @@
-"""Why a sequence sees another one: each cause has its own cure, so the batch is cured until the leak is gone.
+"""Why a sequence sees another one: what is thought to be wrong is put right, and the leak is gone or it is not.
 
-A cure changes the batch alone. What no cure of masks, positions and caches stops runs past them: then the first part of
-the model where sequences meet is looked at, how far it reaches and whether it computes attention.
+First by force, in the operations: if the leak is gone when every softmax over keys (or every convolution) stops at the
+borders, it was that; if it stays, a state carries it. Then, for attention, in the batch, which says how to mend it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from packlib.bridges.probing import EXACT, Box, Operations, Piece, by_slot, gradients
+from packlib.bridges.locating import Piece, owners
 
 MASK, POSITIONS = "attention_mask", "position_ids"
-_NEAR = 16  # tokens; a convolution reaches no farther in one layer
-_RESTART = "Give position_ids that restart with each sequence and no attention_mask, or a 4D document mask."
-LEAKS = {  # by cause: what is wrong, and what to do
-    "ones": (
-        "the 2D attention_mask is not 0 for any token (all ones): it tells tokens from padding, and not one sequence "
-        "from another",
-        "Leave the attention_mask out and let position_ids restart, or give a 4D document mask.",
-    ),
-    "cache": (
-        "the cache is left on (use_cache): with it transformers does not look for the borders of packs",
-        "Set model.config.use_cache = False, or pass use_cache=False.",
-    ),
-    "boolean": (
-        "the 4D mask is boolean, and this attention (eager) adds it to the scores instead of hiding what is False",
-        "Give an additive mask: 0 where a token may look, torch.finfo(dtype).min elsewhere.",
-    ),
-    "mask": (
-        "the attention mask lets tokens look across a border: it is no document mask of these sequences",
-        "Make it block-diagonal: a token may look at the tokens of its own sequence alone.",
-    ),
-    "positions": (
-        "no document mask: the position_ids run on from sequence to sequence, so nothing tells where one begins",
-        _RESTART,
-    ),
-    "none": ("no document mask: nothing in the batch tells the attention where a sequence begins", _RESTART),
-    "rows": (
-        "rows of the batch are mixed: statistics, or the capacity of experts, are taken over the whole batch",
-        "Normalize each token by itself, and give experts no capacity.",
-    ),
-    "border": (
-        "a border is in the wrong place: the bounds (cu_seqlens, segment ids or mask) are off by a token or more",
-        "Compare the bounds that the model gets with where the sequences begin.",
-    ),
-    "attention": (
-        "no document mask: an attention that no input of the batch restricts to a token's own sequence",
-        "Give this attention a document mask, or bounds (cu_seqlens) if it takes them.",
-    ),
-    "convolution": (
-        "a convolution across packs: it reaches over the border into the tokens before it",
-        "Pad each sequence for the convolution, or use a kernel that takes bounds (seq_idx, cu_seqlens).",
-    ),
-    "state": (
-        "a state across packs: a recurrent layer (state space or linear attention) carries its state into the next "
-        "sequence",
-        "Reset the state where a sequence begins: a kernel that takes seq_idx or cu_seqlens, or one sequence a row.",
-    ),
-    "unknown": (
-        "an attention without document mask, or a state (state space, linear attention) that runs on",
-        "Give a document mask or bounds; check a model of torch modules to have the place named.",
-    ),
-}
+Leaks = Callable[..., bool]
+
+
+class Cut(TorchDispatchMode):
+    """In here attention, or convolutions, keep sequences apart whatever the model does.
+
+    Used with `SDPBackend.MATH`, which computes every attention of torch with a softmax.
+
+    Args:
+        owner: shape (rows, T), the number of the sequence in each slot, below 0 for none.
+        attention, convolution: which to cut.
+
+    Attributes:
+        seen: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has any.
+    """
+
+    def __init__(self, owner: np.ndarray, attention: bool, convolution: bool) -> None:
+        super().__init__()
+        self.owner, self.attention, self.convolution = torch.from_numpy(owner), attention, convolution
+        self.foreign = self.owner[:, :, None] != self.owner[:, None, :]
+        self.tokens = (self.owner[:, :, None] >= 0) & (self.owner[:, None, :] >= 0)
+        self.seen = np.empty((0, 2), int)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        name, made = function.__name__.split(".")[0], function(*args, **(kwargs or {}))
+        rows, slots = self.owner.shape
+        if name in ("_softmax", "_safe_softmax", "exp") and made.shape[-2:] == (slots, slots) and not len(made) % rows:
+            by_row = made.reshape(rows, -1, slots, slots)
+            pairs = ((by_row.amax(1) > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
+            if len(pairs) and not len(self.seen):
+                self.seen = pairs[:, :1] * slots + pairs[:, 1:]
+            if self.attention:
+                hidden = by_row.masked_fill(self.foreign[:, None].to(made.device), 0).view_as(made)
+                return hidden if name == "exp" else hidden / hidden.sum(-1, keepdim=True).clamp(min=1e-30)
+        if (
+            name == "convolution"
+            and self.convolution
+            and made.dim() == 3
+            and min(made.shape[2], args[0].shape[2]) >= slots
+        ):
+            before = args[0].shape[2] - slots  # slots of padding in front
+            for number in range(int(self.owner.max()) + 1):
+                mine = (self.owner == number)[:, None].to(made.device)
+                alone = function(args[0] * nn.functional.pad(mine, (before, 0)), *args[1:])
+                made = torch.where(nn.functional.pad(mine, (0, made.shape[2] - slots)), alone, made)
+        return made
 
 
 def is_mask(value: Any, ids: Tensor) -> bool:
@@ -73,23 +68,19 @@ def is_mask(value: Any, ids: Tensor) -> bool:
     return isinstance(value, Tensor) and value.dim() > 1 and tuple(value.shape[-2:]) == (ids.shape[-1],) * 2
 
 
-def restarting(batch: dict, pieces: Sequence[Piece], start: int = 0) -> Tensor:
-    """The position ids that each piece has alone, and `start` on padding."""
-    positions = torch.full_like(batch["input_ids"], start).flatten()
+def restarting(ids: Tensor, pieces: Sequence[Piece], start: int = 0) -> Tensor:
+    """The position ids that each piece has alone, and `start` on padding; shape of `ids`."""
+    positions = torch.full_like(ids, start).flatten()
     for piece in pieces:
-        positions[piece.slots] = torch.arange(start, start + len(piece.slots), device=positions.device)
-    return positions.view_as(batch["input_ids"])
+        positions[piece.slots] = torch.arange(start, start + len(piece.slots), device=ids.device)
+    return positions.view_as(ids)
 
 
-def document_mask(batch: dict, pieces: Sequence[Piece], causal: bool) -> Tensor:
-    """Which slot may look at which: its own piece, and itself; bool, shape (rows, 1, T, T)."""
-    ids = batch["input_ids"]
-    owner = -1 - torch.arange(ids.numel())
-    for number, piece in enumerate(pieces):
-        owner[piece.slots] = number
-    owner = owner.view(-1, ids.shape[-1])
+def document_mask(ids: Tensor, pieces: Sequence[Piece], causal: bool) -> Tensor:
+    """Which slot may look at which: those of its own piece, or all padding; bool, shape (rows, 1, T, T)."""
+    owner = torch.from_numpy(owners(ids, pieces)).to(ids.device)
     allowed = owner[:, :, None] == owner[:, None, :]
-    return (allowed.tril() if causal else allowed)[:, None].to(ids.device)
+    return (allowed.tril() if causal else allowed)[:, None]
 
 
 def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
@@ -97,127 +88,53 @@ def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, torch.finfo(dtype).min)
 
 
-def cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype) -> Iterator[tuple[list[str], dict]]:
+def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype) -> Iterator[tuple[list[str], dict]]:
     """The causes that a cure would prove, and the cured batch; what changes least comes first."""
-    ids, mask = batch["input_ids"], batch.get(MASK)
-    plain = {name: value for name, value in batch.items() if name != MASK}
-    off, again = {"use_cache": False}, {POSITIONS: restarting(batch, pieces)}
-    names = [name for name, value in batch.items() if is_mask(value, ids)]
-    allowed = document_mask(batch, pieces, causal)
-    for name in names:
-        if batch[name].dtype == torch.bool:
-            yield ["boolean"], {**batch, name: additive(batch[name], dtype)}
-    if not names:
-        kind = "ones" if mask is not None else "none"
-        silent = "none" if POSITIONS not in batch else "positions"
+    ids, off = batch["input_ids"], {"use_cache": False}
+    masks = [name for name, value in batch.items() if is_mask(value, ids)]
+    yield from (
+        (["boolean"], {**batch, name: additive(batch[name], dtype)})
+        for name in masks
+        if batch[name].dtype == torch.bool
+    )
+    tokens = np.concatenate([piece.slots for piece in pieces])
+    steps = (batch.get(POSITIONS, ids) - restarting(ids, pieces)).flatten()[tokens] if batch.get(POSITIONS, ids).shape == ids.shape else ids
+    runs_on = POSITIONS in batch and len(steps.unique()) > 1
+    wrong = "mask" if masks else "ones" if MASK in batch else "run on" if runs_on else "none"
+    if not masks:
+        plain = {name: value for name, value in batch.items() if name != MASK}
+        again = {**plain, POSITIONS: restarting(ids, pieces)}
         yield ["cache"], {**batch, **off}
-        if mask is not None:
-            yield [kind], plain
-            yield [kind, "cache"], {**plain, **off}
-        yield [silent], {**plain, **again}
-        if mask is not None:
-            yield [kind, silent], {**plain, **again, **off}
-        yield [silent], {**plain, **again, **off}
-    wrong = "mask" if names else "ones" if mask is not None else "none"
-    for name in names or [MASK]:
-        for value in (additive(allowed, dtype), allowed):
-            yield [wrong], {**batch, name: value}
+        yield [wrong], plain
+        yield [wrong, "cache"], {**plain, **off}
+        yield [wrong], again
+        yield [wrong], {**again, **off}
+    allowed = document_mask(ids, pieces, causal)
+    yield from (
+        ([wrong], {**batch, name: mask}) for name in masks or [MASK] for mask in (additive(allowed, dtype), allowed)
+    )
 
 
-@dataclass(frozen=True)
-class Meeting:
-    """Where sequences meet first: the path of that part of the model, and the pairs of slots that meet there."""
-
-    path: str
-    kind: str
-    reach: int
-
-
-def meeting(box: Box, batch: dict, pieces: Sequence[Piece]) -> Meeting | None:
-    """The innermost part of the model that lets one sequence into another; None if gradients show none."""
-    ids, seen = batch["input_ids"], box(batch, trace=True)
-    paths = {part: path for path, part in box.model.named_modules()} if isinstance(box.model, nn.Module) else {}
-    found: tuple[nn.Module, np.ndarray] | None = None
-    for module, taken, made in seen.modules:
-        path = paths.get(module, "")
-        inside = found is not None and bool(path) and paths.get(found[0], "").startswith(f"{path}.")
-        if found is not None and not inside:
-            continue
-        across = _pairs(made, taken, ids, pieces)
-        if len(across) and (found is None or len(across) > 1.5 * len(found[1])):
-            found = module, across
-    if found is None:
-        return None
-    operations = _operations(box, batch, found[0])
-    kind, reach = _kind(found[1], ids, pieces, operations.attention)
-    return Meeting(paths.get(found[0], ""), kind, reach)
-
-
-def _pairs(made: Tensor, taken: Tensor, ids: Tensor, pieces: Sequence[Piece]) -> np.ndarray:
-    """The pairs (slot that looks, slot of another piece that it sees) of a part of the model, shape (pairs, 2)."""
-    outputs = by_slot(made, ids)
-    whole = None if outputs is None else gradients(outputs, [taken], ids, [piece.slots for piece in pieces])
-    if whole is None:
-        return np.empty((0, 2), int)
-    owner = np.full(ids.numel(), -1)
-    for number, piece in enumerate(pieces):
-        owner[piece.slots] = number
-    tokens = owner >= 0
-    foreign = (np.arange(len(pieces))[:, None] != owner) & tokens
-    if not ((whole.numpy() > EXACT * whole.max().item()) & foreign).any():
-        return np.empty((0, 2), int)
-    slots = np.flatnonzero(tokens)
-    if len(slots) > 96:
-        slots = np.unique(np.concatenate([np.r_[p.slots[:6], p.slots[6::8], p.slots[-2:]] for p in pieces]))
-    each = gradients(outputs, [taken], ids, [np.array([slot]) for slot in slots])  # type: ignore[arg-type]
-    # A state fades, a convolution ends: what is masked has a gradient of exactly 0, so the least trace counts.
-    seen = (each.numpy() > 1e-20 * each.max().item()) & (owner[slots][:, None] != owner) & tokens  # type: ignore[union-attr]
-    looks, at = seen.nonzero()
-    return np.stack([slots[looks], at], 1)
-
-
-def _kind(pairs: np.ndarray, ids: Tensor, pieces: Sequence[Piece], attention: bool) -> tuple[str, int]:
-    width = ids.shape[-1]
-    looks, sees = pairs.T
-    reach = int(np.abs(looks - sees).max())
-    if (looks // width != sees // width).any():
-        return "rows", reach
-    ends = {int(piece.slots[-1]) for piece in pieces}
-    starts = {int(piece.slots[0]) for piece in pieces}
-    row = {}  # the slots of the tokens in each row
-    for piece in pieces:
-        row.setdefault(piece.slots[0] // width, []).extend(piece.slots)
-    near = reach <= _NEAR and reach < max(max(slots) - min(slots) for slots in row.values()) - 1
-    if attention:
-        return "border" if set(sees.tolist()) <= ends or set(looks.tolist()) <= starts else "attention", reach
-    return "convolution" if near else "state", reach
-
-
-def _operations(box: Box, batch: dict, module: nn.Module) -> Operations:
-    operations = Operations()
-    before = module.register_forward_pre_hook(lambda *_: operations.__enter__() and None)
-    after = module.register_forward_hook(lambda *_: operations.__exit__(None, None, None), always_call=True)
-    try:
-        box(batch)
-    finally:
-        before.remove()
-        after.remove()
-    return operations
-
-
-def leak_causes(box: Box, batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype,
-                leaks: Callable[[dict], bool | None]) -> tuple[list[str], dict | None, Meeting | None]:  # fmt: skip
-    """The names in `LEAKS` of what lets sequences in, the batch that is cured of it, and where they meet.
+def leak_causes(
+    batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype, leaks: Leaks
+) -> tuple[list[str], dict | None]:
+    """The names in causes.csv of what lets sequences in, and the batch that is cured of it, if one is.
 
     Args:
-        leaks: whether a batch leaks; None if the model does not take it.
+        leaks: whether a batch leaks, or the batch as it is while some operations are `Cut`.
     """
-    place = meeting(box, batch, pieces)
-    if place is not None and place.kind in ("rows", "convolution", "state"):
-        return [place.kind], None, place
-    for causes, cured in cures(batch, pieces, causal, dtype):
-        if leaks(cured) is False:
-            if causes in (["none"], ["mask"]) and place is not None and place.kind == "border":
-                causes = ["border"]
-            return causes, cured, place
-    return ["unknown" if place is None else place.kind], None, place
+    owner = owners(batch["input_ids"], pieces)
+    cuts = {name: Cut(owner, "attention" in name, "convolution" in name) for name in
+            ("attention", "convolution", "attention and convolution")}  # fmt: skip
+    stopped = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
+    if stopped == "state" and len(cuts["convolution"].seen):
+        stopped = "state and attention"
+    causes, cured = [name for name in ("convolution", "state") if name in stopped], None
+    if "attention" in stopped:
+        looks, sees = (set(slots.tolist()) for slots in cuts["attention"].seen.T)
+        starts, ends = ({int(piece.slots[at]) for piece in pieces} for at in (0, -1))
+        off = bool(looks) and (looks <= starts or sees <= ends)
+        tried = ((names, cure) for names, cure in _cures(batch, pieces, causal, dtype) if not leaks(cure))
+        names, cured = next(tried, (["attention"], None))
+        causes = (["border"] if off and names[0] in ("none", "mask", "attention") else names) + causes
+    return causes, cured

@@ -1,20 +1,20 @@
 """Is it exact? A model and a collator are asked, as a black box, whether each sequence of a pack is computed as alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from packlib.bridges.asking import Asked, determinism, isolation, padding, positions, sameness, tokens
-from packlib.bridges.findings import PackingCheck
+from packlib.bridges.asking import Case
+from packlib.bridges.findings import Finding, PackingCheck
 from packlib.bridges.probing import Box
+from packlib.bridges.questions import determinism, isolation, padding, positions, sameness, tokens
 from packlib.bridges.targets import accumulation, loss_questions
 from packlib.checks import flag, one_of, shown
 
 _TOKENS, _SEQUENCES, _LONGEST = 384, 8, 128  # of what the model is called with
 REDUCTIONS = ("token", "sequence")
-QUESTIONS = (determinism, tokens, isolation, padding, positions, sameness, loss_questions, accumulation)
 
 
 def check_packing(
@@ -25,7 +25,6 @@ def check_packing(
     reduction: str | None = None,
     loss: Callable | None = None,
     step: Callable | None = None,
-    reference: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
     seed: int = 0,
     progress: bool = False,
 ) -> PackingCheck:
@@ -46,7 +45,6 @@ def check_packing(
         reduction: the mean that the loss is meant to be: over each "token" or "sequence".
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`.
-        reference: makes the batch of one sequence alone, if a row of its `input_ids` is not what the model wants.
         seed: of what is drawn.
         progress: show a progress bar.
 
@@ -68,21 +66,23 @@ def check_packing(
         raise TypeError(f"{wrong[0]} must be callable, not {shown(wrong[1])}.")
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
-    box = Box(model, loss, seed)
-    with box.closed():
+    box, found = Box(model, loss, seed), list[Finding]()
+    with box.mode(train=False):
         given = _given(sequences)
-        few = _chosen(given)
-        case = Asked(box, collate, given, few, reduction, step, reference)
-        asked = QUESTIONS
+        case = Case(box, collate, given, _chosen(given))
+        questions: Any = [determinism, tokens, isolation, padding, positions, sameness,
+                          partial(loss_questions, reduction=reduction), partial(accumulation, step=step)]  # fmt: skip
         if flag("progress", progress):
             from tqdm.auto import tqdm
 
-            asked = tqdm(QUESTIONS, desc="check", unit="question", leave=False)
-        return PackingCheck(tuple(finding for question in asked for finding in question(case)))
+            questions = tqdm(questions, desc="check", unit="question", leave=False)
+        for question in questions:
+            found += question(case)
+    return PackingCheck(tuple(found))
 
 
 def _given(sequences: Any) -> list[dict]:
-    """Copies, each with its tokens as an array under "input_ids"."""
+    """Copies of the first 64; with other tokens of the same set if some are alike, as those could not be told apart."""
     try:
         rows = [dict(row) for row in sequences][:64]
         tokens = [np.asarray(row["input_ids"]) for row in rows]
@@ -90,42 +90,32 @@ def _given(sequences: Any) -> list[dict]:
         raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
     for at, ids in enumerate(tokens):
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
-            raise ValueError(f"input_ids of sequence {at} must be whole numbers in one row, not {shown(ids)}.")
+            raise ValueError(
+                f"input_ids of sequence {at} must be whole numbers in one row, not {shown(rows[at]['input_ids'])}."
+            )
     if len(rows) < 2:
         raise ValueError(f"sequences must be at least 2, not {len(rows)}.")
-    if len({ids.tobytes() for ids in tokens}) < len(tokens):
-        return _redrawn(rows, tokens)
-    return rows
-
-
-def _redrawn(rows: list[dict], tokens: list[np.ndarray]) -> list[dict]:
-    """The same rows with other tokens of the same set, as equal sequences could not be told apart."""
     pool, draw = np.unique(np.concatenate(tokens)), np.random.default_rng(0)
-    if len(pool) < 2:
-        raise ValueError("sequences must hold at least two different tokens, else they cannot be told apart.")
-    out = []
-    for row, ids in zip(rows, tokens, strict=True):
-        new = draw.choice(pool, len(ids))
-        labels = np.asarray(row.get("labels", ids))
-        changed = {"input_ids": new.tolist()}
-        if "labels" in row and labels.shape == ids.shape:
-            changed["labels"] = np.where(labels == ids, new, labels).tolist()
-        out.append({**row, **changed})
-    return out
+    if len(pool) < 8:
+        raise ValueError(f"sequences must hold at least 8 different tokens, to be told apart, not {len(pool)}.")
+    if len({ids.tobytes() for ids in tokens}) < len(tokens):
+        for row, old in zip(rows, tokens, strict=True):
+            new, labels = draw.choice(pool, len(old)), np.asarray(row.get("labels", -100))
+            row["input_ids"] = new.tolist()
+            if labels.shape == old.shape:
+                row["labels"] = np.where(labels == old, new, labels).tolist()
+    return rows
 
 
 def _chosen(rows: list[dict]) -> list[dict]:
     """Few sequences of different lengths, in their order; long ones are cut."""
     lengths = [min(len(row["input_ids"]), _LONGEST) for row in rows]
-    by_length = sorted(range(len(rows)), key=lambda at: lengths[at])
-    spread = np.linspace(len(rows) - 1, 0, min(_SEQUENCES, len(rows))).round().astype(int)
+    by_length = np.argsort(lengths, kind="stable")
     chosen, total = [], 0
-    for at in (by_length[index] for index in spread):
+    for at in by_length[np.linspace(len(rows) - 1, 0, min(_SEQUENCES, len(rows))).round().astype(int)].tolist():
         if total + lengths[at] <= _TOKENS or len(chosen) < 3:
             chosen.append(at)
             total += lengths[at]
-    return [
-        {name: value[:_LONGEST] if np.ndim(value) and len(value) == len(row["input_ids"]) else deepcopy(value)
-         for name, value in row.items()}
-        for row in (rows[at] for at in sorted(chosen))
-    ]  # fmt: skip
+    few = [rows[at] for at in sorted(chosen)]
+    return [{name: value[:_LONGEST] if np.ndim(value) == 1 and len(value) == len(row["input_ids"]) else value
+             for name, value in row.items()} for row in few]  # fmt: skip

@@ -1,9 +1,14 @@
 """What a check found: a verdict on each question, for people and for programs."""
 
+import csv
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from packlib.files import atomic_path
 from packlib.markup import in_html
@@ -19,7 +24,7 @@ class Finding:
         question: what was asked, in a word or two.
         verdict: "passed", "failed" or "cannot be told".
         evidence: what was measured.
-        cause: what most likely makes it fail; empty if it passed.
+        cause: what most likely makes it fail; empty if it did not.
         remedy: what to do about it.
     """
 
@@ -29,17 +34,29 @@ class Finding:
     cause: str = ""
     remedy: str = ""
 
+    @classmethod
+    def failed(cls, question: str, evidence: str, names: str | Iterable[str], **values: Any) -> "Finding":
+        """A failure whose causes have these names in causes.csv; `values` fill their texts."""
+        rows = [_causes()[name] for name in ([names] if isinstance(names, str) else names)]
+        cause, remedy = ("; and ".join(row[part] for row in rows).format(**values) for part in ("cause", "remedy"))
+        return cls(question, FAILED, evidence, cause, remedy)
+
     def __str__(self) -> str:
-        lines = [f"{self.question}: {self.verdict}. {self.evidence}"]
-        lines += [f"    {word}: {text}" for word, text in (("cause", self.cause), ("do", self.remedy)) if text]
-        return "\n".join(lines)
+        more = [f"\n    {name}: {text}" for name, text in (("cause", self.cause), ("remedy", self.remedy)) if text]
+        return f"{self.question}: {self.verdict}. {self.evidence}{''.join(more)}"
+
+
+@cache
+def _causes() -> dict[str, dict[str, str]]:
+    lines = Path(__file__).with_name("causes.csv").read_text(encoding="utf-8").splitlines()
+    return {row["name"]: row for row in csv.DictReader(lines)}
 
 
 @dataclass(frozen=True, repr=False)
 class PackingCheck:
     """The findings of `check_packing`, in the order of its questions.
 
-    >>> found = PackingCheck((Finding("tokens", "failed", "1 of 9 is lost.", "The last one is dropped."),))
+    >>> found = PackingCheck((Finding("tokens", "failed", "1 of 9 sequences is lost.", "The last one is dropped."),))
     >>> found.exact, found["tokens"].cause
     (False, 'The last one is dropped.')
     """
@@ -47,14 +64,9 @@ class PackingCheck:
     findings: tuple[Finding, ...]
 
     @property
-    def failed(self) -> list[Finding]:
-        """The findings that failed."""
-        return [finding for finding in self.findings if finding.verdict == FAILED]
-
-    @property
     def exact(self) -> bool:
         """Whether nothing failed."""
-        return not self.failed
+        return all(finding.verdict != FAILED for finding in self.findings)
 
     def __getitem__(self, question: str) -> Finding:
         return next(finding for finding in self.findings if finding.question == question)
@@ -63,24 +75,21 @@ class PackingCheck:
         return "\n".join([*map(str, self.findings), self._summary])
 
     def _repr_html_(self) -> str:
-        names = ("question", "verdict", "evidence", "cause", "remedy")
-        rows = [names, *([getattr(finding, name) for name in names] for finding in self.findings)]
-        cells = ["".join(f'<td style="text-align:left">{in_html(text)}</td>' for text in row) for row in rows]
-        head = cells.pop(0).replace("td", "th")
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<div>{table}<p>{in_html(self._summary)}</p></div>"
+        rows = [[field.name for field in fields(Finding)], *map(astuple, self.findings)]
+        cells = [f'<td style="text-align:left">{"</td><td>".join(map(in_html, row))}</td>' for row in rows]
+        body = "".join(f"<tr>{row}</tr>" for row in [cells[0].replace("td", "th"), *cells[1:]])
+        return f"<div><table>{body}</table><p>{self._summary}</p></div>"
 
     @property
     def _summary(self) -> str:
-        counts = {verdict: sum(f.verdict == verdict for f in self.findings) for verdict in (PASSED, FAILED, UNKNOWN)}
-        return ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + "."
+        counts = Counter(finding.verdict for finding in self.findings)
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, UNKNOWN)) + "."
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The findings as JSON text; with `path` it is written there too."""
-        found = {"exact": self.exact, "findings": [asdict(finding) for finding in self.findings]}
+        """The findings as JSON text; with `path`, which is written there too."""
+        found = {"exact": self.exact, "findings": list(map(asdict, self.findings))}
         text = json.dumps(found, indent=2, ensure_ascii=False)
         if path is not None:
-            with atomic_path(Path(path)) as file:
+            with atomic_path(path) as file:
                 file.write_text(text + "\n", encoding="utf-8")
         return text
