@@ -1,7 +1,7 @@
 """A model and a collator under question: where sequences are in a batch, what each gives alone, and what moves it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from packlib.bridges.causes import MASK, POSITIONS, Cut, is_mask, leak_causes, r
 from packlib.bridges.locating import Piece, locate, owners
 from packlib.bridges.probing import EXACT, Box, gradients, meeting
 from packlib.checks import shown
+from packlib.markup import one_line
 
 Influence = tuple[np.ndarray, np.ndarray | None]
 
@@ -36,16 +37,18 @@ class Case:
         self.ids, self.pieces = self.batch["input_ids"], found_in(self.batch, few)
         if not self.pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
-        self.seen = box(self.batch)
+        with _named("model must take the batches of collate"):
+            self.seen = box(self.batch)
         self.owner = owners(self.ids, self.pieces)
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
-        self.rounding = torch.finfo(self.seen.outputs.dtype).eps
+        self.rounding = self.seen.rounding
 
     def collate(self, sequences: list[dict]) -> list[dict]:
         """The batches that the collator makes, as tensors."""
         self.box.reseed()
-        made = self._collate(deepcopy(sequences))
+        with _named(f"collate must take a list of sequences, here of {len(sequences)}"):
+            made = self._collate(deepcopy(sequences))
         batches = []
         for batch in made if isinstance(made, list | tuple) else [made]:
             if not isinstance(batch, Mapping) or "input_ids" not in batch:
@@ -237,7 +240,7 @@ class Case:
         if self.leak(self.own, "another row"):
             return ["rows"], place
         others = ~np.eye(len(self.pieces), dtype=bool)
-        limit = min(self.least, self.own[0][others].max() / 20)
+        limit = max(10 * self.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
 
         def leaks(batch: dict, cut: Cut | None = None) -> bool:
             if cut is not None:
@@ -261,8 +264,17 @@ class Case:
         other[last] = other[first]
         return (
             not self.apart(self.box({**batch, "input_ids": other.view_as(ids)}).outputs, seen.outputs)[first]
-            > self.limit
+            > self.least
         )
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say in one sentence what is expected of a function that raises."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{what}; it raised {type(error).__name__}: {one_line(str(error), 200)}") from error
 
 
 def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:

@@ -98,7 +98,11 @@ def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtyp
         if batch[name].dtype == torch.bool
     )
     tokens = np.concatenate([piece.slots for piece in pieces])
-    steps = (batch.get(POSITIONS, ids) - restarting(ids, pieces)).flatten()[tokens] if batch.get(POSITIONS, ids).shape == ids.shape else ids
+    steps = (
+        (batch.get(POSITIONS, ids) - restarting(ids, pieces)).flatten()[tokens]
+        if batch.get(POSITIONS, ids).shape == ids.shape
+        else ids
+    )
     runs_on = POSITIONS in batch and len(steps.unique()) > 1
     wrong = "mask" if masks else "ones" if MASK in batch else "run on" if runs_on else "none"
     if not masks:

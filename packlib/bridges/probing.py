@@ -24,6 +24,7 @@ class Seen:
         loss: scalar, or None.
         scores: shape (M, vocabulary), the logits that the loss is made of, and `at`, shape (M,), their slots.
         embeddings: what the tokens became before anything else happened to them.
+        rounding: the largest relative error of a number, of the formats that parts of the model computed in.
         parts: (part of the model, its input, its output), as they ended, if they were to be traced.
     """
 
@@ -32,6 +33,7 @@ class Seen:
     scores: Tensor
     at: Tensor
     embeddings: list[Tensor]
+    rounding: float
     parts: list[tuple[nn.Module, Tensor, Tensor]]
 
 
@@ -80,12 +82,14 @@ class Box:
             name: x.clone().to(self.device or x.device) if isinstance(x, Tensor) else x for name, x in batch.items()
         }
         ids, embeddings, parts = batch["input_ids"], list[Tensor](), list[tuple[nn.Module, Tensor, Tensor]]()
+        kinds = set[torch.dtype]()
 
         def watch(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
             given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
             made = output[0] if isinstance(output, tuple | list) and output else output
             if not isinstance(made, Tensor) or not made.is_floating_point():
                 return None
+            kinds.add(made.dtype)
             reads = any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
             if reads and made is output and not any(module.children()):
                 embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
@@ -100,7 +104,9 @@ class Box:
             output = self.model(**batch)
         finally:
             handle.remove()
-        return Seen(*self._read(output, batch), embeddings, parts)
+        outputs, *others = self._read(output, batch)
+        rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
+        return Seen(outputs, *others, embeddings, rounding, parts)
 
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         ids, found = batch["input_ids"], _tensors(output)

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import cached_property, partial
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from packlib.bridges.asking import Case, found_in
 from packlib.bridges.findings import PASSED, UNKNOWN, Finding
-from packlib.bridges.locating import Piece
+from packlib.bridges.locating import Piece, owners
 
 IGNORED = -100  # as in packlib.batches
 _SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
@@ -37,16 +39,51 @@ class Loss:
         seen, slots = case.box(batch), batch["input_ids"].numel()
         self.value = None if seen.loss is None else float(seen.loss.detach())
         self.target, self.weight = np.full(slots, IGNORED), np.zeros(slots)
-        if seen.loss is None or not seen.loss.requires_grad or not seen.scores.requires_grad:
-            return
-        (slope,) = torch.autograd.grad(seen.loss, seen.scores, allow_unused=True)
-        if slope is not None:
+        slope = None
+        if seen.loss is not None and seen.loss.requires_grad and seen.scores.requires_grad:
+            (slope,) = torch.autograd.grad(seen.loss, seen.scores, allow_unused=True)
+        if slope is None and self.value is not None:
+            self._guess(seen.outputs)
+        elif slope is not None:
             slope, scores = (x.detach().flatten(0, -2).double().cpu() for x in (slope, seen.scores))
             least, target = slope.min(1)
             weight = -least / (1 - scores.softmax(1).gather(1, target[:, None])[:, 0]).clamp(min=1e-6)
             kept = weight > 1e-7 * weight.max()
             at = seen.at.cpu()[kept].numpy()
             self.target[at], self.weight[at] = target[kept].numpy(), weight[kept].numpy()
+
+    def _guess(self, outputs: Tensor) -> None:
+        """Without gradients: the targets and weights whose weighted sum is the loss, the innocent ones first."""
+        logarithms, tokens = (
+            outputs.detach().double().log_softmax(1).cpu(),
+            self.batch["input_ids"].flatten().cpu().numpy(),
+        )
+        natural = int(self.case.causal)
+        for shift, prompts, border, mean in product((natural, 1 - natural, 2), (False, True), (False, True), _MEANS):
+            target = np.full(len(tokens), IGNORED)
+            for piece in self.pieces:
+                labels = np.asarray(self.case.few[piece.sequence]["input_ids"]) if prompts else self.labels(piece)
+                kept = piece.places + shift <= piece.places[-1]
+                target[piece.slots[kept]] = labels[piece.places[kept] + shift]
+                if border and piece.slots[-1] + 1 < len(tokens) and self.case.owner.flat[piece.slots[-1] + 1] >= 0:
+                    target[piece.slots[-1]] = tokens[piece.slots[-1] + 1]
+            slots = np.flatnonzero((target != IGNORED) & (target < logarithms.shape[1]))
+            if len(slots):
+                weight = 1 / (self._divisors(slots)[mean] * np.ones(len(slots)))
+                value = -float(weight @ logarithms[slots, target[slots]].numpy())
+                if abs(value / (self.value or np.inf) - 1) < max(1e-5, 4 * self.case.rounding):
+                    self.target, self.weight[slots] = target, weight
+                    return
+
+    def _divisors(self, slots: np.ndarray) -> dict[str, Any]:
+        """By what each mean divides the sum over these slots of tokens."""
+        row, owner = (
+            slots // self.batch["input_ids"].shape[-1],
+            owners(self.batch["input_ids"], self.pieces).flat[slots],
+        )
+        by_row, by_piece = np.bincount(row), np.bincount(owner)
+        return {"token": len(slots), "sequence": (by_piece > 0).sum() * by_piece[owner],
+                "pack": (by_row > 0).sum() * by_row[row], "slot": len(self.weight), "sum": 1}  # fmt: skip
 
     @property
     def readable(self) -> bool:
@@ -84,17 +121,13 @@ class Loss:
     @cached_property
     def means(self) -> tuple[list[str], str]:
         """The names in `_MEANS` that the weights fit, and what was measured."""
-        pieces, width = self.pieces, self.batch["input_ids"].shape[-1]
-        counted = [int((self.weight[piece.slots] > 0).sum()) for piece in pieces]
-        slots = np.concatenate([piece.slots[self.weight[piece.slots] > 0] for piece in pieces])
-        by_row = np.bincount(slots // width)[slots // width]
-        weight, by_piece = self.weight[slots], np.repeat(counted, counted)
-        sequences, packs = np.count_nonzero(counted), len(set((slots // width).tolist()))
-        right = {"token": len(slots), "sequence": sequences * by_piece, "pack": packs * by_row,
-                 "slot": len(self.weight), "sum": 1}  # fmt: skip
+        slots = np.flatnonzero((self.weight > 0) & (owners(self.batch["input_ids"], self.pieces).ravel() >= 0))
+        weight = self.weight[slots]
         near = 0.05 if self.case.rounding > 1e-4 else 0.01
-        found = [name for name, divisor in right.items() if np.abs(weight * divisor - 1).max() < near]
-        text = f"{len(slots)} tokens of {sequences} sequences in {packs} packs weigh {weight.min():.3g} to {weight.max():.3g}"
+        found = [name for name, divisor in self._divisors(slots).items() if np.abs(weight * divisor - 1).max() < near]
+        text = (
+            f"{len(slots)} tokens of {len(self.pieces)} sequences weigh {weight.min():.3g} to {weight.max():.3g} each"
+        )
         return found, f"{text}: {' or '.join(_MEANS[name] for name in found) or 'none of the known means'}."
 
 
@@ -106,24 +139,24 @@ def loss_questions(case: Case, reduction: str | None) -> Iterator[Finding]:
         yield _labels(loss)
         yield _mean(loss, reduction)
         return
-    why = "The loss is no cross entropy of the logits that are returned, as far as gradients tell."
+    why = "The loss is no cross entropy of the logits that are returned, as far as gradients and sums tell."
     why = "The model returns no loss: give labels, or pass loss." if loss.value is None else why
     yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))
 
 
 def _borders(loss: Loss) -> Finding:
-    case, flat = loss.case, loss.batch["input_ids"].flatten().cpu().numpy()
+    case, shift, flat = loss.case, max(loss.shift, 1), loss.batch["input_ids"].flatten().cpu().numpy()
     owner, rows = case.owner.ravel(), np.arange(case.owner.size) // case.ids.shape[-1]
-    leaked = [
-        slot for slot in np.flatnonzero(loss.weight) for next_slot in (slot + 1, slot + 2)
-        if next_slot < len(flat) and rows[slot] == rows[next_slot] and -1 != owner[slot] != owner[next_slot] != -1
-        and loss.target[slot] == flat[next_slot]
-    ]  # fmt: skip
-    evidence = f"{len(leaked)} tokens before the {len(loss.pieces)} borders are to predict one of the next sequence"
-    if not leaked:
+    slots = np.flatnonzero(loss.weight)
+    slots = slots[slots < len(flat) - shift]
+    ahead = slots + shift
+    across = (rows[slots] == rows[ahead]) & (owner[slots] >= 0) & (owner[ahead] >= 0) & (owner[slots] != owner[ahead])
+    leaked = slots[across & (loss.target[slots] == flat[ahead]) & (loss.shift > 0)]
+    evidence = f"{len(leaked)} tokens before a border of {len(loss.pieces)} sequences are to predict one of the next"
+    if not len(leaked):
         return Finding("targets at borders", PASSED, f"{evidence}.")
     share = loss.weight[leaked].sum() / loss.weight.sum()
-    names = ["leaked", "shifted twice"] if loss.shift == 2 else "leaked"
+    names = ["leaked", "shifted twice"] if shift == 2 else "leaked"
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
 
 
@@ -193,7 +226,7 @@ def accumulation(case: Case, step: Callable | None) -> Iterator[Finding]:
         yield Finding(
             "accumulation", PASSED, f"{evidence} Told of all (num_items_in_batch), the model divides by them."
         )
-    elif "num_items_in_batch" in takes and means[:1] == ["token"]:
+    elif "num_items_in_batch" in takes and means[:1] == ["token"] and None not in told:
         yield Finding.failed("accumulation", f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
     else:
         yield Finding("accumulation", UNKNOWN, f"{evidence} What your trainer does is not known: pass step.")
