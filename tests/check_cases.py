@@ -1,18 +1,22 @@
 """For the tests of `check_packing`: tiny models, collators, and faults of each kind that can be put into them."""
 
+import numpy as np
 import torch
+import transformers
 from torch import nn
 from torch.nn import functional as F
 
+from packlib.batches import PackDataset, PackingCollator, TokenStore, pack_lengths
+
 VOCABULARY = 120
-LENGTHS = (9, 14, 5, 20, 7, 12, 4, 17)
+LENGTHS = (9, 14, 5, 20, 7, 12)
 
 
-def sequences(count=8, prompts=True, types=False):
+def sequences(count=6, prompts=True, types=False):
     """Tokens drawn at random; the first third of each is a prompt, which no loss counts."""
     draw = torch.Generator().manual_seed(3)
     rows = []
-    for length in (LENGTHS * 3)[:count]:
+    for length in (LENGTHS * 4)[:count]:
         ids = torch.randint(6, VOCABULARY, (length,), generator=draw).tolist()
         row = {"input_ids": ids}
         if prompts:
@@ -43,6 +47,64 @@ def packed_rows(rows, slots):
         )
         packs.append([row]) if fit is None else fit.append(row)
     return packs
+
+
+def padded(rows, ones=False):
+    """A batch of one sequence a row; with `ones` the mask hides no padding."""
+    slots = max(len(row["input_ids"]) for row in rows)
+
+    def full(name, fill):
+        return torch.tensor([row[name] + [fill] * (slots - len(row[name])) for row in rows])
+
+    ids = full("input_ids", 0)
+    return {"input_ids": ids, "labels": full("labels", -100), "attention_mask": ((ids > 0) | ones).long()}
+
+
+def ours(rows):
+    """packlib's own packs."""
+    store = TokenStore.from_samples(rows)
+    packs = pack_lengths(store.lengths, 40)
+    data = PackDataset(store, packs)
+    return PackingCollator(40)([data[at] for at in range(len(packs))])
+
+
+def flat(off=0):
+    """A collator without rows: tokens of shape (T,), and where sequences begin and end."""
+
+    def collate(rows):
+        bounds = torch.tensor(np.cumsum([0, *(len(row["input_ids"]) for row in rows)]))
+        bounds[1:-1] += off
+        labels = [label for row in rows for label in (-100, *row["labels"][1:])]
+        ids = [token for row in rows for token in row["input_ids"]]
+        return {"input_ids": torch.tensor(ids), "labels": torch.tensor(labels), "cu_seqlens": bounds}
+
+    return collate
+
+
+def make(name, attention=None, **changes):
+    """A tiny model of transformers at random, without a cache."""
+    common = {"vocab_size": VOCABULARY, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
+              "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "pad_token_id": 0,
+              "max_position_embeddings": 128, "use_cache": False}  # fmt: skip
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+    own = {
+        "GPT2LMHead": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128},
+        "MistralForCausalLM": {"sliding_window": 4},
+        "Gemma3ForCausalLM": {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+        "ModernBertForMaskedLM": {"local_attention": 6, "global_attn_every_n_layers": 2, "cls_token_id": 1,
+                                  "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2},
+        "RobertaForMaskedLM": {"pad_token_id": 1},
+        "MambaForCausalLM": {"state_size": 4},
+        "Lfm2ForCausalLM": {"layer_types": ["conv", "full_attention"]},
+        "MixtralForCausalLM": {"num_local_experts": 4},
+        "Qwen3NextForCausalLM": {"layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 2,
+                                 "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+                                 "shared_expert_intermediate_size": 16, **experts},
+    }  # fmt: skip
+    torch.manual_seed(0)
+    model = getattr(transformers, name)
+    config = model.config_class(**{**common, **own.get(name, {}), **changes})
+    return model._from_config(config, **({"attn_implementation": attention} if attention else {}))
 
 
 def dense(slots=40, mask="additive", causal=True, window=None, positions="restart", start=0, leaked=False, prompts=True,
@@ -237,3 +299,108 @@ class Tiny(nn.Module):
         if self.answer == "tuple":
             return (logits,) if loss is None else (loss, logits)
         return {"logits": logits, "loss": loss}
+
+
+class ByHand(Tiny):
+    """Its softmax is an exponential and a division."""
+
+    def _attention(self, part, x, segments, same, wrong):
+        query, key, value, _ = part(x).chunk(4, -1)
+        same = torch.ones_like(same).tril() if wrong else same
+        weights = torch.exp(query @ key.transpose(1, 2) / 4) * same
+        return weights / weights.sum(-1, keepdim=True) @ value
+
+
+class OfTorch(nn.Module):
+    """torch's own encoder; answers with a tuple."""
+
+    def __init__(self, mask=True, statistics=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens, self.places, self.head = (
+            nn.Embedding(VOCABULARY, 16),
+            nn.Embedding(64, 16),
+            nn.Linear(16, VOCABULARY),
+        )
+        layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.statistics = nn.BatchNorm1d(16) if statistics else None
+        self.mask = mask
+
+    def forward(self, input_ids, segment_ids, position_ids, labels):
+        x = self.tokens(input_ids) + self.places(position_ids)
+        if self.statistics is not None:
+            x = self.statistics(x.transpose(1, 2)).transpose(1, 2)
+        others = (segment_ids[:, :, None] != segment_ids[:, None, :]) & self.mask
+        logits = self.head(self.encoder(x, mask=others.repeat_interleave(2, 0)))
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten()), logits
+
+
+class Recurrent(nn.Module):
+    """A GRU, whose state runs through a whole row."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens, self.layer, self.head = (
+            nn.Embedding(VOCABULARY, 16),
+            nn.GRU(16, 16, batch_first=True),
+            nn.Linear(16, VOCABULARY),
+        )
+
+    def forward(self, input_ids, labels=None, **_):
+        logits = self.head(self.layer(self.tokens(input_ids))[0])
+        return {"logits": logits, "loss": F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())}
+
+
+class Flat(nn.Module):
+    """Takes tokens without rows; the logits that it returns are not those that its loss is made of."""
+
+    def __init__(self, mask=True):
+        super().__init__()
+        self.inner, self.mask = Tiny("attention", "attention", answer="tuple"), mask
+
+    def forward(self, input_ids, cu_seqlens, labels):
+        segments = (
+            torch.bucketize(torch.arange(len(input_ids)), cu_seqlens, right=True) if self.mask else input_ids * 0
+        )
+        loss, logits = self.inner(input_ids[None], segment_ids=segments[None], labels=labels[None])
+        return {"logits": logits[0], "loss": loss}
+
+
+def without_gradients(model):
+    """A plain function."""
+    model = model.eval()
+
+    @torch.no_grad()
+    def call(**batch):
+        return model(**batch)
+
+    return call
+
+
+def mean_of_means(model, batches):
+    for batch in batches:
+        (model(**batch).loss / len(batches)).backward()
+
+
+def sum_of_means(model, batches):
+    for batch in batches:
+        model(**batch).loss.backward()
+
+
+def one_mean(model, batches):
+    """As a transformers.Trainer does, with an update and without gradients at the end."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    labels = sum(int((batch["labels"] != -100).sum()) for batch in batches)
+    for batch in batches:
+        model(**batch, num_items_in_batch=labels).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def sum_by(model, batches, lr):
+    """An update of a model that answers with a mapping."""
+    for batch in batches:
+        model(**batch)["loss"].backward()
+    torch.optim.SGD(model.parameters(), lr=lr).step()

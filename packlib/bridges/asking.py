@@ -1,7 +1,7 @@
 """A model and a collator under question: where sequences are in a batch, what each gives alone, and what moves it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
 from typing import Any
@@ -180,21 +180,22 @@ class Case:
         flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
         return {**batch, "input_ids": flat.view_as(self.ids)}
 
-    def moving(self, batch: dict, cut: Cut | None = None) -> np.ndarray:
-        """How far the outputs of each piece move with the tokens of each, relative to their size; shape (P, P)."""
-        found = []
-        with sdpa_kernel(SDPBackend.MATH) if cut else nullcontext(), cut or nullcontext():
-            still = self.box(batch).outputs
-            for piece in self.pieces:
-                change = self.apart(self.box(self.moved(batch, piece.slots)).outputs, still)
-                found.append([change[looks.slots].max().item() for looks in self.pieces])
-        return np.array(found).T
+    def moves(self, batch: dict) -> Iterator[np.ndarray]:
+        """How far the outputs of all pieces move with the tokens of one, relative to their size; piece by piece."""
+        still = self.box(batch).outputs
+        for piece in self.pieces:
+            change = self.apart(self.box(self.moved(batch, piece.slots)).outputs, still)
+            yield np.array([change[looks.slots].max().item() for looks in self.pieces])
+
+    def slopes(self, batch: dict) -> np.ndarray | None:
+        """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None if there are none."""
+        seen = self.box(batch)
+        found = gradients(seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
+        return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
 
     def influence(self, batch: dict) -> Influence:
-        """As `moving`; and by gradients, of each piece on each slot, relative to its largest, shape (P, N), or None."""
-        seen, targets = self.box(batch), [piece.slots for piece in self.pieces]
-        depends = gradients(seen.outputs, seen.embeddings, self.ids, targets)
-        return self.moving(batch), None if depends is None else (depends / depends.amax(1, keepdim=True)).numpy()
+        """Of each piece on each, by changing its tokens, shape (P, P); and by gradients, see `slopes`."""
+        return np.stack(list(self.moves(batch)), 1), self.slopes(batch)
 
     @cached_property
     def own(self) -> Influence:
@@ -202,7 +203,7 @@ class Case:
         moves, slopes = self.influence(self.batch)
         if slopes is not None and self.box.trains:
             with self.box.mode(train=True):
-                slopes = np.maximum(slopes, self.influence(self.batch)[1])
+                slopes = np.maximum(slopes, self.slopes(self.batch))
         return moves, slopes
 
     @property
@@ -236,18 +237,18 @@ class Case:
     @cached_property
     def leak_causes(self) -> tuple[list[str], str]:
         """Why pieces see others, names in causes.csv, and where in the model."""
-        place = meeting(self.box, self.batch, [piece.slots for piece in self.pieces], self.owner)
+        place, reach = meeting(self.box, self.batch, [piece.slots for piece in self.pieces], self.owner)
         if self.leak(self.own, "another row"):
             return ["rows"], place
-        others = ~np.eye(len(self.pieces), dtype=bool)
         limit = max(10 * self.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
 
         def leaks(batch: dict, cut: Cut | None = None) -> bool:
-            if cut is not None:
-                return bool((self.moving(batch, cut)[others] > limit).any())
-            return self.box.runs(batch) is None or self.leak(self.influence(batch)) is not None
+            if cut is None:
+                return self.box.runs(batch) is None or self.leak(self.influence(batch)) is not None
+            with sdpa_kernel(SDPBackend.MATH), cut:
+                return any((np.delete(moves, at) > limit).any() for at, moves in enumerate(self.moves(batch)))
 
-        causes, self.cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks)
+        causes, self.cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
         return causes, place
 
     @cached_property
@@ -260,12 +261,13 @@ class Case:
         depends = gradients(seen.outputs, seen.embeddings, ids, [np.array([first])])
         if depends is not None:
             return not depends[0, last] > EXACT * depends.max()
-        other = ids.flatten().clone()
-        other[last] = other[first]
-        return (
-            not self.apart(self.box({**batch, "input_ids": other.view_as(ids)}).outputs, seen.outputs)[first]
-            > self.least
+        other = self.box(
+            {
+                **batch,
+                "input_ids": ids.flatten().index_copy(0, torch.tensor([last]), ids.flatten()[[first]]).view_as(ids),
+            }
         )
+        return not self.apart(other.outputs, seen.outputs)[first] > self.least
 
 
 @contextmanager

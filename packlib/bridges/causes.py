@@ -28,6 +28,7 @@ class Cut(TorchDispatchMode):
         attention, convolution: which to cut.
 
     Attributes:
+        kernel: how many slots a convolution that was cut reaches back.
         seen: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has any.
     """
 
@@ -36,7 +37,7 @@ class Cut(TorchDispatchMode):
         self.owner, self.attention, self.convolution = torch.from_numpy(owner), attention, convolution
         self.foreign = self.owner[:, :, None] != self.owner[:, None, :]
         self.tokens = (self.owner[:, :, None] >= 0) & (self.owner[:, None, :] >= 0)
-        self.seen = np.empty((0, 2), int)
+        self.seen, self.kernel = np.empty((0, 2), int), 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name, made = function.__name__.split(".")[0], function(*args, **(kwargs or {}))
@@ -55,6 +56,7 @@ class Cut(TorchDispatchMode):
             and made.dim() == 3
             and min(made.shape[2], args[0].shape[2]) >= slots
         ):
+            self.kernel = max(self.kernel, (args[1].shape[2] - 1) * args[5][0])
             before = args[0].shape[2] - slots  # slots of padding in front
             for number in range(int(self.owner.max()) + 1):
                 mine = (self.owner == number)[:, None].to(made.device)
@@ -120,12 +122,13 @@ def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtyp
 
 
 def leak_causes(
-    batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype, leaks: Leaks
+    batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype, leaks: Leaks, reach: int
 ) -> tuple[list[str], dict | None]:
     """The names in causes.csv of what lets sequences in, and the batch that is cured of it, if one is.
 
     Args:
         leaks: whether a batch leaks, or the batch as it is while some operations are `Cut`.
+        reach: how many slots back the part of the model reaches where sequences meet.
     """
     owner = owners(batch["input_ids"], pieces)
     cuts = {name: Cut(owner, "attention" in name, "convolution" in name) for name in
@@ -133,7 +136,9 @@ def leak_causes(
     stopped = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
     if stopped == "state" and len(cuts["convolution"].seen):
         stopped = "state and attention"
-    causes, cured = [name for name in ("convolution", "state") if name in stopped], None
+    if stopped == "convolution" and reach > cuts["convolution"].kernel:
+        stopped = "state and convolution"  # which faded to less than rounding
+    causes, cured = [name for name in ("state", "convolution") if name in stopped], None
     if "attention" in stopped:
         looks, sees = (set(slots.tolist()) for slots in cuts["attention"].seen.T)
         starts, ends = ({int(piece.slots[at]) for piece in pieces} for at in (0, -1))

@@ -69,9 +69,13 @@ def _of_folder(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} must hold config.json and safetensors of a model of transformers.")
     about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     name = next(iter(about.get("architectures") or ["none"]))
-    causal, masked = (set(names.values()) for names in (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES))
+    causal, masked = (
+        set(names.values())
+        for names in (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    )
     one_of(f"The architecture in {folder / 'config.json'}", name, sorted(causal | masked))
     transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     model = getattr(transformers, name).from_pretrained(
         folder, local_files_only=True, use_safetensors=True, use_cache=False
     )

@@ -51,13 +51,16 @@ class Box:
         """In here the model trains or evaluates, and random numbers are the check's own."""
         modes = [(part, part.training) for part in self.module.modules()]
         states = random.getstate(), np.random.get_state()  # noqa: NPY002
+        threads, size = torch.get_num_threads(), sum(p.numel() for p in self.module.parameters())
         try:
+            torch.set_num_threads(1 if size < 10**7 else threads)  # for a small model more only wait for one another
             self.module.train(train)
             with torch.random.fork_rng(devices=[]), torch.enable_grad():
                 yield
         finally:
             for part, training in modes:
                 part.training = training
+            torch.set_num_threads(threads)
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
 
@@ -170,17 +173,23 @@ def gradients(outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: S
     return torch.stack(found)
 
 
-def meeting(box: Box, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> str:
-    """The path of the innermost part of the model that lets one sequence into another; empty if none shows it."""
-    paths = {part: path for path, part in box.module.named_modules()}
-    found, most, ids = "", 0.0, batch["input_ids"]
+def meeting(box: Box, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
+    """The innermost part of the model that lets one sequence into another, and how many slots back it reaches.
+
+    The path is empty and the reach 0 if no part shows it.
+    """
+    paths, ids = {part: path for path, part in box.module.named_modules()}, batch["input_ids"]
+    found, most, reach = "", 0.0, 0
     foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
     for part, taken, made in box(batch, trace=True).parts:
         path, outputs = paths.get(part, ""), by_slot(made, ids)
         if outputs is None or (found and not found.startswith(f"{path}.")):
             continue
         depends = gradients(outputs, [taken], ids, targets)
-        met = 0 if depends is None else int((foreign & (depends > EXACT * depends.max()).numpy()).sum())
-        if met > 1.5 * most:  # a convolution inside a layer with a state is not all of it
-            found, most = path, met
-    return found
+        met = foreign if depends is None else foreign & (depends > EXACT * depends.max()).numpy()
+        if (
+            depends is not None and met.sum() > 1.5 * most
+        ):  # a convolution inside a layer with a state is not all of it
+            found, most = path, met.sum()
+            reach = max(int(slots[0] - row.argmax()) for slots, row in zip(targets, met, strict=True) if row.any())
+    return found, reach

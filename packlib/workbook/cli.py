@@ -21,8 +21,8 @@ _CODES = """\
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
 length,count lines, .npy, or Parquet.
 
-Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody reads
-what is printed; 143 terminated."""
+Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
+reads what is printed; 143 terminated."""
 
 
 @click.group(no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
