@@ -61,10 +61,6 @@ class Case:
                 raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
         return batches
 
-    def name(self, number: int) -> str:
-        """How findings call a piece."""
-        return f"Sequence {self.pieces[number].sequence}"
-
     def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
         """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
         size = self.seen.outputs.detach().double().square().mean().sqrt().clamp(min=1e-30)
@@ -133,9 +129,11 @@ class Case:
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
         seen = self.seen if batch is None else self.box.runs(batch)
-        far = {number: torch.inf if seen is None else self.apart(seen.outputs[piece.slots], alone).max().item()
-               for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True)) if alone is not None}  # fmt: skip
-        return {number: value for number, value in far.items() if not value <= self.limit}
+        found = {}
+        for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True)):
+            if alone is not None:
+                found[number] = np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone).max().item()
+        return {number: far for number, far in found.items() if not far <= self.limit}
 
     @cached_property
     def blamed(self) -> dict[str, list[tuple[int, float]]]:
@@ -188,7 +186,7 @@ class Case:
             yield np.array([change[looks.slots].max().item() for looks in self.pieces])
 
     def slopes(self, batch: dict) -> np.ndarray | None:
-        """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None if there are none."""
+        """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
         seen = self.box(batch)
         found = gradients(seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
         return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
@@ -203,7 +201,7 @@ class Case:
         moves, slopes = self.influence(self.batch)
         if slopes is not None and self.box.trains:
             with self.box.mode(train=True):
-                slopes = np.maximum(slopes, self.slopes(self.batch))
+                slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
         return moves, slopes
 
     @property

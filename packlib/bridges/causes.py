@@ -42,13 +42,14 @@ class Cut(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name, made = function.__name__.split(".")[0], function(*args, **(kwargs or {}))
         rows, slots = self.owner.shape
-        if name in ("_softmax", "_safe_softmax", "exp") and made.shape[-2:] == (slots, slots) and not len(made) % rows:
-            by_row = made.reshape(rows, -1, slots, slots)
-            pairs = ((by_row.amax(1) > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
+        if name in ("_softmax", "_safe_softmax", "exp") and self._is_of_pairs(made):
+            keys = made.shape[-1]  # beyond the slots: sinks
+            by_row, foreign = made.reshape(rows, -1, slots, keys), nn.functional.pad(self.foreign, (0, keys - slots))
+            pairs = ((by_row.amax(1)[..., :slots] > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
             if len(pairs) and not len(self.seen):
                 self.seen = pairs[:, :1] * slots + pairs[:, 1:]
             if self.attention:
-                hidden = by_row.masked_fill(self.foreign[:, None].to(made.device), 0).view_as(made)
+                hidden = by_row.masked_fill(foreign[:, None].to(made.device), 0).view_as(made)
                 return hidden if name == "exp" else hidden / hidden.sum(-1, keepdim=True).clamp(min=1e-30)
         if (
             name == "convolution"
@@ -63,6 +64,10 @@ class Cut(TorchDispatchMode):
                 alone = function(args[0] * nn.functional.pad(mine, (before, 0)), *args[1:])
                 made = torch.where(nn.functional.pad(mine, (0, made.shape[2] - slots)), alone, made)
         return made
+
+    def _is_of_pairs(self, made: Tensor) -> bool:
+        rows, slots = self.owner.shape
+        return made.dim() > 2 and made.shape[-2] == slots <= made.shape[-1] <= slots + 1 and not len(made) % rows
 
 
 def is_mask(value: Any, ids: Tensor) -> bool:
@@ -99,17 +104,14 @@ def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtyp
         for name in masks
         if batch[name].dtype == torch.bool
     )
+    again = {**batch, POSITIONS: restarting(ids, pieces)}
     tokens = np.concatenate([piece.slots for piece in pieces])
-    steps = (
-        (batch.get(POSITIONS, ids) - restarting(ids, pieces)).flatten()[tokens]
-        if batch.get(POSITIONS, ids).shape == ids.shape
-        else ids
-    )
-    runs_on = POSITIONS in batch and len(steps.unique()) > 1
+    ahead = (batch[POSITIONS] - again[POSITIONS]).flatten()[tokens] if POSITIONS in batch else tokens
+    runs_on = POSITIONS in batch and bool((ahead != ahead[0]).any())
     wrong = "mask" if masks else "ones" if MASK in batch else "run on" if runs_on else "none"
     if not masks:
         plain = {name: value for name, value in batch.items() if name != MASK}
-        again = {**plain, POSITIONS: restarting(ids, pieces)}
+        again = {name: value for name, value in again.items() if name != MASK}
         yield ["cache"], {**batch, **off}
         yield [wrong], plain
         yield [wrong, "cache"], {**plain, **off}

@@ -1,7 +1,8 @@
-"""Is it exact? A model and a collator are asked, as a black box, whether each sequence of a pack is computed as alone."""
+"""Is it exact? A model and a collator are asked, as a black box, whether a pack changes what a sequence gets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def check_packing(
         collate: called with a list of some of the `sequences`; it packs them and returns a batch, a mapping with the
             tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
-            predicted. 4 to 64, of different lengths, some longer than the model's windows.
+            predicted. 4 to 64, of different lengths, some longer than the model's windows. The model gets 8, and of
+            each the first 128 tokens.
         reduction: the mean that the loss is meant to be: over each "token" or "sequence".
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`.
@@ -61,15 +63,15 @@ def check_packing(
     >>> check_packing(model, DataCollatorWithFlattening(), sequences).exact
     True
     """
-    if not callable(model) or not callable(collate):
-        wrong = ("model", model) if not callable(model) else ("collate", collate)
-        raise TypeError(f"{wrong[0]} must be callable, not {shown(wrong[1])}.")
+    for name, given in (("model", model), ("collate", collate)):
+        if not callable(given):
+            raise TypeError(f"{name} must be callable, not {shown(given)}.")
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     box, found = Box(model, loss, seed), list[Finding]()
     with box.mode(train=False):
-        given = _given(sequences)
-        case = Case(box, collate, given, _chosen(given))
+        rows = _given(sequences)
+        case = Case(box, collate, rows, _chosen(rows))
         questions: Any = [determinism, tokens, isolation, padding, positions, sameness,
                           partial(loss_questions, reduction=reduction), partial(accumulation, step=step)]  # fmt: skip
         if flag("progress", progress):
@@ -84,7 +86,7 @@ def check_packing(
 def _given(sequences: Any) -> list[dict]:
     """Copies of the first 64; with other tokens of the same set if some are alike, as those could not be told apart."""
     try:
-        rows = [dict(row) for row in sequences][:64]
+        rows = [dict(row) for row in islice(sequences, 64)]
         tokens = [np.asarray(row["input_ids"]) for row in rows]
     except (TypeError, ValueError, KeyError):
         raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
@@ -111,7 +113,7 @@ def _chosen(rows: list[dict]) -> list[dict]:
     """Few sequences of different lengths, in their order; long ones are cut."""
     lengths = [min(len(row["input_ids"]), _LONGEST) for row in rows]
     by_length = np.argsort(lengths, kind="stable")
-    chosen, total = [], 0
+    chosen, total = list[int](), 0
     for at in by_length[np.linspace(len(rows) - 1, 0, min(_SEQUENCES, len(rows))).round().astype(int)].tolist():
         if total + lengths[at] <= _TOKENS or len(chosen) < 3:
             chosen.append(at)

@@ -26,6 +26,9 @@ class Finding:
         evidence: what was measured.
         cause: what most likely makes it fail; empty if it did not.
         remedy: what to do about it.
+
+    >>> Finding("mean", "passed", "9 tokens weigh 0.111 each.")
+    Finding(question='mean', verdict='passed', evidence='9 tokens weigh 0.111 each.', cause='', remedy='')
     """
 
     question: str

@@ -50,6 +50,7 @@ class Box:
     def mode(self, train: bool) -> Iterator[None]:
         """In here the model trains or evaluates, and random numbers are the check's own."""
         modes = [(part, part.training) for part in self.module.modules()]
+        buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]  # such as a batch's statistics
         states = random.getstate(), np.random.get_state()  # noqa: NPY002
         threads, size = torch.get_num_threads(), sum(p.numel() for p in self.module.parameters())
         try:
@@ -60,6 +61,8 @@ class Box:
         finally:
             for part, training in modes:
                 part.training = training
+            for buffer, value in buffers:
+                buffer.copy_(value)
             torch.set_num_threads(threads)
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
@@ -107,9 +110,9 @@ class Box:
             output = self.model(**batch)
         finally:
             handle.remove()
-        outputs, *others = self._read(output, batch)
+        outputs, loss, scores, at = self._read(output, batch)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
-        return Seen(outputs, *others, embeddings, rounding, parts)
+        return Seen(outputs, loss, scores, at, embeddings, rounding, parts)
 
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         ids, found = batch["input_ids"], _tensors(output)
@@ -120,9 +123,7 @@ class Box:
             wanted = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
             raise ValueError(f"model must return numbers for each token, such as {wanted}, not {given}.")
         name = "logits" if "logits" in rows else max(rows, key=lambda name: rows[name].shape[-1])
-        loss = next(
-            (x for name, x in floats.items() if name == "loss" or (x.dim() == 0 and "loss" not in floats)), None
-        )
+        loss = floats.get("loss", next((x for x in floats.values() if x.dim() == 0), None))
         loss = loss if self.loss is None else self.loss(output, batch)
         outputs = rows[name].flatten(0, ids.dim() - 1).flatten(1)
         if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
@@ -186,10 +187,10 @@ def meeting(box: Box, batch: dict, targets: Sequence[np.ndarray], owner: np.ndar
         if outputs is None or (found and not found.startswith(f"{path}.")):
             continue
         depends = gradients(outputs, [taken], ids, targets)
-        met = foreign if depends is None else foreign & (depends > EXACT * depends.max()).numpy()
-        if (
-            depends is not None and met.sum() > 1.5 * most
-        ):  # a convolution inside a layer with a state is not all of it
+        if depends is None:
+            continue
+        met = foreign & (depends > EXACT * depends.max()).numpy()
+        if met.sum() > 1.5 * most:  # a convolution inside a layer with a state is not all of it
             found, most = path, met.sum()
             reach = max(int(slots[0] - row.argmax()) for slots, row in zip(targets, met, strict=True) if row.any())
     return found, reach

@@ -35,8 +35,10 @@ def tokens(case: Case) -> Iterator[Finding]:
             held = np.bincount(np.concatenate([np.empty(0, int), *mine]), minlength=len(row["input_ids"]))
             kind = "lost" if not mine else "short" if not held.all() else "twice" if held.max() > 1 else "cut"
             if kind != "cut" or len(mine) > 1:
-                text = f"of {len(rows)} sequences, number {index} with {len(held)} tokens has {(held == 0).sum()} in no pack, "
-                said.setdefault(kind, text + f"{(held > 1).sum()} twice, in {len(mine)} pieces")
+                text = (
+                    f"of {len(rows)} sequences, number {index} with {len(held)} tokens has {(held == 0).sum()} in no "
+                )
+                said.setdefault(kind, text + f"pack and {(held > 1).sum()} twice, in {len(mine)} pieces")
                 last |= kind == "lost" and index == len(rows) - 1
     if said:
         evidence = f"{'; '.join(said.values()).capitalize()}."
@@ -54,9 +56,8 @@ def isolation(case: Case) -> Iterator[Finding]:
         question, leak = f"isolation from {where} sequences", case.leak(case.own, where)
         if leak is not None:
             (strength, by, looks, sees), (names, place) = leak, case.leak_causes
-            evidence = (
-                f"{case.name(looks)} depends on sequence {case.pieces[sees].sequence}, by a {by} of {strength:.2g}"
-            )
+            names_of = [case.pieces[number].sequence for number in (looks, sees)]
+            evidence = f"Sequence {names_of[0]} depends on sequence {names_of[1]}, by a {by} of {strength:.2g}"
             yield Finding.failed(question, f"{evidence}{f'; they meet first in {place}' if place else ''}.", names)
         elif shared:
             yield Finding(question, PASSED, f"{len(case.pieces)} sequences do not depend on one another, by {how}.")

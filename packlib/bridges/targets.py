@@ -173,8 +173,11 @@ def _labels(loss: Loss) -> Finding:
         prompts += int((asked & inside & (wanted == IGNORED)).sum())
         wrong += int((asked & (wanted != IGNORED) & (wanted != loss.target[piece.slots])).sum())
     padding = int((loss.weight[case.padding] > 0).sum())
-    evidence = f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} slots "
-    evidence += f"of padding are predicted. A token is asked for {_SHIFTS[shift]}."
+    told = any("labels" in row for row in case.few)  # else what a collator leaves out may be meant
+    evidence = (
+        f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
+    )
+    evidence += f"slots of padding are predicted. A token is asked for {_SHIFTS[shift]}."
     names = {
         "ahead": shift == 1 and not case.causal,
         "shifted twice": shift == 2,
@@ -182,7 +185,7 @@ def _labels(loss: Loss) -> Finding:
         "shifted back": shift == -1,
         "prompts": prompts,
         "last label": lost and ends == lost == len(loss.pieces),
-        "labels": lost or wrong,
+        "labels": wrong or (lost and told),
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
     }
     name = next((name for name, failed in names.items() if failed), None)
@@ -213,14 +216,16 @@ def accumulation(case: Case, step: Callable | None) -> Iterator[Finding]:
     what = "sequences" if "sequence" in means and "token" not in means else "labels"
     counts = [len(part.pieces) if what == "sequences" else int((part.weight > 0).sum()) for part in parts]
     values, shares = [part.value or 0.0 for part in parts], [count / sum(counts) for count in counts]
-    evidence = f"Micro-batches hold {counts[0]} and {counts[1]} {what}: the mean of their losses is {sum(values) / 2:.5g}, that of "
-    evidence += f"all {what} {np.dot(values, shares):.5g}."
+    evidence = f"Micro-batches hold {counts[0]} and {counts[1]} {what}: the mean of their losses is "
+    evidence += f"{sum(values) / 2:.5g}, that of all {what} {np.dot(values, shares):.5g}."
     if step is not None:
         yield _stepped(case, [part.batch for part in parts], step, shares, evidence)
         return
     told = [case.box.runs({**part.batch, "num_items_in_batch": torch.tensor(sum(counts))}) for part in parts]
-    divided = [seen is not None and seen.loss is not None and abs(float(seen.loss.detach()) / (value * share) - 1) < 0.02
-               for seen, value, share in zip(told, values, shares, strict=True)]  # fmt: skip
+    divided = [
+        seen is not None and seen.loss is not None and np.isclose(float(seen.loss.detach()), value * share, rtol=0.02)
+        for seen, value, share in zip(told, values, shares, strict=True)
+    ]
     takes = inspect.signature(getattr(case.box.model, "forward", case.box.model)).parameters
     if all(divided):
         yield Finding(
