@@ -81,6 +81,38 @@ def flat(off=0):
     return collate
 
 
+def multiples(rows, multiple=8, end=()):
+    """One row, in which each sequence is padded to a multiple, as kernels and ranks like it; `end` ends each."""
+    ids, places, labels = [], [], []
+    for row in rows:
+        content = [*row["input_ids"], *end]
+        more = -len(content) % multiple
+        ids += content + [0] * more
+        places += range(len(content) + more)
+        labels += [-100, *row["labels"][1:], *end] + [-100] * more
+    return {name: torch.tensor([x]) for name, x in (("input_ids", ids), ("position_ids", places), ("labels", labels))}
+
+
+def masked_at_random(rows):
+    """As a collator for masked language modeling does, with other tokens each time."""
+    batch = dense(causal=False)(rows)
+    ids = batch["input_ids"]
+    chosen = (torch.rand(ids.shape) < 0.25) & (ids > 0)
+    return {**batch, "labels": ids.masked_fill(~chosen, -100), "input_ids": ids.masked_fill(chosen, 5)}
+
+
+class Autocast(nn.Module):
+    """A model in mixed precision."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, **batch):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.model(**batch)
+
+
 def make(name, attention=None, **changes):
     """A tiny model of transformers at random, without a cache."""
     common = {"vocab_size": VOCABULARY, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
@@ -109,7 +141,8 @@ def make(name, attention=None, **changes):
 
 def dense(slots=40, mask="additive", causal=True, window=None, positions="restart", start=0, leaked=False, prompts=True,
           drop_last=False, twice=False, types=False, segments=False, transposed=False, off=0, cut=None, shift=False,
-          dtype=torch.float32, train_padding=False):  # fmt: skip
+          dtype=torch.float32, train_padding=False,
+    rolled=False):  # fmt: skip
     """A collator of packs with a mask; what differs from the defaults is a fault or another form of mask."""
 
     def collate(rows):
@@ -143,6 +176,8 @@ def dense(slots=40, mask="additive", causal=True, window=None, positions="restar
                 at = end
         if train_padding:
             labels[owner == 0] = 0
+        if rolled:
+            labels = labels.roll(1, 0)
         if shift:
             labels = F.pad(labels[:, 1:], (0, 1), value=-100)
         batch = {"input_ids": ids, "labels": labels}

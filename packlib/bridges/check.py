@@ -14,7 +14,7 @@ from packlib.bridges.questions import determinism, isolation, padding, positions
 from packlib.bridges.targets import accumulation, loss_questions
 from packlib.checks import flag, one_of, shown
 
-_TOKENS, _SEQUENCES, _LONGEST = 384, 8, 128  # of what the model is called with
+_SEQUENCES, _LONGEST = 8, 128  # of what the model is called with
 REDUCTIONS = ("token", "sequence")
 
 
@@ -84,7 +84,7 @@ def check_packing(
 
 
 def _given(sequences: Any) -> list[dict]:
-    """Copies of the first 64; with other tokens of the same set if some are alike, as those could not be told apart."""
+    """Copies of the first 64."""
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
         tokens = [np.asarray(row["input_ids"]) for row in rows]
@@ -92,32 +92,22 @@ def _given(sequences: Any) -> list[dict]:
         raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
     for at, ids in enumerate(tokens):
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
-            raise ValueError(
-                f"input_ids of sequence {at} must be whole numbers in one row, not {shown(rows[at]['input_ids'])}."
-            )
-    if len(rows) < 2:
-        raise ValueError(f"sequences must be at least 2, not {len(rows)}.")
-    pool, draw = np.unique(np.concatenate(tokens)), np.random.default_rng(0)
-    if len(pool) < 8:
-        raise ValueError(f"sequences must hold at least 8 different tokens, to be told apart, not {len(pool)}.")
-    if len({ids.tobytes() for ids in tokens}) < len(tokens):
-        for row, old in zip(rows, tokens, strict=True):
-            new, labels = draw.choice(pool, len(old)), np.asarray(row.get("labels", -100))
-            row["input_ids"] = new.tolist()
-            if labels.shape == old.shape:
-                row["labels"] = np.where(labels == old, new, labels).tolist()
+            given = shown(rows[at]["input_ids"])
+            raise ValueError(f"input_ids of sequence {at} must be whole numbers in one row, not {given}.")
+    different = len({ids.tobytes() for ids in tokens})
+    if different < max(len(tokens), 2):
+        raise ValueError(f"sequences must be at least 2 different ones, not {different} of {len(tokens)}.")
     return rows
 
 
 def _chosen(rows: list[dict]) -> list[dict]:
-    """Few sequences of different lengths, in their order; long ones are cut."""
-    lengths = [min(len(row["input_ids"]), _LONGEST) for row in rows]
-    by_length = np.argsort(lengths, kind="stable")
-    chosen, total = list[int](), 0
-    for at in by_length[np.linspace(len(rows) - 1, 0, min(_SEQUENCES, len(rows))).round().astype(int)].tolist():
-        if total + lengths[at] <= _TOKENS or len(chosen) < 3:
-            chosen.append(at)
-            total += lengths[at]
-    few = [rows[at] for at in sorted(chosen)]
-    return [{name: value[:_LONGEST] if np.ndim(value) == 1 and len(value) == len(row["input_ids"]) else value
-             for name, value in row.items()} for row in few]  # fmt: skip
+    """Few sequences of different lengths, in their order, and cut."""
+    by_length = np.argsort([len(row["input_ids"]) for row in rows], kind="stable")
+    spread = by_length[np.linspace(0, len(rows) - 1, min(_SEQUENCES, len(rows))).round().astype(int)]
+    return [
+        {
+            name: value[:_LONGEST] if np.ndim(value) == 1 and len(value) == len(row["input_ids"]) else value
+            for name, value in row.items()
+        }
+        for row in (rows[at] for at in sorted(spread.tolist()))
+    ]

@@ -59,6 +59,9 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
     by_length = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
     for index in by_length:
         claim(index, missing[index], (len(sequences[index]) + 1) // 2)
+    for index in by_length:  # of which most tokens were replaced
+        if missing[index].all():
+            claim(index, missing[index], min(2, len(sequences[index])))
     for at, piece in enumerate(pieces):  # ends that were replaced: free, and not the padding at the end of the row
         start, row = piece.slots[0] - piece.places[0], piece.slots[0] // width
         line = np.arange(max(start, row * width), min(start + len(missing[piece.sequence]), (row + 1) * width))

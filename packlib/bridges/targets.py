@@ -32,7 +32,10 @@ class Loss:
         value: the loss.
         target: shape (N,), what each slot is to predict.
         weight: shape (N,), how much it weighs in the loss; 0 for nothing to predict.
+        certain: whether each gradient has the form of one target.
     """
+
+    certain = False
 
     def __init__(self, case: Case, batch: dict) -> None:
         self.case, self.batch, self.pieces = case, batch, found_in(batch, case.few)
@@ -49,15 +52,14 @@ class Loss:
             least, target = slope.min(1)
             weight = -least / (1 - scores.softmax(1).gather(1, target[:, None])[:, 0]).clamp(min=1e-6)
             kept = weight > 1e-7 * weight.max()
+            self.certain = bool(((slope[kept] < 0).sum(1) == 1).all())
             at = seen.at.cpu()[kept].numpy()
             self.target[at], self.weight[at] = target[kept].numpy(), weight[kept].numpy()
 
     def _guess(self, outputs: Tensor) -> None:
         """Without gradients: the targets and weights whose weighted sum is the loss, the innocent ones first."""
-        logarithms, tokens = (
-            outputs.detach().double().log_softmax(1).cpu(),
-            self.batch["input_ids"].flatten().cpu().numpy(),
-        )
+        logarithms = outputs.detach().double().log_softmax(1).cpu()
+        tokens, owner = self.batch["input_ids"].flatten().cpu().numpy(), owners(self.batch["input_ids"], self.pieces)
         natural = int(self.case.causal)
         for shift, prompts, border, mean in product((natural, 1 - natural, 2), (False, True), (False, True), _MEANS):
             target = np.full(len(tokens), IGNORED)
@@ -65,7 +67,7 @@ class Loss:
                 labels = np.asarray(self.case.few[piece.sequence]["input_ids"]) if prompts else self.labels(piece)
                 kept = piece.places + shift <= piece.places[-1]
                 target[piece.slots[kept]] = labels[piece.places[kept] + shift]
-                if border and piece.slots[-1] + 1 < len(tokens) and self.case.owner.flat[piece.slots[-1] + 1] >= 0:
+                if border and piece.slots[-1] + 1 < len(tokens) and owner.flat[piece.slots[-1] + 1] >= 0:
                     target[piece.slots[-1]] = tokens[piece.slots[-1] + 1]
             slots = np.flatnonzero((target != IGNORED) & (target < logarithms.shape[1]))
             if len(slots):
@@ -77,19 +79,16 @@ class Loss:
 
     def _divisors(self, slots: np.ndarray) -> dict[str, Any]:
         """By what each mean divides the sum over these slots of tokens."""
-        row, owner = (
-            slots // self.batch["input_ids"].shape[-1],
-            owners(self.batch["input_ids"], self.pieces).flat[slots],
-        )
+        ids = self.batch["input_ids"]
+        row, owner = slots // ids.shape[-1], owners(ids, self.pieces).flat[slots]
         by_row, by_piece = np.bincount(row), np.bincount(owner)
         return {"token": len(slots), "sequence": (by_piece > 0).sum() * by_piece[owner],
                 "pack": (by_row > 0).sum() * by_row[row], "slot": len(self.weight), "sum": 1}  # fmt: skip
 
     @property
     def readable(self) -> bool:
-        """Whether most of what the slots are asked for is a token that can be theirs."""
-        asked = int((self.weight > 0).sum())
-        return asked > 0 and sum(self._hits(piece, self.shift) for piece in self.pieces) > asked / 2
+        """Whether it is known what the slots are asked for."""
+        return bool(self.weight.any()) and (self.certain or self.hits[self.shift] > (self.weight > 0).sum() / 2)
 
     def labels(self, piece: Piece) -> np.ndarray:
         """What the data say that each token of a whole sequence is; -100 where it is not to be predicted."""
@@ -105,11 +104,16 @@ class Loss:
         return ids
 
     @cached_property
+    def hits(self) -> dict[int, int]:
+        """For each shift, how many slots are asked for the token so many places after their own."""
+        return {shift: sum(self._hits(piece, shift) for piece in self.pieces) for shift in _SHIFTS}
+
+    @cached_property
     def shift(self) -> int:
-        """How many places after a token its target is, for most of them."""
+        """How many places after a token its target is, if most agree."""
         natural = int(self.case.causal)
-        hits = {shift: sum(self._hits(piece, shift) for piece in self.pieces) for shift in _SHIFTS}
-        return max(hits, key=lambda shift: (hits[shift], shift == natural))
+        best = max(_SHIFTS, key=lambda shift: (self.hits[shift], shift == natural))
+        return best if self.hits[best] > (self.weight > 0).sum() / 2 else natural
 
     def _hits(self, piece: Piece, shift: int) -> int:
         labels = self.labels(piece)
@@ -125,9 +129,8 @@ class Loss:
         weight = self.weight[slots]
         near = 0.05 if self.case.rounding > 1e-4 else 0.01
         found = [name for name, divisor in self._divisors(slots).items() if np.abs(weight * divisor - 1).max() < near]
-        text = (
-            f"{len(slots)} tokens of {len(self.pieces)} sequences weigh {weight.min():.3g} to {weight.max():.3g} each"
-        )
+        many = f"{len(slots)} tokens of {len(self.pieces)} sequences"
+        text = f"{many} weigh {weight.min():.3g} to {weight.max():.3g} each"
         return found, f"{text}: {' or '.join(_MEANS[name] for name in found) or 'none of the known means'}."
 
 
@@ -183,9 +186,9 @@ def _labels(loss: Loss) -> Finding:
         "shifted twice": shift == 2,
         "not shifted": shift == 0 and case.causal,
         "shifted back": shift == -1,
-        "prompts": prompts,
         "last label": lost and ends == lost == len(loss.pieces),
         "labels": wrong or (lost and told),
+        "prompts": prompts,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
     }
     name = next((name for name, failed in names.items() if failed), None)

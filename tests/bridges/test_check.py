@@ -97,6 +97,10 @@ RIGHT = {
     "packed Mistral": lambda: (PackedMistral(MistralConfig(**SMALL, sliding_window=4)), ours, ROWS),
     "every kind of layer": lambda: (
         Tiny("convolution", "state", "linear", "attention", answer="tuple"), dense(**SEGMENTS), ROWS),
+    "each sequence padded": lambda: (llama(), cases.multiples, ROWS),
+    "end tokens added": lambda: (llama(), lambda rows: cases.multiples(rows, 1, end=[3]), ROWS),
+    "masked at random": lambda: (bert(), cases.masked_at_random, sequences(prompts=False)),
+    "mixed precision": lambda: (cases.Autocast(llama()), flattened(), ROWS),
     "no position ids": lambda: (Tiny("attention"), dense(**SEGMENTS, positions="none"), ROWS),
     "by sequence": lambda: (*own("attention", reduction="sequence"), {"reduction": "sequence"}),
     "an encoder of our own": lambda: (Tiny("attention", causal=False), dense(**SEGMENTS, causal=False), ENCODED),
@@ -105,7 +109,6 @@ RIGHT = {
     "a plain function": lambda: (cases.without_gradients(Tiny("attention")), dense(**SEGMENTS), ROWS),
     "tokens without rows": lambda: (cases.Flat(), cases.flat(), ROWS),
     "dropout in training": lambda: (llama(attention_dropout=0.3).train(), flattened(), ROWS),
-    "equal sequences": lambda: (llama(), flattened(), [{"input_ids": list(range(10, 20))}] * 5),
     "24 sequences": lambda: (llama(), flattened(), sequences(24)),
     "an update of one mean": lambda: (llama(), dense(), ROWS, {"step": cases.one_mean}),
 }  # fmt: skip
@@ -210,6 +213,7 @@ FAULTS = {
         lambda: (llama(), dense(), ROWS, {"step": cases.sum_of_means}), "accumulation", "a sum of means"),
     "count ignored": (
         lambda: own("attention", fault="ignores the count"), "accumulation", "mean of means"),
+    "labels of another row": (lambda: (llama(), dense(rolled=True), ROWS), "labels", "belong to other tokens"),
     "truncated": (lambda: (llama(), dense(cut=12), ROWS), "tokens", "truncated"),
 }  # fmt: skip
 
@@ -259,9 +263,9 @@ def test_one_fault_fails_one_question(name):
         ((lambda **_: 0, None, ROWS), TypeError, "collate must be callable, not None."),
         ((Tiny("attention"), dense(), 5), TypeError, "sequences must be mappings with input_ids, not 5."),
         ((Tiny("attention"), dense(), [{"ids": [1]}]), TypeError, "sequences must be mappings with input_ids"),
-        ((Tiny("attention"), dense(), ROWS[:1]), ValueError, "sequences must be at least 2, not 1."),
+        ((Tiny("attention"), dense(), ROWS[:1]), ValueError, "at least 2 different ones, not 1 of 1."),
         ((Tiny("attention"), dense(), [{"input_ids": [1.5]}] * 2), ValueError, "input_ids of sequence 0 must be whole"),
-        ((Tiny("attention"), dense(), [{"input_ids": [7, 8]}] * 3), ValueError, "at least 8 different tokens"),
+        ((Tiny("attention"), dense(), [{"input_ids": [7, 8]}] * 3), ValueError, "not 1 of 3."),
         ((Tiny("attention"), lambda _: 7, ROWS), TypeError, "collate must return a mapping with input_ids, not 7."),
         ((Tiny("attention"), lambda _: {"input_ids": [1]}, ROWS), TypeError, "input_ids of a batch must be a tensor"),
         ((Tiny("attention"), lambda rows: 1 / 0, ROWS), ValueError, "it raised ZeroDivisionError: division by zero"),
