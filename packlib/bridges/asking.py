@@ -158,9 +158,8 @@ class Case:
         """The first position that the model gives a sequence alone; None if it is not among 0 to 4."""
         ids = self.alone_batch(self.pieces[0])["input_ids"]
         whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].places)]
-        starts = (
-            start for start in range(5) if self.changed(0, {POSITIONS: restarting(ids, whole, start)}) <= self.limit
-        )
+        given = [{POSITIONS: restarting(ids, whole, start)} for start in range(5)]
+        starts = (start for start in range(5) if self.changed(0, given[start]) <= self.limit)
         return next(starts, None)
 
     @cached_property
@@ -176,7 +175,7 @@ class Case:
         pool = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
         flat = batch["input_ids"].flatten().clone()
         flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
-        return {**batch, "input_ids": flat.view_as(self.ids)}
+        return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
 
     def moves(self, batch: dict) -> Iterator[np.ndarray]:
         """How far the outputs of all pieces move with the tokens of one, relative to their size; piece by piece."""
@@ -236,8 +235,6 @@ class Case:
     def leak_causes(self) -> tuple[list[str], str]:
         """Why pieces see others, names in causes.csv, and where in the model."""
         place, reach = meeting(self.box, self.batch, [piece.slots for piece in self.pieces], self.owner)
-        if self.leak(self.own, "another row"):
-            return ["rows"], place
         limit = max(10 * self.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
 
         def leaks(batch: dict, cut: Cut | None = None) -> bool:
@@ -246,8 +243,11 @@ class Case:
             with sdpa_kernel(SDPBackend.MATH), cut:
                 return any((np.delete(moves, at) > limit).any() for at, moves in enumerate(self.moves(batch)))
 
+        if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
+            return ["rows"], place
         causes, self.cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
-        return causes, place
+        both = causes == ["state"] and self.leak(self.own, "later")
+        return [*causes, *(["rows"] if both else [])], place
 
     @cached_property
     def causal(self) -> bool:
@@ -259,12 +259,7 @@ class Case:
         depends = gradients(seen.outputs, seen.embeddings, ids, [np.array([first])])
         if depends is not None:
             return not depends[0, last] > EXACT * depends.max()
-        other = self.box(
-            {
-                **batch,
-                "input_ids": ids.flatten().index_copy(0, torch.tensor([last]), ids.flatten()[[first]]).view_as(ids),
-            }
-        )
+        other = self.box(self.moved(batch, np.array([last])))
         return not self.apart(other.outputs, seen.outputs)[first] > self.least
 
 

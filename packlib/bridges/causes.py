@@ -99,11 +99,9 @@ def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtyp
     """The causes that a cure would prove, and the cured batch; what changes least comes first."""
     ids, off = batch["input_ids"], {"use_cache": False}
     masks = [name for name, value in batch.items() if is_mask(value, ids)]
-    yield from (
-        (["boolean"], {**batch, name: additive(batch[name], dtype)})
-        for name in masks
-        if batch[name].dtype == torch.bool
-    )
+    for name in masks:
+        if batch[name].dtype == torch.bool:
+            yield ["boolean"], {**batch, name: additive(batch[name], dtype)}
     again = {**batch, POSITIONS: restarting(ids, pieces)}
     tokens = np.concatenate([piece.slots for piece in pieces])
     ahead = (batch[POSITIONS] - again[POSITIONS]).flatten()[tokens] if POSITIONS in batch else tokens
@@ -118,9 +116,9 @@ def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtyp
         yield [wrong], again
         yield [wrong], {**again, **off}
     allowed = document_mask(ids, pieces, causal)
-    yield from (
-        ([wrong], {**batch, name: mask}) for name in masks or [MASK] for mask in (additive(allowed, dtype), allowed)
-    )
+    for name in masks or [MASK]:
+        yield [wrong], {**batch, name: additive(allowed, dtype)}
+        yield [wrong], {**batch, name: allowed}
 
 
 def leak_causes(

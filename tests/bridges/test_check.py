@@ -207,6 +207,9 @@ FAULTS = {
     "batch normalization in training": (
         lambda: (cases.OfTorch(statistics=True).train(), dense(**SEGMENTS, causal=False), ENCODED), LATER,
         "normalization"),
+    "batch normalization of one row": (
+        lambda: (cases.OfTorch(statistics=True).train(), dense(slots=80, **SEGMENTS, causal=False), ENCODED), EARLIER,
+        "normalization"),
     "mean over all slots": (
         lambda: own("attention", reduction="slot"), "mean", "a mean over all slots"),
     "sum of means": (
@@ -457,3 +460,10 @@ def test_a_folder_is_checked_in_padding_free_batches(here, capsys):
     assert "no document mask" in capsys.readouterr().out
     assert main(["check", "llama", "--collate", "my_training.py:collate", "--no-progress"]) == 1
     assert "all ones" in capsys.readouterr().out
+
+
+def test_statistics_of_batches_are_left_as_they_were():
+    model = cases.OfTorch(statistics=True).train()
+    before = model.statistics.running_mean.clone()
+    check_packing(model, dense(**SEGMENTS, causal=False), ENCODED)
+    assert torch.equal(model.statistics.running_mean, before) and model.training
