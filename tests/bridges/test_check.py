@@ -221,18 +221,23 @@ FAULTS = {
 }  # fmt: skip
 
 
+def joined(name):
+    """The name of a case as one word, as names of tests are."""
+    return name.replace(" ", "_")
+
+
 def checked(case):
     model, collate, rows, *told = case
     return check_packing(model, collate, rows, **(told[0] if told else {}))
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", RIGHT, ids=joined)
 def test_what_is_right_raises_no_alarm(name):
     found = checked(RIGHT[name]())
     assert found.exact, found
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", FAULTS, ids=joined)
 def test_a_fault_is_found_and_its_cause_named(name):
     case, question, words = FAULTS[name]
     found = checked(case())
@@ -251,7 +256,7 @@ SINGLE = {  # faults that leave every other question as it is
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", SINGLE, ids=joined)
 def test_one_fault_fails_one_question(name):
     case, question, _ = FAULTS[name]
     found = checked(case())
@@ -386,6 +391,13 @@ def test_locate_finds_pieces_copies_and_what_was_replaced():
         (2, [10, 11, 12, 13, 14], [0, 1, 2, 3, 4]), (2, [16, 17, 18, 19], [5, 6, 7, 8]),
         (1, [20, 21, 22, 23], [0, 1, 2, 3]),
     ]  # fmt: skip
+
+
+def test_locate_finds_a_sequence_of_which_most_was_replaced():
+    a, b = np.arange(10, 17), np.arange(30, 38)
+    row = np.concatenate([b, [5, 11, 5, 5, 14, 5, 16]])
+    found = [(piece.sequence, piece.slots.tolist()) for piece in locate(row[None], [a, b])]
+    assert found == [(1, list(range(8))), (0, list(range(8, 15)))]
 
 
 def test_packlib_offers_it_at_the_top():
