@@ -21,8 +21,8 @@ _CODES = """\
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
 length,count lines, .npy, or Parquet.
 
-Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody reads
-what is printed; 143 terminated."""
+Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
+reads what is printed; 143 terminated."""
 
 
 @click.group(no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
@@ -230,6 +230,38 @@ def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
         return
     print(f"Before packing. {before}", f"After packing. {after}", "Why:", sep="\n")
     print(*(f"  {reason}" for reason in reasons), sep="\n")
+
+
+@_command("check")
+@click.argument("target", metavar="MODULE:FUNCTION|FOLDER")
+@click.option(
+    "--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Another one."
+)
+@click.option(
+    "--reduction", type=click.Choice(("token", "sequence")), show_default="any", help="The mean that is meant."
+)
+@_json
+@_quiet
+def _check(target: str, collate: str | None, reduction: str | None, script: bool, progress: bool) -> int:
+    """Whether a model computes for each sequence of a pack what it computes for it alone; 1 if a question fails.
+
+    The function returns model, collate and sequences, as check_packing takes them. A folder holds a model of
+    transformers as configuration and safetensors.
+
+    \b
+    Examples:
+      packlib check my_training:make
+      packlib check my_training.py:make --reduction token --json
+      packlib check path/to/model --collate my_training:collate
+    """
+    from packlib.bridges.loading import arguments_of
+
+    wanted = arguments_of(target, collate) | ({"reduction": reduction} if reduction else {})
+    from packlib.bridges.check import check_packing  # loads torch, which a refusal does not need
+
+    found = check_packing(**{"progress": progress, **wanted})
+    print(found.to_json() if script else found)
+    return 0 if found.exact else 1
 
 
 @_command("forget")

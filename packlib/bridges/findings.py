@@ -1,0 +1,98 @@
+"""What a check found: a verdict on each question, for people and for programs."""
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from packlib.files import atomic_path
+from packlib.markup import in_html
+
+PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot be told"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question.
+
+    Attributes:
+        question: what was asked, in a word or two.
+        verdict: "passed", "failed" or "cannot be told".
+        evidence: what was measured.
+        cause: what most likely makes it fail; empty if it did not.
+        remedy: what to do about it.
+
+    >>> Finding("mean", "passed", "9 tokens weigh 0.111 each.")
+    Finding(question='mean', verdict='passed', evidence='9 tokens weigh 0.111 each.', cause='', remedy='')
+    """
+
+    question: str
+    verdict: str
+    evidence: str
+    cause: str = ""
+    remedy: str = ""
+
+    @classmethod
+    def failed(cls, question: str, evidence: str, names: str | Iterable[str], **values: Any) -> "Finding":
+        """A failure whose causes have these names in causes.csv; `values` fill their texts."""
+        rows = [_causes()[name] for name in ([names] if isinstance(names, str) else names)]
+        cause, remedy = ("; and ".join(row[part] for row in rows).format(**values) for part in ("cause", "remedy"))
+        return cls(question, FAILED, evidence, cause, remedy)
+
+    def __str__(self) -> str:
+        more = [f"\n    {name}: {text}" for name, text in (("cause", self.cause), ("remedy", self.remedy)) if text]
+        return f"{self.question}: {self.verdict}. {self.evidence}{''.join(more)}"
+
+
+@cache
+def _causes() -> dict[str, dict[str, str]]:
+    lines = Path(__file__).with_name("causes.csv").read_text(encoding="utf-8").splitlines()
+    return {row["name"]: row for row in csv.DictReader(lines)}
+
+
+@dataclass(frozen=True, repr=False)
+class PackingCheck:
+    """The findings of `check_packing`, in the order of its questions.
+
+    >>> found = PackingCheck((Finding("tokens", "failed", "1 of 9 sequences is lost.", "The last one is dropped."),))
+    >>> found.exact, found["tokens"].cause
+    (False, 'The last one is dropped.')
+    """
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing failed."""
+        return all(finding.verdict != FAILED for finding in self.findings)
+
+    def __getitem__(self, question: str) -> Finding:
+        return next(finding for finding in self.findings if finding.question == question)
+
+    def __repr__(self) -> str:
+        return "\n".join([*map(str, self.findings), self._summary])
+
+    def _repr_html_(self) -> str:
+        rows = [[field.name for field in fields(Finding)], *map(astuple, self.findings)]
+        cells = [f'<td style="text-align:left">{"</td><td>".join(map(in_html, row))}</td>' for row in rows]
+        body = "".join(f"<tr>{row}</tr>" for row in [cells[0].replace("td", "th"), *cells[1:]])
+        return f"<div><table>{body}</table><p>{self._summary}</p></div>"
+
+    @property
+    def _summary(self) -> str:
+        counts = Counter(finding.verdict for finding in self.findings)
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, UNKNOWN)) + "."
+
+    def to_json(self, path: str | os.PathLike | None = None) -> str:
+        """The findings as JSON text; with `path`, which is written there too."""
+        found = {"exact": self.exact, "findings": list(map(asdict, self.findings))}
+        text = json.dumps(found, indent=2, ensure_ascii=False)
+        if path is not None:
+            with atomic_path(path) as file:
+                file.write_text(text + "\n", encoding="utf-8")
+        return text

@@ -1,0 +1,196 @@
+"""A model as a black box: call it, and see which tokens its outputs depend on."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from packlib.checks import shown
+
+EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every precision; Fourier transforms leave 1e-7
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one call showed; N slots.
+
+    Attributes:
+        outputs: shape (N, width), one row a slot: logits, or hidden states.
+        loss: scalar, or None.
+        scores: shape (M, vocabulary), the logits that the loss is made of, and `at`, shape (M,), their slots.
+        embeddings: what the tokens became before anything else happened to them.
+        rounding: the largest relative error of a number, of the formats that parts of the model computed in.
+        parts: (part of the model, its input, its output), as they ended, if they were to be traced.
+    """
+
+    outputs: Tensor
+    loss: Tensor | None
+    scores: Tensor
+    at: Tensor
+    embeddings: list[Tensor]
+    rounding: float
+    parts: list[tuple[nn.Module, Tensor, Tensor]]
+
+
+class Box:
+    """A model that is only called. Its mode and the state of random numbers are put back at the end."""
+
+    def __init__(self, model: Callable, loss: Callable | None, seed: int) -> None:
+        self.model, self.loss, self.seed = model, loss, seed
+        self.module = model if isinstance(model, nn.Module) else nn.Module()
+        self.trains = model is self.module and model.training
+        self.device = next((p.device for p in self.module.parameters()), None)
+
+    @contextmanager
+    def mode(self, train: bool) -> Iterator[None]:
+        """In here the model trains or evaluates, and random numbers are the check's own."""
+        modes = [(part, part.training) for part in self.module.modules()]
+        buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]  # such as a batch's statistics
+        states = random.getstate(), np.random.get_state()  # noqa: NPY002
+        threads, size = torch.get_num_threads(), sum(p.numel() for p in self.module.parameters())
+        try:
+            torch.set_num_threads(1 if size < 10**7 else threads)  # for a small model more only wait for one another
+            self.module.train(train)
+            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                yield
+        finally:
+            for part, training in modes:
+                part.training = training
+            for buffer, value in buffers:
+                buffer.copy_(value)
+            torch.set_num_threads(threads)
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+
+    def reseed(self) -> None:
+        """Random numbers begin anew."""
+        random.seed(self.seed)
+        np.random.seed(self.seed)  # noqa: NPY002
+        torch.manual_seed(self.seed)
+
+    def runs(self, batch: Mapping[str, Any]) -> Seen | None:
+        """As a call; None if the model refuses such a batch."""
+        try:
+            return self(batch)
+        except Exception:  # whatever a model raises, it is that it does not take this batch
+            return None
+
+    def __call__(self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True) -> Seen:
+        """Call the model with a copy of `batch`; with `trace`, keep what each of its parts took and gave."""
+        if reseed:
+            self.reseed()
+        batch = {
+            name: x.clone().to(self.device or x.device) if isinstance(x, Tensor) else x for name, x in batch.items()
+        }
+        ids, embeddings, parts = batch["input_ids"], list[Tensor](), list[tuple[nn.Module, Tensor, Tensor]]()
+        kinds = set[torch.dtype]()
+
+        def watch(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
+            given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
+            made = output[0] if isinstance(output, tuple | list) and output else output
+            if not isinstance(made, Tensor) or not made.is_floating_point():
+                return None
+            kinds.add(made.dtype)
+            reads = any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
+            if reads and made is output and not any(module.children()):
+                embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
+                return embeddings[-1]
+            taken = next((x for x in given if trace and x.requires_grad and by_slot(x, ids) is not None), None)
+            if taken is not None and taken is not made and by_slot(made, ids) is not None:
+                parts.append((module, taken, made))
+            return None
+
+        handle = nn.modules.module.register_module_forward_hook(watch, with_kwargs=True)
+        try:
+            output = self.model(**batch)
+        finally:
+            handle.remove()
+        outputs, loss, scores, at = self._read(output, batch)
+        rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
+        return Seen(outputs, loss, scores, at, embeddings, rounding, parts)
+
+    def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+        ids, found = batch["input_ids"], _tensors(output)
+        floats = {name: value for name, value in found.items() if value.is_floating_point()}
+        rows = {name: x for name, x in floats.items() if x.dim() > ids.dim() and x.shape[: ids.dim()] == ids.shape}
+        if not rows:
+            given = ", ".join(f"{name} {tuple(value.shape)}" for name, value in found.items()) or shown(output)
+            wanted = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
+            raise ValueError(f"model must return numbers for each token, such as {wanted}, not {given}.")
+        name = "logits" if "logits" in rows else max(rows, key=lambda name: rows[name].shape[-1])
+        loss = floats.get("loss", next((x for x in floats.values() if x.dim() == 0), None))
+        loss = loss if self.loss is None else self.loss(output, batch)
+        outputs = rows[name].flatten(0, ids.dim() - 1).flatten(1)
+        if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
+            return outputs, loss, found["token_logits"], found["token_positions"]
+        return outputs, loss, rows[name], torch.arange(len(outputs))
+
+
+def _tensors(output: Any) -> dict[str, Tensor]:
+    """The tensors of an output by name: of a mapping, a tuple, an object with attributes, or one tensor."""
+    if isinstance(output, tuple | list):
+        output = dict(zip(getattr(output, "_fields", map(str, range(len(output)))), output, strict=True))
+    elif isinstance(output, Tensor | np.ndarray):
+        output = {"logits": output}
+    found = dict(output) if isinstance(output, Mapping) else getattr(output, "__dict__", {})
+    found = {name: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for name, x in found.items()}
+    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
+def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
+    """The numbers that `values` has for each slot, shape (N, …); None if it has none."""
+    rows, width = ids.numel() // ids.shape[-1], ids.shape[-1]
+    if not values.is_floating_point() or values.dim() < 2:
+        return None
+    if tuple(values.shape[:2]) == (rows, width):
+        return values.flatten(0, 1).flatten(1)
+    if values.shape[0] == rows * width:
+        return values.flatten(1)
+    if values.dim() == 3 and values.shape[0] == rows and width <= values.shape[2] < 2 * width:  # channels first
+        return values[..., :width].transpose(1, 2).flatten(0, 1)
+    return None
+
+
+def gradients(outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: Sequence[np.ndarray]) -> Tensor | None:
+    """How much the outputs at each target's slots depend on each slot, shape (targets, N); None without a graph.
+
+    Outputs are weighted at random: the plain sum of a normalized row is constant.
+    """
+    if not inputs or not outputs.requires_grad:
+        return None
+    weights = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(1)).to(outputs.device)
+    weighted = outputs.to(torch.promote_types(outputs.dtype, torch.float32)) * weights
+    found = []
+    for slots in targets:
+        slopes = torch.autograd.grad(weighted[slots].sum(), inputs, retain_graph=True, allow_unused=True)
+        rows = [by_slot(slope, ids) for slope in slopes if slope is not None]
+        zero = torch.zeros(ids.numel(), dtype=torch.float64)
+        found.append(sum((row.double().norm(dim=1).cpu() for row in rows if row is not None), zero))
+    return torch.stack(found)
+
+
+def meeting(box: Box, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
+    """The innermost part of the model that lets one sequence into another, and how many slots back it reaches.
+
+    The path is empty and the reach 0 if no part shows it.
+    """
+    paths, ids = {part: path for path, part in box.module.named_modules()}, batch["input_ids"]
+    found, most, reach = "", 0.0, 0
+    foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
+    for part, taken, made in box(batch, trace=True).parts:
+        path, outputs = paths.get(part, ""), by_slot(made, ids)
+        if outputs is None or (found and not found.startswith(f"{path}.")):
+            continue
+        depends = gradients(outputs, [taken], ids, targets)
+        if depends is None:
+            continue
+        met = foreign & (depends > EXACT * depends.max()).numpy()
+        if met.sum() > 1.5 * most:  # a convolution inside a layer with a state is not all of it
+            found, most = path, met.sum()
+            reach = max(int(slots[0] - row.argmax()) for slots, row in zip(targets, met, strict=True) if row.any())
+    return found, reach

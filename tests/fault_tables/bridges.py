@@ -1,0 +1,39 @@
+"""Faults in the check of packing. By file: what is there, what it becomes, which tests see it."""
+
+CHECK = "bridges/test_check.py::"
+NAMED = f"{CHECK}test_a_fault_is_found_and_its_cause_named"
+
+FAULTS = {
+    "packlib/bridges/asking.py": [
+        (
+            '"earlier": earlier, "later": others & ~earlier',
+            '"earlier": others, "later": others',
+            f"{CHECK}test_one_fault_fails_one_question[convolution]",
+        ),
+        ("% len(pool)]", "% len(pool)] * 0 + flat[slots]", f"{NAMED}[state,_without_gradients]"),
+        ("10 * self.noise[0], 2e-6", "10 * self.noise[0], 2e6", f"{NAMED}[state-space_state]"),
+    ],
+    "packlib/bridges/causes.py": [
+        ('"attention" in name, "convolution" in name)', '"attention" in name, False)', f"{NAMED}[convolution]"),
+        ("if self.attention:", "if not self.attention:", f"{NAMED}[a_softmax_by_hand_without_a_mask]"),
+        ('yield ["cache"], {**batch, **off}', 'yield ["none"], {**batch, **off}', f"{NAMED}[cache_left_on]"),
+        ("(looks <= starts or sees <= ends)", "False", f"{NAMED}[border_off_by_one]"),
+    ],
+    "packlib/bridges/locating.py": [
+        ("if missing[index].all():", "if False:", f"{CHECK}test_locate_finds_a_sequence_of_which_most_was_replaced"),
+        ("0.7 * len(", "7 * len(", f"{NAMED}[a_sequence_twice]"),
+    ],
+    "packlib/bridges/probing.py": [
+        ("buffer.copy_(value)", "pass", f"{CHECK}test_statistics_of_batches_are_left_as_they_were"),
+        ("handle.remove()", "pass", f"{CHECK}test_the_model_is_left_as_it_was_also_when_interrupted"),
+    ],
+    "packlib/bridges/questions.py": [
+        ("if strength <= limit:", "if strength >= limit:", f"{NAMED}[padding_attended]"),
+        ("mends(mask.transpose(-1, -2))", "mends(mask)", f"{NAMED}[mask_transposed]"),
+    ],
+    "packlib/bridges/targets.py": [
+        ("-least / (1 - scores", "-least / (2 - scores", f"{NAMED}[mean_over_packs]"),
+        ("max(loss.shift, 1)", "max(loss.shift, 3)", f"{NAMED}[next_sequence's_first_token_as_a_target]"),
+        ("np.allclose(got, shares, rtol=0.05)", "True", f"{NAMED}[mean_of_means]"),
+    ],
+}
