@@ -1,3 +1,15 @@
 from . import advisor, batches, bridges, distributed, lengths, model, packing, training, workbook
+from .bridges import pack_dataset
 
-__all__ = ["advisor", "batches", "bridges", "distributed", "lengths", "model", "packing", "training", "workbook"]
+__all__ = [
+    "advisor",
+    "batches",
+    "bridges",
+    "distributed",
+    "lengths",
+    "model",
+    "pack_dataset",
+    "packing",
+    "training",
+    "workbook",
+]
