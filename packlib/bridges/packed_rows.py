@@ -4,7 +4,8 @@ import hashlib
 import importlib.metadata
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ OVERLONG = ("error", "truncate", "drop", "split")
 IGNORED = -100  # as in packlib.batches, which loads torch
 _NEAR = 0.001  # of the fewest packs: a plan so near is good enough
 _ROWS = 4096  # sequences that are read at once
-_TOKENS = 1 << 20  # tokens that are written at once
+_TOKENS = 1 << 19  # tokens that are written at once
 
 
 def pack_dataset(
@@ -75,39 +76,56 @@ def pack_dataset(
     """
     with needed_by("packlib.pack_dataset"):
         import datasets
-    whole_number("max_length", max_length, 1)
-    one_of("overlong", overlong, OVERLONG)
-    flag("labels", labels)
-    depth_limit(max_sequences_per_pack)
     if isinstance(dataset, datasets.IterableDataset):
         from packlib.bridges.stream import PackedStream
 
         if method is not None:
             raise ValueError(f"method must be left out for a stream, which a StreamPacker packs, not {shown(method)}.")
         return PackedStream(dataset, max_length, max_sequences_per_pack, overlong, labels, window)
-    if method is not None:
-        one_of("method", method, METHODS)
-    asked = [max_length, method, max_sequences_per_pack, overlong, labels, seed]
-    if seed is not None:
-        whole_number("seed", seed, 0)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    spool = Spool(folder)
-    bar = {"disable": not flag("progress", progress), "delay": 1}
-    with tqdm(desc="reading", unit=" sequences", **bar) as reading:
-        for batch in _batches(dataset):
-            spool.add(batch)
-            reading.update(len(batch))
-    text = json.dumps([importlib.metadata.version("packlib"), asked, spool.digest()])
+    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed)
+    spool = _read(dataset, folder, flag("progress", progress))
+    text = json.dumps([importlib.metadata.version("packlib"), asdict(packing), spool.digest()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
-        pieces = Pieces(spool.lengths, max_length, overlong)
-        packs, found = _packs(pieces, max_length, method, max_sequences_per_pack, seed, progress)
-        with atomic_path(path) as beside, tqdm(desc="packing", unit=" packs", total=len(packs), **bar) as writing:
-            _write(beside, _rows(spool, pieces, packs, seed, labels), found, writing)
+        packing.write(spool, path, pa.ipc.new_stream, progress)
     with pa.memory_map(str(path)) as file:
         found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
+
+
+def pack_parquet(
+    data: str | os.PathLike,
+    out: str | os.PathLike,
+    max_length: int,
+    method: str | None = None,
+    max_sequences_per_pack: int | None = None,
+    *,
+    overlong: str = "error",
+    labels: bool = True,
+    seed: int | None = 0,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """From one Parquet file to another, without a cache: the rows of `pack_dataset`, in a file that is whole or absent.
+
+    Returns:
+        The number of `packs`, the proven `lower_bound` of it, the `sequences` and `tokens` in them, and the `method`.
+    """
+    out = output_path(out)
+    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed)
+    beside = next(folder for folder in out.parents if folder.exists())
+    spool = _read(data, beside, flag("progress", progress))
+    return packing.write(spool, out, pq.ParquetWriter, progress)
+
+
+def _read(dataset: Any, folder: Path, progress: bool) -> Spool:
+    spool = Spool(folder)
+    with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
+        for batch in _batches(dataset):
+            spool.add(batch)
+            bar.update(len(batch))
+    return spool
 
 
 def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
@@ -117,14 +135,15 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
         with naming(dataset, "whole Parquet file of sequences") as path:
             try:
                 with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                    yield from file.iter_batches(_ROWS)
+                    for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
+                        yield from file.iter_batches(_ROWS, [group])
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(str(error)) from None
     elif isinstance(dataset, datasets.Dataset):
         for table in dataset.with_format("arrow").iter(_ROWS):
             yield from table.combine_chunks().to_batches()
-    elif isinstance(dataset, Iterable) and not isinstance(dataset, Mapping):
-        rows = enumerate(dataset)
+    elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
+        rows = enumerate(dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset))))
         while some := [_plain(row, number) for number, row in islice(rows, _ROWS)]:
             try:
                 yield pa.RecordBatch.from_pylist(some)
@@ -154,15 +173,17 @@ class Pieces:
         sequences: int64, shape (number of pieces,): which sequence each is a piece of.
         starts: int64, as many: the first token of each, counted through the whole data set.
         lengths: int64, as many.
+        overlong: how many sequences were too long.
     """
 
     def __init__(self, lengths: np.ndarray, max_length: int, overlong: str) -> None:
         self.sequences = np.arange(len(lengths))
         self.starts, self.lengths = np.cumsum(lengths) - lengths, lengths
         longer = lengths > max_length
-        if longer.any():
+        self.overlong = int(longer.sum())
+        if self.overlong:
             if overlong == "error":
-                at, more = int(longer.argmax()), np.count_nonzero(longer) - 1
+                at, more = int(longer.argmax()), self.overlong - 1
                 raise ValueError(
                     f"Row {at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
                     f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
@@ -188,65 +209,85 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
 
-def _packs(
-    pieces: Pieces, max_length: int, method: str | None, depth: int | None, seed: int | None, progress: bool
-) -> tuple[Packs, dict]:
-    """The packs, and what a reader of the file may want to know of them."""
-    histogram = LengthHistogram.from_lengths(pieces.lengths, max_length)
-    made = plan(histogram, method or "lpfhp", depth) if method != "optimal" else None
-    if made is None or (method is None and made.gap > _NEAR * made.lower_bound):
-        made = _optimal(histogram, depth, progress)
-    found: dict[str, Any] = {
-        "packs": made.num_packs,
-        "lower_bound": made.lower_bound,
-        "sequences": len(pieces.lengths),
-    }
-    found |= {"tokens": int(pieces.lengths.sum()), "max_length": max_length, "method": made.method}
-    return assign(made, pieces.lengths, seed), found
+@dataclass(frozen=True)
+class _Packing:
+    """What is asked for: see `pack_dataset`."""
 
+    max_length: int
+    method: str | None
+    max_sequences_per_pack: int | None
+    overlong: str
+    labels: bool
+    seed: int | None
 
-def _optimal(histogram: LengthHistogram, depth: int | None, progress: bool) -> PackingPlan:
-    with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
+    def __post_init__(self) -> None:
+        whole_number("max_length", self.max_length, 1)
+        one_of("overlong", self.overlong, OVERLONG)
+        flag("labels", self.labels)
+        depth_limit(self.max_sequences_per_pack)
+        if self.method is not None:
+            one_of("method", self.method, METHODS)
+        if self.seed is not None:
+            whole_number("seed", self.seed, 0)
 
-        def tell(now: Any) -> None:
-            bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
-            bar.update()
+    def write(self, spool: Spool, path: Path, writer: Callable, progress: bool) -> dict[str, Any]:
+        """Pack what was read into a file; returns what a reader of it may want to know, which stands in its schema."""
+        pieces = Pieces(spool.lengths, self.max_length, self.overlong)
+        made = self._plan(LengthHistogram.from_lengths(pieces.lengths, self.max_length), progress)
+        packs = assign(made, pieces.lengths, self.seed)
+        found = {name: getattr(made, name) for name in ("method", "num_packs", "lower_bound")}
+        found |= {"max_length": self.max_length, "sequences": len(pieces.lengths), "tokens": int(pieces.lengths.sum())}
+        found |= {"overlong_sequences": pieces.overlong}
+        rows = self._rows(spool, pieces, packs)
+        first = next(rows)
+        schema = first.schema.with_metadata({"packlib": json.dumps(found)})
+        with (
+            atomic_path(path) as beside,
+            writer(str(beside), schema) as file,
+            tqdm(desc="packing", unit=" packs", total=len(packs), disable=not progress, delay=1) as bar,
+        ):
+            for batch in chain([first], rows):
+                file.write_batch(batch.replace_schema_metadata(schema.metadata))
+                bar.update(len(batch))
+        return found
 
-        return plan(histogram, "optimal", depth, progress=tell)
+    def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
+        depth = self.max_sequences_per_pack
+        if self.method != "optimal":
+            made = plan(histogram, self.method or "lpfhp", depth)
+            if self.method or made.gap <= _NEAR * made.lower_bound:
+                return made
+        with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
 
+            def tell(now: Any) -> None:
+                bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
+                bar.update()
 
-def _rows(spool: Spool, pieces: Pieces, packs: Packs, seed: int | None, labels: bool) -> Iterator[pa.RecordBatch]:
-    """The packs, about a million tokens at a time."""
-    order = np.arange(len(packs)) if seed is None else np.random.default_rng(seed).permutation(len(packs))
-    step = max(1, _TOKENS // packs.max_length)
-    sizes = np.diff(packs.offsets)
-    for some in (order[at : at + step] for at in range(0, len(order), step)):
-        mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
-        lengths = pieces.lengths[mine]
-        tokens = ranges(pieces.starts[mine], lengths)
-        positions = ranges(np.zeros_like(lengths), lengths)
-        by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
-        by_token = np.concatenate([[0], np.cumsum(lengths)])[by_sequence]
-        row = {}
-        for name, column in spool.columns.items():
-            places = tokens if column.by_token else pieces.sequences[mine]
-            row[name] = _lists(by_token if column.by_token else by_sequence, column.take(places))
-        if labels and "labels" not in row:
-            ids = row["input_ids"].values.to_numpy().astype(np.int64)
-            row["labels"] = _lists(by_token, pa.array(np.where(positions == 0, IGNORED, ids)))
-        row["position_ids"] = _lists(by_token, pa.array(positions.astype(np.int32)))
-        row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))
-        yield pa.RecordBatch.from_pydict(row)
+            return plan(histogram, "optimal", depth, progress=tell)
+
+    def _rows(self, spool: Spool, pieces: Pieces, packs: Packs) -> Iterator[pa.RecordBatch]:
+        """The packs, about a million tokens at a time."""
+        order, sizes = np.arange(len(packs)), np.diff(packs.offsets)
+        if self.seed is not None:
+            order = np.random.default_rng(self.seed).permutation(len(packs))
+        step = max(1, _TOKENS // packs.max_length)
+        for some in (order[at : at + step] for at in range(0, len(order), step)):
+            mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
+            lengths = pieces.lengths[mine]
+            tokens, positions = ranges(pieces.starts[mine], lengths), ranges(np.zeros_like(lengths), lengths)
+            by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
+            by_token = np.concatenate([[0], np.cumsum(lengths)])[by_sequence]
+            row = {}
+            for name, column in spool.columns.items():
+                places = tokens if column.by_token else pieces.sequences[mine]
+                row[name] = _lists(by_token if column.by_token else by_sequence, column.take(places))
+            if self.labels and "labels" not in row:
+                ids = row["input_ids"].values.to_numpy()
+                row["labels"] = _lists(by_token, pa.array(np.where(positions == 0, np.int32(IGNORED), ids)))
+            row["position_ids"] = _lists(by_token, pa.array(positions.astype(np.int32)))
+            row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))
+            yield pa.RecordBatch.from_pydict(row)
 
 
 def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
-
-
-def _write(path: Path, rows: Iterator[pa.RecordBatch], found: dict, bar: tqdm) -> None:
-    first = next(rows)
-    schema = first.schema.with_metadata({"packlib": json.dumps(found)})
-    with pa.ipc.new_stream(str(path), schema) as file:
-        for batch in chain([first], rows):
-            file.write_batch(batch.replace_schema_metadata(schema.metadata))
-            bar.update(len(batch))

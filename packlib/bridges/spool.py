@@ -34,7 +34,6 @@ class Column:
             at = values.offset
             ends = np.frombuffer(values.buffers()[1], np.int64)[at : at + len(values) + 1]
             self._ends.append(ends[1:] - ends[0] + self._ends[-1][-1])
-            self._seen.update(np.diff(ends).data)
             plain = memoryview(values.buffers()[2] or b"")[ends[0] : ends[-1]]
         else:
             plain = values.view(f"uint{values.type.bit_width}").to_numpy().data
@@ -43,7 +42,8 @@ class Column:
 
     def digest(self) -> str:
         """The same for the same values, in whatever batches they came."""
-        return f"{self.kind} {self.by_token} {self._seen.hexdigest()}"
+        ends = hashlib.sha256(np.concatenate(self._ends).data).hexdigest()
+        return f"{self.kind} {self.by_token} {ends} {self._seen.hexdigest()}"
 
     def take(self, places: np.ndarray) -> pa.Array:
         """The values at these places, read from disk."""
@@ -116,6 +116,11 @@ class Spool:
         if name in MADE:
             raise ValueError(f"The column {name!r} is made by packing: is the data set packed? If not, remove it.")
         by_token = is_list(column.type)
+        if name == "input_ids":
+            try:
+                column = column.cast(pa.list_(pa.int32()))  # as `datasets` has them, whatever they come in
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"The column 'input_ids' must hold numbers of 32 bits: {error}") from None
         kind = column.type.value_type if by_token else column.type
         if not (pa.types.is_primitive(kind) or (_is_text(kind) and not by_token)):
             raise TypeError(f"The column {name!r} holds {column.type}, which no pack can carry: remove it.")
