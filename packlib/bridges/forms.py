@@ -132,7 +132,11 @@ def _lengths(row: Mapping[str, Any]) -> np.ndarray:
     positions = np.asarray(row["position_ids"])
     starts = np.flatnonzero(positions == 0)
     lengths = np.diff(starts, append=tokens)
-    if len(positions) != tokens or (positions != np.arange(tokens) - np.repeat(starts, lengths)).any():
+    if (
+        len(positions) != tokens
+        or lengths.sum() != tokens
+        or (positions != np.arange(tokens) - np.repeat(starts, lengths)).any()
+    ):
         raise ValueError("The position_ids of a row must count from 0 in each of its sequences.")
     return lengths
 
