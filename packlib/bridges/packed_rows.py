@@ -141,7 +141,7 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
                 raise ValueError(str(error)) from None
     elif isinstance(dataset, datasets.Dataset):
         for table in dataset.with_format("arrow").iter(_ROWS):
-            yield from table.combine_chunks().to_batches()
+            yield from table.to_batches()
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = enumerate(dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset))))
         while some := [_plain(row, number) for number, row in islice(rows, _ROWS)]:
@@ -270,11 +270,12 @@ class _Packing:
         order, sizes = np.arange(len(packs)), np.diff(packs.offsets)
         if self.seed is not None:
             order = np.random.default_rng(self.seed).permutation(len(packs))
-        step = max(1, _TOKENS // packs.max_length)
+        step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):
             mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
             lengths = pieces.lengths[mine]
-            tokens, positions = ranges(pieces.starts[mine], lengths), ranges(np.zeros_like(lengths), lengths)
+            positions = ranges(np.zeros_like(lengths), lengths)
+            tokens = positions + np.repeat(pieces.starts[mine], lengths)
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
             by_token = np.concatenate([[0], np.cumsum(lengths)])[by_sequence]
             row = {}
@@ -284,7 +285,7 @@ class _Packing:
             if self.labels and "labels" not in row:
                 ids = row["input_ids"].values.to_numpy()
                 row["labels"] = _lists(by_token, pa.array(np.where(positions == 0, np.int32(IGNORED), ids)))
-            row["position_ids"] = _lists(by_token, pa.array(positions.astype(np.int32)))
+            row["position_ids"] = _lists(by_token, pa.array(positions.astype(small)))
             row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))
             yield pa.RecordBatch.from_pydict(row)
 

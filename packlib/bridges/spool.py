@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +47,10 @@ class Column:
         return f"{self.kind} {self.by_token} {ends} {self._seen.hexdigest()}"
 
     def take(self, places: np.ndarray) -> pa.Array:
-        """The values at these places, read from disk."""
-        return self._values().take(pa.array(places)).cast(self.kind)
+        """The values at these places, read from disk. None are added any more."""
+        return self._values.take(pa.array(places)).cast(self.kind)
 
+    @cached_property
     def _values(self) -> pa.Array:
         self._file.flush()
         empty = os.fstat(self._file.fileno()).st_size == 0

@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all
-python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling
+python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges
 """
 
 import sys
@@ -51,6 +51,12 @@ def batches() -> None:
     main()
 
 
+def bridges() -> None:
+    from tests.benchmarks.bench_bridges import main
+
+    main()
+
+
 SECTIONS = {
     "packing": packing,
     "model": model,
@@ -59,6 +65,7 @@ SECTIONS = {
     "sorting": sorting,
     "scaling": scaling,
     "compiling": compiling,
+    "bridges": bridges,
 }
 
 for name in [one_of("benchmark", name, SECTIONS) for name in sys.argv[1:]] or SECTIONS:
