@@ -1,5 +1,5 @@
 from . import advisor, batches, bridges, distributed, lengths, model, packing, training, workbook
-from .bridges import pack_dataset
+from .bridges.packed_rows import pack_dataset
 
 __all__ = [
     "advisor",

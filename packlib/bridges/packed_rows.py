@@ -50,7 +50,10 @@ def pack_dataset(
     `position_ids`, which restart at 0 with each sequence; and `seq_lengths`, the length of each. A column with one
     number or text for a sequence becomes a list with one for each. An `attention_mask` of ones is left out.
 
-        pack_dataset(dataset, max_length=2048).to_parquet("packed.parquet")
+    >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
+    >>> packed = pack_dataset(rows, max_length=8)
+    >>> packed[:]["seq_lengths"], packed[:]["source"], packed[0]["position_ids"]
+    ([[5, 3], [2]], [['a', 'b'], ['c']], [0, 1, 2, 3, 4, 0, 1, 2])
 
     The same data gives the same packs on every machine. They are in a file of the cache, named by the content of the
     data and the arguments, so that they are made once; the data itself is read and not held in memory.

@@ -190,6 +190,12 @@ def test_wrong_data_is_refused_by_its_column_and_row(cache, says, data):
     assert not cache.exists() or not list(cache.iterdir())
 
 
+def test_rows_far_apart_are_read_as_one(monkeypatch):
+    monkeypatch.setattr(packed_rows, "_ROWS", 7)
+    rows = list(samples())
+    assert as_float32(unpacked(pack_dataset(rows, 64))) == as_float32(without_mask(rows))
+
+
 def test_rows_far_apart_are_held_to_one_another(monkeypatch):
     monkeypatch.setattr(packed_rows, "_ROWS", 2)
     rows = [{"input_ids": [1], "score": 1}] * 2
