@@ -85,9 +85,9 @@ def pack_dataset(
         if method is not None:
             raise ValueError(f"method must be left out for a stream, which a StreamPacker packs, not {shown(method)}.")
         return PackedStream(dataset, max_length, max_sequences_per_pack, overlong, labels, window)
+    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed)
     spool = _read(dataset, folder, flag("progress", progress))
     text = json.dumps([importlib.metadata.version("packlib"), asdict(packing), spool.digest()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
@@ -99,27 +99,20 @@ def pack_dataset(
 
 
 def pack_parquet(
-    data: str | os.PathLike,
-    out: str | os.PathLike,
-    max_length: int,
-    method: str | None = None,
-    max_sequences_per_pack: int | None = None,
-    *,
-    overlong: str = "error",
-    labels: bool = True,
-    seed: int | None = 0,
-    progress: bool = True,
+    data: str | os.PathLike, out: str | os.PathLike, max_length: int, progress: bool = True, **asked: Any
 ) -> dict[str, Any]:
     """From one Parquet file to another, without a cache: the rows of `pack_dataset`, in a file that is whole or absent.
 
+    Args:
+        asked: as in `pack_dataset`: `method`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`.
+
     Returns:
-        The number of `packs`, the proven `lower_bound` of it, the `sequences` and `tokens` in them, and the `method`.
+        The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, and the `method`.
     """
     out = output_path(out)
-    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed)
+    packing = _Packing(max_length, **asked)
     beside = next(folder for folder in out.parents if folder.exists())
-    spool = _read(data, beside, flag("progress", progress))
-    return packing.write(spool, out, pq.ParquetWriter, progress)
+    return packing.write(_read(data, beside, flag("progress", progress)), out, pq.ParquetWriter, progress)
 
 
 def _read(dataset: Any, folder: Path, progress: bool) -> Spool:
@@ -132,8 +125,6 @@ def _read(dataset: Any, folder: Path, progress: bool) -> Spool:
 
 
 def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
-    import datasets
-
     if isinstance(dataset, (str, os.PathLike)):
         with naming(dataset, "whole Parquet file of sequences") as path:
             try:
@@ -142,7 +133,10 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
                         yield from file.iter_batches(_ROWS, [group])
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(str(error)) from None
-    elif isinstance(dataset, datasets.Dataset):
+        return
+    import datasets
+
+    if isinstance(dataset, datasets.Dataset):
         for table in dataset.with_format("arrow").iter(_ROWS):
             yield from table.to_batches()
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
@@ -217,11 +211,11 @@ class _Packing:
     """What is asked for: see `pack_dataset`."""
 
     max_length: int
-    method: str | None
-    max_sequences_per_pack: int | None
-    overlong: str
-    labels: bool
-    seed: int | None
+    method: str | None = None
+    max_sequences_per_pack: int | None = None
+    overlong: str = "error"
+    labels: bool = True
+    seed: int | None = 0
 
     def __post_init__(self) -> None:
         whole_number("max_length", self.max_length, 1)

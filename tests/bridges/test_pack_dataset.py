@@ -237,7 +237,8 @@ def test_memory_holds_no_tokens(tmp_path):
     """40 million tokens in two columns, 320 MB, pass through less than a half of that."""
     offsets, ids = np.arange(0, 40_000_001, 800), np.arange(40_000_000, dtype=np.int32) % 30_000
     column = pa.ListArray.from_arrays(offsets.astype(np.int32), ids)
-    pq.write_table(pa.table({"input_ids": column, "labels": column}), tmp_path / "x.parquet", row_group_size=500)
+    plain = {"row_group_size": 500, "compression": "none", "use_dictionary": False}
+    pq.write_table(pa.table({"input_ids": column, "labels": column}), tmp_path / "x.parquet", **plain)
     code = """
 import re, sys, threading, time
 import scipy.sparse, scipy.optimize
