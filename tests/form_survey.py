@@ -10,17 +10,17 @@ import sys
 from contextlib import contextmanager
 from unittest import mock
 
-import model_survey
 import torch
 import transformers
-from model_survey import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
-from model_survey import _difference as gap_of
 from transformers import modeling_flash_attention_utils as flash
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.bridges import forms
 from packlib.files import atomic_path
 from packlib.model.families import families
+from tests import model_survey
+from tests.model_survey import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
+from tests.model_survey import _difference as gap_of
 
 SHORT = dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 18)  # a row may be longer
 
