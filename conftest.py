@@ -12,6 +12,8 @@ from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # kernels that notebooks start inherit it too
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+cache = tempfile.TemporaryDirectory(prefix="packlib-datasets-")
+os.environ["HF_DATASETS_CACHE"] = cache.name
 os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # the kernel's debugger warns otherwise
 
 OFFLINE = Path(__file__).parent / "tests" / "offline"  # its `sitecustomize` refuses the network
@@ -67,3 +69,4 @@ def fail_if_network_was_touched():
 
 def pytest_unconfigure():
     Path(network).unlink(missing_ok=True)
+    cache.cleanup()

@@ -1,5 +1,6 @@
 from . import advisor, batches, bridges, distributed, lengths, model, packing, training, workbook
-from .bridges import check_packing
+from .bridges.check import check_packing
+from .bridges.packed_rows import pack_dataset
 
 __all__ = [
     "advisor",
@@ -9,6 +10,7 @@ __all__ = [
     "distributed",
     "lengths",
     "model",
+    "pack_dataset",
     "packing",
     "training",
     "workbook",

@@ -1,4 +1,4 @@
-"""Bridges to other people's trainers: transformers' own, on packs."""
+"""Bridges to other people's trainers and models: packs for them, and transformers' own trainer on packs."""
 
 from packlib.installed import attach
 

@@ -1,5 +1,17 @@
 from .check import check_packing
 from .findings import Finding, PackingCheck
+from .forms import TransformersCollator, for_transformers
+from .packed_rows import pack_dataset
+from .stream import PackedStream
 from .trainer import PackTrainer
 
-__all__ = ["Finding", "PackTrainer", "PackingCheck", "check_packing"]
+__all__ = [
+    "Finding",
+    "PackTrainer",
+    "PackedStream",
+    "PackingCheck",
+    "TransformersCollator",
+    "check_packing",
+    "for_transformers",
+    "pack_dataset",
+]

@@ -91,9 +91,7 @@ class Packed(_Mixin):
         self._reads = frozenset(inspect.signature(self._base().forward).parameters)
         if self.causal or not hasattr(self.config, "type_vocab_size"):  # GPT-2 and XLM take them for more words
             self._reads -= {"token_type_ids"}
-        tables = (part for part in self.modules() if hasattr(part, "position_embeddings"))
-        padded = (part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx"))
-        self._first_position = next(padded, 0)  # RoBERTa and its kin begin after the place of padding
+        self._first_position = first_position(self)
         keep_apart(self)
 
     def _base(self) -> PreTrainedModel:
@@ -184,6 +182,12 @@ class Packed(_Mixin):
     def _attention_dropout(self) -> float:
         names = ("attention_probs_dropout_prob", "attn_pdrop", "attention_dropout")
         return max(getattr(self.config, name, 0.0) or 0.0 for name in names) if self.training else 0.0
+
+
+def first_position(model: PreTrainedModel) -> int:
+    """The position of a sequence's first token: RoBERTa and its kin begin after the place of padding."""
+    tables = (part for part in model.modules() if hasattr(part, "position_embeddings"))
+    return next((part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx")), 0)
 
 
 class _Ran:

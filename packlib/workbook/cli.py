@@ -204,6 +204,41 @@ def _plan(
     print(histogram, best, *([out] if out else []), sep="\n")
 
 
+@_command("pack")
+@click.argument("data", type=_path, metavar="DATA.parquet")
+@click.option("--max-length", type=int, required=True, help="Tokens in a pack.")
+@click.option("--max-sequences-per-pack", callback=_limit, show_default="none", help="Sequences in a pack at most.")
+@click.option(
+    "--overlong",
+    type=click.Choice(("error", "truncate", "drop", "split")),
+    default="error",
+    help="For longer sequences.",
+)
+@click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
+@click.option("--no-labels", "labels", flag_value=False, default=True, help="For masked models: make no labels.")
+@click.option("--seed", type=int, default=0, help="Of the order of the packs.")
+@_out(metavar="PACKED.parquet", required=True, help="Write the packs there.")
+@_json
+@_quiet
+def _pack(data: Path, out: Path, script: bool, **values: Any) -> None:
+    """Pack the tokenized sequences of a Parquet file, for any trainer.
+
+    \b
+    Examples:
+      packlib pack tokens.parquet --max-length 2048 --out packed.parquet
+      packlib pack tokens.parquet --max-length 2048 --overlong split --method optimal --out packed.parquet --json
+    """
+    from packlib.bridges.packed_rows import pack_parquet
+
+    found = pack_parquet(data, output_path(out), **values)
+    if script:
+        print(json.dumps(found, indent=2))
+        return
+    said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
+    said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
+    print(said.format(**found), out, sep="\n")
+
+
 @_command("adjust")
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")

@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all but classes
-python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, classes
+python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges, classes
 """
 
 import sys
@@ -57,6 +57,12 @@ def classes() -> None:
     main()
 
 
+def bridges() -> None:
+    from tests.benchmarks.bench_bridges import main
+
+    main()
+
+
 SECTIONS = {
     "packing": packing,
     "model": model,
@@ -65,6 +71,7 @@ SECTIONS = {
     "sorting": sorting,
     "scaling": scaling,
     "compiling": compiling,
+    "bridges": bridges,
 }
 ALONE = {"classes": classes}  # a minute for each instance, so it is asked for by name
 

@@ -8,6 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -112,3 +114,17 @@ def test_a_report_needs_neither_the_checkout_nor_torch(python, tmp_path):
     assert done.returncode == 0, done.stderr
     advice = json.loads((tmp_path / "empty" / "out" / "advice.json").read_text())
     assert advice["plan"]["depth"] <= 3 and (tmp_path / "empty" / "out" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_packing_a_parquet_file_needs_no_extra_and_a_collator_finds_its_table(python, tmp_path):
+    assert python("-c", "from packlib.bridges import forms; forms.table()").returncode == 0
+    rows = pa.table({"input_ids": [[1, 2, 3], [4, 5], [6]], "kept": ["a", "b", "c"]})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    command = f"pack {tmp_path / 'rows.parquet'} --max-length 4 --json --out packed.parquet"
+    done = packlib(python, command, without=(*TRAIN, *LAB, "datasets"))
+    assert done.returncode == 0 and json.loads(done.stdout)["num_packs"] == 2, done.stderr
+    kept = pq.read_table(tmp_path / "empty" / "packed.parquet")["kept"].to_pylist()
+    assert sorted(kept) == [["a", "c"], ["b"]]
+    done = python("-c", "import packlib; packlib.pack_dataset([], 4)", without=("datasets",))
+    assert "packlib.pack_dataset needs datasets, which is not installed: pip install 'packlib[hub]'" in done.stderr

@@ -1,0 +1,291 @@
+"""`pack_dataset`: a data set of sequences becomes one of packs, with the columns that other people's trainers read."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm.auto import tqdm
+
+from packlib.bridges.spool import Spool
+from packlib.checks import depth_limit, flag, one_of, shown, whole_number
+from packlib.files import atomic_path
+from packlib.installed import needed_by
+from packlib.lengths import LengthHistogram
+from packlib.packing import METHODS, PackingPlan, Packs, assign, plan
+from packlib.places import output_path
+from packlib.reading import naming
+
+OVERLONG = ("error", "truncate", "drop", "split")
+IGNORED = -100  # as in packlib.batches, which loads torch
+_NEAR = 0.001  # of the fewest packs: a plan so near is good enough
+_ROWS = 4096  # sequences that are read at once
+_TOKENS = 1 << 19  # tokens that are written at once
+
+
+def pack_dataset(
+    dataset: Any,
+    max_length: int,
+    method: str | None = None,
+    max_sequences_per_pack: int | None = None,
+    *,
+    overlong: str = "error",
+    labels: bool = True,
+    seed: int | None = 0,
+    window: int = 100,
+    cache_dir: str | os.PathLike | None = None,
+    progress: bool = True,
+) -> Any:
+    """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.
+
+    Row `i` is a pack: `input_ids`, `labels` and every other column with a value for each token, laid end to end;
+    `position_ids`, which restart at 0 with each sequence; and `seq_lengths`, the length of each. A column with one
+    number or text for a sequence becomes a list with one for each. An `attention_mask` of ones is left out.
+
+    >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
+    >>> packed = pack_dataset(rows, max_length=8)
+    >>> packed[:]["seq_lengths"], packed[:]["source"], packed[0]["position_ids"]
+    ([[5, 3], [2]], [['a', 'b'], ['c']], [0, 1, 2, 3, 4, 0, 1, 2])
+
+    The same data gives the same packs on every machine. They are in a file of the cache, named by the content of the
+    data and the arguments, so that they are made once; the data itself is read and not held in memory.
+
+    Args:
+        dataset: a `datasets.Dataset`, the path of a Parquet file, or an iterable of mappings, each with `input_ids`. A
+            `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
+        max_length: slots of a pack, in tokens.
+        method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp", and "optimal" unless that is proven
+            to be within 0.1 % of the fewest packs.
+        max_sequences_per_pack: the depth limit, or None.
+        overlong: what to do with a sequence of more tokens: "error", "truncate" it, "drop" it, or "split" it into
+            several sequences; what is kept for a sequence is kept for each of them.
+        labels: where the data has none, make labels for a causal model, which shifts them itself: the tokens, and -100
+            for the first of each sequence, which nothing predicts. False leaves them out, for masked models.
+        seed: draws which sequences of equal length share a pack, and the order of the packs; None keeps their order.
+        window: open packs, for a stream only.
+        cache_dir: the folder of the file, by default that of `datasets`.
+        progress: show bars.
+
+    Raises:
+        TypeError, ValueError: naming the argument, the column that no pack can carry, or the first row that is wrong.
+    """
+    with needed_by("packlib.pack_dataset"):
+        import datasets
+    if isinstance(dataset, datasets.IterableDataset):
+        from packlib.bridges.stream import PackedStream
+
+        if method is not None:
+            raise ValueError(f"method must be left out for a stream, which a StreamPacker packs, not {shown(method)}.")
+        return PackedStream(dataset, max_length, max_sequences_per_pack, overlong, labels, window)
+    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed)
+    folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    spool = _read(dataset, folder, flag("progress", progress))
+    text = json.dumps([importlib.metadata.version("packlib"), asdict(packing), spool.digest()])
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
+    if not path.exists():
+        packing.write(spool, path, pa.ipc.new_stream, progress)
+    with pa.memory_map(str(path)) as file:
+        found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
+    return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
+
+
+def pack_parquet(
+    data: str | os.PathLike, out: str | os.PathLike, max_length: int, progress: bool = True, **asked: Any
+) -> dict[str, Any]:
+    """From one Parquet file to another, without a cache: the rows of `pack_dataset`, in a file that is whole or absent.
+
+    Args:
+        asked: as in `pack_dataset`: `method`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`.
+
+    Returns:
+        The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, and the `method`.
+    """
+    out = output_path(out)
+    packing = _Packing(max_length, **asked)
+    beside = next(folder for folder in out.parents if folder.exists())
+    return packing.write(_read(data, beside, flag("progress", progress)), out, pq.ParquetWriter, progress)
+
+
+def _read(dataset: Any, folder: Path, progress: bool) -> Spool:
+    spool = Spool(folder)
+    with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
+        for batch in _batches(dataset):
+            spool.add(batch)
+            bar.update(len(batch))
+    return spool
+
+
+def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(dataset, (str, os.PathLike)):
+        with naming(dataset, "whole Parquet file of sequences") as path:
+            try:
+                with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                    for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
+                        yield from file.iter_batches(_ROWS, [group])
+            except (pa.ArrowException, OSError) as error:
+                raise ValueError(str(error)) from None
+        return
+    import datasets
+
+    if isinstance(dataset, datasets.Dataset):
+        for table in dataset.with_format("arrow").iter(_ROWS):
+            yield from table.to_batches()
+    elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
+        rows = enumerate(dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset))))
+        while some := [_plain(row, number) for number, row in islice(rows, _ROWS)]:
+            try:
+                yield pa.RecordBatch.from_pylist(some)
+            except pa.ArrowException as error:
+                raise TypeError(f"The rows of the data set do not fit together: {error}") from None
+    else:
+        has = (
+            f"the splits {', '.join(map(str, dataset))}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
+        )
+        raise TypeError(
+            "dataset must be a datasets.Dataset, the path of a Parquet file, or an iterable of mappings with "
+            f"input_ids, not {has}."
+        )
+
+
+def _plain(row: Any, number: int) -> dict[str, Any]:
+    """A row without tensors."""
+    if not isinstance(row, Mapping):
+        raise TypeError(f"Row {number} of the data set must be a mapping with input_ids, not {shown(row)}.")
+    return {name: np.asarray(value) if hasattr(value, "__array__") else value for name, value in row.items()}
+
+
+class Pieces:
+    """What is packed of each sequence: all of it, or what `overlong` makes of it.
+
+    Attributes:
+        sequences: int64, shape (number of pieces,): which sequence each is a piece of.
+        starts: int64, as many: the first token of each, counted through the whole data set.
+        lengths: int64, as many.
+        overlong: how many sequences were too long.
+    """
+
+    def __init__(self, lengths: np.ndarray, max_length: int, overlong: str) -> None:
+        self.sequences = np.arange(len(lengths))
+        self.starts, self.lengths = np.cumsum(lengths) - lengths, lengths
+        longer = lengths > max_length
+        self.overlong = int(longer.sum())
+        if self.overlong:
+            if overlong == "error":
+                at, more = int(longer.argmax()), self.overlong - 1
+                raise ValueError(
+                    f"Row {at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
+                    f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
+                    '"truncate", "drop" or "split".'
+                )
+            if overlong == "split":
+                count = -(-lengths // max_length)
+                self.sequences = np.repeat(self.sequences, count)
+                before = ranges(np.zeros_like(count), count) * max_length
+                self.starts = self.starts[self.sequences] + before
+                self.lengths = lengths[self.sequences] - before
+            if overlong == "drop":
+                self.sequences = np.flatnonzero(~longer)
+                self.starts, self.lengths = self.starts[~longer], lengths[~longer]
+            self.lengths = self.lengths.clip(max=max_length)
+        if not len(self.lengths):
+            raise ValueError("The data set has no sequence to pack.")
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """`starts[0]` and the `lengths[0] - 1` numbers after it, then the same of the others."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+
+
+@dataclass(frozen=True)
+class _Packing:
+    """What is asked for: see `pack_dataset`."""
+
+    max_length: int
+    method: str | None = None
+    max_sequences_per_pack: int | None = None
+    overlong: str = "error"
+    labels: bool = True
+    seed: int | None = 0
+
+    def __post_init__(self) -> None:
+        whole_number("max_length", self.max_length, 1)
+        one_of("overlong", self.overlong, OVERLONG)
+        flag("labels", self.labels)
+        depth_limit(self.max_sequences_per_pack)
+        if self.method is not None:
+            one_of("method", self.method, METHODS)
+        if self.seed is not None:
+            whole_number("seed", self.seed, 0)
+
+    def write(self, spool: Spool, path: Path, writer: Callable, progress: bool) -> dict[str, Any]:
+        """Pack what was read into a file; returns what a reader of it may want to know, which stands in its schema."""
+        pieces = Pieces(spool.lengths, self.max_length, self.overlong)
+        made = self._plan(LengthHistogram.from_lengths(pieces.lengths, self.max_length), progress)
+        packs = assign(made, pieces.lengths, self.seed)
+        found = {name: getattr(made, name) for name in ("method", "num_packs", "lower_bound")}
+        found |= {"max_length": self.max_length, "sequences": len(pieces.lengths), "tokens": int(pieces.lengths.sum())}
+        found |= {"overlong_sequences": pieces.overlong}
+        rows = self._rows(spool, pieces, packs)
+        first = next(rows)
+        schema = first.schema.with_metadata({"packlib": json.dumps(found)})
+        with (
+            atomic_path(path) as beside,
+            writer(str(beside), schema) as file,
+            tqdm(desc="packing", unit=" packs", total=len(packs), disable=not progress, delay=1) as bar,
+        ):
+            for batch in chain([first], rows):
+                file.write_batch(batch.replace_schema_metadata(schema.metadata))
+                bar.update(len(batch))
+        return found
+
+    def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
+        depth = self.max_sequences_per_pack
+        if self.method != "optimal":
+            made = plan(histogram, self.method or "lpfhp", depth)
+            if self.method or made.gap <= _NEAR * made.lower_bound:
+                return made
+        with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
+
+            def tell(now: Any) -> None:
+                bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
+                bar.update()
+
+            return plan(histogram, "optimal", depth, progress=tell)
+
+    def _rows(self, spool: Spool, pieces: Pieces, packs: Packs) -> Iterator[pa.RecordBatch]:
+        """The packs, about a million tokens at a time."""
+        order, sizes = np.arange(len(packs)), np.diff(packs.offsets)
+        if self.seed is not None:
+            order = np.random.default_rng(self.seed).permutation(len(packs))
+        step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
+        for some in (order[at : at + step] for at in range(0, len(order), step)):
+            mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
+            lengths = pieces.lengths[mine]
+            positions = ranges(np.zeros_like(lengths), lengths)
+            tokens = positions + np.repeat(pieces.starts[mine], lengths)
+            by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
+            by_token = np.concatenate([[0], np.cumsum(lengths)])[by_sequence]
+            row = {}
+            for name, column in spool.columns.items():
+                places = tokens if column.by_token else pieces.sequences[mine]
+                row[name] = _lists(by_token if column.by_token else by_sequence, column.take(places))
+            if self.labels and "labels" not in row:
+                ids = row["input_ids"].values.to_numpy()
+                row["labels"] = _lists(by_token, pa.array(np.where(positions == 0, np.int32(IGNORED), ids)))
+            row["position_ids"] = _lists(by_token, pa.array(positions.astype(small)))
+            row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))
+            yield pa.RecordBatch.from_pydict(row)
+
+
+def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)

@@ -1,0 +1,92 @@
+"""`pack_dataset` beside TRL's (best fit decreasing): packs, seconds, and the lines that a user writes.
+
+    python -m tests.benchmarks bridges
+
+prints the table and writes `data/benchmarks/bridges.csv`. Both read a data set from disk, and write their rows to disk.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pyarrow as pa
+
+from packlib import pack_dataset
+from packlib.lengths import load, log_normal
+from packlib.packing.certificate import direct_bound
+from tests.benchmarks.table import in_turn, record, show
+
+# What a user writes for each, after the import; the seconds are of these lines.
+OURS = "packed = pack_dataset(dataset, max_length, cache_dir=folder, progress=False)"
+THEIRS = 'packed = trl.pack_dataset(dataset, max_length, "bfd", {"cache_file_name": str(file)})'
+
+
+def data_set(lengths: np.ndarray, folder: Path) -> datasets.Dataset:
+    """Sequences of these lengths in random order, with tokens and labels, on disk."""
+    rng = np.random.default_rng(0)
+    lengths = rng.permutation(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    ids = pa.array(rng.integers(5, 30_000, offsets[-1], dtype=np.int32))
+    column = pa.ListArray.from_arrays(offsets, ids)
+    datasets.Dataset(pa.table({"input_ids": column, "labels": column})).save_to_disk(folder)
+    return datasets.load_from_disk(folder)
+
+
+def some_of(name: str, count: int) -> np.ndarray:
+    """`count` sequences drawn from a histogram of the workbook."""
+    counts = load(name).counts
+    return np.random.default_rng(1).choice(len(counts), count, p=counts / counts.sum())
+
+
+def cases() -> dict[tuple[str, int], np.ndarray]:
+    return {
+        ("100,000 log-normal", 2048): log_normal(100_000, 2048, 5.0, 1.0).expand(),
+        ("30,000 log-normal", 8192): log_normal(30_000, 8192, 6.0, 1.2).expand(),
+        ("300,000 of Wikipedia", 512): some_of("wikipedia", 300_000),
+        ("80,000 of SQuAD", 384): some_of("squad", 80_000),
+    }
+
+
+def beside_trl(name: str, max_length: int, lengths: np.ndarray) -> Iterator[dict]:
+    import trl
+
+    bound = direct_bound(np.bincount(lengths, minlength=max_length + 1), None)
+    with tempfile.TemporaryDirectory() as place:
+        dataset, packed, runs = data_set(lengths, Path(place, "data")), {}, iter(range(100))
+
+        def ours() -> None:
+            packed["packlib"] = pack_dataset(
+                dataset, max_length, cache_dir=Path(place, str(next(runs))), progress=False
+            )
+
+        def theirs() -> None:
+            file = Path(place, f"{next(runs)}.arrow")
+            packed["trl"] = trl.pack_dataset(dataset, max_length, "bfd", {"cache_file_name": str(file)})
+
+        seconds = in_turn({"packlib": ours, "trl": theirs}, runs=3)
+    packs = {who: len(rows) for who, rows in packed.items()}
+    must_be = f"{'fewer' if packs['trl'] > bound else 'no more'} packs; not slower"
+    yield {
+        "work": f"{name} at {max_length}",
+        "seconds": f"{seconds['packlib']:.2f}",
+        "TRL's seconds": f"{seconds['trl']:.2f}",
+        "times faster": f"{seconds['trl'] / seconds['packlib']:.1f}",
+        "packs": packs["packlib"],
+        "TRL's packs": packs["trl"],
+        "bound": bound,
+        "lines": OURS.count("\n") + 1,
+        "TRL's lines": THEIRS.count("\n") + 1,
+        "must be": must_be,
+    }
+
+
+def main() -> None:
+    datasets.disable_progress_bars()
+    rows = []
+    for (name, max_length), lengths in cases().items():
+        new = list(beside_trl(name, max_length, lengths))
+        show(new)
+        rows += new
+    print(record("bridges", rows, "python -m tests.benchmarks bridges", packages=("datasets", "trl", "pyarrow")))

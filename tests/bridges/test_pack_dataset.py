@@ -1,0 +1,361 @@
+"""`pack_dataset`: every token of every column once, in rows that trainers take, whatever the data came in."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import packlib
+from packlib.batches import TokenStore
+from packlib.bridges import PackedStream, pack_dataset, packed_rows, spool
+from packlib.lengths import LengthHistogram
+from packlib.packing import StreamPacker, plan
+from packlib.workbook import cli
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    return tmp_path / "cache" / "packlib"
+
+
+BY_TOKEN = ("input_ids", "labels", "score", "learned")
+
+
+def samples(count=60, longest=40, seed=0):
+    """Sequences with a label and a score for each token, and a name, a weight and a flag for each sequence."""
+    rng = np.random.default_rng(seed)
+    for i in range(count):
+        n = int(rng.integers(1, longest + 1))
+        ids = rng.integers(5, 1000, n).tolist()
+        scores, learned = rng.normal(size=n).astype(np.float32).tolist(), rng.random(n) < 0.5
+        yield {
+            "input_ids": ids, "attention_mask": [1] * n, "labels": [-100] * (n // 3) + ids[n // 3 :], "score": scores,
+            "learned": learned.tolist(), "name": f"é{i}" * (i % 4), "weight": i / 7, "kept": i % 3 == 0,
+        }  # fmt: skip
+
+
+def unpacked(packed):
+    """The sequences of packed rows, each as it was before, in an order of their own."""
+    found = []
+    for row in packed:
+        start = 0
+        for at, length in enumerate(row["seq_lengths"]):
+            whole = len(row["input_ids"])
+            assert row["position_ids"][start : start + length] == list(range(length))
+            one = {}
+            for name, values in row.items():
+                if name not in ("seq_lengths", "position_ids"):
+                    one[name] = values[start : start + length] if name in BY_TOKEN else values[at]
+            found.append(one)
+            start += length
+        assert start == whole
+    return sorted(found, key=repr)
+
+
+def without_mask(rows):
+    return sorted(({name: row[name] for name in row if name != "attention_mask"} for row in rows), key=repr)
+
+
+def as_float32(rows):
+    return [{**row, "score": np.float32(row["score"]).tolist()} for row in rows]
+
+
+@pytest.mark.parametrize("source", ["dataset", "parquet", "rows", "shuffled", "tensors", "stream"])
+def test_every_token_of_every_column_comes_once_in_its_own_sequence(tmp_path, source):
+    rows = list(samples())
+    whole = Dataset.from_list(rows)
+    given = {
+        "dataset": lambda: whole,
+        "parquet": lambda: whole.to_parquet(tmp_path / "x.parquet") and str(tmp_path / "x.parquet"),
+        "rows": lambda: iter(rows),
+        "shuffled": lambda: whole.shuffle(1).select(range(5, 50)),
+        "tensors": lambda: [{**row, "input_ids": torch.tensor(row["input_ids"])} for row in rows],
+        "stream": lambda: whole.to_iterable_dataset(num_shards=4),
+    }[source]()
+    packed = pack_dataset(given, 64)
+    expected = list(given) if source == "shuffled" else rows
+    assert as_float32(unpacked(packed)) == as_float32(without_mask(expected))
+    assert max(len(row["input_ids"]) for row in packed) <= 64
+    if source != "stream":
+        lengths = [len(row["input_ids"]) for row in expected]
+        found = json.loads(packed.info.description)
+        assert found["num_packs"] == len(packed) == plan(LengthHistogram.from_lengths(lengths, 64)).num_packs
+        assert found["tokens"] == sum(lengths) and found["sequences"] == len(lengths)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=30), st.sampled_from(packed_rows.OVERLONG[1:]))
+@settings(max_examples=25)
+def test_what_becomes_of_overlong_sequences(lengths, overlong):
+    rows = [{"input_ids": list(range(100 * i, 100 * i + n)), "who": i} for i, n in enumerate(lengths)]
+    kept = {
+        "truncate": [(i, 0, min(n, 5)) for i, n in enumerate(lengths)],
+        "drop": [(i, 0, n) for i, n in enumerate(lengths) if n <= 5],
+        "split": [(i, s, min(s + 5, n)) for i, n in enumerate(lengths) for s in range(0, n, 5)],
+    }[overlong]
+    expected = sorted(([100 * i + at for at in range(start, end)], i) for i, start, end in kept)
+    stream = Dataset.from_list(rows).to_iterable_dataset()
+    if not kept:
+        with pytest.raises(ValueError, match="no sequence to pack"):
+            pack_dataset(rows, 5, overlong=overlong)
+        assert list(pack_dataset(stream, 5, overlong=overlong)) == []
+        return
+    for packed in (pack_dataset(rows, 5, overlong=overlong), pack_dataset(stream, 5, overlong=overlong)):
+        assert sorted((one["input_ids"], one["who"]) for one in unpacked(packed)) == expected
+        for row in packed:  # made for a causal model: nothing predicts the first token of a sequence
+            starts = np.array(row["position_ids"]) == 0
+            assert row["labels"] == np.where(starts, -100, row["input_ids"]).tolist()
+    with pytest.raises(ValueError, match="has 12 tokens; the maximum is 5"):
+        pack_dataset([*rows, {"input_ids": [1] * 12, "who": 0}][-1:], 5)
+
+
+def test_the_same_data_gives_one_file_whatever_it_came_in_and_other_data_another(tmp_path, cache, monkeypatch):
+    rows = list(samples())
+    whole = Dataset.from_list(rows)
+    whole.to_parquet(tmp_path / "x.parquet", batch_size=7)
+    first = pack_dataset(whole, 64)
+    (file,) = cache.iterdir()
+    was = file.stat().st_mtime_ns
+    for again in (Dataset.from_list(rows), iter(rows), tmp_path / "x.parquet", whole.select(range(60))):
+        assert pack_dataset(again, 64)[:] == first[:]
+    assert list(cache.iterdir()) == [file] and file.stat().st_mtime_ns == was
+    content = hashlib.sha256(file.read_bytes()).hexdigest()
+    file.unlink()
+    monkeypatch.setattr(packed_rows, "_ROWS", 13)  # however it is read and written
+    pack_dataset(rows, 64)
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == content
+    rows[3]["input_ids"][0] += 1
+    changes = [{}, {"max_length": 65}, {"seed": 1}, {"seed": None}, {"max_sequences_per_pack": 3}, {"method": "spfhp"}]
+    for number, change in enumerate(changes, start=2):
+        pack_dataset(rows, **{"max_length": 64, **change})
+        assert len(list(cache.iterdir())) == number
+
+
+def test_arguments_reach_the_plan():
+    rows = [{"input_ids": [1] * n} for n in (5, 3, 3, 2, 8)]
+    assert sorted(pack_dataset(rows, 8, seed=None)["seq_lengths"]) == [[3, 2], [5, 3], [8]]
+    assert pack_dataset(rows, 8, "unpacked").num_rows == 5
+    assert max(map(len, pack_dataset(rows, 16, max_sequences_per_pack=2)["seq_lengths"])) == 2
+    assert "labels" not in pack_dataset(rows, 8, labels=False).column_names
+    store = TokenStore.from_samples(rows)
+    assert pack_dataset(store, 8)["label"][0][0] == -100  # a TokenStore is such an iterable
+
+
+def test_optimal_comes_in_where_the_quick_plan_is_not_proven_near(monkeypatch):
+    def bad(histogram, method, *rest, **options):
+        return plan(histogram, "unpacked" if method == "lpfhp" else method, *rest, **options)
+
+    monkeypatch.setattr(packed_rows, "plan", bad)
+    rows = [{"input_ids": [1] * n} for n in (5, 3, 3, 2, 8)]
+    assert json.loads(pack_dataset(rows, 8).info.description)["method"] == "optimal"
+    assert pack_dataset(rows, 8, "lpfhp").num_rows == 5
+
+
+def wrong_data():
+    yield "The data set has no column input_ids; it has ids.", [{"ids": [1]}]
+    yield "Row 1 of the data set must be a mapping with input_ids, not 3.", [{"input_ids": [1]}, 3]
+    yield "Row 2 of the data set has no token.", [{"input_ids": [1]}, {"input_ids": [2]}, {"input_ids": []}]
+    yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": None}]
+    yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": [2, None]}]
+    yield "The column 'input_ids' must hold lists of whole numbers, not list<item: double>.", [{"input_ids": [0.5]}]
+    yield "The column 'input_ids' must hold numbers of 32 bits", [{"input_ids": [1 << 31]}]
+    yield "The column 'labels' has 1 values in row 0, which has 2 tokens", [{"input_ids": [1, 2], "labels": [1]}]
+    yield "which no pack can carry: remove it.", [{"input_ids": [1], "messages": [{"role": "user"}]}]
+    yield "The column 'words' holds list<item: string>", [{"input_ids": [1], "words": ["a"]}]
+    yield "attention_mask of row 1 hides tokens", [{"input_ids": [1, 2], "attention_mask": [1, m]} for m in (1, 0)]
+    yield "is the data set packed?", [{"input_ids": [1, 2], "seq_lengths": [1, 1]}]
+    yield "is the data set packed?", [{"input_ids": [1, 2], "position_ids": [0, 1]}]
+    yield "not the splits train, test: pass one.", {"train": [], "test": []}
+    yield "dataset must be a datasets.Dataset", 3
+    yield "no sequence to pack", []
+
+
+@pytest.mark.parametrize("says, data", list(wrong_data()))
+def test_wrong_data_is_refused_by_its_column_and_row(cache, says, data):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        pack_dataset(data, 8)
+    assert says in str(raised.value) and "\n" not in str(raised.value)
+    assert not cache.exists() or not list(cache.iterdir())
+
+
+def test_rows_far_apart_are_read_as_one(monkeypatch):
+    monkeypatch.setattr(packed_rows, "_ROWS", 7)
+    rows = list(samples())
+    assert as_float32(unpacked(pack_dataset(rows, 64))) == as_float32(without_mask(rows))
+
+
+def test_rows_far_apart_are_held_to_one_another(monkeypatch):
+    monkeypatch.setattr(packed_rows, "_ROWS", 2)
+    rows = [{"input_ids": [1], "score": 1}] * 2
+    for says, odd in [
+        ("The column 'score' is in some rows only", {"input_ids": [1]}),
+        ("The column 'score' holds int64 at first, and double from row 2 on.", {"input_ids": [1], "score": 0.5}),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=says):
+            pack_dataset([*rows, odd], 8)
+
+
+@pytest.mark.parametrize("says, change", [
+    ("max_length must be at least 1, not 0.", {"max_length": 0}),
+    ("method must be .*, not 'best'", {"method": "best"}),
+    ("overlong must be .*, not 'cut'", {"overlong": "cut"}),
+    ("labels must be True or False, not 1.", {"labels": 1}),
+    ("seed must be at least 0, not -1.", {"seed": -1}),
+    ("max_sequences_per_pack must be at least 1, not 0.", {"max_sequences_per_pack": 0}),
+])  # fmt: skip
+def test_wrong_arguments_are_refused(says, change):
+    with pytest.raises((TypeError, ValueError), match=says):
+        pack_dataset([{"input_ids": [1]}], **{"max_length": 8, **change})
+
+
+def test_an_interrupt_leaves_no_half_written_file(cache, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    rows = list(samples())
+    for place, name in ((packed_rows, "plan"), (packed_rows, "_lists"), (spool.Spool, "add")):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, stop)
+            with pytest.raises(KeyboardInterrupt):
+                pack_dataset(rows, 64)
+        assert not list(cache.iterdir())
+
+
+def test_memory_holds_no_tokens(tmp_path):
+    """40 million tokens in two columns, 320 MB, pass through less than a half of that."""
+    offsets, ids = np.arange(0, 40_000_001, 800), np.arange(40_000_000, dtype=np.int32) % 30_000
+    column = pa.ListArray.from_arrays(offsets.astype(np.int32), ids)
+    plain = {"row_group_size": 500, "compression": "none", "use_dictionary": False}
+    pq.write_table(pa.table({"input_ids": column, "labels": column}), tmp_path / "x.parquet", **plain)
+    code = """
+import re, sys, threading, time
+import scipy.sparse, scipy.optimize
+from packlib.bridges.packed_rows import pack_parquet
+def used():
+    return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read())[1])
+before, peak, going = used(), [0], True
+def watch():
+    while going:
+        peak[0] = max(peak[0], used())
+        time.sleep(0.02)
+thread = threading.Thread(target=watch)
+thread.start()
+pack_parquet(sys.argv[1], sys.argv[2], 2048, progress=False)
+going = False
+thread.join()
+print((peak[0] - before) / 1024)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "x.parquet"), str(tmp_path / "out.parquet")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert float(said) < 160, said
+    assert pq.read_metadata(tmp_path / "out.parquet").num_rows == 25_000
+
+
+def test_the_command_packs_one_parquet_file_into_another(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = list(samples())
+    Dataset.from_list(rows).to_parquet("x.parquet")
+    arguments = ["pack", "x.parquet", "--max-length", "64", "--no-progress"]
+    assert cli.main([*arguments, "--out", "new/packed.parquet"]) == 0
+    packed = Dataset.from_parquet("new/packed.parquet", cache_dir=str(tmp_path / "hub"))
+    expected = pack_dataset(rows, 64)
+    assert packed[:] == expected[:]
+    assert f"{len(packed)} packs of 64 (lpfhp); none has fewer than {len(packed)}" in capsys.readouterr().out
+    assert cli.main([*arguments, "--max-sequences-per-pack", "1", "--json", "--out", "one.parquet"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_packs"] == 60
+    for says, wrong in {
+        "There is no file y.parquet: did you mean x.parquet?": ["pack", "y.parquet", *arguments[2:]],
+        "Row 0 of the data set has": ["pack", "x.parquet", "--max-length", "2"],
+        "is no whole Parquet file of sequences": ["pack", "bad.parquet", *arguments[2:]],
+    }.items():
+        Path("bad.parquet").write_text("no")
+        assert cli.main([*wrong, "--out", "no.parquet"]) == 2
+        said = capsys.readouterr().err
+        assert says in said and said.count("\n") == 1 and not Path("no.parquet").exists()
+
+
+def test_the_name_at_the_top_loads_no_torch():
+    code = (
+        "import packlib, sys; packlib.pack_dataset; print([n for n in ('torch', 'transformers') if n in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    assert packlib.pack_dataset is pack_dataset
+
+
+def stream_of(rows, shards=3, **options):
+    made = pack_dataset(Dataset.from_list(rows).to_iterable_dataset(num_shards=shards), 64, window=5)
+    for name, value in options.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_a_stream_packs_as_the_stream_packer_does_with_a_bounded_window():
+    rows = list(samples(300))
+    stream = stream_of(rows)
+    expected = StreamPacker(64, 5).pack(len(row["input_ids"]) for row in rows)
+    assert [row["weight"] for row in stream] == [[rows[i]["weight"] for i in ids] for ids in expected]
+    assert isinstance(stream, PackedStream) and len(list(stream)) == len(list(stream))
+
+
+@pytest.mark.parametrize("empty_every", [7, 100, 100_000])
+def test_a_stream_goes_on_where_it_stopped(empty_every):
+    rows = list(samples(120))
+    whole = list(stream_of(rows, empty_every=empty_every))
+    for stop in (0, 1, 9, len(whole) - 1, len(whole)):
+        stopped, going = stream_of(rows, empty_every=empty_every), stream_of(rows, empty_every=empty_every)
+        begun = list(islice(stopped, stop))
+        going.load_state_dict(json.loads(json.dumps(stopped.state_dict())))
+        assert begun + list(going) == whole
+        assert list(going) == whole  # the next pass is a whole one
+
+
+def test_workers_and_epochs_of_a_stream_are_those_of_datasets():
+    rows = list(samples(120))
+    source = Dataset.from_list(rows).to_iterable_dataset(num_shards=4).shuffle(seed=1, buffer_size=30)
+    stream = PackedStream(source, 64, window=5)
+    loader = torch.utils.data.DataLoader(stream, batch_size=None, num_workers=2)
+    assert unpacked(loader) == without_mask(rows)
+    first = list(stream)
+    stream.set_epoch(1)
+    assert list(stream) != first and unpacked(stream) == without_mask(rows)
+
+
+@pytest.mark.parametrize("says, row", [
+    ("has no input_ids; it has ids", {"ids": [1]}),
+    ("has 9 tokens; the maximum is 8", {"input_ids": [1] * 9}),
+    ("'labels' has 1 values in a row of 2 tokens", {"input_ids": [1, 2], "labels": [1]}),
+    ("'messages' holds .* which no pack can carry", {"input_ids": [1], "messages": [{"role": "user"}]}),
+    ("'name' holds None, which no pack can carry", {"input_ids": [1], "name": None}),
+    ("attention_mask of a row hides tokens", {"input_ids": [1, 2], "attention_mask": [1, 0]}),
+    ("is the data set packed", {"input_ids": [1, 2], "seq_lengths": [1, 1]}),
+    ("must be from 1 to 8, not 0", {"input_ids": []}),
+])  # fmt: skip
+def test_wrong_rows_of_a_stream_are_refused(says, row):
+    source = datasets.IterableDataset.from_generator(lambda: iter([row]))
+    with pytest.raises((TypeError, ValueError), match=says):
+        list(pack_dataset(source, 8))
+
+
+def test_wrong_arguments_of_a_stream_are_refused():
+    source = datasets.IterableDataset.from_generator(lambda: iter([]))
+    for says, options in {
+        "method must be left out for a stream": {"method": "lpfhp"},
+        "window must be at least 1, not 0": {"window": 0},
+        "overlong must be": {"overlong": "cut"},
+    }.items():
+        with pytest.raises(ValueError, match=says):
+            pack_dataset(source, 8, **options)
+    with pytest.raises(ValueError, match="state must be what state_dict"):
+        pack_dataset(source, 8).load_state_dict({"packs": 1})

@@ -1,0 +1,187 @@
+"""Every family of transformers that packs leave as it is: in which form does its unmodified model take them?
+
+`python -m tests.form_survey` compares all of them with each sequence alone and writes packlib/bridges/forms.csv; with
+names, it compares only these families and prints what it finds.
+"""
+
+import csv
+import itertools
+import sys
+from contextlib import contextmanager
+from unittest import mock
+
+import torch
+import transformers
+from transformers import modeling_flash_attention_utils as flash
+
+from packlib.batches import IGNORED, PackedBatch
+from packlib.bridges import forms
+from packlib.files import atomic_path
+from packlib.model.families import families
+from tests import model_survey
+from tests.model_survey import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
+from tests.model_survey import _difference as gap_of
+
+SHORT = dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 18)  # a row may be longer
+
+
+def reference(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None,
+              causal=False, window_size=(-1, -1), softcap=0.0, deterministic=False):  # fmt: skip
+    """What flash_attn's `flash_attn_varlen_func` computes, in plain PyTorch; shapes (tokens, heads, width)."""
+    assert cu_seqlens_q.dtype == torch.int32 and max_seqlen_q == int(cu_seqlens_q.diff().max())
+    outputs, bounds = [], cu_seqlens_q.tolist()
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    for start, end in itertools.pairwise(bounds):
+        query, key, value = (x[start:end].transpose(0, 1) for x in (q, k, v))
+        key, value = (x.repeat_interleave(len(query) // len(x), 0) for x in (key, value))
+        scores = query @ key.transpose(1, 2) * scale
+        scores = softcap * torch.tanh(scores / softcap) if softcap else scores
+        place = torch.arange(end - start)
+        ahead = place[None] - place[:, None]
+        left, right = window_size if not causal else (window_size[0], 0)
+        hidden = (ahead > right if right >= 0 else False) | (-ahead > left if left >= 0 else torch.tensor(False))
+        outputs.append((scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value).transpose(0, 1))
+    return torch.cat(outputs)
+
+
+@contextmanager
+def stand_in():
+    """transformers' own way to a flash kernel, on a CPU: all is its own but the kernel."""
+    process = flash._lazy_define_process_function(reference)
+    found = (None, reference, None, None, None), (process, process)
+    with mock.patch.object(flash, "lazy_import_flash_attention", lambda *_, **__: found):
+        yield
+
+
+@contextmanager
+def double():
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with InDouble(), mock.patch.dict(model_survey.SMALL, SHORT), stand_in(), quiet():
+            yield
+    finally:
+        torch.set_default_dtype(default)
+
+
+def make(kind, model_type, **changes):
+    model = (
+        getattr(transformers, MAPPINGS[kind][model_type])(small_config(kind, model_type, **changes)).double().eval()
+    )
+    randomize(model)
+    return model
+
+
+def difference(kind, model_type, form, backend, **changes):
+    """How far an unmodified model, given packs, is from each sequence alone: logits, loss and gradients."""
+    with double():
+        model, batch = make(kind, model_type, **changes), make_batch(kind)
+        logits, loss = alone(model, kind, batch)
+        loss.backward()
+        expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        model.zero_grad()
+        model.config._attn_implementation = backend
+        given = forms.for_transformers(batch, model, form)
+        output = model(**given)
+        output.loss.backward()
+    target = given["labels"]
+    if kind == "causal":
+        target = torch.nn.functional.pad(target, (0, 1), value=IGNORED)[:, 1:]
+    gaps = [gap_of(output.logits[target != IGNORED], logits), gap_of(output.loss, loss)]
+    for name, p in model.named_parameters():
+        if p.grad is not None or name in expected:
+            ours, theirs = (g if g is not None else torch.zeros_like(p) for g in (p.grad, expected.get(name)))
+            gaps.append(gap_of(ours, theirs))
+    return max(gaps)
+
+
+def leaks(kind, model_type, form, backend):
+    """Whether another first sequence changes what the model computes for the other sequences of its pack."""
+    with double(), torch.no_grad():
+        model, batch = make(kind, model_type), make_batch(kind)
+        model.config._attn_implementation = backend
+        here = (batch.segment_ids == 1) & (torch.arange(len(batch.input_ids))[:, None] == 0)
+        changed = torch.where(here, batch.input_ids % 60 + 1, batch.input_ids)
+        both = [PackedBatch(input_ids=ids, segment_ids=batch.segment_ids) for ids in (batch.input_ids, changed)]
+        same = ~here[batch.segment_ids > 0] if form == "padding_free" else ~here.flatten()
+        given = [forms.for_transformers(some, model, form) for some in both]
+        before, after = (model(**some).logits.flatten(0, 1)[same] for some in given)
+    return gap_of(after, before) > 1e-6
+
+
+def own_way_with_flash(kind, model_type):
+    """Whether a sequence alone comes out otherwise with a flash kernel than without."""
+    with double(), torch.no_grad():
+        model, batch = make(kind, model_type), make_batch(kind)
+        ids = batch.input_ids[1:2, :13]
+        alone = PackedBatch(input_ids=ids, segment_ids=torch.ones_like(ids))
+        own = model(**forms.for_transformers(alone, model, "padding_free")).logits
+        model.config._attn_implementation = "flash_attention_2"
+        return gap_of(model(**forms.for_transformers(alone, model, "padding_free")).logits, own) > 1e-6
+
+
+LEAKS = "its mask does not see that positions restart, so its tokens would attend to other sequences"
+OTHERWISE = "with a flash kernel it computes something else, also for a sequence alone"
+NO_FLASH = "transformers knows no flash kernel for it"
+FAILS = "the code that transformers has for it fails with a flash kernel"
+NO_PAIRS = "it makes its mask its own way, and takes none of pairs"
+SHORT_ROWS = "its rows cannot be longer than its position table"
+
+
+def reason(kind, model_type, form, backend):
+    """ "" if the form is exact with this backend; otherwise why not."""
+    try:
+        gap = difference(kind, model_type, form, backend)
+        if gap < TOLERANCE.get(model_type, 1e-10):
+            return ""
+        said = f"it differs by {gap:.1e}"
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        if form == "dense":
+            return NO_PAIRS
+        if "size of tensor" in said or "out of range" in said:
+            return SHORT_ROWS
+        if "flash" in backend:
+            return FAILS
+    if "flash" in backend and own_way_with_flash(kind, model_type):
+        return OTHERWISE
+    if leaks(kind, model_type, form, backend):
+        return LEAKS
+    raise AssertionError(f"{kind} {model_type}, {form}, {backend}: {said}; find out why")
+
+
+def survey(kind, model_type):
+    """By column of the table: "" if exact, or why not."""
+    own = getattr(transformers, MAPPINGS[kind][model_type])
+    dense = ["sdpa", "eager"] if own._supports_sdpa else ["eager"]
+    with mock.patch.object(forms, "_refusal", lambda *_: None):
+        found = {}
+        for form in forms.FORMS:
+            found[form] = next(filter(None, (reason(kind, model_type, form, backend) for backend in dense)), "")
+        flash = own._supports_flash_attn
+        found["flash"] = reason(kind, model_type, "padding_free", "flash_attention_2") if flash else NO_FLASH
+    return found
+
+
+def rows():
+    """The table of forms."""
+    for (kind, model_type), row in families().items():
+        if row["result"] == "exact":
+            yield {"kind": kind, "model_type": model_type, **survey(kind, model_type)}
+
+
+def main(names):
+    if names:
+        for kind, mapping in MAPPINGS.items():
+            for model_type in set(names) & set(mapping):
+                print(kind, model_type, survey(kind, model_type))
+        return
+    with atomic_path(forms.TABLE) as path, open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(f"# python -m tests.form_survey (transformers {transformers.__version__})\n")
+        writer = csv.DictWriter(file, ("kind", "model_type", *forms.FORMS, "flash"), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
