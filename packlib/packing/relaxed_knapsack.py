@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
+_ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
 _WORK = 200_000_000  # additions in a call
 _FINEST = 1 << 15  # cells of the grid
 
@@ -121,15 +122,28 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
         occurs: which lengths occur; bool, same shape.
         max_sequences_per_pack: the depth limit, or None.
     """
+    depth = deepest(occurs, max_sequences_per_pack)
+    return min(_relaxed_best(prices, occurs, depth, *split) for split in splits(len(prices) - 1, depth))
+
+
+def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """The most sequences that a pack can hold."""
+    depth = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
+    return min(depth, max_sequences_per_pack or depth)
+
+
+def splits(capacity: int, depth: int) -> list[tuple[int, int]]:
+    """From which length on a sequence may count as long, and how many of them fit into a pack: all if they are few."""
+    by_length = (capacity // (LAYERS + 1) + 1, min(depth, LAYERS))
+    return [by_length, (1, depth)] if depth <= _ALL_LONG else [by_length]
+
+
+def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, depth: int, first: int, layers: int) -> int:
     capacity = len(prices) - 1
     used = np.flatnonzero(occurs)
-    depth = capacity // int(used[0])
-    depth = min(depth, max_sequences_per_pack or depth)
-    layers = min(depth, LAYERS)
-    first = capacity // (LAYERS + 1) + 1  # the shortest long length
     short, long = used[used < first], used[used >= first]
     fluid = Fluid.of(short, prices[short])
-    corners = corners_of(prices, first)
+    corners = corners_of(prices, max(first, int(used[0])))
     grid = -(-capacity // _FINEST)
     every = len(long) <= len(corners) or layers * len(fluid.lengths) * (capacity // grid) > _WORK
     items = long if every else corners
