@@ -31,7 +31,8 @@ _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of 
 _GAP = 1e-4  # of the linear program, when it is solved well enough
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
-_GOOD = (0, 0, 0, 1, 3)  # how many good packs are packed again with each bad one, in turn
+_GOOD = (0, 1, 3)  # how many good packs are packed again with each bad one: the next when one fails
+_AGAIN = 8  # at most so many rounds of pricing then
 _PATIENCE, _ROUNDS = 15, 60  # attempts without success, and in all
 
 
@@ -126,8 +127,13 @@ class KnotProgram:
         self.counts = np.zeros_like(counts)
         self.counts[self.knots] = np.rint(on_knots(counts, self.knots)).astype(np.int64)
 
-    def generate(self, seconds: float, report: Callable[[], None] | None = None) -> None:
-        """Add columns until the program meets its bound, none helps, or the time is up. See `optimal`."""
+    def generate(
+        self, seconds: float, rounds: float = math.inf, report: Callable[[], None] | None = None
+    ) -> None:
+        """Add columns until the program meets its bound, none helps, or so many seconds or rounds are over.
+
+        See `optimal`, which finds prices in the same way.
+        """
         started = time.perf_counter()
         counts, best, center = self.counts[self.knots].astype(float), 0.0, self.prices
         while self.master.solve(self.counts, seconds - (time.perf_counter() - started)):
@@ -148,9 +154,9 @@ class KnotProgram:
             self.prices = center
             if report:
                 report()
-            if objective <= best * (1 + _GAP):
+            rounds -= 1
+            if objective <= best * (1 + _GAP) or rounds <= 0:
                 break
-        self.prices = center
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
         """Packs worth much at these prices of the knots, and the value of the best."""
@@ -291,7 +297,7 @@ class _Search:
         if self.num_packs == self.lower_bound or self.time_left() <= 0:
             return
         self.program = KnotProgram(self.counts, self.limit)
-        self.program.generate(self.time_left() / 2, lambda: self.report("pricing"))
+        self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing"))
         prices = self.program.table()
         bound = certified_bound(self.counts, prices, self.limit)
         if bound > self.lower_bound:
@@ -307,7 +313,7 @@ class _Search:
         while self.each * packs > self.lower_bound and self.time_left() > 0 and failures < _PATIENCE and tries < _ROUNDS:
             bad = np.bincount(pack_of, worth, packs) < 1 - _BAD
             good = np.flatnonzero(~bad)
-            more = _GOOD[tries % len(_GOOD)]
+            more = _GOOD[failures % len(_GOOD)]
             if more:
                 bad[choice.choice(good, min(len(good), more * int(bad.sum()) + 1000), replace=False)] = True
             again = bad[pack_of]
@@ -317,7 +323,7 @@ class _Search:
             if len(now):
                 self.program.set_counts(np.bincount(now, minlength=self.top + 1))
                 self.program.prices = best_prices
-                self.program.generate(min(self.time_left(), 1.0))
+                self.program.generate(self.time_left(), _AGAIN)
                 packed, number = self.pack(now)
                 freed = int(bad.sum())
                 if number <= freed:
