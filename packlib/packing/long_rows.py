@@ -78,8 +78,9 @@ def on_knots(counts: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _best_with_each(f, capacity, grid, depth, weights, values, lengths, prices, slopes):  # pragma: no cover (compiled)
     """For each item the best pack with it: its value, and the number and the cells of the other items; int64."""
     found = np.zeros((len(weights), 3), np.int64)
+    most = min(len(f) - 1, depth)
     for i in range(len(weights)):
-        for k in range(min(len(f) - 1, depth)):
+        for k in range(most - 1 if len(lengths) == 1 else 0, most):  # without fluid the more the better
             places = depth - k - 1
             j = len(lengths) - 1
             for c in range(capacity // grid - weights[i] + 1):
@@ -90,6 +91,23 @@ def _best_with_each(f, capacity, grid, depth, weights, values, lengths, prices, 
                 if value > found[i, 0]:
                     found[i, 0], found[i, 1], found[i, 2] = value, k, c
     return found
+
+
+@njit(cache=True)
+def _items_behind(f, weights, values, k, c):  # pragma: no cover (compiled)
+    """The items of the pack behind f[k, c] of `fill_layers`."""
+    items = np.empty(k, np.int64)
+    found = 0
+    while k > 0 and f[k, c] > 0:
+        if f[k - 1, c] != f[k, c]:
+            i = 0
+            while weights[i] > c or f[k - 1, c - weights[i]] + values[i] != f[k, c]:
+                i += 1
+            items[found] = i
+            found += 1
+            c -= weights[i]
+        k -= 1
+    return items[:found]
 
 
 class KnotProgram:
@@ -172,27 +190,13 @@ class KnotProgram:
         )
         table = np.floor(np.interp(np.arange(self.capacity + 1), self.knots, prices)).astype(np.int64)
         another = best_with_another(f, *size, fluid.lengths, fluid.prices, self.first, table)
-        columns = []
-        for i, (value, k, c) in enumerate(each.tolist()):
-            if value:
-                columns.append(self._column(self._trace(f, weights, values, k, c) + knots[i : i + 1].tolist(), fluid))
-        for k, (value, length, c) in enumerate(another.tolist()):
-            if value:
-                columns.append(self._column([*self._trace(f, weights, values, k - 1, c), length], fluid))
+        packs = [(k, c, knots[i : i + 1].tolist()) for i, (value, k, c) in enumerate(each.tolist()) if value]
+        packs += [(k - 1, c, [length]) for k, (value, length, c) in enumerate(another.tolist()) if value]
+        columns = [
+            self._column(knots[_items_behind(f, weights, values, k, c)].tolist() + extra, fluid)
+            for k, c, extra in packs
+        ]
         return columns, max(int(each[:, 0].max()), int(another[:, 0].max()))
-
-    def _trace(self, f: np.ndarray, weights: np.ndarray, values: np.ndarray, k: int, c: int) -> list[int]:
-        """The long knots of the pack behind f[k, c]."""
-        is_long = self.knots >= self.first
-        knots, items = self.knots[is_long], []
-        while k and f[k, c]:
-            if f[k - 1, c] != f[k, c]:
-                fits = np.flatnonzero((weights <= c) & (weights * k <= self.capacity // self.grid))
-                i = int(fits[np.flatnonzero(f[k - 1, c - weights[fits]] + values[fits] == f[k, c])[0]])
-                items.append(int(knots[i]))
-                c -= int(weights[i])
-            k -= 1
-        return items
 
     def _column(self, items: list[int], fluid: Fluid) -> Multiset:
         """A pack with these long sequences, and as much of the fluid as fits."""
