@@ -9,12 +9,11 @@ division are integers, so no rounding error can make the bound false.
 import numpy as np
 
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.packing.relaxed_knapsack import deepest, relaxed_best
 
 # Prices are multiples of 2^-38 packs: 20 bits lose a few packs on millions of sequences.
 PRICE_OF_A_PACK = 1 << 38
 
-# Lengths x capacity x depth above which a relaxed knapsack, which takes well under a second, takes the exact one's place.
+# Lengths x capacity x depth above which a relaxed knapsack takes the place of the exact one.
 EXACT_STEPS = 10**8
 
 
@@ -36,6 +35,8 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
         raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")
     if is_long(counts, max_sequences_per_pack):
+        from packlib.packing.relaxed_knapsack import relaxed_best  # here, since Numba takes a while to import
+
         best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
     else:
         best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
@@ -44,8 +45,10 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
 
 def is_long(counts: np.ndarray, max_sequences_per_pack: int | None) -> bool:
     """Whether the exact knapsack would take too long."""
-    layers = deepest(counts > 0, max_sequences_per_pack) if max_sequences_per_pack else 1
-    return int(np.count_nonzero(counts)) * len(counts) * layers > EXACT_STEPS
+    lengths = np.flatnonzero(counts)
+    deepest = (len(counts) - 1) // int(lengths[0])
+    limited = max_sequences_per_pack is not None and max_sequences_per_pack < deepest
+    return len(lengths) * len(counts) * (max_sequences_per_pack if limited else 1) > EXACT_STEPS
 
 
 def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
