@@ -25,7 +25,7 @@ _DTYPES = {np.dtype(kind).newbyteorder("<").str for kind in np.typecodes["AllInt
 _ARRAY = re.compile(r"([a-z_]+):([^:]+):([0-9]{1,18})")
 _CHECKSUM = 32  # bytes
 
-Place = tuple[int, np.dtype, int]  # of an array in a file: its first byte, dtype and length
+Place = tuple[int, int, np.dtype]  # of an array in a file: its first byte, the byte after its last, and its dtype
 
 
 def header(kind: str, arrays: Mapping[str, tuple[np.dtype, int]]) -> bytes:
@@ -46,18 +46,12 @@ def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndar
         arrays: integers, shape (n,), by name.
     """
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with atomic_path(path) as beside, open(beside, "wb") as file:
-        seen = hashlib.sha256()
-
-        def write(data: bytes | memoryview) -> None:
-            file.write(data)
-            seen.update(data)
-
-        write(header(kind, {name: (array.dtype, len(array)) for name, array in arrays.items()}))
+    with atomic_path(path) as beside, open(beside, "w+b") as file:
+        file.write(header(kind, {name: (array.dtype, len(array)) for name, array in arrays.items()}))
         for array in arrays.values():
-            write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
-            write(bytes(-array.nbytes % 8))
-        file.write(seen.digest())
+            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+            file.write(bytes(-array.nbytes % 8))
+        file.write(checksum(file, file.tell()))
 
 
 def map_arrays(
@@ -95,10 +89,7 @@ def map_arrays(
         if verify and checksum(file, end) != file.read():
             raise ValueError("the checksum differs.")
         whole = np.memmap(file, np.uint8, "r")
-    return {
-        name: whole[start : start + length * dtype.itemsize].view(dtype)
-        for name, (start, dtype, length) in places.items()
-    }
+    return {name: whole[start:stop].view(dtype) for name, (start, stop, dtype) in places.items()}
 
 
 def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
@@ -107,9 +98,8 @@ def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
     if tuple(words[:2]) != _START[:2] or len(words) < 4 or not line.endswith(b"\n"):
         raise ValueError(f"it does not start with a line of {' '.join(_START[:2])}.")
     if words[2] != _START[2]:
-        raise ValueError(
-            f"it is in format {words[2][:20]}; this version of packlib reads format {_START[2]} and packlib 0.1.0's."
-        )
+        reads = f"format {_START[2]} and packlib 0.1.0's"
+        raise ValueError(f"it is in format {words[2][:20]}; this version of packlib reads {reads}.")
     if words[3] != kind:
         raise ValueError(f"it holds {words[3][:40]}, not {kind}.")
     places, end = {}, len(line)
@@ -117,9 +107,9 @@ def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
         found = _ARRAY.fullmatch(word)
         if not found or found[2] not in _DTYPES or found[1] in places:
             raise ValueError(f"its first line has {word[:80]!r}, which is no array of integers.")
-        dtype, length = np.dtype(found[2]), int(found[3])
-        places[found[1]] = end, dtype, length
-        end += length * dtype.itemsize
+        dtype, start = np.dtype(found[2]), end
+        end += int(found[3]) * dtype.itemsize
+        places[found[1]] = start, end, dtype
         end += -end % 8
     return places, end
 
@@ -134,8 +124,8 @@ def _old_places(file: BinaryIO, size: int, kind: str, names: Sequence[str]) -> t
         shape, dtype = npy_header(file)
         if len(shape) != 1 or dtype.str not in _DTYPES or not 0 <= shape[0] <= size:
             raise ValueError(f"its array {name} has the dtype {dtype.str[:20]} and {len(shape)} dimensions.")
-        places[name] = file.tell(), dtype, shape[0]
         end = file.tell() + shape[0] * dtype.itemsize
+        places[name] = file.tell(), end, dtype
     return places, end
 
 

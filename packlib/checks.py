@@ -1,10 +1,11 @@
 """One clear sentence for bad input: the parameter's name, what is allowed, and what was given instead."""
 
 import difflib
-import math
 import numbers
 import operator
+import sys
 from collections.abc import Iterable
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -45,15 +46,15 @@ def text(name: str, value: Any) -> str:
     raise TypeError(f"{name} must be text, not {shown(value)}.")
 
 
-def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf) -> int:
+def whole_number(name: str, value: Any, at_least: int, at_most: float = inf) -> int:
     """Return `value` as an int, or raise: TypeError if it is no whole number, ValueError if out of range."""
     limits = f"at least {at_least}" if at_most >= 2**63 - 1 else f"from {at_least} to {at_most}"
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number {limits}, not {shown(value)}.") from None
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number {limits}, not {value!r}.")
     if not at_least <= number <= at_most:
         fits = " and fit in 64 bits" if number > at_most >= 2**63 - 1 else ""
         raise ValueError(f"{name} must be {limits}{fits}, not {shown(number)}.")
@@ -61,12 +62,7 @@ def whole_number(name: str, value: Any, at_least: int, at_most: float = math.inf
 
 
 def number(
-    name: str,
-    value: Any,
-    above: float = -math.inf,
-    at_least: float = -math.inf,
-    below: float = math.inf,
-    at_most: float = math.inf,
+    name: str, value: Any, above: float = -inf, at_least: float = -inf, below: float = inf, at_most: float = inf
 ) -> int | float:
     """Return `value` as an int or a float, or raise unless it is finite and within the limits.
 
@@ -74,14 +70,11 @@ def number(
         TypeError, ValueError: if it is no number; if it is out of the limits, infinite or NaN.
     """
     limits = {"above": above, "at least": at_least, "below": below, "at most": at_most}
-    allowed = " and ".join(f"{words} {limit}" for words, limit in limits.items() if math.isfinite(limit))
+    allowed = " and ".join(f"{words} {limit}" for words, limit in limits.items() if isfinite(limit))
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {f'a number {allowed}'.strip()}, not {shown(value)}.")
     plain = int(value) if isinstance(value, numbers.Integral) else float(value)
-    try:
-        finite = math.isfinite(plain)
-    except OverflowError:  # an integer beyond every float
-        finite = False
+    finite = abs(plain) <= sys.float_info.max  # an integer can be beyond every float
     if not (finite and plain > above and plain >= at_least and plain < below and plain <= at_most):
         raise ValueError(f"{name} must be {allowed or 'a finite number'}, not {shown(value)}.")
     return plain

@@ -29,3 +29,13 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
     finally:
         beside.unlink(missing_ok=True)
         os.close(handle)
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Write a text file, whole or not at all.
+
+    Raises:
+        OSError: as `atomic_path`.
+    """
+    with atomic_path(path) as beside:
+        beside.write_text(text, encoding="utf-8")

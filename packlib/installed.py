@@ -43,9 +43,8 @@ def checkout_path(*parts: str) -> Path:
     """
     path = ROOT.joinpath(*parts)
     if not path.exists():
-        raise FileNotFoundError(
-            f"{'/'.join(parts)} is not installed: clone packlib's repository, and there run pip install -e ."
-        )
+        name = "/".join(parts)
+        raise FileNotFoundError(f"{name} is not installed: clone packlib's repository, and there run pip install -e .")
     return path
 
 

@@ -60,21 +60,11 @@ def naming(path: str | os.PathLike, needed: str) -> Iterator[Path]:
 
 
 def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:
-    """Read a JSON file that holds one object.
-
-    Args:
-        needed: what should be there, in words, such as "a recipe".
-
-    Raises:
-        FileNotFoundError, IsADirectoryError, ValueError: if it is no such file, or not JSON.
-    """
-    path = regular_file(path, needed)
-    if path.stat().st_size > _LARGEST_JSON:
-        raise ValueError(f"{named(path)} has {path.stat().st_size:,} bytes, too many for {needed}.")
-    try:
+    """Read a JSON file that holds one object; arguments and errors as in `naming`."""
+    with naming(path, needed) as path:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise ValueError(f"It has {path.stat().st_size:,} bytes, too many.")
         values = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{named(path)} is not {needed}: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{named(path)} must hold one JSON object: {needed}.")
+        if not isinstance(values, dict):
+            raise ValueError("It must hold one JSON object.")
     return values

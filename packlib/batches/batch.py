@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from packlib.checks import shown, whole_number
-from packlib.markup import escaped, in_html
+from packlib.markup import rows_of_bars
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
 _BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")
@@ -78,11 +78,12 @@ class PackedBatch(Mapping):
         for name in set(values).intersection((*_BY_TOKEN, *_BY_SEQUENCE)):
             if not isinstance(values[name], Tensor):
                 raise TypeError(f"{name} must be an int64 tensor, not {shown(values[name])}.")
+            if values[name].dtype != torch.int64:
+                raise TypeError(f"{name} must be int64, not {values[name].dtype}.")
         values.setdefault("labels", None)
         if values["segment_ids"].device.type == "cpu" or len(values) < len(self.__dataclass_fields__):
             values = _completed(values)
-        for name in self.__dataclass_fields__:
-            object.__setattr__(self, name, values[name])
+        vars(self).update(values)
 
     def __getitem__(self, name: str) -> Any:
         if name == "return_loss":
@@ -113,9 +114,8 @@ class PackedBatch(Mapping):
 
     def _map(self, move: Callable[[Tensor], Tensor]) -> "PackedBatch":
         copy = object.__new__(PackedBatch)  # what was checked once is not checked again
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            object.__setattr__(copy, name, move(value) if isinstance(value, Tensor) else value)
+        for name, value in vars(self).items():
+            vars(copy)[name] = move(value) if isinstance(value, Tensor) else value
         return copy
 
     @property
@@ -144,19 +144,17 @@ class PackedBatch(Mapping):
         )
 
     def _repr_html_(self) -> str:
-        rows, unit, shown = [], 640 / self.max_length, min(self.num_packs, 16)
-        for y, row in enumerate(self.segment_ids[:shown].cpu()):
-            ids, lengths = row.unique_consecutive(return_counts=True)
-            x = 0
-            for segment, length in zip(ids.tolist(), lengths.tolist(), strict=True):
+        rows, unit = [], 640 / self.max_length
+        for segment_ids in self.segment_ids[:16].cpu():
+            segments, lengths = segment_ids.unique_consecutive(return_counts=True)
+            bars, x = [], 0
+            for segment, length in zip(segments.tolist(), lengths.tolist(), strict=True):
                 color = _COLORS[segment % len(_COLORS)] if segment else "#DDDDDD"
-                place = f'x="{x * unit:.1f}" y="{12 * y}" width="{max(length * unit - 1, 0.5):.1f}" height="10"'
-                rows.append(f'<rect {place} fill="{color}"/>')
+                bars.append((x * unit, max(length * unit - 1, 0.5), color))
                 x += length
-        text = repr(self)
-        label = f"The first {shown} packs, one a row, each sequence a colored bar, padding in gray: {escaped(text)}"
-        svg = f'<svg role="img" aria-label="{label}" width="640" height="{12 * shown}">{"".join(rows)}</svg>'
-        return f"<div>{svg}<div>{in_html(text)}</div></div>"
+            rows.append(bars)
+        legend = f"The first {len(rows)} packs, one a row, each sequence a colored bar, padding in gray"
+        return rows_of_bars(rows, legend, repr(self))
 
 
 def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
@@ -169,30 +167,33 @@ def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
     return torch.where(segment_ids > 0, number, num_sequences).flatten()
 
 
+def segment_begins(segment_ids: Tensor) -> Tensor:
+    """Whether a segment begins in each slot, padding being one too; bool, shape (B, T)."""
+    begins = torch.ones_like(segment_ids, dtype=torch.bool)
+    begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
+    return begins
+
+
+def reset_positions(segment_ids: Tensor) -> Tensor:
+    """The place of each token in its own sequence, from 0; shape (B, T), as `segment_ids`."""
+    slots = torch.arange(segment_ids.shape[1], device=segment_ids.device).expand_as(segment_ids)
+    begins = segment_begins(segment_ids)
+    return (slots - torch.where(begins, slots, 0).cummax(1).values) * (segment_ids > 0)
+
+
 def _completed(values: dict[str, Any]) -> dict[str, Any]:
     """Check the fields that are given, and work out the others."""
     segments = values["segment_ids"]
-    for name in (*_BY_TOKEN, *_BY_SEQUENCE):
-        value = values.get(name)
-        if value is not None and value.dtype != torch.int64:
-            raise TypeError(f"{name} must be int64, not {value.dtype}.")
     if segments.dim() != 2:
         raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
-    for name in (*_BY_TOKEN, *_BY_SEQUENCE):
-        value = values.get(name)
-        if name in _BY_TOKEN and value is not None and value.shape != segments.shape:
-            raise ValueError(f"{name} has the shape {tuple(value.shape)}; segment_ids has {tuple(segments.shape)}.")
-    useful = segments > 0
-    previous = torch.nn.functional.pad(segments, (1, 0))[:, :-1]
-    begins = useful & (segments == previous + 1)
-    wrong = (segments < 0) | (useful & (segments != previous) & ~begins)
-    wrong[:, 1:] |= useful[:, 1:] & ~useful[:, :-1]  # a token after padding
+    useful, begins = segments > 0, segment_begins(segments)
+    wrong = segments != begins.cumsum(1) * useful  # padding counts too, so what comes after it is wrong
     if bool(wrong.any()):
         raise ValueError(
             f"The segment ids of pack {int(wrong.any(1).nonzero()[0])} are out of order: "
             "they must be 1, 2, 3, … as the sequences come, and then 0 for padding."
         )
-    starts = begins.flatten().nonzero().flatten()
+    starts = (begins & useful).flatten().nonzero().flatten()
     count, tokens = len(starts), int(useful.sum())
     if count == 0:
         raise ValueError("A batch needs at least one sequence; this one has none.")
@@ -202,19 +203,16 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
     if not torch.equal(given[:count], starts) or (given[count:] != segments.numel()).any():
         raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
     if "position_ids" not in out:
-        slots = torch.arange(segments.shape[1], device=segments.device).expand_as(segments)
-        out["position_ids"] = (slots - torch.where(begins, slots, 0).cummax(1).values) * useful
+        out["position_ids"] = reset_positions(segments)
     out.setdefault("token_type_ids", torch.zeros_like(segments))
     out.setdefault("sequence_labels", torch.full_like(given, IGNORED))
     out.setdefault("sample_ids", torch.full_like(given, -1))
-    for name in _BY_SEQUENCE:
-        if out[name].shape != given.shape:
-            raise ValueError(
-                f"{name} has the shape {tuple(out[name].shape)}; sequence_starts has {tuple(given.shape)}."
-            )
+    for name in (*_BY_TOKEN, *_BY_SEQUENCE):
+        like = "segment_ids" if name in _BY_TOKEN else "sequence_starts"
+        if out[name] is not None and out[name].shape != out[like].shape:
+            raise ValueError(f"{name} has the shape {tuple(out[name].shape)}; {like} has {tuple(out[like].shape)}.")
     for name, least in (("input_ids", 0), ("token_type_ids", 0), ("sample_ids", -1)):
-        if out[name].numel():
-            whole_number(name, int(out[name].min()), least)
+        whole_number(name, int(out[name].min()), least)
     for name in ("labels", "sequence_labels"):
         labels = out.get(name)
         if labels is not None and bool((wrong := (labels < 0) & (labels != IGNORED)).any()):

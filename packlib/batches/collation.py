@@ -21,6 +21,7 @@ def collate(
     *,
     pad_id: int = 0,
     sequence_places: int | None = None,
+    blank_packs: int = 0,
 ) -> PackedBatch:
     """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
     so on.
@@ -36,6 +37,7 @@ def collate(
         pad_id: the token that fills what is left.
         sequence_places: the length of the per-sequence arrays, for static shapes; by default there are no
             empty places.
+        blank_packs: packs of padding only, after the others, where batches must have one shape.
 
     Raises:
         ValueError: if there is no sequence or more than `sequence_places`, the sizes do not add up to them, or a
@@ -58,11 +60,12 @@ def collate(
     starts = before + np.repeat(np.arange(len(sizes)) * max_length - before[first], sizes)
     within = np.arange(lengths.sum()) - np.repeat(before, lengths)
     slots = within + np.repeat(starts, lengths)  # where each token goes among the B·T slots
+    packs = len(sizes) + blank_packs
 
     def by_token(values: np.ndarray, fill: int) -> Tensor:
-        out = np.full(len(sizes) * max_length, fill, np.int64)
+        out = np.full(packs * max_length, fill, np.int64)
         out[slots] = values
-        return torch.from_numpy(out.reshape(len(sizes), max_length))
+        return torch.from_numpy(out.reshape(packs, max_length))
 
     def by_sequence(values: np.ndarray, fill: int) -> Tensor:
         out = np.full(sequence_places or len(lengths), fill, np.int64)
@@ -76,11 +79,9 @@ def collate(
         position_ids=by_token(within, 0),
         token_type_ids=by_token(sequences.token_type_ids, 0),
         labels=None if sequences.labels is None else by_token(sequences.labels, IGNORED),
-        sequence_starts=by_sequence(starts, len(sizes) * max_length),
+        sequence_starts=by_sequence(starts, packs * max_length),
         sequence_labels=by_sequence(sequences.sequence_labels, IGNORED),
         sample_ids=by_sequence(sequences.sample_ids, -1),
-        num_sequences=len(lengths),
-        useful_tokens=int(lengths.sum()),
     )
 
 

@@ -7,6 +7,7 @@ investigating sequence length warmup for training GPT models" (arXiv 2108.06084)
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -114,28 +115,22 @@ def shorten(
     """
     whole_number("length", length, 1)
     flag("truncate", truncate), flag("keep_end", keep_end)
-    if packed := isinstance(batch, PackedBatch):
-        tensors = _by_row(batch)
-    else:
-        tensors = {k: v for k, v in batch.items() if isinstance(v, Tensor) and v.dim()}
+    named = _by_row(batch) if isinstance(batch, PackedBatch) else batch
+    packed = named is not batch
+    tensors = {name: v for name, v in named.items() if isinstance(v, Tensor) and v.dim()}
     if _shape(tensors)[1] <= length:
         return batch
     mask = tensors.get("segment_ids" if packed else "attention_mask")
     real = None if mask is None else mask > 0
-    if truncate:
-        short = _truncated(tensors, real, length, keep_end)
-    else:
-        short = _reshaped(tensors, real, length, pad_id)
+    short = _truncated(tensors, real, length, keep_end) if truncate else _reshaped(tensors, real, length, pad_id)
     return _as_packed(short) if packed else {**batch, **short}
 
 
 def _truncated(tensors: dict[str, Tensor], real: Tensor | None, length: int, keep_end: bool) -> dict[str, Tensor]:
     short = {name: v if v.dim() < 2 else v[:, :length].clone() for name, v in tensors.items()}
     if keep_end:
-        rows, width = _shape(tensors)
-        ends = torch.full((rows,), width - 1)
-        if real is not None:
-            ends = (real * torch.arange(width, device=real.device)).amax(1)
+        real = torch.ones(_shape(tensors)) if real is None else real
+        ends = (real * torch.arange(real.shape[1], device=real.device)).amax(1).long()
         cut = (ends >= length).nonzero().flatten()
         for name in short:
             if short[name].dim() > 1 and name != "position_ids":
@@ -210,12 +205,9 @@ def warm_memory(
         batch: the largest of the run, on the model's device.
         loss: a scalar from model and batch; by default `model(**batch).loss`.
     """
-    gradients = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
-    buffers = [
-        (module, name, buffer, None if buffer is None else buffer.clone())
-        for module in model.modules()
-        for name, buffer in module._buffers.items()
-    ]
+    gradients = [(parameter, parameter.grad, deepcopy(parameter.grad)) for parameter in model.parameters()]
+    owners = [module._buffers for module in model.modules()]
+    buffers = [(owner, name, buffer, deepcopy(buffer)) for owner in owners for name, buffer in owner.items()]
     devices = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
     try:
         with torch.random.fork_rng(devices=list(devices)):
@@ -224,5 +216,5 @@ def warm_memory(
         with torch.no_grad():
             for parameter, gradient, values in gradients:
                 parameter.grad = None if gradient is None else gradient.copy_(values)
-            for module, name, buffer, values in buffers:
-                module._buffers[name] = None if buffer is None else buffer.copy_(values)
+            for owner, name, buffer, values in buffers:
+                owner[name] = None if buffer is None else buffer.copy_(values)

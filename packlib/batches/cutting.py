@@ -23,7 +23,13 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
         padded: the budget limits rows × longest of the group; else the sum of lengths of each column.
         in_order: the lengths rise, or fall, through the rows.
     """
-    starts: list | np.ndarray = _greedy(rows, budget, most, padded, in_order)
+    starts: list | np.ndarray
+    if in_order:  # the column of the longest is one and the same
+        starts = _runs(rows.max(1), budget, most, padded)
+    elif not padded and (rows.shape[1] > 1 or 8 * int(rows.sum(dtype=np.int64)) < budget * len(rows)):
+        starts = _jumps(rows, budget, most)
+    else:
+        starts = _scan(rows.max(1), budget, most, padded)
     if (np.diff(starts) < fewest).any():
         ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:
@@ -31,15 +37,6 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
             while ends[starts[-1]] < len(rows):
                 starts.append(ends[starts[-1]])
     return np.asarray(starts)
-
-
-def _greedy(rows: np.ndarray, budget: int, most: int, padded: bool, in_order: bool) -> np.ndarray:
-    """The first row of each group; every group takes as many rows as the budget allows."""
-    if in_order:  # the column of the longest is one and the same
-        return _runs(rows.max(1), budget, most, padded)
-    if not padded and (rows.shape[1] > 1 or 8 * int(rows.sum(dtype=np.int64)) < budget * len(rows)):
-        return _jumps(rows, budget, most)
-    return _scan(rows.max(1), budget, most, padded)
 
 
 def _jumps(rows: np.ndarray, budget: int, most: int) -> np.ndarray:

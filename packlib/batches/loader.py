@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from packlib.batches.batch import PackedBatch
 from packlib.batches.collation import PackingCollator
 from packlib.batches.tokens import TokenStore
 from packlib.checks import flag, shown, whole_number
+from packlib.distributed.collectives import Collectives
 from packlib.lengths import LengthHistogram
 from packlib.packing.packs import Packs
 
@@ -76,10 +76,7 @@ class PackDataset(Dataset):
 
     def __getitem__(self, index: int | tuple[int, int]) -> tuple[int, TokenStore]:
         epoch, index = index if isinstance(index, tuple) else (self.epoch, index)
-        ids = self.packs[index]
-        if isinstance(self.dataset, TokenStore):
-            return epoch, self.dataset.take(ids)
-        sequences = TokenStore.from_samples([self.dataset[int(i)] for i in ids], ids)
+        sequences = TokenStore.of(self.dataset, self.packs[index])
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
             _refuse_other_lengths(index, self.packs, len(sequences.input_ids))
         return epoch, sequences
@@ -92,17 +89,57 @@ def _refuse_other_lengths(index: int, packs: Packs, held: int) -> None:
     )
 
 
-def share_of(ranks: int | None, rank: int | None) -> tuple[int, int]:
-    """How many ranks there are and which this is, checked; by default as torch.distributed says, or 1 and 0."""
-    grouped = dist.is_available() and dist.is_initialized()
-    ranks = whole_number("ranks", (dist.get_world_size() if grouped else 1) if ranks is None else ranks, 1)
-    if rank is None:
-        rank = dist.get_rank() if grouped and ranks > 1 else 0
-    return ranks, whole_number("rank", rank, 0, ranks - 1)
+class EpochSampler(Sampler):
+    """What `PackBatchSampler` and `TokenBatchSampler` share: an order that seed and epoch give, and a place in it.
+
+    Attributes:
+        epoch: the epoch of the next pass.
+        start: the batch that the next pass begins with; the passes after it begin with the first.
+        done: batches of the epoch that were handed out; a `PackLoader` leaves out what its workers fetched ahead.
+    """
+
+    depends_on: tuple[str, ...]  # the attributes that the batches of all ranks follow from
+
+    def __init__(self, seed: int, shuffle: bool, ranks: int | None, rank: int | None) -> None:
+        self.seed, self.shuffle = whole_number("seed", seed, 0), flag("shuffle", shuffle)
+        here = Collectives()
+        self.ranks = whole_number("ranks", here.size if ranks is None else ranks, 1)
+        rank = (here.rank if self.ranks > 1 else 0) if rank is None else rank
+        self.rank = whole_number("rank", rank, 0, self.ranks - 1)
+        self.epoch = self.start = self.done = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
+        if whole_number("epoch", epoch, 0) != self.epoch:
+            self.epoch, self.start, self.done = epoch, 0, 0
+
+    def setting(self) -> dict:
+        """What the batches of all ranks depend on, as plain values."""
+        return {name: getattr(self, name) for name in self.depends_on}
+
+    def state_dict(self) -> dict:
+        """The epoch, the batches of it that this rank was handed out, and what they depend on.
+
+        Workers fetch ahead: with them take the state of the loader, which counts what was used.
+        """
+        over = self.done == len(self)  # the epoch is done: go on with the next
+        return {"epoch": self.epoch + over, "batches_done": 0 if over else self.done, **self.setting()}
+
+    def load_state_dict(self, state: dict, of: str = "sampler") -> None:
+        """Go on from `state`, of any rank, at the next pass.
+
+        Raises:
+            ValueError: if the state is of other samples or settings.
+        """
+        for name, value in self.setting().items():
+            if state.get(name) != value:
+                raise ValueError(f"The state is of a {of} with {name} {state.get(name)}; this one has {value}.")
+        self.set_epoch(state["epoch"])
+        self.done = self.start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
 
 
-class PackBatchSampler(Sampler):
-    """Batches of (epoch, pack) in an order that the seed and the epoch give; starts at batch `start`.
+class PackBatchSampler(EpochSampler):
+    """Batches of (epoch, pack) in an order that the seed and the epoch give; begins with batch `start`.
 
     On several ranks a step takes `batch_size` packs for each from this one order, and deals them out in turn: every
     pack comes once, and all ranks make as many steps. Where the last step has fewer packs, ranks get one less; if not
@@ -117,6 +154,8 @@ class PackBatchSampler(Sampler):
         TypeError, ValueError: for bad arguments, or if some rank would get no pack in some step.
     """
 
+    depends_on = ("num_packs", "batch_size", "seed", "shuffle", "drop_last", "ranks")
+
     def __init__(
         self,
         num_packs: int,
@@ -127,26 +166,22 @@ class PackBatchSampler(Sampler):
         ranks: int | None = None,
         rank: int | None = None,
     ):
+        super().__init__(seed, shuffle, ranks, rank)
         self.num_packs = whole_number("the number of packs", num_packs, 1)
-        self.batch_size = whole_number("batch_size", batch_size, 1)
-        self.seed = whole_number("seed", seed, 0)
-        self.shuffle, self.drop_last = flag("shuffle", shuffle), flag("drop_last", drop_last)
-        self.ranks, self.rank = share_of(ranks, rank)
+        self.batch_size, self.drop_last = whole_number("batch_size", batch_size, 1), flag("drop_last", drop_last)
         self._bounds = self._steps()
-        self.epoch = self.start = 0
 
     def _steps(self) -> list[int]:
         """Where the steps begin in the order of an epoch, and where the last one ends."""
         step, ranks = self.batch_size * self.ranks, self.ranks
         bounds = list(range(0, self.num_packs + 1, step))
         rest = self.num_packs - bounds[-1]
-        if self.drop_last:
-            if len(bounds) == 1:
-                on = f" on {ranks} ranks" if ranks > 1 else ""
-                raise ValueError(
-                    f"{self.num_packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none."
-                )
-        elif rest:
+        if self.drop_last and len(bounds) == 1:
+            on = f" on {ranks} ranks" if ranks > 1 else ""
+            raise ValueError(
+                f"{self.num_packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none."
+            )
+        if rest and not self.drop_last:
             if rest < ranks:
                 bounds[-1] -= ranks - rest
                 if len(bounds) == 1 or self.batch_size == 1:
@@ -158,26 +193,18 @@ class PackBatchSampler(Sampler):
             bounds.append(self.num_packs)
         return bounds
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass, from its start."""
-        self.epoch, self.start = whole_number("epoch", epoch, 0), 0
-
     def __len__(self) -> int:
         return len(self._bounds) - 1
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        epoch, start = self.epoch, self.start
+        epoch, first, self.start = self.epoch, self.start, 0
         order = np.arange(self.num_packs)
         if self.shuffle:
             order = np.random.default_rng([self.seed, epoch]).permutation(self.num_packs)
-        for step in range(start, len(self)):
+        for step in range(first, len(self)):
             packs = order[self._bounds[step] : self._bounds[step + 1]][self.rank :: self.ranks]
+            self.done = step + 1
             yield [(epoch, pack) for pack in packs.tolist()]
-
-    def setting(self) -> dict:
-        """What the batches of all ranks depend on, as plain values."""
-        names = ("num_packs", "batch_size", "seed", "shuffle", "drop_last", "ranks")
-        return {name: getattr(self, name) for name in names}
 
 
 class PackLoader(DataLoader):
@@ -188,31 +215,30 @@ class PackLoader(DataLoader):
     starting another begins the same epoch again.
     """
 
-    def __init__(self, packs: PackDataset, sampler: PackBatchSampler, collator: Callable, **options: Any) -> None:
+    def __init__(self, packs: Dataset, sampler: EpochSampler, collator: Callable, **options: Any) -> None:
         super().__init__(packs, batch_sampler=sampler, collate_fn=collator, **options)
-        self.epoch = 0
-        self._done = 0  # batches of this epoch that were handed out
-        self._start = 0  # where the next pass begins: after `load_state_dict` in mid-epoch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next pass, or of this one until its last batch is handed out."""
+        return self.batch_sampler.epoch
 
     def __iter__(self) -> Iterator[PackedBatch]:
         sampler = self.batch_sampler
-        self._done, self._start = self._start, 0
-        sampler.epoch, sampler.start = self.epoch, self._done
+        done = sampler.start
         for batch in super().__iter__():
-            self._done += 1
-            if self._done == len(sampler):  # the last one: what is saved from here on begins the next epoch
-                self.epoch, self._done = self.epoch + 1, 0
+            sampler.done = done = done + 1  # not what workers have fetched
+            if done == len(sampler):  # the last one: what is saved from here on begins the next epoch
+                sampler.set_epoch(sampler.epoch + 1)
             yield batch
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
-        if whole_number("epoch", epoch, 0) != self.epoch:
-            self.epoch, self._start, self._done = epoch, 0, 0
-            self.batch_sampler.set_epoch(epoch)
+        self.batch_sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict:
         """The epoch, the batches of it that this rank was handed out, and what the order depends on."""
-        return {"epoch": self.epoch, "batches_done": self._done, **self.batch_sampler.setting()}
+        return self.batch_sampler.state_dict()
 
     def load_state_dict(self, state: dict) -> None:
         """Go on from `state`, of any rank, at the next pass.
@@ -220,12 +246,7 @@ class PackLoader(DataLoader):
         Raises:
             ValueError: if the state is of a loader with other packs, batch size, ranks or shuffling.
         """
-        state = {"ranks": 1, **state}  # version 0.1.0 knew no ranks
-        for name, value in self.batch_sampler.setting().items():
-            if state.get(name) != value:
-                raise ValueError(f"The state is of a loader with {name} {state.get(name)}; this one has {value}.")
-        self.epoch = whole_number("epoch", state["epoch"], 0)
-        self._done = self._start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
+        self.batch_sampler.load_state_dict({"ranks": 1, **state}, "loader")  # version 0.1.0 knew no ranks
 
 
 def pack_loader(

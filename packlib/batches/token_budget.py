@@ -3,7 +3,7 @@
 Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a batch holds about 25,000 tokens.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,14 +11,15 @@ import numpy as np
 from packlib.batches.cutting import cut, halve_fullest, next_cuts
 from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
-from packlib.markup import escaped, in_html
+from packlib.markup import rows_of_bars
 from packlib.packing.packs import order_by_length
+from packlib.ragged import Ragged
 
 ORDERS = ("dataset", "ascending", "descending", "random")
 
 
 @dataclass(frozen=True, eq=False)
-class TokenBatches:
+class TokenBatches(Ragged):
     """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `rows[i]` × `widths[i]`.
 
     Attributes:
@@ -37,6 +38,7 @@ class TokenBatches:
     tokens: np.ndarray
     longest: np.ndarray
     same_shape_every: int | None = None
+    _called = "batch", "batches"
 
     def __post_init__(self) -> None:
         sizes = self.sizes
@@ -45,17 +47,8 @@ class TokenBatches:
         if (self.rows < sizes).any() or (self.widths < self.longest).any():
             raise ValueError("A batch must have a row for each of its samples, as wide as the longest.")
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, index: int) -> np.ndarray:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"There are {len(self)} batches, so there is no batch {index}.")
-        index %= len(self)
-        return self.sample_ids[self.offsets[index] : self.offsets[index + 1]]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[i] for i in range(len(self)))
+        return self.sample_ids[self._row(index)]
 
     @property
     def sizes(self) -> np.ndarray:
@@ -78,25 +71,21 @@ class TokenBatches:
         return 1 - int(self.sizes @ self.longest) / self.slots
 
     def __repr__(self) -> str:
-        count, samples = len(self), len(self.sample_ids)
-        shapes = ""
-        if self.same_shape_every is not None:
-            shapes = f", {self.shape_cost:.2%} for one shape in every {self.same_shape_every} batches"
+        count, samples, every = len(self), len(self.sample_ids), self.same_shape_every
+        shapes = f", {self.shape_cost:.2%} for one shape in every {every} batches" if every else ""
         return (
             f"TokenBatches({count:,} batches, {samples:,} samples, {samples / count:.1f} a batch of "
             f"{self.tokens.mean():,.0f} tokens, {self.padding_fraction:.2%} padding{shapes})"
         )
 
     def _repr_html_(self) -> str:
-        shown, unit = min(len(self), 16), 640 / int((self.rows * self.widths)[:16].max())
-        bars = ""
-        for i in range(shown):
-            for size, color in ((self.rows[i] * self.widths[i], "#DDDDDD"), (self.tokens[i], "#0072B2")):
-                bars += f'<rect y="{12 * i}" width="{size * unit:.1f}" height="10" fill="{color}"/>'
-        text = repr(self)
-        label = f"The first {shown} batches, one a row, tokens in blue, padding in gray: {escaped(text)}"
-        svg = f'<svg role="img" aria-label="{label}" width="640" height="{12 * shown}">{bars}</svg>'
-        return f"<div>{svg}<div>{in_html(text)}</div></div>"
+        slots = self.rows[:16] * self.widths[:16]
+        unit = 640 / int(slots.max())
+        pairs = zip(slots * unit, self.tokens[:16] * unit, strict=True)
+        rows = [((0, all_slots, "#DDDDDD"), (0, tokens, "#0072B2")) for all_slots, tokens in pairs]
+        return rows_of_bars(
+            rows, f"The first {len(rows)} batches, one a row, tokens in blue, padding in gray", repr(self)
+        )
 
 
 def batch_by_tokens(
@@ -149,10 +138,10 @@ def batch_by_tokens(
     flag("count_padding", count_padding)
     whole_number("min_batch", min_batch, 1)
     whole_number("max_tokens", max_tokens, 1)
-    most = None if max_batch is None else whole_number("max_batch", max_batch, min_batch)
+    lengths = as_lengths(lengths)
+    most = len(lengths) if max_batch is None else whole_number("max_batch", max_batch, min_batch)
     every = 1 if same_shape_every is None else whole_number("same_shape_every", same_shape_every, 1)
     whole_number("num_batches_multiple_of", num_batches_multiple_of, 1)
-    lengths = as_lengths(lengths)
     _refuse_overlong(lengths, max_tokens)
     if every > 1 and every % num_batches_multiple_of:
         raise ValueError(
@@ -163,35 +152,36 @@ def batch_by_tokens(
     if difficulty is not None and order not in ("ascending", "descending"):
         raise ValueError(f'A difficulty is for order "ascending" or "descending", not {order!r}.')
     samples = _ordered(lengths, order, difficulty, seed)
-
-    most = len(lengths) if most is None else most
+    if drop_last:
+        samples = samples[: len(samples) // every * every]
+    if len(samples) < every:
+        raise ValueError(f"same_shape_every {every} needs as many samples; there are {len(lengths)}.")
     in_order = difficulty is None and order in ("ascending", "descending")
 
-    def starts(rows: np.ndarray, ids: np.ndarray | None) -> np.ndarray:
+    def starts(ids: np.ndarray, rows: np.ndarray) -> np.ndarray:
         begins = cut(rows, max_tokens, min_batch, most, count_padding, in_order)
         if (few := np.flatnonzero(np.diff(begins) < min_batch)).size:
-            row, size = int(begins[few[0]]), int(np.diff(begins)[few[0]])
-            sample = row if ids is None else int(ids[row * every])
+            first, after = begins[few[0]], begins[few[0] + 1]
             raise ValueError(
                 f"min_batch {min_batch} cannot be kept in this order within max_tokens {max_tokens}: the batch that "
-                f"begins with sample {sample} takes {size}, and no other cut leaves enough for every batch."
+                f"begins with sample {ids[first * every]} takes {after - first}, and no other cut leaves enough for "
+                "every batch."
             )
         return begins
 
     def startable(rows: np.ndarray) -> np.ndarray:
+        if min_batch == 1:
+            return np.ones(len(rows), bool)
         return np.array(next_cuts(rows, max_tokens, min_batch, most, count_padding)) > 0
 
-    if every > 1:
-        chosen = np.arange(len(lengths)) if samples is None else samples
-        if drop_last:
-            chosen = chosen[: len(chosen) // every * every]
-        if len(chosen) < every:
-            raise ValueError(f"same_shape_every {every} needs as many samples; there are {len(lengths)}.")
-        return _in_groups(chosen, lengths, every, starts, startable if min_batch > 1 else None)
-    ordered = lengths if samples is None else lengths[samples]
-    begins = starts(ordered[:, None], samples)
-    offsets = halve_fullest(np.append(begins, len(ordered)), num_batches_multiple_of)
-    return _batches(np.arange(len(lengths)) if samples is None else samples, ordered, offsets)
+    if every == 1:
+        ordered = lengths[samples]
+        begins = starts(samples, ordered[:, None])
+        return _batches(samples, ordered, halve_fullest(np.append(begins, len(samples)), num_batches_multiple_of))
+    begins = starts(samples, _in_rows(samples, lengths, every))
+    if len(samples) % every:
+        samples, begins = _with_blanks(samples, begins, lengths, every, starts, startable)
+    return _dealt(samples, begins, lengths, every)
 
 
 def _refuse_overlong(lengths: np.ndarray, max_tokens: int) -> None:
@@ -211,28 +201,33 @@ def _some(samples: np.ndarray, lengths: np.ndarray) -> str:
 
 def _ordered(
     lengths: np.ndarray, order: str, difficulty: Iterable[float] | None, seed: int | Sequence[int] | None
-) -> np.ndarray | None:
-    """The positions of the samples in the wanted order; None leaves them as they are."""
+) -> np.ndarray:
+    """The positions of the samples in the wanted order."""
     if order == "dataset":
-        return None
-    shuffled = None
-    if seed is not None or order == "random":
+        return np.arange(len(lengths))
+    if order == "random" or seed is not None:
         shuffled = np.random.default_rng(0 if seed is None else seed).permutation(len(lengths))
     if order == "random":
         return shuffled
     scores = lengths if difficulty is None else np.asarray(difficulty)
     if scores.shape != lengths.shape or scores.dtype.kind not in "iuf" or np.isnan(scores).any():
         raise ValueError(f"difficulty must be one number for each of the {len(lengths)} samples.")
-    low, high, floats = scores.min(), scores.max(), scores.dtype.kind == "f"
+    floats = scores.dtype.kind == "f"
+    if order == "descending":  # an integer's negative can overflow, its complement cannot
+        scores = -scores if floats else ~scores
+    scores = scores if seed is None else scores[shuffled]
+    low, high = scores.min(), scores.max()
     if floats or int(high) - int(low) > 4 * len(scores) + 1024:
-        if order == "descending":  # an integer's negative can overflow, its complement cannot
-            scores = -scores if floats else ~scores
-        ids = np.argsort(scores if shuffled is None else scores[shuffled], kind="stable")
+        ids = np.argsort(scores, kind="stable")
     else:
-        ends = (scores, low) if order == "ascending" else (high, scores)
-        keys = np.subtract(*ends, dtype=np.int64, casting="unsafe")
-        ids, _ = order_by_length(keys if shuffled is None else keys[shuffled], int(high) - int(low))
-    return ids if shuffled is None else shuffled[ids]
+        from_zero = np.subtract(scores, low, dtype=np.int64, casting="unsafe")
+        ids, _ = order_by_length(from_zero, int(high) - int(low))
+    return ids if seed is None else shuffled[ids]
+
+
+def _in_rows(samples: np.ndarray, lengths: np.ndarray, every: int) -> np.ndarray:
+    """The lengths of `samples` in rows of `every`, 0 where the last one is not full."""
+    return np.append(lengths[samples], np.zeros(-len(samples) % every, lengths.dtype)).reshape(-1, every)
 
 
 def _batches(samples: np.ndarray, ordered: np.ndarray, offsets: np.ndarray) -> TokenBatches:
@@ -242,51 +237,45 @@ def _batches(samples: np.ndarray, ordered: np.ndarray, offsets: np.ndarray) -> T
     return TokenBatches(samples, offsets, np.diff(offsets), longest, tokens, longest)
 
 
-def _in_groups(
-    chosen: np.ndarray,
-    lengths: np.ndarray,
-    every: int,
-    starts: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    startable: Callable[[np.ndarray], np.ndarray] | None,
-) -> TokenBatches:
-    """Deal the samples `chosen` in rows of `every`, cut groups of rows, and make each column of a group a batch.
+def _with_blanks(
+    samples: np.ndarray, begins: np.ndarray, lengths: np.ndarray, every: int, starts: Callable, startable: Callable
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fill up rows of `every` samples with blanks, -1, and cut what comes after them again.
+
+    They go to the end of the first group with two rows, where no batch is all blank.
 
     Args:
-        starts: where groups begin in rows of samples.
-        startable: whether all groups from each row on can have the rows that they need; None if they always can.
+        begins: where groups begin in rows of `samples`.
+        starts: the same for other samples and their lengths in rows.
+        startable: whether all groups from each row of samples on can have the rows that they need.
     """
-    blank = -len(chosen) % every
+    blank = -len(samples) % every
+    ends = np.append(begins[1:], -(-len(samples) // every))
+    rest = np.append(startable(_in_rows(samples[every - blank :], lengths, every)), True)
+    takes = (ends - begins > 1) & rest[ends - 1]
+    if not takes.any():
+        left = samples[len(samples) // every * every :]
+        raise ValueError(
+            f"{len(samples)} samples make no multiple of {every} batches of one shape: no batch has room for a "
+            f"blank row, and {len(left)} are left over: {_some(left, lengths)}. Set drop_last=True to leave them out."
+        )
+    group = int(np.argmax(takes))
+    at = int(ends[group]) * every - blank
+    head, tail = samples[:at], samples[at:]
+    begins = begins[: group + 1]
+    if len(tail):
+        begins = np.append(begins, ends[group] + starts(tail, _in_rows(tail, lengths, every)))
+    return np.concatenate([head, np.full(blank, -1, samples.dtype), tail]), begins
 
-    def rows_of(ids: np.ndarray) -> np.ndarray:
-        return np.append(lengths[ids], np.zeros(-len(ids) % every, lengths.dtype)).reshape(-1, every)
 
-    begins = starts(rows_of(chosen), chosen)
-    if blank:  # they go to the first group with two rows, where no batch is all blank; the rest is cut again
-        ends = np.append(begins[1:], -(-len(chosen) // every))
-        takes = ends - begins > 1
-        if startable:
-            takes &= np.append(startable(rows_of(chosen[every - blank :])), True)[ends - 1]
-        if not takes.any():
-            left = chosen[len(chosen) // every * every :]
-            raise ValueError(
-                f"{len(chosen)} samples make no multiple of {every} batches of one shape: no batch has room for a "
-                f"blank row, and {len(left)} are left over: {_some(left, lengths)}. Set drop_last=True to leave them "
-                "out."
-            )
-        group = int(np.argmax(takes))
-        at = int(ends[group]) * every - blank
-        head, tail = chosen[:at], chosen[at:]
-        begins = begins[: group + 1]
-        if len(tail):
-            begins = np.append(begins, ends[group] + starts(rows_of(tail), tail))
-        chosen = np.concatenate([head, np.full(blank, -1, chosen.dtype), tail])
-
-    number = len(chosen) // every
+def _dealt(samples: np.ndarray, begins: np.ndarray, lengths: np.ndarray, every: int) -> TokenBatches:
+    """Make each column of a group a batch; `samples` are in rows of `every`, and groups begin at rows `begins`."""
+    number = len(samples) // every
     sizes = np.diff(np.append(begins, number))
     first, size = np.repeat(begins, sizes)[:, None], np.repeat(sizes, sizes)[:, None]
     target = first * every + np.arange(every) * size + (np.arange(number)[:, None] - first)
-    dealt = np.empty_like(chosen)  # from (group, row, column) to (group, column, row)
-    dealt[target] = chosen.reshape(-1, every)
+    dealt = np.empty_like(samples)  # from (group, row, column) to (group, column, row)
+    dealt[target] = samples.reshape(-1, every)
 
     rows = np.repeat(sizes, every)
     held = np.add.reduceat(dealt >= 0, np.cumsum(rows) - rows, dtype=np.int64)

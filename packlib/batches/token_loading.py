@@ -1,15 +1,14 @@
 """Load batches of equally many tokens: a batch sampler that is even across ranks, known ahead, and resumable."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch.nn.functional import pad as pad_tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
-from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.collation import collate
-from packlib.batches.loader import PackLoader, share_of
+from packlib.batches.loader import EpochSampler, PackLoader
 from packlib.batches.masking import MlmMasking
 from packlib.batches.token_budget import TokenBatches, batch_by_tokens
 from packlib.batches.tokens import TokenStore
@@ -31,7 +30,7 @@ class MicroBatch(list):
         self.epoch, self.rows, self.width, self.update_size = epoch, rows, width, update_size
 
 
-class TokenBatchSampler(Sampler[MicroBatch]):
+class TokenBatchSampler(EpochSampler):
     """A `batch_sampler` for torch's `DataLoader`: batches by tokens, even across ranks.
 
     An update is ranks × accumulation micro-batches in turn, dealt to the ranks in turn; each rank gets as many, and
@@ -51,6 +50,8 @@ class TokenBatchSampler(Sampler[MicroBatch]):
             drops.
     """
 
+    depends_on = ("max_tokens", "gradient_accumulation_steps", "same_shape", "shuffle", "seed", "ranks")
+
     def __init__(
         self,
         lengths: Iterable[int],
@@ -63,14 +64,10 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         rank: int | None = None,
         **options: Any,
     ):
-        self.ranks, self.rank = share_of(ranks, rank)
+        super().__init__(seed, shuffle, ranks, rank)
         self.gradient_accumulation_steps = whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1)
-        self.seed = whole_number("seed", seed, 0)
         self.lengths, self.max_tokens, self.options = as_lengths(lengths), max_tokens, options
-        self.same_shape, self.shuffle = flag("same_shape", same_shape), flag("shuffle", shuffle)
-        self.epoch = 0
-        self.start = 0  # where the next pass begins
-        self._done = 0  # micro-batches of this epoch that were handed out
+        self.same_shape = flag("same_shape", same_shape)
         self._planned: tuple[int, TokenBatches] | None = None
         self.batches()  # what is wrong is said now
 
@@ -79,77 +76,46 @@ class TokenBatchSampler(Sampler[MicroBatch]):
         if self._planned is None or self._planned[0] != self.epoch:
             even = "same_shape_every" if self.same_shape else "num_batches_multiple_of"
             options: dict[str, Any] = {even: self.ranks * self.gradient_accumulation_steps, **self.options}
-            seed = (self.seed, self.epoch)
-            made = batch_by_tokens(self.lengths, self.max_tokens, seed=seed, **options)
+            made = batch_by_tokens(self.lengths, self.max_tokens, seed=(self.seed, self.epoch), **options)
             self._planned = self.epoch, made
         return self._planned[1]
 
     def _updates(self) -> np.ndarray:
-        """The numbers of the updates, as they come in this epoch."""
-        number = len(self.batches()) // (self.ranks * self.gradient_accumulation_steps)
+        """The updates of this epoch, as they come: their micro-batches, shape (updates, steps, ranks)."""
+        micro_batches = np.arange(len(self.batches())).reshape(-1, self.gradient_accumulation_steps, self.ranks)
         if self.shuffle:
-            return np.random.default_rng([self.seed, self.epoch, 1]).permutation(number)
-        return np.arange(number)
+            return np.random.default_rng([self.seed, self.epoch, 1]).permutation(micro_batches)
+        return micro_batches
 
     @property
     def update_sizes(self) -> np.ndarray:
         """Samples of each update of this epoch, over all ranks; int64, shape (updates,)."""
-        sizes = self.batches().sizes.reshape(-1, self.ranks * self.gradient_accumulation_steps).sum(1)
-        return sizes[self._updates()]
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
-        if whole_number("epoch", epoch, 0) != self.epoch:
-            self.epoch, self.start, self._done = epoch, 0, 0
+        return self.batches().sizes[self._updates()].sum((1, 2))
 
     def __len__(self) -> int:
         """Micro-batches of this rank in this epoch."""
         return len(self.batches()) // self.ranks
 
     def __iter__(self) -> Iterator[MicroBatch]:
-        epoch, batches, sizes = self.epoch, self.batches(), self.update_sizes
-        begins = self._updates() * self.ranks * self.gradient_accumulation_steps
-        first, self.start = self.start, 0
-        for number in range(first, len(begins) * self.gradient_accumulation_steps):
-            update, step = divmod(number, self.gradient_accumulation_steps)
-            at = int(begins[update]) + step * self.ranks + self.rank
+        epoch, batches, first, self.start = self.epoch, self.batches(), self.start, 0
+        sizes = np.repeat(self.update_sizes, self.gradient_accumulation_steps).tolist()
+        mine = self._updates()[:, :, self.rank].ravel().tolist()
+        for number in range(first, len(mine)):
+            at, self.done = mine[number], number + 1
             shape = int(batches.rows[at]), int(batches.widths[at])
-            self._done = number + 1
-            yield MicroBatch(batches[at].tolist(), epoch, *shape, int(sizes[update]))
+            yield MicroBatch(batches[at].tolist(), epoch, *shape, sizes[number])
 
     def setting(self) -> dict:
-        """What the batches depend on, as plain values."""
-        names = ("max_tokens", "gradient_accumulation_steps", "same_shape", "shuffle", "seed", "ranks")
         plain = {name: value for name, value in self.options.items() if name != "difficulty"}
         size = {"samples": len(self.lengths), "tokens": int(self.lengths.sum(dtype=np.int64))}
-        return {**{name: getattr(self, name) for name in names}, **plain, **size}
-
-    def state_dict(self) -> dict:
-        """The epoch, the micro-batches of it that were handed out, and what they depend on.
-
-        Workers fetch ahead: with them take the state of a `TokenLoader`, which counts what was used.
-        """
-        over = self._done == len(self)  # the epoch is done: go on with the next
-        place = {"epoch": self.epoch + over, "batches_done": 0 if over else self._done}
-        return {**place, **self.setting()}
-
-    def load_state_dict(self, state: dict) -> None:
-        """Go on from `state`, of any rank, at the next pass.
-
-        Raises:
-            ValueError: if the state is of a sampler with other samples or settings.
-        """
-        for name, value in self.setting().items():
-            if state.get(name) != value:
-                raise ValueError(f"The state is of a sampler with {name} {state.get(name)}; this one has {value}.")
-        self.set_epoch(state["epoch"])
-        self._done = self.start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
+        return {**super().setting(), **plain, **size}
 
 
+@dataclass(eq=False)
 class PaddedSamples(Dataset):
     """Fetches a whole `MicroBatch` at once, padded to its shape.
 
-    Args:
+    Attributes:
         dataset: a `TokenStore`, or any map-style data set; without `pad` one of mappings with `input_ids` and,
             where there are some, the other columns of `TokenStore.from_samples`.
         pad: what makes a batch of `(samples, rows, width)`, a list of samples and the shape; by default a
@@ -158,14 +124,10 @@ class PaddedSamples(Dataset):
         pad_id: the token that fills what is left.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        pad: Callable[[list, int, int], Any] | None = None,
-        masking: MlmMasking | None = None,
-        pad_id: int = 0,
-    ):
-        self.dataset, self.pad, self.masking, self.pad_id = dataset, pad, masking, pad_id
+    dataset: Any
+    pad: Callable[[list, int, int], Any] | None = None
+    masking: MlmMasking | None = None
+    pad_id: int = 0
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -173,35 +135,15 @@ class PaddedSamples(Dataset):
     def __getitems__(self, batch: MicroBatch) -> Any:
         if self.pad is not None:
             return self.pad([self.dataset[i] for i in batch], batch.rows, batch.width)
-        if isinstance(self.dataset, TokenStore):
-            sequences = self.dataset.take(batch)
-        else:
-            sequences = TokenStore.from_samples([self.dataset[i] for i in batch], batch)
+        sequences = TokenStore.of(self.dataset, batch)
         if self.masking is not None:
             sequences = self.masking(sequences, batch.epoch)
-        made = collate(sequences, [1] * len(batch), batch.width, pad_id=self.pad_id)
-        return _with_blank_rows(made, batch.rows, self.pad_id)
-
-
-def _with_blank_rows(batch: PackedBatch, rows: int, pad_id: int) -> PackedBatch:
-    if rows == batch.num_packs:
-        return batch
-    fills = {"input_ids": pad_id, "segment_ids": 0, "token_type_ids": 0, "labels": IGNORED}
-    more = (0, 0, 0, rows - batch.num_packs)
-    grown = {name: pad_tensor(batch[name], more, value=fill) for name, fill in fills.items() if name in batch}
-    return PackedBatch(grown, sequence_labels=batch.sequence_labels, sample_ids=batch.sample_ids)
+        blank = batch.rows - len(batch)
+        return collate(sequences, [1] * len(batch), batch.width, pad_id=self.pad_id, blank_packs=blank)
 
 
 class TokenLoader(PackLoader):
     """A `PackLoader` of token batches: each pass is one epoch, and it resumes in mid-epoch, with workers too."""
-
-    def __init__(self, samples: Dataset, sampler: TokenBatchSampler, collate: Callable, **options: Any) -> None:
-        super().__init__(samples, sampler, collate, **options)
-        self.epoch, self._done, self._start = sampler.epoch, sampler.start, sampler.start
-
-    def load_state_dict(self, state: dict) -> None:
-        self.batch_sampler.set_epoch(state["epoch"])  # epochs differ in their number of batches
-        super().load_state_dict(state)
 
 
 def token_loader(

@@ -12,6 +12,7 @@ from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.lengths.counting import INT64_MAX, as_integers
+from packlib.ragged import Ragged
 from packlib.reading import naming
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
@@ -21,7 +22,7 @@ _BLOCK = 4096  # texts that are tokenized at once
 
 
 @dataclass(frozen=True, eq=False)
-class TokenStore:
+class TokenStore(Ragged):
     """Sequences one after the other: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
 
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
@@ -50,6 +51,7 @@ class TokenStore:
     sequence_labels: np.ndarray
     labels: np.ndarray | None = None
     sample_ids: np.ndarray = _COUNTED
+    _called = "sequence", "sequences"
 
     def __post_init__(self) -> None:
         for name in (*_ARRAYS, *_OPTIONAL):
@@ -80,19 +82,9 @@ class TokenStore:
             if (values := getattr(self, name)) is not None:
                 _refuse_labels(name, values)
 
-    @classmethod
-    def _of(cls, **fields: np.ndarray | None) -> "TokenStore":
-        """A store of arrays that are right by construction: packs are made of these by the thousand."""
-        store = object.__new__(cls)
-        for name, value in fields.items():
-            object.__setattr__(store, name, value)
-        return store
-
     def with_tokens(self, input_ids: np.ndarray, labels: np.ndarray) -> "TokenStore":
         """The same sequences with other tokens and labels in the same places, which are not checked again."""
-        same = ("token_type_ids", "offsets", "sequence_labels", "sample_ids")
-        fields = {name: getattr(self, name) for name in same}
-        return self._of(input_ids=input_ids, labels=labels, **fields)
+        return self._of(**vars(self) | {"input_ids": input_ids, "labels": labels})
 
     @classmethod
     def from_samples(
@@ -113,22 +105,20 @@ class TokenStore:
         names = range(len(samples)) if sample_ids is None else np.asarray(sample_ids).tolist()
         if len(names) != len(samples):
             raise ValueError(f"There are {len(names)} sample_ids for {len(samples)} samples.")
-        columns: dict[str, list] = {"input_ids": [], "token_type_ids": [], "labels": [], "sequence_labels": []}
-        for name, sample in zip(names, samples, strict=True):
-            for column, value in _fields_of(sample, f"sample {name}").items():
-                columns[column].append(value)
-        labeled = columns.pop("labels")
-        if labeled and len(labeled) < len(samples):
-            raise ValueError(
-                f"{len(labeled)} of {len(samples)} samples have labels for their tokens; all must, or none."
-            )
-        empty, lengths = [np.empty(0, np.uint8)], [len(ids) for ids in columns["input_ids"]]
+        rows = [_fields_of(sample, f"sample {name}") for name, sample in zip(names, samples, strict=True)]
+        labeled = sum("labels" in row for row in rows)
+        if 0 < labeled < len(rows):
+            raise ValueError(f"{labeled} of {len(rows)} samples have labels for their tokens; all must, or none.")
+
+        def joined(column: str) -> np.ndarray:
+            return np.concatenate([row[column] for row in rows] or [np.empty(0, np.uint8)])
+
         return cls(
-            np.concatenate(columns["input_ids"] or empty),
-            np.concatenate(columns["token_type_ids"] or empty),
-            offsets=np.cumsum([0, *lengths]),
-            sequence_labels=np.array(columns["sequence_labels"], np.int64),
-            labels=np.concatenate(labeled) if labeled else None,
+            joined("input_ids"),
+            joined("token_type_ids"),
+            offsets=np.cumsum([0, *(len(row["input_ids"]) for row in rows)]),
+            sequence_labels=np.array([row["sequence_labels"] for row in rows], np.int64),
+            labels=joined("labels") if labeled else None,
             sample_ids=_COUNTED if sample_ids is None else np.asarray(sample_ids),
         )
 
@@ -150,22 +140,24 @@ class TokenStore:
         lengths = np.concatenate([store.lengths for store in stores])
         return cls._of(**{"labels": None, **joined}, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
+    @classmethod
+    def of(cls, dataset: Any, indices: Iterable[int]) -> "TokenStore":
+        """The samples at `indices` of a store, or of a map-style data set (see `from_samples`), under these numbers."""
+        if isinstance(dataset, cls):
+            return dataset.take(indices)
+        ids = np.asarray(indices).tolist()
+        return cls.from_samples([dataset[i] for i in ids], ids)
+
     @cached_property
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence; int64, shape (number of sequences,)."""
         return np.diff(self.offsets)
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, index: int) -> dict:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"There are {len(self)} sequences, so there is no sequence {index}.")
-        index %= len(self)
-        span = slice(self.offsets[index], self.offsets[index + 1])
-        fields = {"input_ids": self.input_ids[span], "token_type_ids": self.token_type_ids[span]}
+        row = self._row(index)
+        fields = {"input_ids": self.input_ids[row], "token_type_ids": self.token_type_ids[row]}
         if self.labels is not None:
-            fields["labels"] = self.labels[span]
+            fields["labels"] = self.labels[row]
         return {**fields, "label": int(self.sequence_labels[index])}
 
     def take(self, indices: Iterable[int]) -> "TokenStore":
@@ -230,44 +222,36 @@ def _refuse_labels(name: str, values: np.ndarray) -> None:
 _SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
 
 
-def _fields_of(sample: Mapping, name: str) -> dict[str, np.ndarray | int]:
+def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
     """The columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
     if not isinstance(sample, Mapping):
         raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
     if "input_ids" not in sample:
         raise ValueError(f"{name} has no input_ids; it has {', '.join(map(str, sample)) or 'nothing'}.")
-    fields, found = {"input_ids": _row(sample, "input_ids", name)}, []
-    length = len(fields["input_ids"])
-    for column in sample:
-        if column in _SEQUENCE_LABELS or (column == "labels" and np.ndim(sample[column]) == 0):
-            found.append(column)
-        elif column in ("token_type_ids", "labels", "attention_mask"):
-            fields[column] = _row(sample, column, name)
-            if len(fields[column]) != length:
-                raise ValueError(f"{name} has {len(fields[column])} {column} for {length} input_ids.")
-            if column == "labels":
-                _refuse_labels(f"labels of {name}", fields[column])
-        elif column != "input_ids":
-            raise ValueError(
-                f"{name} has the column {column!r}, which no batch can carry: remove it from the data set "
-                f"(carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
-            )
+    label_columns = [c for c in sample if c in _SEQUENCE_LABELS or (c == "labels" and np.ndim(sample[c]) == 0)]
+    if len(label_columns) > 1:
+        raise ValueError(f"{name} has {' and '.join(label_columns)}: a sequence has one label.")
+    fields = {column: _by_token(sample, column, name) for column in sample if column not in label_columns}
     if (fields.pop("attention_mask", np.ones(1)) != 1).any():
         raise ValueError(f"attention_mask of {name} hides tokens: give sequences without padding.")
-    if len(found) > 1:
-        raise ValueError(f"{name} has {' and '.join(found)}: a sequence has one label.")
-    label: Any = sample[found[0]] if found else IGNORED
-    if getattr(label, "ndim", None) == 0:  # a NumPy or torch scalar
-        label = label.item()
-    label = whole_number(f"{found[0]} of {name}" if found else "", label, IGNORED, INT64_MAX)
-    types = fields.setdefault("token_type_ids", np.zeros(length, np.uint8))
-    if types.size and not 0 <= types.min() <= types.max() <= 255:
+    if "labels" in fields:
+        _refuse_labels(f"labels of {name}", fields["labels"])
+    types = fields.get("token_type_ids", np.zeros(len(fields["input_ids"]), np.uint8))
+    if not 0 <= types.min() <= types.max() <= 255:
         raise ValueError(f"token_type_ids of {name} must be from 0 to 255, not {types.min()} to {types.max()}.")
+    label = IGNORED
+    for column in label_columns:
+        label = whole_number(f"{column} of {name}", sample[column], IGNORED, INT64_MAX)
     return {**fields, "token_type_ids": types.astype(np.uint8), "sequence_labels": label}
 
 
-def _row(sample: Mapping, column: str, name: str) -> np.ndarray:
-    """One number a token."""
+def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
+    """A column with one number a token."""
+    if column not in ("input_ids", "token_type_ids", "labels", "attention_mask"):
+        raise ValueError(
+            f"{name} has the column {column!r}, which no batch can carry: remove it from the data set "
+            f"(carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
+        )
     try:
         values = np.asarray(sample[column])
     except ValueError:  # lists of different lengths
@@ -279,6 +263,8 @@ def _row(sample: Mapping, column: str, name: str) -> np.ndarray:
         )
     if not len(values):
         raise ValueError(f"{name} has no token.")
+    if len(values) != (length := len(sample["input_ids"])):
+        raise ValueError(f"{name} has {len(values)} {column} for {length} input_ids.")
     return values
 
 
@@ -305,23 +291,20 @@ def tokenize(
     Raises:
         ValueError: if there is no text, the columns differ in length, or a text is too long (it is named).
     """
+    from tqdm.auto import tqdm
+
     one_of("overlong", overlong, ("error", "truncate"))
     if not len(texts):
         raise ValueError("There are no texts; at least one is needed.")
     for name, column in (("pairs", pairs), ("sequence_labels", sequence_labels)):
         if column is not None and len(column) != len(texts):
             raise ValueError(f"There are {len(column)} {name} for {len(texts)} texts.")
-    options = {"truncation": overlong == "truncate", "max_length": max_length}
-    if overlong == "error":
-        options |= {"max_length": None, "verbose": False}  # longer ones are named below
-    starts = range(0, len(texts), _BLOCK)
-    if flag("progress", progress):
-        from tqdm.auto import tqdm
-
-        starts = tqdm(starts, desc="tokenize", unit="block")
+    # without truncation, too long ones are named below
+    options = {"truncation": True, "max_length": max_length} if overlong == "truncate" else {"verbose": False}
+    silent, blocks = not flag("progress", progress), range(0, len(texts), _BLOCK)
     small = np.uint16 if len(tokenizer) <= 1 << 16 else np.int32
     ids, types, lengths = [], [], list[int]()
-    for start in starts:
+    for start in tqdm(blocks, desc="tokenize", unit="block", disable=silent):
         rows: list = list(texts[start : start + _BLOCK])
         if pairs is not None:
             rows = [(a, b) if b else a for a, b in zip(rows, pairs[start : start + _BLOCK], strict=True)]

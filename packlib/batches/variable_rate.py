@@ -62,16 +62,14 @@ class VariableBatchLR:
             raise TypeError(f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}.")
         self.reference = whole_number("reference", reference, 1)
         self.rule = one_of("rule", rule, RATE_RULES)
-        self._unscaled: list[float] | None = None  # while the rates are scaled, what they are without
-        self._scaled: list[float] | None = None
+        self._rates: tuple[list[float], list[float]] | None = None  # while they are scaled: without and with
 
     def scale(self, batch_size: int) -> None:
         """Set the rates for the coming update, of `batch_size` samples over all ranks and micro-batches."""
         self._restore()
         unscaled = self.get_last_lr()
-        scaled = [scale_learning_rate(rate, batch_size, self.reference, self.rule) for rate in unscaled]
-        self._write(scaled)
-        self._unscaled, self._scaled = unscaled, self.get_last_lr()
+        self._write([scale_learning_rate(rate, batch_size, self.reference, self.rule) for rate in unscaled])
+        self._rates = unscaled, self.get_last_lr()
 
     def step(self, *args: Any, **kwargs: Any) -> None:
         """After the update: the unscaled rates again, and then a step of the wrapped scheduler."""
@@ -84,16 +82,16 @@ class VariableBatchLR:
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def _restore(self) -> None:
-        if self._unscaled is None:
+        if self._rates is None:
             return
-        now = self.get_last_lr()
-        if now != self._scaled:
+        (unscaled, scaled), now = self._rates, self.get_last_lr()
+        if now != scaled:
             raise RuntimeError(
-                f"Something changed the rates from {self._scaled} to {now} between scale and step: let other "
+                f"Something changed the rates from {scaled} to {now} between scale and step: let other "
                 "schedulers step after this one, or wrap them."
             )
-        self._write(self._unscaled)
-        self._unscaled = self._scaled = None
+        self._write(unscaled)
+        self._rates = None
 
     def _write(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
@@ -103,10 +101,9 @@ class VariableBatchLR:
                 group["lr"] = rate
 
     def state_dict(self) -> dict:
-        """The unscaled and the scaled rates, the rule, and the state of the wrapped scheduler."""
+        """The rates without and with the scaling, the rule, and the state of the wrapped scheduler."""
         inner = None if self.scheduler is None else self.scheduler.state_dict()
-        names = ("reference", "rule", "_unscaled", "_scaled")
-        return {"scheduler": inner, **{name.lstrip("_"): getattr(self, name) for name in names}}
+        return {"scheduler": inner, "reference": self.reference, "rule": self.rule, "rates": self._rates}
 
     def load_state_dict(self, state: dict) -> None:
         """Go on from `state`; load the optimizer's state of the same moment too.
@@ -119,4 +116,4 @@ class VariableBatchLR:
                 raise ValueError(f"The state has {name} {state[name]}; this one has {getattr(self, name)}.")
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-        self._unscaled, self._scaled = state["unscaled"], state["scaled"]
+        self._rates = state["rates"]

@@ -62,10 +62,8 @@ def wordnet_store(seed: int = 0, max_length: int = 128, progress: bool = True) -
     path = cache_folder() / f"wordnet-{key.hexdigest()[:16]}.tokens"
     try:
         return TokenStore.load(path)
-    except FileNotFoundError:
-        pass
-    except ValueError:
-        path.unlink(missing_ok=True)  # damaged: made again
+    except (FileNotFoundError, ValueError):
+        path.unlink(missing_ok=True)  # damaged ones are made again
     pairs, labels = sentence_pairs(seed)
     store = tokenize(wordnet_tokenizer(), wordnet_texts().definition, pairs, labels, max_length, "truncate", progress)
     store.save(path)

@@ -65,8 +65,5 @@ def check_same(group: dist.ProcessGroup | None = None, **values: Any) -> None:
     for rank, theirs in enumerate(everyone):
         for name, value in theirs.items():
             if value != everyone[0][name]:
-                raise RankError(
-                    f"{name} must be the same on all ranks, but is {value!r} on rank {rank} and "
-                    f"{everyone[0][name]!r} on rank 0.",
-                    rank,
-                )
+                differ = f"is {value!r} on rank {rank} and {everyone[0][name]!r} on rank 0"
+                raise RankError(f"{name} must be the same on all ranks, but {differ}.", rank)

@@ -43,6 +43,13 @@ class Collectives:
             dist.broadcast_object_list(values, group=self.group, group_src=0)
         return values[0]
 
+    def gather_objects(self, value: Any) -> list:
+        """What each rank has as `value`, which may be anything that can be pickled, in the order of ranks."""
+        values = [value] * self.size
+        if self.size > 1:
+            dist.all_gather_object(values, value, group=self.group)
+        return values
+
     def sum(self, array: np.ndarray) -> np.ndarray:
         """The ranks' arrays added up."""
         return self._reduce(array, dist.ReduceOp.SUM)

@@ -1,14 +1,12 @@
 """What to do with rows in the order of ranks: deal them out in turn, or write them to one file together."""
 
-import hashlib
 import os
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import torch.distributed as dist
 
-from packlib.arrays import header, map_arrays
+from packlib.arrays import checksum, header, map_arrays
 from packlib.checks import whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.sorting import check_rows
@@ -57,27 +55,26 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
     rows, sizes = check_rows(ranks, rows)
     columns = rows.shape[1]
     line = header("rows", {"columns": (_INT64, 1), "rows": (_INT64, int(sizes.sum()) * columns)})
+    start = line + np.array([columns], _INT64).tobytes()
     with ExitStack() as cleanup:
-        started = None
+        beside = None
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 beside = cleanup.enter_context(atomic_path(path))
-                with open(beside, "wb") as file:
-                    file.write(line + np.array([columns], _INT64).tobytes())
-                    started = str(beside), file.tell()
-        beside, start = ranks.broadcast(started)
+                beside.write_bytes(start)
+        beside = ranks.broadcast(beside)
         try:
             with ranks.agree_on_errors(), open(beside, "r+b") as file:
                 # Not through a map: on a full disk the system would end the process, where `write` raises.
-                file.seek(start + int(sizes[: ranks.rank].sum()) * columns * rows.itemsize)
+                file.seek(len(start) + int(sizes[: ranks.rank].sum()) * columns * rows.itemsize)
                 file.write(np.ascontiguousarray(rows, _INT64).data)
             with ranks.agree_on_errors():
                 if ranks.rank == 0:
                     with open(beside, "r+b") as file:
-                        file.write(hashlib.file_digest(file, "sha256").digest())
+                        file.write(checksum(file, os.path.getsize(beside)))
                 cleanup.close()  # rank 0 gives the file its name
         except BaseException:
-            Path(beside).unlink(missing_ok=True)  # rank 0 does so too, unless it has died
+            beside.unlink(missing_ok=True)  # rank 0 does so too, unless it has died
             raise
 
 

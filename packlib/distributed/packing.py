@@ -8,16 +8,15 @@ the number of ranks: all get as many packs of every strategy, give or take one.
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch.distributed as dist
 
 from packlib.checks import whole_number
-from packlib.distributed.agreement import check_same
 from packlib.distributed.collectives import Collectives
-from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
+from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import PackingPlan, Packs, plan
 from packlib.packing.packs import order_by_length
@@ -74,38 +73,67 @@ def pack_distributed(
     ranks = Collectives(group)
     with ranks.agree_on_errors():
         max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
-        lengths = _checked(local_lengths, max_length)
+        lengths = as_lengths(local_lengths, at_least=0)
+        if (over := lengths > max_length).any():
+            place = f"{lengths[over.argmax()]} at position {over.argmax()}"
+            raise ValueError(f"Length {place} is over the maximum length {max_length}: truncate or drop it.")
         order, starts = order_by_length(lengths, max_length)
-    if ranks.size > 1:
-        check_same(group, max_length=max_length, method=method, max_sequences_per_pack=max_sequences_per_pack)
+    ranks.check_same(max_length=max_length, method=method, max_sequences_per_pack=max_sequences_per_pack)
     histograms = ranks.gather(np.diff(starts).astype(np.int64))
     for_histograms = ranks.bytes_sent
     with ranks.agree_on_errors():
         made = plan(LengthHistogram(histograms.sum(0)), method, max_sequences_per_pack)
-    if ranks.size > 1:  # other processors may round otherwise, and another plan would scramble the packs
-        digest = hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
-        check_same(group, plan=digest)
+    # other processors may round otherwise, and another plan would scramble the packs
+    digest = hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
+    ranks.check_same(plan=digest)
 
-    # before[r, l]: samples of length l on the ranks before r
-    before = np.concatenate([np.zeros_like(histograms[:1]), np.cumsum(histograms, 0)])
-    pieces = _pieces(made, order, starts, before, ranks.rank)
+    # For each item of the plan: its first sample, among all of its length, and how many of its packs the ranks
+    # before r fill; samples_before[r] counts the samples of that length on them.
+    first_samples = _first_samples(made)
+    samples_before = np.concatenate([np.zeros_like(histograms[:1]), np.cumsum(histograms, 0)])[:, made.items]
+    filled = np.clip(samples_before - first_samples, 0, np.repeat(made.repeats, made.sizes))
+    first_packs = np.repeat(np.cumsum(made.repeats) - made.repeats, made.sizes)
+
+    pieces: list[list[np.ndarray]] = [[] for _ in range(ranks.size)]  # what this rank sends to each
+    low, high = filled[ranks.rank], filled[ranks.rank + 1]
+    mine = starts[made.items] + first_samples + low - samples_before[ranks.rank]
+    for first, pack, count in np.stack([mine, first_packs + low, high - low], axis=1)[low < high].tolist():
+        for i in range(min(ranks.size, count)):
+            pieces[(pack + i) % ranks.size].append(order[first + i : first + count : ranks.size])
     sizes = histograms.sum(1)
     id_type = np.int32 if sizes.max() < 2**31 else np.int64  # ids travel as places on their rank
-    ids = np.concatenate([np.empty(0, id_type), *(piece for some in pieces for piece in some)], dtype=id_type)
+    ids = np.concatenate([np.empty(0, id_type), *itertools.chain(*pieces)], dtype=id_type)
     received = ranks.exchange(ids[:, None], [sum(map(len, some)) for some in pieces])[:, 0]
 
     share = deal(made, ranks.rank, ranks.size)
     ends = np.concatenate([[0], np.cumsum(np.repeat(made.sizes, share))])
     sample_ids = np.empty(ends[-1], np.int32 if sizes.sum() < 2**31 - 1 else np.int64)
+    first_places = np.repeat(np.cumsum(share * made.sizes) - share * made.sizes - made.offsets[:-1], made.sizes)
+    first_places += np.arange(len(made.items))
+    # how many of its packs that are this rank's the ranks before r fill: every `ranks.size`th is, from `skipped` on
+    skipped = (ranks.rank - first_packs) % ranks.size
+    filled = -((skipped - filled) // ranks.size)
     first_ids, done = np.cumsum(sizes) - sizes, 0
-    for sender, some in enumerate(_places(made, share, before, ranks.rank)):
-        for count, places in some:
-            here = received[done : done + count]
-            np.add(here, first_ids[sender], out=sample_ids[places], dtype=sample_ids.dtype)
+    for sender, (low, high) in enumerate(itertools.pairwise(filled)):
+        steps = np.repeat(made.sizes, made.sizes)
+        places = np.stack([first_places + low * steps, steps, high - low], axis=1)
+        for first, step, count in places[low < high].tolist():
+            goal = sample_ids[first : first + count * step : step]
+            np.add(received[done : done + count], first_ids[sender], out=goal, dtype=goal.dtype)
             done += count
     totals = np.add.reduceat(made.items, made.offsets[:-1]).astype(np.int32)
     sent = {"histograms": for_histograms, "sample ids": ranks.bytes_sent - for_histograms}
     return PackShare(sample_ids, ends, np.repeat(totals, share), max_length, made, ranks.rank, ranks.size, sent)
+
+
+def _first_samples(plan: PackingPlan) -> np.ndarray:
+    """For each item of the plan, how many samples of its length the items before it take."""
+    order = np.argsort(plan.items, kind="stable")
+    lengths, taken = plan.items[order], np.repeat(plan.repeats, plan.sizes)[order]
+    before = np.cumsum(taken) - taken
+    first = np.empty_like(before)
+    first[order] = before - before[np.searchsorted(lengths, lengths)]
+    return first
 
 
 def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndarray:
@@ -137,64 +165,3 @@ def packing_traffic(world_size: int, num_sequences: int, max_length: int, bandwi
         "sample ids": (4 if samples < 2**31 else 8) * samples * (1 - 1 / world_size) + counts,
     }
     return {**sent, "seconds": sum(sent.values()) / bandwidth}
-
-
-def _checked(lengths: Iterable[int], max_length: int) -> np.ndarray:
-    lengths = as_integers(lengths, "Length")
-    if lengths.size and int(as_lengths(lengths).max()) > max_length:
-        at = int(np.argmax(lengths > max_length))
-        raise ValueError(
-            f"Length {lengths[at]} at position {at} is over the maximum length {max_length}: truncate or drop it."
-        )
-    return lengths
-
-
-def _columns(plan: PackingPlan) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """Go through the strategies, and through the lengths of each.
-
-    Yields:
-        strategy, column, length, first sample (a place among all samples of that length), first pack, repeats.
-    """
-    taken = [0] * (plan.histogram.max_length + 1)
-    first_pack = 0
-    for s, (strategy, repeats) in enumerate(zip(plan.strategies, plan.repeats.tolist(), strict=True)):
-        for column, length in enumerate(strategy):
-            yield s, column, length, taken[length], first_pack, repeats
-            taken[length] += repeats
-        first_pack += repeats
-
-
-def _pieces(
-    plan: PackingPlan, order: np.ndarray, starts: np.ndarray, before: np.ndarray, rank: int
-) -> list[list[np.ndarray]]:
-    """What this rank sends to each: its samples for that rank's packs, in the order of `_columns`."""
-    world_size = len(before) - 1
-    first, end, starts = before[rank].tolist(), before[rank + 1].tolist(), starts.tolist()
-    pieces: list[list[np.ndarray]] = [[] for _ in range(world_size)]
-    for _, _, length, sample, pack, repeats in _columns(plan):
-        low, high = max(sample, first[length]), min(sample + repeats, end[length])
-        if low < high:
-            shift = starts[length] - first[length]
-            mine = order[low + shift : high + shift]
-            for i in range(min(world_size, high - low)):
-                pieces[(pack + low - sample + i) % world_size].append(mine[i::world_size])
-    return pieces
-
-
-def _places(plan: PackingPlan, share: np.ndarray, before: np.ndarray, rank: int) -> list[list[tuple[int, slice]]]:
-    """Where this rank puts what each rank sends: how many ids, and into which places, in the order of `_columns`."""
-    world_size, sizes = len(before) - 1, plan.sizes.tolist()
-    first_places = (np.cumsum(share * plan.sizes) - share * plan.sizes).tolist()
-    places: list[list[tuple[int, slice]]] = [[] for _ in range(world_size)]
-    for s, column, length, sample, pack, _ in _columns(plan):
-        packs, size = int(share[s]), sizes[s]
-        if packs:
-            # the first of this rank's packs takes sample `sample + skip`, each next one that after `world_size` more
-            skip = (rank - pack) % world_size
-            ends = -((sample + skip - before[:, length]) // world_size)
-            ends = np.minimum(np.maximum(ends, 0), packs).tolist()
-            first = first_places[s] + column
-            for sender, (low, high) in enumerate(itertools.pairwise(ends)):
-                if low < high:
-                    places[sender].append((high - low, slice(first + low * size, first + high * size, size)))
-    return places

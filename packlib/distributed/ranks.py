@@ -1,6 +1,8 @@
 """Run a function on several ranks: from a notebook as processes of this machine, or as one rank under torchrun."""
 
 import atexit
+import faulthandler
+import math
 import multiprocessing
 import os
 import pickle
@@ -15,7 +17,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from packlib.checks import number, whole_number
 from packlib.distributed.agreement import RankError
-from packlib.distributed.watch import GRACE, await_reports, show_stack_when_asked
+from packlib.distributed.watch import GRACE, await_reports
+from packlib.files import atomic_path
 
 LAUNCHER = {"RANK", "WORLD_SIZE", "MASTER_ADDR"}  # the variables that torchrun, and others like it, set
 
@@ -62,21 +64,19 @@ def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: f
     call = _pickled(function, args)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch.distributed", __name__])
-    with tempfile.TemporaryDirectory(prefix="ranks-") as folder, _shown(Path(folder), world_size):
-        ranks = []
+    with tempfile.TemporaryDirectory(prefix="ranks-") as name, _shown(folder := Path(name), world_size):
+        deadline = time.monotonic() + timeout
+        ranks = [
+            context.Process(target=_rank_main, args=(rank, world_size, folder, call, deadline), name=f"rank {rank}")
+            for rank in range(world_size)
+        ]
         try:
-            for rank in range(world_size):
-                reader, writer = context.Pipe(duplex=False)
-                process = context.Process(
-                    target=_rank_main, args=(rank, world_size, folder, call, timeout, writer), name=f"rank {rank}"
-                )
-                ranks.append((process, reader))
+            for process in ranks:
                 process.start()
-                writer.close()
-            results = await_reports(ranks, Path(folder), timeout)
-            for process, _ in ranks:
+            results = await_reports(ranks, folder, timeout, deadline)
+            for process in ranks:
                 process.join(GRACE)
-            return [pickle.loads(results[rank]) for rank in range(world_size)]
+            return results
         finally:
             _end(ranks)
 
@@ -122,35 +122,38 @@ def _join(local_rank: int, local_size: int, timeout: float, **rendezvous: Any) -
     dist.init_process_group(backend, timeout=timedelta(seconds=timeout), **rendezvous)
 
 
-def _rank_main(rank: int, world_size: int, folder: str, call: bytes, timeout: float, writer: Connection) -> None:
+def _rank_main(rank: int, world_size: int, folder: Path, call: bytes, deadline: float) -> None:
     """What a started rank does: join the group, call the function, and report."""
     os.setsid()  # a group of processes of its own, which ends with it
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     for name, handle in (("stdout", 1), ("stderr", 2)):  # what C++ prints too
-        file = open(Path(folder, f"{name}-{rank}"), "w", buffering=1, encoding="utf-8")
+        file = open(folder / f"{name}-{rank}", "w", buffering=1, encoding="utf-8")
         os.dup2(file.fileno(), handle)
         setattr(sys, name, file)
-    show_stack_when_asked(Path(folder), rank)
+    left = max(deadline - time.monotonic(), 0.001)
+    faulthandler.dump_traceback_later(left, file=open(folder / f"stack-{rank}", "w", encoding="utf-8"))
     try:
         for _, name in socket.if_nameindex():
             if name.startswith("lo"):  # the loopback, for the host's own name may lead nowhere
                 os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
         function, args = pickle.loads(call)
         # The parent watches the time; a rank that waits for one that hangs must not be the first to complain.
-        _join(rank, world_size, timeout + 60, init_method=f"file://{folder}/store", rank=rank, world_size=world_size)
+        _join(rank, world_size, left + 60, init_method=f"file://{folder}/store", rank=rank, world_size=world_size)
         dist.barrier()  # else one that returns at once would leave while others still connect to it
-        report: tuple = (pickle.dumps(function(rank, *args)), None)
+        report = pickle.dumps((math.inf, function(rank, *args)))
     except BaseException as error:
         told = RankError.of(rank, world_size, error)
-        report = (None, (time.monotonic(), str(told), told.rank, traceback.format_exc()))
+        told.add_note(traceback.format_exc())
+        report = pickle.dumps((time.monotonic(), told))
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    writer.send(report)  # before its connections close: the peers' complaints come later
+    with atomic_path(folder / f"report-{rank}") as part:  # before its connections close: its peers complain later
+        part.write_bytes(report)
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def _end_with_parent(folder: str) -> None:
+def _end_with_parent(folder: Path) -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
     shutil.rmtree(folder, ignore_errors=True)
@@ -159,15 +162,12 @@ def _end_with_parent(folder: str) -> None:
 
 def _end(ranks: list) -> None:
     """End the ranks and all that they started."""
-    started = [process for process, _ in ranks if process.pid is not None]
-    for process in started:
-        for kill in (lambda pid=process.pid: os.killpg(pid, signal.SIGKILL), process.kill):
+    for process in ranks:
+        if process.pid is not None:
             with suppress(ProcessLookupError):  # it has left, or not come to lead its group
-                kill()
-    for process in started:
-        process.join()
-    for _, reader in ranks:
-        reader.close()
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.join()
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         self._ranks.check_same(**self._setting())
         share = range(self.num_samples * rank // size, self.num_samples * (rank + 1) // size)
         with self._ranks.agree_on_errors():
-            scores = _as_scores(_score(dataset, difficulty, share), share)
+            scores = scores_of(dataset, difficulty, share)
         if self._ranks.sum(np.array([scores.dtype.kind == "f"], np.int64)).any():
             scores = ordered_bits(scores.astype(np.float64))
         self._share, self._keys = share, scores
@@ -139,18 +139,13 @@ def ordered_bits(scores: np.ndarray) -> np.ndarray:
     return bits ^ (bits >> 63 & np.iinfo(np.int64).max)
 
 
-def _score(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> Sequence:
-    if difficulty is None:
-        difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
-    if callable(difficulty):
-        return [difficulty(dataset[i]) for i in share]
-    if len(difficulty) != len(dataset):
-        raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
-    return difficulty[share.start : share.stop]
+def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> np.ndarray:
+    """The scores of the samples in `share`, checked; int64 or floats, shape (len(share),).
 
-
-def _as_scores(scores: Sequence, share: range) -> np.ndarray:
-    """Check the scores of the samples in `share`, and return them as int64 or as floats."""
+    Args:
+        difficulty: as in `DistributedCurriculumSampler`.
+    """
+    scores = _score(dataset, difficulty, share)
 
     def fits(dtype: np.dtype) -> bool:
         return dtype.kind == "f" or np.can_cast(dtype, np.int64)
@@ -172,3 +167,13 @@ def _as_scores(scores: Sequence, share: range) -> np.ndarray:
             f"The difficulty of sample {share[int(np.isnan(array).argmax())]} is NaN, which has no place in an order."
         )
     return array
+
+
+def _score(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> Sequence:
+    if difficulty is None:
+        difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
+    if callable(difficulty):
+        return [difficulty(dataset[i]) for i in share]
+    if len(difficulty) != len(dataset):
+        raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
+    return difficulty[share.start : share.stop]

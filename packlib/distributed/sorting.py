@@ -25,14 +25,13 @@ class SortedRows:
     Attributes:
         rows: int64, shape (n/p give or take one, columns).
         start: the place of its first row in the sorted whole.
-        load_before, load_after: rows on each rank; int64, shape (ranks,).
+        load_after: rows on each rank; int64, shape (ranks,).
         rows_sent: rows that left this rank.
         bytes_sent: what it sent in all, counting included.
     """
 
     rows: np.ndarray
     start: int
-    load_before: np.ndarray
     load_after: np.ndarray
     rows_sent: int
     bytes_sent: int
@@ -70,7 +69,6 @@ def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int
     return SortedRows(
         sort_rows(received, by) if ranks.size > 1 else received,  # runs in the order of ranks: still stable
         start=int(bounds[ranks.rank]),
-        load_before=before,
         load_after=np.diff(bounds),
         rows_sent=len(rows) - int(counts[ranks.rank]),
         bytes_sent=ranks.bytes_sent,

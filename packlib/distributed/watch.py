@@ -1,12 +1,14 @@
 """Watch over ranks that were started: their reports, their deaths, and where they hang."""
 
-import faulthandler
+import math
 import os
+import pickle
 import re
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Sequence
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,87 +20,64 @@ LIBRARY = os.path.dirname(torch.__file__)
 GRACE = 1.0  # seconds; a rank that dies takes its peers along, and may be noticed after them
 
 
-def show_stack_when_asked(folder: Path, rank: int) -> None:
-    """Let this rank write its stack to a file in `folder` at SIGUSR1, whatever it does or waits for."""
-    file = open(folder / f"stack-{rank}", "w", encoding="utf-8")
-    faulthandler.register(signal.SIGUSR1, file, all_threads=False)
-
-
-def await_reports(ranks: list[tuple], folder: Path, timeout: float) -> dict[int, bytes]:
-    """Wait for the report of every rank, and return the results by rank.
+def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, deadline: float) -> list:
+    """Wait for the report of every rank, and return their results in order.
 
     Args:
-        ranks: the process of each rank, and the connection on which it reports a pair: its pickled result or None,
-            and its failure or None: when it was raised, the sentence, the rank to blame, the traceback.
-        folder: where the ranks write their stacks.
+        ranks: their processes; each writes a file `report-…` with its result or its `RankError`, which has the
+            traceback as a note, and before it when it was raised, by `time.monotonic`, or infinity.
+        folder: where the ranks write, at the deadline also their stacks.
+        timeout, deadline: how many seconds they had, and when these end, by `time.monotonic`.
 
     Raises:
         RankError: about the rank that failed first, or that others wait for.
     """
-    deadline = time.monotonic() + timeout
-    results, failures, pending = dict[int, Any](), dict[int, Any](), dict(enumerate(ranks))
-    while pending and time.monotonic() < deadline:
-        watched = [what for process, reader in pending.values() for what in (process.sentinel, reader)]
-        wait(watched, max(deadline - time.monotonic(), 0))
-        for rank, (process, reader) in list(pending.items()):
-            ended = process.exitcode is not None  # asked before the report, which is sent before the end
-            if not reader.poll() and not ended:
-                continue
-            del pending[rank]
-            try:
-                result, failure = reader.recv() if reader.poll() else (None, None)
-            except (EOFError, OSError):
-                result = failure = None
-            if result is not None:
-                results[rank] = result
-                continue
-            if failure is None:
-                process.join()
-                failure = (0.0, _death(rank, len(ranks), process.exitcode), rank, None)
-            if not failures:
-                deadline = min(deadline, time.monotonic() + GRACE)
-            failures[rank] = failure
+    reports: dict[int, tuple[float, Any]] = {}
+    until = deadline
+    while time.monotonic() < until and (missing := set(range(len(ranks))) - reports.keys()):
+        wait([ranks[rank].sentinel for rank in missing], 0.02)
+        for rank in missing:
+            ended = ranks[rank].exitcode  # asked before the report, which is written before the end
+            if (report := folder / f"report-{rank}").exists():
+                reports[rank] = pickle.loads(report.read_bytes())
+            elif ended is not None:
+                reports[rank] = 0.0, _death(rank, len(ranks), ended)
+        if any(moment < math.inf for moment, _ in reports.values()):
+            until = min(until, time.monotonic() + GRACE)
+    # A death comes before all that was raised: peers of a dead rank raise, but no rank dies of a peer's error.
+    in_time = sorted(reports.items(), key=lambda item: item[1][0])
+    failures: dict[int | None, RankError] = {rank: error for rank, (moment, error) in in_time if moment < math.inf}
     if failures:
-        # A death comes before all that was raised: peers of a dead rank raise, but no rank dies of a peer's error.
-        first = min(failures.values(), key=lambda failure: failure[0])
-        _, sentence, blamed, _ = first
-        trace = failures.get(blamed, first)[3] or ""
-        if results and f"{LIBRARY}/distributed" in trace:  # perhaps it waited for one that has left
-            sentence += f" (Had returned by then: rank {', '.join(map(str, sorted(results)))}.)"
-        error = RankError(sentence, blamed)
-        if trace:
-            error.add_note(trace)
+        first = next(iter(failures.values()))
+        error = failures.get(first.rank, first)
+        returned = sorted(reports.keys() - failures.keys())
+        if returned and f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", "")):
+            # perhaps it waited for one that has left
+            error.args = (f"{error} (Had returned by then: rank {', '.join(map(str, returned))}.)",)
         raise error
-    if pending:
-        raise _hanging(ranks, set(pending), folder, timeout)
-    return results
+    if missing := set(range(len(ranks))) - reports.keys():
+        raise _hanging(missing, len(ranks), folder, timeout)
+    return [reports[rank][1] for rank in range(len(ranks))]
 
 
-def _death(rank: int, world_size: int, exit_code: int) -> str:
+def _death(rank: int, world_size: int, exit_code: int) -> RankError:
     left = f"left with exit code {exit_code}"
     ended = f"was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else left
-    return f"Rank {rank} of {world_size} {ended} before it returned."
+    return RankError(f"Rank {rank} of {world_size} {ended} before it returned.", rank)
 
 
-def _hanging(ranks: list[tuple], missing: set[int], folder: Path, timeout: float) -> RankError:
-    """Ask the ranks that are missing where they stand; one that does not wait for others is to blame."""
+def _hanging(missing: set[int], world_size: int, folder: Path, timeout: float) -> RankError:
+    """Look where the ranks that are missing stand; one that does not wait for others is to blame."""
+    time.sleep(GRACE)  # until they have written it
+    places, waiting = {}, set()
     for rank in missing:
-        with suppress(ProcessLookupError):
-            os.kill(ranks[rank][0].pid, signal.SIGUSR1)
-    places, waiting, until = {}, set(), time.monotonic() + 2 * GRACE
-    for rank in sorted(missing):
-        stack = ""
-        while not stack.endswith("in <module>\n") and time.monotonic() < until:
-            time.sleep(0.02)
-            with suppress(FileNotFoundError):  # it has not come so far
-                stack = (folder / f"stack-{rank}").read_text(encoding="utf-8")
-        frames = re.findall(r'File "(.*)", line (\d+) in (.*)', stack)
+        stack = folder / f"stack-{rank}"
+        threads = stack.read_text(encoding="utf-8") if stack.exists() else ""
+        frames = re.findall(r'File "(.*)", line (\d+) in (.*)', threads.rpartition("Thread ")[2])  # the main one's
         own = [frame for frame in frames if not frame[0].startswith(LIBRARY)]
         places[rank] = "in {2}, line {1} of {0}".format(*own[0]) if own else "at its start"
         if any(file.startswith(f"{LIBRARY}/distributed") for file, _, _ in frames):
             waiting.add(rank)
     rank = min(missing - waiting, default=min(missing))
-    does = "waits for other ranks" if rank in waiting else "is"
-    return RankError(
-        f"Rank {rank} of {len(ranks)} did not return within {timeout:g} s: it {does} {places[rank]}.", rank
-    )
+    stands = f"{'waits for other ranks' if rank in waiting else 'is'} {places[rank]}"
+    return RankError(f"Rank {rank} of {world_size} did not return within {timeout:g} s: it {stands}.", rank)

@@ -47,9 +47,8 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
         return np.array(values, np.int64)
     except OverflowError:
         at = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
-        raise ValueError(
-            f"{noun} {shown(values[at])} at {where.format(at + start)} does not fit in 64 bits."
-        ) from None
+        place = where.format(at + start)
+        raise ValueError(f"{noun} {shown(values[at])} at {place} does not fit in 64 bits.") from None
 
 
 def as_int64(values: Iterable[int], noun: str, where: str = "position {}") -> np.ndarray:
@@ -81,16 +80,19 @@ def _is_whole(value: Any) -> bool:
     return not isinstance(value, (bool, np.bool))
 
 
-def as_lengths(lengths: Iterable[int], where: str = "position {}", start: int = 0) -> np.ndarray:
+def as_lengths(lengths: Iterable[int], where: str = "position {}", start: int = 0, at_least: int = 1) -> np.ndarray:
     """Check lengths in tokens and return them as an integer array, shape (n,); arguments as in `as_integers`.
+
+    Args:
+        at_least: how many there must be, 0 or 1.
 
     Raises:
         TypeError, ValueError: if there are none, or naming the first that is fractional, NaN or under 1.
     """
     array = as_integers(lengths, "Length", where, start)
-    if array.size == 0:
+    if array.size < at_least:
         raise ValueError("There are no lengths; at least one is needed.")
-    if int(array.min()) < 1:
+    if array.min(initial=1) < 1:
         at = int(np.argmax(array < 1))
         raise ValueError(f"Length {array[at]} at {where.format(at + start)} is not allowed: lengths start at 1.")
     return array
@@ -113,16 +115,18 @@ def count_lengths(
     limit = MAX_LENGTH if max_length is None else max_length
     over = 0
     for chunk in chunks:
-        array = as_integers(chunk, "Length", where, start)
-        if array.size == 0:
-            continue
-        array = as_lengths(array, where, start)
+        array = as_lengths(chunk, where, start, at_least=0)
         for begin in range(0, array.size, _SLICE):
             part = array[begin : begin + _SLICE]
             if int(part.max()) > limit:
                 if max_length is None or overlong == "error":
                     at = int(np.argmax(part > limit))
-                    _refuse_overlong(int(part[at]), where.format(start + begin + at), max_length)
+                    what = f"{MAX_LENGTH}, the longest that a histogram can hold."
+                    if max_length is not None:
+                        what = (
+                            f'the maximum length {limit}: pass overlong="truncate" or "drop", or a larger max_length.'
+                        )
+                    raise ValueError(f"Length {part[at]} at {where.format(start + begin + at)} is over {what}")
                 over += int(np.count_nonzero(part > limit))
                 part = np.minimum(part, limit) if overlong == "truncate" else part[part <= limit]
             part = np.bincount(part.astype(np.intp, copy=False), minlength=len(counts))
@@ -132,15 +136,6 @@ def count_lengths(
     if not counts.any() and not over:
         raise ValueError("There are no lengths; at least one is needed.")
     return counts, over
-
-
-def _refuse_overlong(length: int, place: str, max_length: int | None) -> None:
-    if max_length is None:
-        raise ValueError(f"Length {length} at {place} is over {MAX_LENGTH}, the longest that a histogram can hold.")
-    raise ValueError(
-        f"Length {length} at {place} is over the maximum length {max_length}: "
-        'pass overlong="truncate" or "drop", or a larger max_length.'
-    )
 
 
 def float_unit(counts: np.ndarray) -> int:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from packlib.checks import whole_number
+from packlib.checks import number, whole_number
 from packlib.lengths.counting import MAX_LENGTH, apportion
 from packlib.lengths.histogram import LengthHistogram
+
+_MOST = 1_000_000  # tokens, or whatever else a parameter counts
 
 
 def log_normal(
@@ -20,14 +22,12 @@ def log_normal(
 
     `mean_log` is the logarithm's mean, `sigma_log` its standard deviation.
     """
-    _number(mean_log=mean_log)
-    _positive(sigma_log=sigma_log)
+    number("mean_log", mean_log, at_least=-_MOST, at_most=_MOST)
+    number("sigma_log", sigma_log, above=0, at_most=_MOST)
     with np.errstate(divide="ignore"):
         edges = np.log(np.maximum(_edges(max_length), 0))
-    return _family(
-        "log-normal", np.diff(_normal_cdf((edges - mean_log) / sigma_log)), num_sequences,
-        mean_log=mean_log, sigma_log=sigma_log,
-    )  # fmt: skip
+    shares = np.diff(_normal_cdf((edges - mean_log) / sigma_log))
+    return _family("log-normal", shares, num_sequences, mean_log=mean_log, sigma_log=sigma_log)
 
 
 def uniform(num_sequences: int = 1_000_000, max_length: int = 512, shortest: int = 1) -> LengthHistogram:
@@ -48,16 +48,14 @@ def two_humped(
 
     The first hump holds `share` of the sequences; `centers` and `widths` (standard deviations) are in tokens.
     """
-    _number(first_center=centers[0], second_center=centers[1])
-    _positive(first_width=widths[0], second_width=widths[1])
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must be from 0 to 1, not {share}.")
+    for center, width in zip(centers, widths, strict=True):
+        number("a center", center, at_least=-_MOST, at_most=_MOST)
+        number("a width", width, above=0, at_most=_MOST)
+    number("share", share, at_least=0, at_most=1)
     edges = _edges(max_length)
     first, second = (np.diff(_normal_cdf((edges - c) / w)) for c, w in zip(centers, widths, strict=True))
-    return _family(
-        "two-humped", share * first + (1 - share) * second, num_sequences,
-        centers=centers, widths=widths, share=share,
-    )  # fmt: skip
+    shares = share * first + (1 - share) * second
+    return _family("two-humped", shares, num_sequences, centers=centers, widths=widths, share=share)
 
 
 def protein_like(
@@ -68,7 +66,8 @@ def protein_like(
     The mean of 472 for eukaryotes (320 for bacteria) and shapes from 1.5 to 3: Tiessen, Pérez-Rodríguez,
     Delaye-Arredondo, BMC Research Notes 5:85 (2012).
     """
-    _positive(mean=mean, shape=shape)
+    number("mean", mean, above=0, at_most=_MOST)
+    number("shape", shape, above=0, at_most=_MOST)
     whole_number("max_length", max_length, 1, MAX_LENGTH)
     lengths = np.arange(1, max(max_length, math.ceil(60 * mean)) + 1)  # the tail beyond 60 means is nothing
     log_density = (shape - 1) * np.log(lengths) - shape * lengths / mean
@@ -91,9 +90,9 @@ def image_patch_like(
     2307.06304); the numbers are ours. By default `max_length` is what the largest square gives.
     """
     whole_number("patch", patch, 1)
-    low, high = (whole_number("side", side, patch, 16_384) for side in sides)
-    if low > high or not 1 <= widest <= 100:
-        raise ValueError(f"sides must ascend and widest be from 1 to 100, not {sides} and {widest}.")
+    low = whole_number("sides[0]", sides[0], patch, 16_384)
+    high = whole_number("sides[1]", sides[1], low, 16_384)
+    number("widest", widest, at_least=1, at_most=100)
     max_length = high**2 // patch**2 if max_length is None else max_length
     whole_number("max_length", max_length, 1, MAX_LENGTH)
     stretch = np.sqrt(widest) ** np.linspace(-1, 1, 201)  # of the width; the height shrinks by as much
@@ -105,11 +104,7 @@ def image_patch_like(
 
 
 FAMILIES: dict[str, Callable[..., LengthHistogram]] = {
-    "log-normal": log_normal,
-    "uniform": uniform,
-    "two-humped": two_humped,
-    "protein-like": protein_like,
-    "image-patch-like": image_patch_like,
+    make.__name__.replace("_", "-"): make for make in (log_normal, uniform, two_humped, protein_like, image_patch_like)
 }
 
 
@@ -122,18 +117,6 @@ def _edges(max_length: int) -> np.ndarray:
 
 def _normal_cdf(values: np.ndarray) -> np.ndarray:
     return np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in values.tolist()])
-
-
-def _number(**values: float) -> None:
-    for name, value in values.items():
-        if not abs(value) <= 1e6:
-            raise ValueError(f"{name} must be a number from minus a million to a million, not {value}.")
-
-
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 < value <= 1e6:
-            raise ValueError(f"{name} must be over 0 and at most a million, not {value}.")
 
 
 def _family(name: str, weights: np.ndarray, num_sequences: int, **parameters: object) -> LengthHistogram:

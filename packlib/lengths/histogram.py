@@ -61,26 +61,20 @@ class LengthHistogram:
         top = whole_number("max_length", top, 1, MAX_LENGTH)
         if longest > top:
             raise ValueError(f"Length {longest} is over the maximum length {top}.")
-        whole = np.zeros(top + 1, np.int64)
-        whole[: longest + 1] = counts[: longest + 1]
-        whole.flags.writeable = False
-        nonzero = list(zip(used.tolist(), whole[used].tolist(), strict=True))
-        tokens = sum(length * count for length, count in nonzero)  # Python integers cannot overflow
+        counts = np.pad(counts[: top + 1], (0, max(0, top + 1 - len(counts))))
+        counts.flags.writeable = False
+        times = counts[used].tolist()
+        tokens = sum(length * count for length, count in zip(used.tolist(), times, strict=True))  # cannot overflow
         if tokens > INT64_MAX:
             raise ValueError(f"The histogram holds {tokens} tokens; at most {INT64_MAX} fit in 64 bits.")
         one_of("kind", self.kind, KINDS)
         text("name", self.name)
         text("source", self.source)
-        for name, value in (
-            ("name", one_line(str(self.name))),
-            ("counts", whole),
-            ("max_length", top),
-            ("num_sequences", sum(count for _, count in nonzero)),
-            ("num_tokens", tokens),
-            ("truncated", whole_number("truncated", self.truncated, 0, INT64_MAX)),
-            ("dropped", whole_number("dropped", self.dropped, 0, INT64_MAX)),
-        ):
-            object.__setattr__(self, name, value)
+        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
+        for lost in ("truncated", "dropped"):
+            checked[lost] = whole_number(lost, checked[lost], 0, INT64_MAX)
+        checked.update(counts=counts, max_length=top, num_sequences=sum(times), num_tokens=tokens)
+        checked["name"] = one_line(self.name)
 
     @classmethod
     def from_lengths(
@@ -142,13 +136,9 @@ class LengthHistogram:
             )
         if overlong == "truncate":
             counts[-1] += over
-        return replace(
-            self,
-            counts=counts,
-            max_length=top,
-            truncated=self.truncated + over * (overlong == "truncate"),
-            dropped=self.dropped + over * (overlong == "drop"),
-        )
+        truncated = self.truncated + over * (overlong == "truncate")
+        dropped = self.dropped + over * (overlong == "drop")
+        return replace(self, counts=counts, max_length=top, truncated=truncated, dropped=dropped)
 
     @classmethod
     def from_csv(
@@ -169,10 +159,10 @@ class LengthHistogram:
 
         `from_csv` gives the counts and `max_length` back; it does not know the name, the kind and the source.
         """
-        rows = {length: self.counts[length] for length in [*np.flatnonzero(self.counts), self.max_length]}
-        lines = ["length,count", *(f"{length},{count}" for length, count in rows.items())]
+        lengths = np.union1d(np.flatnonzero(self.counts), self.max_length)
         with atomic_path(path) as beside:
-            beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            rows = np.stack([lengths, self.counts[lengths]], axis=1)
+            np.savetxt(beside, rows, "%d", ",", header="length,count", comments="")
 
     def __add__(self, other: "LengthHistogram") -> "LengthHistogram":
         """The histogram of both data sets together; the larger maximum length holds."""
@@ -215,9 +205,8 @@ class LengthHistogram:
 
     def __repr__(self) -> str:
         mark = "" if self.kind == "measured" else f", {self.kind}"
-        lost = "".join(
-            f", {n:,} {word}" for n, word in ((self.truncated, "truncated"), (self.dropped, "dropped")) if n
-        )
+        counted = {"truncated": self.truncated, "dropped": self.dropped}
+        lost = "".join(f", {count:,} {word}" for word, count in counted.items() if count)
         return (
             f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, "
             f"{self.num_tokens:,} tokens, maximum {self.max_length}, mean {self.mean_length:.1f}, "
@@ -235,7 +224,5 @@ class LengthHistogram:
         )
         text = in_html(repr(self).removeprefix("LengthHistogram(").removesuffix(")"))
         label = escaped(f"Histogram of the lengths 1 to {self.max_length} of {self.name}")
-        return (
-            f'<div><svg role="img" aria-label="{label}" width="{4 * bins}" height="42">{bars}</svg>'
-            f"<div>{text}</div></div>"
-        )
+        picture = f'<svg role="img" aria-label="{label}" width="{4 * bins}" height="42">{bars}</svg>'
+        return f"<div>{picture}<div>{text}</div></div>"

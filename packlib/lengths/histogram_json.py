@@ -3,7 +3,6 @@
 import json
 import os
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ from packlib.checks import whole_number
 from packlib.files import atomic_path
 from packlib.lengths.counting import MAX_LENGTH, as_int64
 from packlib.lengths.histogram import LengthHistogram
-from packlib.reading import naming
-from packlib.strict_json import has_exactly, parse_json
+from packlib.reading import naming, read_json
+from packlib.strict_json import has_exactly
 
 _ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")
 
@@ -55,5 +54,6 @@ def read_histogram(path: str | os.PathLike) -> LengthHistogram:
     Raises:
         ValueError: naming the file and what is wrong.
     """
+    raw = read_json(path, "histogram of lengths")
     with naming(path, "histogram of lengths"):
-        return histogram_from_dict(parse_json(Path(path).read_text(encoding="utf-8")))
+        return histogram_from_dict(raw)

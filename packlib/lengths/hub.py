@@ -1,6 +1,5 @@
 """Lengths of a Hugging Face data set, counted while it streams by (extra `hub`)."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,12 +41,17 @@ def from_hub(
     columns = [column] if isinstance(column, str) else list(column)
     if len(columns) not in (1, 2):
         raise ValueError(f"column must be one column or a pair, not {column!r}.")
-    rows = _open(dataset, config, split, options)
+    name = dataset if isinstance(dataset, str) else None
+    with needed_by("from_hub"):
+        from datasets import load_dataset
+    if name:
+        dataset = load_dataset(name, config, streaming=True, **options)
+    rows = dataset[one_of("split", split, dataset)] if isinstance(dataset, dict) else dataset
     if isinstance(tokenizer, str):
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(tokenizer)
-    name = dataset if isinstance(dataset, str) else rows.info.dataset_name or "data set"
+    name = name or rows.info.dataset_name or "data set"
     return LengthHistogram.from_chunks(
         _token_counts(rows, tokenizer, columns, batch_size, progress),
         max_length,
@@ -58,17 +62,6 @@ def from_hub(
     )
 
 
-def _open(dataset: Any, config: str | None, split: str, options: dict) -> Any:
-    """The rows as a `datasets` data set that streams."""
-    with needed_by("from_hub"):
-        from datasets import load_dataset
-    if isinstance(dataset, str):
-        dataset = load_dataset(dataset, config, streaming=True, **options)
-    if isinstance(dataset, dict):
-        dataset = dataset[one_of("split", split, dataset)]
-    return dataset
-
-
 def _token_counts(
     rows: Any, tokenizer: Any, columns: list[str], batch_size: int, progress: bool
 ) -> Iterator[list[int]]:
@@ -77,15 +70,14 @@ def _token_counts(
 
     known = (rows.info.splits or {}).get(str(rows.split))  # what the hub says of a data set that streams
     total = len(rows) if hasattr(rows, "__len__") else getattr(known, "num_examples", None)
+    done = 0
     with tqdm(total=total, unit=" rows", desc="counting tokens", disable=not progress) as bar:
-        done = 0
         for batch in rows.iter(batch_size):
-            for column in columns:
-                one_of("column", column, batch)
-            texts = [batch[column] for column in columns]
-            for i, text in enumerate(itertools.chain.from_iterable(zip(*texts, strict=True))):
-                if not isinstance(text, str):
-                    raise TypeError(f"Row {done + i // len(columns)} holds {text!r} instead of text.")
+            texts = [batch[one_of("column", column, batch)] for column in columns]
+            for row, together in enumerate(zip(*texts, strict=True), start=done):
+                for text in together:
+                    if not isinstance(text, str):
+                        raise TypeError(f"Row {row} holds {text!r} instead of text.")
             encoded = tokenizer(*texts, return_attention_mask=False, return_token_type_ids=False, verbose=False)
             yield [len(ids) for ids in encoded["input_ids"]]
             bar.update(len(texts[0]))

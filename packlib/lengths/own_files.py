@@ -2,8 +2,8 @@
 
 import csv
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -16,17 +16,8 @@ from packlib.reading import named, naming, regular_file
 
 _ROWS = 1 << 16  # rows read at a time
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
-_PLAIN = r"^\s*-?[0-9]{1,18}\s*$"  # a whole number that fits in 64 bits
+_LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
 _NO_TEXT = "{} is no text file of lengths (.npy and .parquet files need their suffix)."
-
-
-@dataclass(frozen=True)
-class LengthStream:
-    """Lengths in chunks, and how to name one: `where`, filled in with its place counted from `start`."""
-
-    chunks: Iterable[np.ndarray]
-    where: str
-    start: int
 
 
 def existing_file(path: str | os.PathLike) -> Path:
@@ -41,30 +32,31 @@ def existing_file(path: str | os.PathLike) -> Path:
     return path
 
 
-def read_lengths(path: str | os.PathLike, column: str | None = None) -> LengthStream:
+def read_lengths(path: str | os.PathLike, column: str | None = None) -> tuple[Iterator[np.ndarray], str, int]:
     """Open a file of lengths; the suffix tells its kind: `.npy`, `.parquet` or `.pq`, and else text.
 
     Args:
         column: which column of a Parquet file, or of a CSV with a header, holds the lengths.
             A Parquet column of lists, such as token ids, counts the items of each.
 
+    Returns:
+        The lengths in chunks; and how an error names one: words to fill in with its place, counted from a start.
+
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the file, and the line or row that is wrong.
     """
     path = existing_file(path)
     suffix = path.suffix.lower()
-    place = named(path).replace("{", "{{").replace("}", "}}")  # it is filled in
     if suffix in (".parquet", ".pq"):
-        stream = LengthStream(_parquet_chunks(path, column), f"row {{}} of {place}", 0)
+        chunks, place, start = _parquet_chunks(path, column), "row", 0
     elif suffix == ".npy":
-        stream = LengthStream(_npy_chunks(path), f"position {{}} of {place}", 0)
+        chunks, place, start = _npy_chunks(path), "position", 0
     else:
-        chunks, start = _text_chunks(path, column)
-        stream = LengthStream(chunks, f"line {{}} of {place}", start)
-    return replace(stream, chunks=_not_empty(stream.chunks, path))
+        (chunks, start), place = _text_chunks(path, column), "line"
+    return _not_empty(chunks, path), f"{place} {{}} of {named(path).replace('{', '{{').replace('}', '}}')}", start
 
 
-def _not_empty(chunks: Iterable[np.ndarray], path: Path) -> Iterator[np.ndarray]:
+def _not_empty(chunks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
     size = 0
     for chunk in chunks:
         size += len(chunk)
@@ -89,10 +81,9 @@ def read_counts(path: str | os.PathLike) -> np.ndarray:
     for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
         if not started and _is_counts_header(fields):
             continue
-        try:
-            length, count = _whole(fields)
-        except ValueError:
-            raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.') from None
+        if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
+            raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.')
+        length, count = map(int, fields)
         if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
             raise ValueError(
                 f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
@@ -188,37 +179,23 @@ def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray
     try:
         for columns in chain(pa_csv.open_csv(path, reading, parsing, as_text), [[pa.array([], pa.string())] * width]):
             cells = columns[at]
-            if not (blank or odd) and pc.all(pc.match_substring_regex(cells, _PLAIN)).as_py():
-                yield pc.cast(pc.ascii_trim_whitespace(cells), pa.int64()).to_numpy()
+            trimmed = pc.ascii_trim_whitespace(cells)
+            if not (blank or odd) and pc.all(pc.match_substring_regex(trimmed, _LENGTH)).as_py():
+                yield pc.cast(trimmed, pa.int64()).to_numpy()
             else:
                 rows = zip(*(column.to_pylist() for column in columns), strict=True)
                 texts = [row[at].strip() or "(empty)" * any(map(str.strip, row)) for row in rows]
                 for number, text in [*enumerate(texts[: odd[0][0] - line] if odd else texts, line), *odd]:
-                    if text and (0 < blank <= number or not _is_length(text)):
+                    if text and (0 < blank <= number or not re.match(_LENGTH, text)):
                         place, text = (blank, "a blank") if 0 < blank <= number else (number, repr(text[:80]))
                         raise ValueError(f"{named(path)}, line {place}: expected a whole number, not {text}.")
                     blank = blank or (0 if text else number)
-                yield np.array(_whole(list(filter(None, texts))), np.int64)
+                yield np.array([int(text) for text in texts if text], np.int64)
             line += len(cells)
     except pa.ArrowInvalid as error:
         if "straddling" in str(error):
             raise ValueError(f"{named(path)}, line {line}: it has {_BLOCK:,} characters or more.") from None
         raise ValueError(_NO_TEXT.format(named(path))) from None
-
-
-def _whole(cells: list[str]) -> list[int]:
-    """Whole numbers as files write them: Python's own reading takes 1_000 and the digits of all scripts too."""
-    text = "".join(cells)
-    if "_" in text or not text.isascii():
-        raise ValueError
-    return list(map(int, cells))
-
-
-def _is_length(text: str) -> bool:
-    try:
-        return abs(_whole([text])[0]) <= INT64_MAX
-    except ValueError:
-        return False
 
 
 def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
@@ -248,9 +225,8 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
             kind = file.schema_arrow.field(column).type
             is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
             if not (is_list or pa.types.is_integer(kind)):
-                raise TypeError(
-                    f"The column {column} of {named(path)} holds {kind}; lengths are integers or lists of tokens."
-                )
+                what = f"The column {column} of {named(path)}"
+                raise TypeError(f"{what} holds {kind}; lengths are integers or lists of tokens.")
             row = 0
             for batch in file.iter_batches(_ROWS, columns=[column]):
                 values = batch.column(0)

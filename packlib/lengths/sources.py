@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from packlib.checks import one_of
-from packlib.lengths import reconstruction
 from packlib.lengths.counting import OVERLONG
 from packlib.lengths.families import FAMILIES
 from packlib.lengths.histogram import LengthHistogram
@@ -13,20 +12,24 @@ from packlib.lengths.histogram_json import read_histogram
 from packlib.lengths.own_files import holds_counts, read_lengths
 from packlib.lengths.wordnet import data_path
 
-# name: (maximum length, what it is)
-_MEASURED = {
-    "wordnet": (128, "definitions of WordNet 3.0, one sentence each, as a short-sentence task"),
-    "wordnet-pairs": (128, "WordNet definitions with their usage examples, as a sentence-pair task"),
-    "docstrings": (512, "docstrings of the scientific Python stack"),
+# name: (maximum length, kind, what it is)
+_STORED = {
+    "wordnet": (128, "measured", "definitions of WordNet 3.0, one sentence each, as a short-sentence task"),
+    "wordnet-pairs": (128, "measured", "WordNet definitions with their usage examples, as a sentence-pair task"),
+    "docstrings": (512, "measured", "docstrings of the scientific Python stack"),
+    "wikipedia": (
+        512,
+        "reconstruction",
+        "BERT's pre-training set on Wikipedia, rebuilt from points of arXiv 2107.02027",
+    ),
+    "squad": (384, "reconstruction", "SQuAD 1.1, questions and contexts, rebuilt from points of arXiv 2107.02027"),
 }
-_RECONSTRUCTED = {"wikipedia": reconstruction.wikipedia, "squad": reconstruction.squad}
 
 
 def available() -> dict[str, str]:
     """The names that `load` knows, each with one line about it."""
     return {
-        **{name: f"{about} (measured, up to {top})" for name, (top, about) in _MEASURED.items()},
-        **{name: f"{_about(make)} (reconstruction)" for name, make in _RECONSTRUCTED.items()},
+        **{name: f"{about} ({kind}, up to {top})" for name, (top, kind, about) in _STORED.items()},
         **{name: f"{_about(make)} (synthetic)" for name, make in FAMILIES.items()},
     }
 
@@ -69,21 +72,15 @@ def load(
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
     if path.suffix.lower() not in (".npy", ".parquet", ".pq") and column is None and holds_counts(path):
         return LengthHistogram.from_csv(path, max_length, overlong)
-    stream = read_lengths(path, column)
-    return LengthHistogram.from_chunks(
-        stream.chunks, max_length, overlong, stream.where, stream.start, name=path.stem, source=path.name
-    )
+    chunks, where, start = read_lengths(path, column)
+    return LengthHistogram.from_chunks(chunks, max_length, overlong, where, start, name=path.stem, source=path.name)
 
 
 def _data_set(name: str, max_length: int | None, overlong: str) -> LengthHistogram:
-    if name in _MEASURED:
-        top, about = _MEASURED[name]
-        file = data_path("lengths", f"{name}.csv")
-        top = top if max_length is None else max_length
-        return LengthHistogram.from_csv(file, top, overlong, name=name, source=about)
-    if name in _RECONSTRUCTED:
-        whole = _RECONSTRUCTED[name]()
-        return whole if max_length is None else whole.with_max_length(max_length, overlong)
+    if name in _STORED:
+        top, kind, about = _STORED[name]
+        whole = LengthHistogram.from_csv(data_path("lengths", f"{name}.csv"), name=name, kind=kind, source=about)
+        return whole.with_max_length(top if max_length is None else max_length, overlong)
     if overlong != "truncate":
         raise ValueError(f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply.")
     return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)

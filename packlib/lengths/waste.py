@@ -26,14 +26,17 @@ class PaddingWaste:
         batch_size: sequences in a batch.
         tokens: slots that hold a token.
         slots: all slots that are computed; the expected number where the habit shuffles.
-        random: whether the habit shuffles, so that `slots` is an expectation.
     """
 
     habit: str
     batch_size: int
     tokens: int
     slots: float
-    random: bool
+
+    @property
+    def random(self) -> bool:
+        """Whether the habit shuffles, so that `slots` is an expectation."""
+        return self.habit not in ("maximum", "sorted")
 
     @property
     def padding_fraction(self) -> float:
@@ -62,7 +65,7 @@ def padding_waste(
         lengths: a histogram, or lengths in tokens (their maximum length is then the longest).
         batch_size: sequences in a batch; what is left over makes a smaller one.
         habit: a name in `HABITS`: "maximum", "random", "sorted", "buckets" or "megabatches".
-        options: `buckets` and `pad_to_boundary` of "buckets", `window` of "megabatches"; see those functions.
+        options: `buckets` of "buckets", `window` of "megabatches"; see those functions.
 
     Raises:
         TypeError, ValueError: for an unknown habit or option, or a batch size under 1.
@@ -75,57 +78,50 @@ def padding_waste(
         if option not in allowed:
             known = f"it takes {' and '.join(allowed)}" if allowed else "it takes none"
             raise TypeError(f'The habit "{habit}" has no option {option!r}: {known}.')
-    slots, random = HABITS[habit](histogram, batch_size, **options)
-    return PaddingWaste(habit, batch_size, histogram.num_tokens, slots, random)
+    return PaddingWaste(habit, batch_size, histogram.num_tokens, HABITS[habit](histogram, batch_size, **options))
 
 
-def pad_to_maximum(histogram: LengthHistogram, batch_size: int) -> tuple[float, bool]:
+def pad_to_maximum(histogram: LengthHistogram, batch_size: int) -> float:
     """Every batch is as wide as the maximum length."""
-    return histogram.num_sequences * histogram.max_length, False
+    return histogram.num_sequences * histogram.max_length
 
 
-def pad_to_longest(histogram: LengthHistogram, batch_size: int) -> tuple[float, bool]:
+def pad_to_longest(histogram: LengthHistogram, batch_size: int) -> float:
     """Shuffle, cut into batches, pad each to its longest."""
-    return _expected_slots(histogram.counts, batch_size, window=1), True
+    return _expected_slots(histogram.counts, batch_size, window=1)
 
 
-def pad_sorted(histogram: LengthHistogram, batch_size: int) -> tuple[float, bool]:
+def pad_sorted(histogram: LengthHistogram, batch_size: int) -> float:
     """Sort all sequences, cut into batches, pad each to its longest; the smaller batch is the longest."""
     ends = np.cumsum(histogram.counts) // batch_size  # full batches that end at this length or before
     full = int(np.diff(ends) @ np.arange(1, len(ends)))
     rest = histogram.num_sequences % batch_size
-    return batch_size * full + rest * int(np.flatnonzero(histogram.counts)[-1]), False
+    return batch_size * full + rest * int(np.flatnonzero(histogram.counts)[-1])
 
 
-def pad_in_buckets(
-    histogram: LengthHistogram, batch_size: int, buckets: int | Iterable[int] = 8, pad_to_boundary: bool = False
-) -> tuple[float, bool]:
+def pad_in_buckets(histogram: LengthHistogram, batch_size: int, buckets: int | Iterable[int] = 8) -> float:
     """Shuffle, and batch only lengths of one range together; each bucket ends with a smaller batch.
 
     Args:
         buckets: the number of equal ranges, or the longest length of each range, up to the maximum length.
-        pad_to_boundary: pad to the longest length of the range, so that there are few shapes.
     """
     bounds = _boundaries(histogram.max_length, buckets)
     slots = 0.0
     for low, high in zip([0, *bounds], bounds, strict=False):
         counts = histogram.counts[: high + 1].copy()
         counts[: low + 1] = 0
-        if pad_to_boundary:
-            slots += int(counts.sum()) * high
-        else:
-            slots += _expected_slots(counts, batch_size, window=1)
-    return slots, not pad_to_boundary
+        slots += _expected_slots(counts, batch_size, window=1)
+    return slots
 
 
-def pad_in_megabatches(histogram: LengthHistogram, batch_size: int, window: int = 50) -> tuple[float, bool]:
+def pad_in_megabatches(histogram: LengthHistogram, batch_size: int, window: int = 50) -> float:
     """Shuffle, cut into windows of `window` batches, sort each, cut it into batches, pad each to its longest.
 
     With `window=1` this is "random"; with a window as large as the data it is "sorted".
     """
     if batch_size * whole_number("window", window, 1) >= histogram.num_sequences:
         return pad_sorted(histogram, batch_size)
-    return _expected_slots(histogram.counts, batch_size, window), True
+    return _expected_slots(histogram.counts, batch_size, window)
 
 
 HABITS: dict[str, Callable] = {
@@ -170,10 +166,8 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
     shorter = np.concatenate([[0], np.cumsum(counts[used])[:-1]])
     steps = np.diff(used, prepend=0)  # the probability stays the same from one used length to the next
     total = int(counts.sum())
-    return sum(
-        float(step * (rows @ _at_most(ranks - 1, total, int(few), sample)))
-        for step, few in zip(steps, shorter, strict=True)
-    )
+    longer = [rows @ _at_most(ranks - 1, total, few, sample) for few in shorter.tolist()]
+    return float(steps @ longer)
 
 
 def _at_most(values: np.ndarray, total: int, marked: int, sample: int) -> np.ndarray:

@@ -16,10 +16,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
 
+from packlib.batches.batch import reset_positions, segment_begins
 from packlib.checks import one_of
 
 BACKENDS = {  # what packlib calls it: what transformers calls it
@@ -29,6 +31,7 @@ BACKENDS = {  # what packlib calls it: what transformers calls it
     "varlen": "packlib_varlen",
 }
 _NOW = threading.local()  # its `packs` are those that a packed model computes in this thread
+_NOW.packs = None  # there from the start, or the first graph that is compiled would expect them to be missing
 
 
 def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Tensor:
@@ -46,14 +49,6 @@ def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | No
     return allowed.tril() if causal else allowed
 
 
-def reset_positions(segment_ids: Tensor) -> Tensor:
-    """The place of each token in its own sequence, from 0; shape (B, T), as `segment_ids`."""
-    slots = torch.arange(segment_ids.shape[1], device=segment_ids.device).expand_as(segment_ids)
-    begins = torch.ones_like(segment_ids, dtype=torch.bool)
-    begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
-    return (slots - torch.where(begins, slots, 0).cummax(1).values) * (segment_ids > 0)
-
-
 def additive_mask(
     segment_ids: Tensor, causal: bool = False, dtype: torch.dtype = torch.float32, rule: Callable | None = None
 ) -> Tensor:
@@ -65,8 +60,6 @@ def additive_mask(
 
 def block_mask(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Any:
     """FlexAttention's block mask: which 128 × 128 tiles can be skipped, and a rule for the others."""
-    from torch.nn.attention.flex_attention import create_block_mask
-
     places = reset_positions(segment_ids)
 
     def same_segment(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -85,10 +78,8 @@ def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
     Variable-length kernels take this for a mask (`cu_seqlens`). The padding of each pack is a segment of its
     own.
     """
-    begins = torch.ones_like(segment_ids, dtype=torch.bool)
-    begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
-    end = begins.new_ones(1)
-    bounds = torch.cat([begins.flatten(), end]).nonzero().flatten()
+    begins = segment_begins(segment_ids).flatten()
+    bounds = torch.cat([begins, begins.new_ones(1)]).nonzero().flatten()
     return bounds.to(torch.int32), int(bounds.diff().max())
 
 
@@ -250,8 +241,6 @@ def _check_plain(backend: str, mask: Any, kind: type, dropout: float, options: d
 
 @cache
 def _compiled_flex_attention() -> Callable:
-    from torch.nn.attention.flex_attention import flex_attention
-
     return torch.compile(flex_attention, dynamic=False)
 
 
@@ -260,8 +249,6 @@ def _flex_attention(
     scaling: float | None = None, dropout: float = 0.0, **others: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
-    from torch.nn.attention.flex_attention import BlockMask, flex_attention
-
     _check_plain("flex", attention_mask, BlockMask, dropout, others)
     options = {"block_mask": attention_mask, "scale": scaling, "enable_gqa": key.shape[1] != query.shape[1]}
     if query.is_cuda:

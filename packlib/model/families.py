@@ -7,23 +7,11 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("families.csv")  # its first line says how it is made
+SETTINGS = TABLE.with_name("settings.csv")  # what a family that is exact otherwise can be told to do
 
 STATE = "it carries a state from token to token, which would run on into the next sequence"
 _STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
 _ALSO = {("masked", "bert"): ("BertForPreTraining",)}  # the head of PackedBert, which has tests of its own
-_SETTINGS = {  # what a family that is exact otherwise can be told to do
-    "big_bird": (
-        lambda config: config.attention_type == "block_sparse",
-        "attention_type='block_sparse' draws blocks from the whole pack; attention_type='original_full' can be packed",
-    ),
-    "deberta-v2": (
-        lambda config: getattr(config, "conv_kernel_size", 0) > 0,
-        "its conv_kernel_size, which is not 0, convolves over neighboring tokens, "
-        "of which some belong to another sequence",
-    ),
-    "xlnet": (lambda config: config.bi_data, "bi_data=True reads half of the packs backward"),
-}
-_LOOK_AHEAD = {"is_decoder": False, "causal": False, "attn_type": "bi"}  # settings of encoders
 
 
 @cache
@@ -32,8 +20,12 @@ def families() -> dict[tuple[str, str], dict[str, str]]:
 
     The result is "exact", "refused" (it was compared and is not exact) or "not tried".
     """
-    lines = TABLE.read_text(encoding="utf-8").splitlines()[1:]
-    return {(row["kind"], row["model_type"]): row for row in csv.DictReader(lines)}
+    return {(row["kind"], row["model_type"]): row for row in _rows(TABLE)}
+
+
+@cache
+def _rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()[1:]))
 
 
 def check_family(kind: str, model: Any, config: Any = None) -> None:
@@ -58,14 +50,12 @@ def _reason(kind: str, model: Any, config: Any) -> str | None:
     compared = {row["class"], *_ALSO.get((kind, family), ())}
     if compared.isdisjoint(base.__name__ for base in model.__mro__):
         return f"it has another head than {' or '.join(sorted(compared))}, which was compared, packed and alone"
-    for name, value in _LOOK_AHEAD.items():
-        if kind == "causal" and getattr(config, name, None) == value:
-            return f"{name}={value!r} lets its tokens look ahead"
     if _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
         return STATE
-    if config is not None and family in _SETTINGS:
-        applies, reason = _SETTINGS[family]
-        return reason if applies(config) else None
+    for row in _rows(SETTINGS):
+        if row["kind"] == kind and row["model_type"] in ("", family):
+            if str(getattr(config, row["setting"], row["exact"])) != row["exact"]:
+                return row["reason"]
     return None
 
 

@@ -89,7 +89,7 @@ class Packed(_Mixin):
         chosen, able = (self.config._attn_implementation, self._supports_sdpa)  # what transformers chose, if dense
         self._dense = chosen if chosen in ("sdpa", "eager") else "sdpa" if able else "eager"
         self._reads = frozenset(inspect.signature(self._base().forward).parameters)
-        if not hasattr(self.config, "type_vocab_size"):  # XLM takes them for more words
+        if self.causal or not hasattr(self.config, "type_vocab_size"):  # GPT-2 and XLM take them for more words
             self._reads -= {"token_type_ids"}
         tables = (part for part in self.modules() if hasattr(part, "position_embeddings"))
         padded = (part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx"))
@@ -134,9 +134,7 @@ class Packed(_Mixin):
         _check_tokens("labels", labels, IGNORED, self.config.vocab_size)
         if num_items_in_batch is not None or (self.in_plain_trainer and self.training):
             _refuse_wrong_mean(labels, num_items_in_batch)
-        inputs = {"inputs_embeds": inputs_embeds} if input_ids is None else {"input_ids": input_ids}
-        if not self.causal:
-            inputs["token_type_ids"] = token_type_ids
+        inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "token_type_ids": token_type_ids}
         states = self.base_states(segment_ids, position_ids, **inputs)
         output = PackedOutput(hidden=states.last_hidden_state)
         batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "labels": labels}
@@ -210,16 +208,13 @@ class Masked(Packed):
     Args:
         max_predictions_per_pack: None for as many rows of MLM logits as there are masked tokens; a number for that many
             for each pack of the batch, filled up with empty ones, as in the papers: static shapes.
+        options: `backend` and `reduction` (see `Packed`).
     """
 
     def __init__(
-        self,
-        config: PreTrainedConfig,
-        backend: str = "auto",
-        reduction: str = "token",
-        max_predictions_per_pack: int | None = None,
+        self, config: PreTrainedConfig, *, max_predictions_per_pack: int | None = None, **options: str
     ) -> None:
-        super().__init__(config, backend, reduction)
+        super().__init__(config, **options)
         if max_predictions_per_pack is not None:
             whole_number("max_predictions_per_pack", max_predictions_per_pack, 1)
         self.max_predictions_per_pack = max_predictions_per_pack

@@ -11,8 +11,6 @@ from packlib.batches import pack_lengths, pack_loader, tokenize
 from packlib.checks import one_of, whole_number
 from packlib.model.packed import PackedBert
 
-_READ = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "sequence_starts")  # no labels: no loss
-
 
 @torch.no_grad()
 def predict(
@@ -41,10 +39,8 @@ def predict(
         ValueError: if a text is longer than `max_length` (it is named), before any answer of its window.
     """
     whole_number("window", window, 1)
-    whole_number("batch_size", batch_size, 1)
     one_of("output", output, ("nsp_logits", "pooled"))
-    device, was_training, done = model.device, model.training, 0
-    stream = iter(texts)
+    was_training, done, stream = model.training, 0, iter(texts)
     while chunk := list(islice(stream, window)):
         pairs = [(text, "") if isinstance(text, str) else tuple(text) for text in chunk]
         first, second = zip(*pairs, strict=True)
@@ -53,16 +49,14 @@ def predict(
             at = int((store.lengths > max_length).argmax())
             raise ValueError(f"Text {done + at} has {store.lengths[at]} tokens; the maximum is {max_length}.")
         packs = pack_lengths(store.lengths, max_length, "lpfhp")
-        answers: list = [None] * len(chunk)
+        answers: dict[int, np.ndarray] = {}
         model.eval()
         try:
             for batch in pack_loader(store, packs, batch_size=batch_size, shuffle=False, ranks=1):
-                batch = batch.to(device)
-                rows = model(**{name: batch[name] for name in _READ})[output].cpu()
-                rows = (rows if rows.dtype == torch.float64 else rows.float()).numpy()
-                for sample, row in zip(batch.sample_ids.tolist(), rows, strict=True):
-                    answers[sample] = row
+                rows = model(**batch.to(model.device))[output].cpu()
+                rows = rows if rows.dtype == torch.float64 else rows.float()
+                answers |= zip(batch.sample_ids.tolist(), rows.numpy(), strict=True)
         finally:
             model.train(was_training)
         done += len(chunk)
-        yield from answers
+        yield from (answers[sample] for sample in range(len(chunk)))

@@ -2,18 +2,18 @@
 
 With `f[k][c]` the best value of at most k sequences in c slots,
 
-    f[k][c] = max(f[k][c - 1], max over lengths l <= c of f[k - 1][c - l] + value[l]).
+    f[k][c] = max(f[k - 1][c], max over lengths l <= c of f[k - 1][c - l] + value[l]).
 
 Without a depth limit the index k falls away. See Kellerer, Pferschy, Pisinger, Knapsack Problems (2004), section 8.
 """
 
+from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
-
 
 # A pack as (length, copies), from long to short: deep packs have few such pairs.
 Multiset = tuple[tuple[int, int], ...]
@@ -21,49 +21,48 @@ Multiset = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Knapsack:
-    """The tables of the dynamic program: a row for each depth from 0 up, or a single row without a limit.
+    """What the dynamic program found.
 
     Attributes:
-        values: int64, shape (rows, capacity + 1), `f[k][c]` above.
-        choices: the length taken last to reach `values`, 0 where a slot stays empty; same shape.
+        lengths: the lengths for sale, ascending; int64.
+        values: what one sequence of each of them is worth; int64, same shape.
+        beside: `f` above, for what else fits into a pack that holds one sequence already: a row for each number of
+            sequences from 0 to the depth limit less 1, or a single row without a limit; int64, shape
+            (rows, capacity + 1).
     """
 
+    lengths: np.ndarray
     values: np.ndarray
-    choices: np.ndarray
+    beside: np.ndarray
 
     @property
     def best(self) -> int:
         """The value of the best pack."""
-        return int(self.values[-1, -1])
+        return int((self.values + self.beside[-1, -1 - self.lengths]).max())
 
-    def beside(self) -> np.ndarray:
-        """For each length l, the best value of what else fits into a pack with l; int64, shape (capacity + 1,)."""
-        return self.values[max(len(self.values) - 2, 0), ::-1]
-
-    def pack_with(self, length: int) -> Multiset:
-        """The best pack that holds `length`."""
-        return _with_one_more(self._rest[len(self.values[0]) - 1 - length], length)
-
-    @cached_property
-    def _rest(self) -> list[Multiset]:
-        """For each number of slots, the best that fits, leaving room for one more sequence."""
-        choices = self.choices.tolist()
-        rest: list[Multiset] = [()] * len(choices[0])
-        for row in choices[1:-1] or choices[: len(choices) == 1]:
-            smaller = rest if len(choices) == 1 else list(rest)
-            for c, length in enumerate(row):
-                rest[c] = _with_one_more(smaller[c - length], length) if length else rest[max(c - 1, 0)]
-        return rest
-
-
-def _with_one_more(pack: Multiset, length: int) -> Multiset:
-    copies = dict(pack)
-    copies[length] = copies.get(length, 0) + 1
-    return tuple(sorted(copies.items(), reverse=True))
+    def packs_with(self, lengths: np.ndarray) -> list[Multiset]:
+        """For each of `lengths` the best pack that holds it."""
+        packs = [Counter([length]) for length in lengths.tolist()]
+        room, depth = self.beside.shape[1] - 1 - lengths, len(self.beside) - 1
+        open_packs = np.arange(len(lengths))
+        while len(open_packs):
+            row, before = self.beside[depth], self.beside[max(depth - 1, 0)]
+            worth = row[room]
+            room = np.searchsorted(row, worth)  # the fewest slots that are worth as much
+            left = room[:, None] - self.lengths
+            reached = np.where(left >= 0, before[left], NOT_FOR_SALE) + self.values
+            at = (reached == worth[:, None]).argmax(axis=1)
+            takes = (worth > 0) & (reached[np.arange(len(at)), at] == worth)  # or else f[k - 1] is as good
+            for pack, length in zip(open_packs[takes].tolist(), self.lengths[at[takes]].tolist(), strict=True):
+                packs[pack][length] += 1
+            room = room - takes * self.lengths[at]
+            open_packs, room = open_packs[worth > 0], room[worth > 0]
+            depth = max(depth - 1, 0)
+        return [tuple(sorted(pack.items(), reverse=True)) for pack in packs]
 
 
 def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Knapsack:
-    """Fill the tables for every number of slots.
+    """Fill the table for every number of slots.
 
     Args:
         values: what one sequence of each length is worth, at most 2^60 in all; a length with a negative value
@@ -71,20 +70,22 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
         max_sequences_per_pack: at most this many sequences a pack, or None.
     """
     capacity = len(values) - 1
-    for_sale = np.flatnonzero(values[1:] >= 0) + 1
-    if max_sequences_per_pack is None or max_sequences_per_pack >= capacity // int(for_sale[0]):
-        rows, layers = 1, [(0, 0)]
+    lengths = np.flatnonzero(values[1:] >= 0) + 1
+    sold = values[lengths]
+    deepest = capacity // int(lengths[0])
+    limit = min(max_sequences_per_pack or deepest, deepest)
+    if limit == deepest and deepest * len(lengths) > capacity:  # one row takes fewer steps
+        beside = np.zeros((1, capacity + 1), np.int64)
+        best, fitting = beside[0], np.searchsorted(lengths, np.arange(capacity + 1), side="right").tolist()
+        for c in range(int(lengths[0]), capacity + 1):
+            n = fitting[c]
+            best[c] = max(best[c - 1], (best[c - lengths[:n]] + sold[:n]).max())
     else:
-        rows, layers = max_sequences_per_pack + 1, [(k - 1, k) for k in range(1, max_sequences_per_pack + 1)]
-    best, choices = np.zeros((2, rows, capacity + 1), np.int64)
-    reached = np.empty(capacity, np.int64)
-    for before, now in layers:
-        smaller, larger = best[before], best[now]
-        for c in range(int(for_sale[0]), capacity + 1):
-            np.add(values[1 : c + 1], smaller[c - 1 :: -1], out=reached[:c])
-            at = int(reached[:c].argmax())
-            if reached[at] > larger[c - 1]:
-                larger[c], choices[now, c] = reached[at], at + 1
-            else:
-                larger[c] = larger[c - 1]
-    return Knapsack(best, choices)
+        beside = np.zeros((limit, capacity + 1), np.int64)
+        reached = np.empty(capacity + 1, np.int64)
+        for before, now in pairwise(beside):
+            now[:] = before
+            for length, value in zip(lengths.tolist(), sold.tolist(), strict=True):
+                np.add(before[: capacity + 1 - length], value, out=reached[length:])
+                np.maximum(now[length:], reached[length:], out=now[length:])
+    return Knapsack(lengths, sold, beside)

@@ -10,6 +10,7 @@ that are left; where nothing is left to round down, round some of the largest fr
 
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +26,12 @@ from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
 from packlib.packing.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
 from packlib.packing.master import TOLERANCE, MasterProblem
+from packlib.packing.swapping import swap_search
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _DIVES = 12  # attempts at rounding
+_EXCHANGED = 1000  # at most so many sequences are left to exchanges
+_STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -42,6 +46,10 @@ class Progress:
     lower_bound: int
     seconds: float
 
+    def __str__(self) -> str:
+        gap = self.num_packs / self.lower_bound - 1
+        return f"{self.seconds:.0f} s, {self.stage}: {self.num_packs:,} packs, at most {gap:.4%} above the best"
+
 
 def optimal(
     histogram: LengthHistogram,
@@ -53,7 +61,8 @@ def optimal(
 
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.
-        time_limit: seconds after which the best plan and bound so far are returned.
+        time_limit: seconds after which the best plan and bound so far are returned. An interrupt (Ctrl-C) ends the
+            search likewise, with a warning.
         progress: called after every round.
 
     Returns:
@@ -62,7 +71,12 @@ def optimal(
     if time_limit is not None:
         number("time_limit", time_limit, at_least=0)
     search = _Search(histogram, max_sequences_per_pack, time_limit, progress)
-    search.run()
+    try:
+        search.run()
+    except KeyboardInterrupt as stop:
+        if type(stop) is not KeyboardInterrupt:  # a request to terminate is more than one to stop searching
+            raise
+        warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
     return search.best, search.proof
 
 
@@ -85,10 +99,14 @@ class _Search:
         self.lower_bound = -(-histogram.num_tokens // self.top)
         self.proof: np.ndarray | None = None
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
+        self.worth, self.pack_worth = (
+            exact_dot(self.counts[self.lengths], self.prices),
+            int(PRICE_OF_A_PACK // self.top) * self.top,
+        )
         starts = [lpfhp(histogram, max_sequences_per_pack)]
         if max_sequences_per_pack:
             same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // max_sequences_per_pack)
-            self.prove(-(-histogram.num_sequences // max_sequences_per_pack), same_price)
+            self.prove(same_price, int(same_price[0]) * max_sequences_per_pack)
             starts.append(spread_evenly(histogram, max_sequences_per_pack, self.lower_bound))
         self.best = min(starts, key=_packs)
         self.num_packs = _packs(self.best)
@@ -103,8 +121,7 @@ class _Search:
         if solved and not self.done():
             self.sharpen()
         # Also if the time is up, the strategies found so far are worth having.
-        now, left = self.take(self.master.whole_usage, self.counts)
-        self.keep(Counter(dict(now)), left, _packs(now))
+        self.keep(*self.take(self.master.whole_usage, self.counts, self.num_packs - 1))
         for attempt in range(_DIVES if solved else 0):
             self.dive(attempt)
 
@@ -125,10 +142,17 @@ class _Search:
         table[self.lengths] = prices
         return table
 
-    def prove(self, bound: int, prices: np.ndarray) -> None:
-        """Keep the bound that `prices` prove, if it is the best so far."""
-        if bound > self.lower_bound:
-            self.lower_bound, self.prices, self.proof = bound, prices, self.by_length(prices, 0)
+    def prove(self, prices: np.ndarray, best: int) -> None:
+        """Keep `prices` if they prove more than the best so far, fractions of a pack included.
+
+        Args:
+            best: what the most valuable pack is worth at these prices.
+        """
+        worth = exact_dot(self.counts[self.lengths], prices)
+        if worth * self.pack_worth > self.worth * best:
+            self.prices, self.worth, self.pack_worth = prices, worth, best
+        if -(-worth // best) > self.lower_bound:
+            self.lower_bound, self.proof = -(-worth // best), self.by_length(prices, 0)
 
     def generate(self) -> bool:
         """Add strategies until the linear program meets the lower bound, or none helps.
@@ -145,7 +169,7 @@ class _Search:
             for tenths in (8, 5, 2, 0):
                 mixed = (center * tenths + prices * (10 - tenths)) // 10
                 knapsack = self.price(mixed)
-                packs = map(knapsack.pack_with, self.lengths.tolist())
+                packs = knapsack.packs_with(self.lengths)
                 if self.master.add(p for p in packs if _value(p, price_of) > PRICE_OF_A_PACK + _SLACK):
                     break
             else:
@@ -156,7 +180,7 @@ class _Search:
     def price(self, prices: np.ndarray) -> Knapsack:
         """Find the packs that are worth most, and what that proves."""
         knapsack = solve_knapsack(self.by_length(prices, NOT_FOR_SALE), self.limit)
-        self.prove(-(-exact_dot(self.counts[self.lengths], prices) // knapsack.best), prices)
+        self.prove(prices, knapsack.best)
         return knapsack
 
     def sharpen(self) -> None:
@@ -171,40 +195,69 @@ class _Search:
     def dive(self, attempt: int) -> None:
         """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
 
-        The first attempt rounds the largest fractions up, later ones add noise to the choice.
+        The first attempt rounds the largest fractions up, later ones add noise to the choice. Then what was left
+        after each rounding is packed by exchanges, the last first.
         """
         noise = np.random.default_rng(attempt)
-        chosen, left, fixed, unit = Counter[tuple[int, ...]](), self.counts, 0, float_unit(self.counts)
+        target = self.num_packs - 1 if attempt % 2 else self.lower_bound
+        chosen, left, unit = Counter[tuple[int, ...]](), self.counts, float_unit(self.counts)
+        stages = []
         while left.any() and not self.done() and self.master.solve(left, self.time_left()):
             if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
                 unit = self.master.unit
                 self.sharpen()
-            if fixed + self.master.fewest >= self.num_packs:
-                return
+            stages.append((chosen.copy(), left))
+            if chosen.total() + self.master.fewest >= self.num_packs:
+                break
             usage, rounded = self.master.usage, self.master.whole_usage
             if not rounded.any():
                 up = max(1, np.count_nonzero(usage > 0.5) // 5)
                 blur = noise.uniform(0, _NOISE if attempt else 0, len(usage))
                 blurred = usage + blur * (usage > TOLERANCE)
                 rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
-            now, left = self.take(rounded, left)
-            chosen += Counter(dict(now))
-            fixed += _packs(now)
-            self.keep(chosen, left, fixed)
+            taken, left = self.take(rounded, left, target)
+            if not taken:
+                break
+            chosen.update(taken)
+            self.keep(chosen, left)
+        for chosen, left in reversed(stages):
+            if not self.done() and left.sum() <= _EXCHANGED:
+                self.exchange(chosen, left, attempt)
 
-    def take(self, repeats: np.ndarray, left: np.ndarray) -> tuple[list[Group], np.ndarray]:
-        """Use the strategies of the master problem so often; return them, and the counts that find no place."""
-        strategies = list(self.master.strategies)
-        taken = [(_flat(strategies[s]), int(repeats[s])) for s in np.flatnonzero(repeats)]
-        return taken, fill_places(taken, left)[1]
+    def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
+        """Use the strategies of the master problem so often, but for packs that no plan of `target` packs can have.
 
-    def keep(self, chosen: dict[tuple[int, ...], int], left: np.ndarray, fixed: int) -> None:
+        Those waste more, by the prices of the best bound, than such a plan can waste in all.
+
+        Returns:
+            How often each pack is used, and the counts that find no place.
+        """
+        places = ((_flat(strategy), int(n)) for strategy, n in zip(self.master.strategies, repeats, strict=True) if n)
+        filled = fill_places(list(places), left)[0]
+        spare, price_of = target * self.pack_worth - self.worth, self.by_length(self.prices, 0).tolist()
+        taken = Counter[tuple[int, ...]]()
+        left = left.copy()
+        for lengths, packs in filled:
+            if self.pack_worth - sum(price_of[length] for length in lengths) <= spare:
+                taken[lengths] += packs
+                np.subtract.at(left, list(lengths), packs)
+        return taken, left
+
+    def keep(self, chosen: Counter[tuple[int, ...]], left: np.ndarray) -> None:
         """Pack what is left greedily; keep the whole if it is the best so far."""
-        rest = lpfhp(LengthHistogram(left), self.limit) if left.any() else []
-        if fixed + _packs(rest) < self.num_packs:
-            filled, left = fill_places(list(chosen.items()), self.counts)
-            rest = lpfhp(LengthHistogram(left), self.limit) if left.any() else []
-            self.best = filled + rest
+        self.improve(chosen, lpfhp(LengthHistogram(left), self.limit) if left.any() else [])
+
+    def exchange(self, chosen: Counter[tuple[int, ...]], left: np.ndarray, attempt: int) -> None:
+        """Look for a packing of what is left that makes the whole one pack less than the best plan has."""
+        lengths, packs = np.repeat(self.lengths, left[self.lengths])[::-1].copy(), self.num_packs - 1 - chosen.total()
+        if packs > 1 and lengths.sum() <= packs * self.top:
+            steps = _STEPS * 4 ** min(attempt, 4)
+            found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
+            self.improve(chosen, [(pack, 1) for pack in found] if found else None)
+
+    def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:
+        if rest is not None and chosen.total() + _packs(rest) < self.num_packs:
+            self.best = list(chosen.items()) + rest
             self.num_packs = _packs(self.best)
             self.report("rounding")
 

@@ -1,7 +1,7 @@
 """From a plan to packs: which samples share which pack."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,14 @@ from packlib.checks import shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.plans import PackingPlan
+from packlib.ragged import Ragged
 from packlib.reading import naming
 
 _ARRAYS = ("sample_ids", "offsets", "lengths_used")
 
 
 @dataclass(frozen=True, eq=False)
-class Packs:
+class Packs(Ragged):
     """Which samples share a pack: pack `i` holds `sample_ids[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
@@ -36,6 +37,7 @@ class Packs:
     offsets: np.ndarray
     lengths_used: np.ndarray
     max_length: int
+    _called = "pack", "packs"
 
     def __post_init__(self) -> None:
         for name, noun in zip(_ARRAYS, ("sample_id", "offset", "used length"), strict=True):
@@ -55,25 +57,8 @@ class Packs:
         if (same := ids[1:] == ids[:-1]).any():
             raise ValueError(f"Sample {ids[same.argmax()]} comes more than once in the packs.")
 
-    @classmethod
-    def _of(cls, *arrays: np.ndarray, max_length: int) -> "Packs":
-        """Packs that are right by construction: checking 16 million samples takes a second."""
-        packs = object.__new__(cls)
-        for name, value in zip(cls.__dataclass_fields__, (*arrays, max_length), strict=True):
-            object.__setattr__(packs, name, value)
-        return packs
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, index: int) -> np.ndarray:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"There are {len(self)} packs, so there is no pack {index}.")
-        index %= len(self)
-        return self.sample_ids[self.offsets[index] : self.offsets[index + 1]]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[i] for i in range(len(self)))
+        return self.sample_ids[self._row(index)]
 
     def __repr__(self) -> str:
         used = int(self.lengths_used.sum()) / (len(self) * self.max_length)
@@ -166,8 +151,8 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
         done += packs.size
     ends = np.cumsum(np.repeat(plan.sizes, plan.repeats))
     totals = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int32)
-    used = np.repeat(totals, plan.repeats)
-    return Packs._of(sample_ids, np.concatenate([[0], ends]), used, max_length=top)
+    used, ends = np.repeat(totals, plan.repeats), np.concatenate([[0], ends])
+    return Packs._of(sample_ids=sample_ids, offsets=ends, lengths_used=used, max_length=top)
 
 
 def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:

@@ -3,7 +3,7 @@ from .adjustment import Adjustment, adjust
 from .lamb import Lamb, make_optimizer, parameter_groups
 from .loop import NonFiniteLossError, fit
 from .objective import CausalObjective, MaskedObjective, PretrainingObjective, evaluate
-from .precision import Autocast, bubble_and_underflow, largest_loss_scale, lost_values, round_weights, stochastic_round
+from .precision import Autocast, largest_loss_scale, round_weights, stochastic_round
 from .recipe import Recipe
 from .schedules import SequenceSchedule, rate_at
 from .updates import UpdateStream
@@ -20,11 +20,9 @@ __all__ = [
     "SequenceSchedule",
     "UpdateStream",
     "adjust",
-    "bubble_and_underflow",
     "evaluate",
     "fit",
     "largest_loss_scale",
-    "lost_values",
     "make_optimizer",
     "parameter_groups",
     "rate_at",

@@ -47,10 +47,8 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
     """
     one_of("how", how, HOWS)
     check_factor(packing_factor, recipe.max_length)
-    if recipe.packing_factor != 1:
-        raise ValueError(
-            f"The recipe is packed already, with factor {recipe.packing_factor:g}; adjust the one it came from."
-        )
+    if (before := recipe.packing_factor) != 1:
+        raise ValueError(f"The recipe is packed already, with factor {before:g}; adjust the one it came from.")
     packed = replace(recipe, packing_factor=float(packing_factor))
     if how == "accumulation":
         after, reasons, error = _divide_accumulation(recipe, packed)
@@ -72,8 +70,7 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
     def closest(micro_batch: int) -> Recipe:
         exact = wanted / (micro_batch * packed.replicas * packed.packing_factor)
         both = {max(1, math.floor(exact)), math.ceil(exact)}
-        of = replace(packed, micro_batch=micro_batch)
-        options = [replace(of, gradient_accumulation_steps=count) for count in sorted(both)]
+        options = [replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=n) for n in sorted(both)]
         return min(options, key=lambda r: abs(r.sequences_per_update - wanted))
 
     def off(r: Recipe) -> float:
@@ -84,10 +81,8 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
 
     after = closest(before.micro_batch)
     old, new = before.gradient_accumulation_steps, after.gradient_accumulation_steps
-    if old == 1:
-        first = "Accumulation is 1 and cannot be divided"
-    else:
-        first = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {new:,}"
+    divided = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {new:,}"
+    first = "Accumulation is 1 and cannot be divided" if old == 1 else divided
     if abs(off(after)) < 1e-9:
         return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
     reasons = [f"{first}{'' if old == 1 else ', rounded'}: {counts(after)}."]

@@ -8,17 +8,16 @@ import hashlib
 import json
 import os
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch.utils.checkpoint import get_device_states, set_device_states
 
 from packlib.arrays import checksum
+from packlib.distributed.collectives import Collectives
 from packlib.files import atomic_path
 from packlib.reading import named, naming
-from packlib.training.recipe import Recipe
 
 CHECKPOINT, PREVIOUS, METRICS = "checkpoint.pt", "checkpoint.previous.pt", "metrics.jsonl"
 _SEAL = b"\npacklib checkpoint 2, SHA-256 "
@@ -36,8 +35,7 @@ class RunFolder:
     def __init__(self, folder: str | os.PathLike | None, parts: dict, own: Any, setting: dict) -> None:
         self.folder = None if folder is None else Path(folder)
         self.parts, self.own, self.setting = parts, own, setting
-        self.grouped = dist.is_available() and dist.is_initialized()
-        self.rank = dist.get_rank() if self.grouped else 0
+        self.ranks = Collectives()
         self.records: list[dict] = []
         self.saved_update: int | None = None
 
@@ -52,16 +50,25 @@ class RunFolder:
         if self.folder is None:
             return
         path, state = self._newest(self.folder)
-        if path is not None and state is not None:
-            _refuse_other_setting(self.folder, state["setting"], self.setting)
+        if path and state:
+            for name, value in self.setting.items():
+                if (saved := state["setting"].get(name)) != value:
+                    holds = f"{self.folder} holds a run with {name} {saved}"
+                    raise ValueError(f"{holds}; this one has {value}: take another folder.")
             self.records = _read_metrics(self.folder / METRICS, state["update"], state["metrics"])
             try:
-                self._take(state)
+                own = state["ranks"][self.ranks.rank]
+                for name, part in self.parts.items():
+                    part.load_state_dict(state[name])
+                self.own.load_state_dict(own["stream"])
+                torch.set_rng_state(own["rng"])
+                devices, _ = get_device_states(next(self.parts["model"].parameters()))
+                set_device_states(devices, own["device_rng"])
             except Exception as error:  # torch has many kinds
                 said = " ".join(f"{type(error).__name__}: {error}".split())
                 raise ValueError(f"{named(path)} does not fit this run: {said[:300]}") from error
             self.saved_update = state["update"]
-        if self.rank == 0:
+        if self.ranks.rank == 0:
             if path == self.folder / PREVIOUS:
                 path.replace(self.folder / CHECKPOINT)
             with atomic_path(self.folder / METRICS) as beside:
@@ -69,41 +76,27 @@ class RunFolder:
 
     def _newest(self, folder: Path) -> tuple[Path | None, dict | None]:
         """The newest checkpoint that is whole, the same on all ranks; None if there is no checkpoint."""
-        paths = [path for name in (CHECKPOINT, PREVIOUS) if (path := folder / name).exists()]
-        newest, state, refusals = None, None, []
-        for newest in paths:
+        path, state, refusals = None, None, []
+        for path in filter(Path.exists, (folder / CHECKPOINT, folder / PREVIOUS)):
             try:
-                state = _load(newest)
+                state = _load(path)
                 break
             except ValueError as error:
                 refusals.append(str(error))
-        if paths and state is None:
+        if path and state is None:
             raise ValueError(" ".join(refusals))
-        if refusals and newest and state and self.rank == 0:
-            said = f"{refusals[0]} The run goes on from {named(newest)}, of update {state['update']}."
+        if refusals and path and state and self.ranks.rank == 0:
+            said = f"{refusals[0]} The run goes on from {named(path)}, of update {state['update']}."
             warnings.warn(said, stacklevel=4)
-        if self.grouped:
-            updates = [None] * dist.get_world_size()
-            dist.all_gather_object(updates, state and state["update"])
-            if len(set(updates)) > 1:
-                raise ValueError(f"The ranks find checkpoints of the updates {updates} in {named(folder)}.")
-        return newest, state
-
-    def _take(self, state: dict) -> None:
-        """Go on from the state of a checkpoint."""
-        for name, part in self.parts.items():
-            part.load_state_dict(state[name])
-        own = state["ranks"][self.rank]
-        self.own.load_state_dict(own["stream"])
-        torch.set_rng_state(own["rng"])
-        device = next(self.parts["model"].parameters()).device
-        if device.type == "cuda":
-            torch.cuda.set_rng_state(own["cuda_rng"], device)
+        updates = self.ranks.gather_objects(state and state["update"])
+        if len(set(updates)) > 1:
+            raise ValueError(f"The ranks find checkpoints of the updates {updates} in {named(folder)}.")
+        return path, state
 
     def record(self, metrics: dict) -> None:
         """Add the metrics of one update."""
         self.records.append(metrics)
-        if self.folder is not None and self.rank == 0:
+        if self.folder is not None and self.ranks.rank == 0:
             with open(self.folder / METRICS, "a", encoding="utf-8") as file:
                 file.write(_line(metrics))
 
@@ -115,25 +108,19 @@ class RunFolder:
         update = len(self.records)
         if self.folder is None or self.saved_update == update:
             return
-        device = next(self.parts["model"].parameters()).device
-        own = {"stream": self.own.state_dict(), "rng": torch.get_rng_state()}
-        if device.type == "cuda":
-            own["cuda_rng"] = torch.cuda.get_rng_state(device)
-        ranks: list = [own]
-        if self.grouped:
-            ranks = [None] * dist.get_world_size()
-            dist.all_gather_object(ranks, own)
-        if self.rank == 0:
+        _, device_rng = get_device_states(next(self.parts["model"].parameters()))  # of a GPU; none for the CPU
+        own = {"stream": self.own.state_dict(), "rng": torch.get_rng_state(), "device_rng": device_rng}
+        ranks = self.ranks.gather_objects(own)
+        if self.ranks.rank == 0:
             state = {name: part.state_dict() for name, part in self.parts.items()}
             state |= {"update": update, "setting": self.setting, "ranks": ranks}
-            state["metrics"] = _digest("".join(map(_line, self.records)).encode())
+            state["metrics"] = hashlib.sha256("".join(map(_line, self.records)).encode()).hexdigest()
             newest = self.folder / CHECKPOINT
             with atomic_path(newest) as beside:
                 _write(state, beside)
                 if newest.exists():
                     newest.replace(self.folder / PREVIOUS)
-        if self.grouped:
-            dist.barrier()  # no rank goes on before the file is there
+        self.ranks.gather_objects(None)  # no rank goes on before the file is there
         self.saved_update = update
 
     def what_was_saved(self) -> str:
@@ -143,17 +130,8 @@ class RunFolder:
         return f"the last checkpoint is {self.folder / CHECKPOINT}, of update {self.saved_update}"
 
 
-def setting_of(recipe: Recipe, **more: object) -> dict:
-    """What a run depends on, as plain values that a checkpoint can hold."""
-    return {**asdict(recipe), "betas": list(recipe.betas), **more}
-
-
 def _line(metrics: dict) -> str:
     return json.dumps(metrics) + "\n"
-
-
-def _digest(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
 
 
 def _write(state: dict, path: Path) -> None:
@@ -199,16 +177,8 @@ def _read_metrics(path: Path, updates: int, digest: str) -> list[dict]:
     lines = path.read_bytes().splitlines(keepends=True)[:updates] if path.is_file() else []
     if len(lines) < updates:
         raise ValueError(f"{named(path)} has {len(lines)} lines, but the checkpoint beside it is of update {updates}.")
-    if _digest(b"".join(lines)) != digest:
+    if hashlib.sha256(b"".join(lines)).hexdigest() != digest:
         raise ValueError(
             f"{named(path)} was changed: its first {updates} lines are not those of the checkpoint beside it."
         )
     return [json.loads(line) for line in lines]
-
-
-def _refuse_other_setting(folder: Path, saved: dict, now: dict) -> None:
-    for name, value in now.items():
-        if saved.get(name) != value:
-            raise ValueError(
-                f"{folder} holds a run with {name} {saved.get(name)}; this one has {value}: take another folder."
-            )

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from packlib.training.recipe import Recipe
+from packlib.checks import number
+from packlib.training.recipe import Recipe, check_betas
 
 
 class Lamb(torch.optim.Optimizer):
@@ -43,18 +44,14 @@ class Lamb(torch.optim.Optimizer):
         bias_correction: bool = True,
         adapt: bool = True,
     ):
-        super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "bias_correction": bias_correction, "adapt": adapt,
-        })  # fmt: skip
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "bias_correction": bias_correction, "adapt": adapt})
 
     def add_param_group(self, group: dict) -> None:
         given = {**self.defaults, **group}
         for name in ("lr", "eps", "weight_decay"):
-            if not 0 <= given[name] < math.inf:
-                raise ValueError(f"{name} must be at least 0, not {given[name]}.")
-        if len(given["betas"]) != 2 or not all(0 <= beta < 1 for beta in given["betas"]):
-            raise ValueError(f"betas must be two numbers at least 0 and below 1, not {given['betas']}.")
+            number(name, given[name], at_least=0)
+        check_betas(given["betas"])
         super().add_param_group(group)
 
     @torch.no_grad()

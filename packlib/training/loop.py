@@ -5,19 +5,19 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import asdict
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from tqdm.auto import tqdm
 
 from packlib.batches import PackedBatch, PackLoader
 from packlib.checks import flag, whole_number
-from packlib.packing import Packs
-from packlib.training.checkpoint import RunFolder, setting_of
+from packlib.distributed.collectives import Collectives
+from packlib.training.checkpoint import RunFolder
 from packlib.training.lamb import make_optimizer
 from packlib.training.objective import Objective, default_objective
 from packlib.training.recipe import Recipe
@@ -94,9 +94,8 @@ def fit(
     """
     whole_number("save_every", save_every, 1)
     flag("even_updates", even_updates), flag("progress", progress)
-    grouped = dist.is_available() and dist.is_initialized()
-    world = dist.get_world_size() if grouped else 1
-    _check(loader, recipe, world, folder, even_updates)
+    world = Collectives().size
+    _check(loader, recipe, folder, even_updates)
     bare = model.module if isinstance(model, DistributedDataParallel) else model
     objective = default_objective(bare) if objective is None else objective
     if world > 1 and model is bare:
@@ -106,22 +105,22 @@ def fit(
     target = recipe.sequences_per_update / world if even_updates else None
     stream = UpdateStream(loader, recipe.gradient_accumulation_steps, target)
     parts = {"model": bare, "optimizer": optimizer, "schedule": schedule}
-    setting = setting_of(recipe, even_updates=even_updates, ranks=world)
+    setting = {**asdict(recipe), "betas": list(recipe.betas), "even_updates": even_updates, "ranks": world}
     run = RunFolder(folder, parts, stream, setting)
     run.resume()
 
     last: dict = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
-    with _bar(recipe, last["sequences"], progress and run.rank == 0) as bar:
-        while last["sequences"] < recipe.total_sequences:
+    total, done, quiet = recipe.total_sequences, last["sequences"], not progress or run.ranks.rank > 0
+    with tqdm(total=total, initial=done, unit=" sequences", desc="train", disable=quiet) as bar:
+        while last["sequences"] < total:
             begin, rate = time.perf_counter(), schedule.get_last_lr()[0]
             bare.train()
-            update = len(run.records) + 1
-            counts, means, norm = _gradients(model, next(stream), objective, world, update, run)
+            counts, means, norm = _gradients(model, next(stream), objective, run)
             optimizer.step()
             schedule.step(counts["sequences"])
             took = time.perf_counter() - begin
             last = {
-                "update": update,
+                "update": len(run.records) + 1,
                 "sequences": last["sequences"] + counts["sequences"],
                 "tokens": last["tokens"] + counts["tokens"],
                 "update_sequences": counts["sequences"],
@@ -133,7 +132,7 @@ def fit(
             }
             last |= (on_update(last) or {}) if on_update else {}
             run.record(last)
-            if update % save_every == 0:
+            if last["update"] % save_every == 0:
                 run.save()
             bar.update(counts["sequences"])
             bar.set_postfix_str(f"loss {last['loss']:.3f}, {last['tokens'] / last['seconds']:,.0f} useful tokens/s")
@@ -142,19 +141,17 @@ def fit(
 
 
 def _gradients(
-    model: nn.Module, batches: list[PackedBatch], objective: Objective, world: int, update: int, run: RunFolder
+    model: nn.Module, batches: list[PackedBatch], objective: Objective, run: RunFolder
 ) -> tuple[dict[str, int], dict[str, float], float]:
     """Leave the gradients of one update in the model; return its counts, its means and the gradients' norm."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    device = parameters[0].device
-    for parameter in parameters:
-        parameter.grad = None
+    device, world = next(model.parameters()).device, run.ranks.size
+    model.zero_grad()
     counted = [{"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches]
-    here = torch.tensor([[count[name] for name in counted[0]] for count in counted], device=device).sum(0)
-    counts = dict(zip(counted[0], _over_ranks(here, world).tolist(), strict=True))
+    here = np.array([[count[name] for name in counted[0]] for count in counted]).sum(0)
+    counts = dict(zip(counted[0], run.ranks.sum(here).tolist(), strict=True))
     losses = [name for name in counts if name not in ("sequences", "tokens")]
 
-    totals, own_losses = 0.0, []
+    totals, own_losses = torch.zeros(()), list[Tensor]()
     for i, batch in enumerate(batches):
         # the ranks add up their gradients once an update, at its last micro-batch
         with model.no_sync() if world > 1 and i + 1 < len(batches) else nullcontext():
@@ -162,14 +159,14 @@ def _gradients(
             loss = sum(sums[name].total / max(counts[name], 1) for name in losses)
             (loss * world).backward()  # DistributedDataParallel takes the mean over the ranks
         own_losses.append(loss.detach())
-        totals = totals + torch.stack([torch.stack([s.total.detach().double(), s.count.double()])
-                                       for s in sums.values()])  # fmt: skip
-    norm = float(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
-    over_all = dict(zip(sums, _over_ranks(totals, world).tolist(), strict=True))
+        both = [torch.stack([s.total.detach().double(), s.count.double()]) for s in sums.values()]
+        totals = totals + torch.stack(both)
+    norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
+    over_all = dict(zip(sums, run.ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
     means = {name: total / count for name, (total, count) in over_all.items() if count}
     means = {"loss": sum(means.get(name, 0.0) for name in losses), **means}
     if not (math.isfinite(means["loss"]) and math.isfinite(norm)):
-        raise _not_finite(means["loss"], norm, batches, own_losses, update, run)
+        raise _not_finite(means["loss"], norm, batches, own_losses, run)
     for name in losses:
         if over_all[name][1] != counts[name]:
             raise ValueError(
@@ -179,49 +176,40 @@ def _gradients(
     return counts, means, norm
 
 
-def _over_ranks(values: torch.Tensor, world: int) -> torch.Tensor:
-    if world > 1:
-        dist.all_reduce(values)
-    return values
-
-
 def _not_finite(
-    loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], update: int, run: RunFolder
+    loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], run: RunFolder
 ) -> NonFiniteLossError:
-    bad = [i for i, own in enumerate(own_losses) if not math.isfinite(own)]
-    what = f"loss of update {update} is {loss}"
+    update, batch = len(run.records) + 1, None
+    what = f"loss of update {update} is {loss} on another rank"
     if math.isfinite(loss):
         what = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
-    where, batch = "", None
-    if bad:
-        batch = batches[bad[0]]
-        ids = batch.sample_ids[: batch.num_sequences].tolist()
-        some = ", ".join(map(str, ids[:8])) + (", …" if len(ids) > 8 else "")
-        where = f" in micro-batch {bad[0] + 1} of {len(batches)} (samples {some})"
-    elif not math.isfinite(loss):
-        where = " on another rank"
+    for i, own in enumerate(own_losses):
+        if batch is None and not math.isfinite(own):
+            batch = batches[i]
+            ids = batch.sample_ids[: batch.num_sequences].tolist()
+            some = ", ".join(map(str, ids[:8])) + (", …" if len(ids) > 8 else "")
+            what = f"loss of update {update} is {loss} in micro-batch {i + 1} of {len(batches)} (samples {some})"
     return NonFiniteLossError(
-        f"The {what}{where}; the weights are those of update {update - 1}; {run.what_was_saved()}.", update, batch
+        f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}.", update, batch
     )
 
 
-def _bar(recipe: Recipe, done: int, show: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=recipe.total_sequences, initial=done, unit=" sequences", desc="train", disable=not show)
-
-
-def _check(loader: PackLoader, recipe: Recipe, world: int, folder: object, even_updates: bool) -> None:
-    size = getattr(getattr(loader, "batch_sampler", None), "batch_size", recipe.micro_batch)
-    if size != recipe.micro_batch:
+def _check(loader: PackLoader, recipe: Recipe, folder: object, even_updates: bool) -> None:
+    ranks, sampler = Collectives(), getattr(loader, "batch_sampler", None)
+    wanted = recipe.micro_batch
+    if (size := getattr(sampler, "batch_size", wanted)) != wanted:
+        raise ValueError(f"The loader makes batches of {size} packs; the recipe's micro batch is {wanted}.")
+    if recipe.replicas != ranks.size:
+        raise ValueError(f"The recipe has {recipe.replicas} replicas, but {ranks.size} processes train.")
+    packs, mine = getattr(getattr(loader, "dataset", None), "packs", None), None
+    if packs is not None and ranks.size > 1 and getattr(sampler, "ranks", 1) == 1:
+        # this rank loads them alone: if another does too, each sequence counts twice
+        mine = sha256(np.concatenate([packs.sample_ids, packs.lengths_used]).tobytes()).hexdigest()
+    if ranks.gather_objects(mine).count(mine) > 1 and mine is not None:
         raise ValueError(
-            f"The loader makes batches of {size} packs; the recipe's micro batch is {recipe.micro_batch}."
+            "Ranks have loaders of the same packs: make them with pack_loader under torch.distributed, which gives "
+            "each rank its share."
         )
-    if recipe.replicas != world:
-        raise ValueError(f"The recipe has {recipe.replicas} replicas, but {world} processes train.")
-    packs = getattr(getattr(loader, "dataset", None), "packs", None)
-    if world > 1:
-        _refuse_same_packs(packs, getattr(getattr(loader, "batch_sampler", None), "ranks", 1))
     if even_updates and packs is not None:
         factor = len(packs.sample_ids) / len(packs)
         if not 0.9 < factor / recipe.packing_factor < 1.1:
@@ -231,17 +219,3 @@ def _check(loader: PackLoader, recipe: Recipe, world: int, folder: object, even_
             )
     if folder is not None and not hasattr(loader, "load_state_dict"):
         raise TypeError("To save checkpoints the loader needs state_dict and load_state_dict, as a PackLoader has.")
-
-
-def _refuse_same_packs(packs: Packs | None, shares: int) -> None:
-    """Every rank says what it loads alone: two that load the same packs would count each sequence twice."""
-    mine = None
-    if packs is not None and shares == 1:
-        mine = sha256(np.concatenate([packs.sample_ids, packs.lengths_used]).tobytes()).hexdigest()
-    everyone: list[str | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, mine)
-    if mine is not None and everyone.count(mine) > 1:
-        raise ValueError(
-            "Ranks have loaders of the same packs: make them with pack_loader under torch.distributed, which gives "
-            "each rank its share."
-        )

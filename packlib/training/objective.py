@@ -8,10 +8,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from packlib.batches import IGNORED, PackedBatch
-from packlib.batches.batch import sequence_of_slots
 from packlib.checks import one_of
 from packlib.model import PackedOutput, Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss
-from packlib.model.losses import REDUCTIONS
+from packlib.model.losses import REDUCTIONS, reduce_by
 from packlib.model.packed import Packed, PackedBert, next_tokens
 
 
@@ -45,21 +44,16 @@ class MaskedObjective:
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
         """From what the model returned for `batch`, each loss and measure under its name."""
-        sums = {"mlm_loss": token_loss(output, batch, self.reduction)}
-        with torch.no_grad():
-            sums["mlm_accuracy"] = token_accuracy(output, batch, self.reduction)
-        return sums
+        of = output, batch, self.reduction
+        return {"mlm_loss": token_loss(*of), "mlm_accuracy": token_accuracy(*of)}
 
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         return self.sums(model(**batch), batch)
 
     def _number(self, slots: Tensor, batch: PackedBatch) -> int:
         """How many tokens, sequences or packs these `slots` are of."""
-        if self.reduction == "pack":
-            slots = slots // batch.max_length
-        elif self.reduction == "sequence":
-            slots = sequence_of_slots(batch.segment_ids, batch.num_sequences)[slots]
-        return len(slots.unique())
+        every = torch.ones_like(slots, dtype=torch.bool)
+        return int(reduce_by(every.double(), slots, every, batch, self.reduction).count)
 
 
 class PretrainingObjective(MaskedObjective):
@@ -72,10 +66,8 @@ class PretrainingObjective(MaskedObjective):
         return {**super().counts(batch), "nsp_loss": self._number(starts, batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
-        sums = {**super().sums(output, batch), "nsp_loss": nsp_loss(output, batch, self.reduction)}
-        with torch.no_grad():
-            sums["nsp_accuracy"] = nsp_accuracy(output, batch, self.reduction)
-        return sums
+        of = output, batch, self.reduction
+        return {**super().sums(output, batch), "nsp_loss": nsp_loss(*of), "nsp_accuracy": nsp_accuracy(*of)}
 
 
 class CausalObjective(MaskedObjective):
@@ -98,10 +90,8 @@ class CausalObjective(MaskedObjective):
                 "CausalObjective cannot train the balancing loss of experts: set output_router_logits of the model's "
                 "configuration to False, or pass an objective of your own."
             )
-        sums = {"token_loss": token_loss(output, batch, self.reduction)}
-        with torch.no_grad():
-            sums["token_accuracy"] = token_accuracy(output, batch, self.reduction)
-        return sums
+        of = output, batch, self.reduction
+        return {"token_loss": token_loss(*of), "token_accuracy": token_accuracy(*of)}
 
 
 def _labeled(labels: Tensor) -> Tensor:

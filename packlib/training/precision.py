@@ -1,18 +1,15 @@
 """Low precision: what 16 bits lose, loss scaling, stochastic rounding, and 16-bit weights that still learn."""
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from packlib.batches import PackedBatch
-from packlib.checks import number, one_of, whole_number
+from packlib.checks import number, one_of
 from packlib.model import Sums
 from packlib.training.objective import Objective, PretrainingObjective
-from packlib.training.scaling.timeline import bubble_formula
 
 HALVES = (torch.bfloat16, torch.float16)
 ROUNDINGS = ("stochastic", "nearest", "master")
@@ -35,51 +32,10 @@ class Autocast:
             return self.objective(model, batch)
 
 
-class Lost(NamedTuple):
-    """Shares of the values other than 0 that become 0, and that become infinite."""
-
-    underflow: float
-    overflow: float
-
-
-def lost_values(values: Tensor, scale: float = 1.0, dtype: torch.dtype = torch.float16) -> Lost:
-    """What is lost when `scale * values` is cast to `dtype`; the values are finite, FP32 or FP64."""
-    values = values[values != 0]
-    cast = (values.double() * scale).to(dtype)  # the product in FP64: the cast alone loses
-    share = 1 / max(len(values), 1)
-    return Lost(int((cast == 0).sum()) * share, int(cast.isinf().sum()) * share)
-
-
 def largest_loss_scale(gradients: Tensor, dtype: torch.dtype = torch.float16) -> float:
     """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
-    largest = float(gradients.abs().max())
-    number("the largest gradient", largest, above=0)
+    largest = number("the largest gradient", float(gradients.abs().max()), above=0)
     return 2.0 ** math.floor(math.log2(torch.finfo(dtype).max / largest))
-
-
-def bubble_and_underflow(
-    gradients: Tensor, stages: int, accumulations: Sequence[int], scale: float = 1.0
-) -> list[dict]:
-    """The two prices of accumulation, for one picture: a short one leaves the pipeline idle, a long one underflows.
-
-    Each of m micro-batches adds its gradient divided by m. In FP16 that share becomes 0 where it is under half of
-    the smallest number, 2^−24.
-
-    Args:
-        gradients: of the mean loss of one micro-batch, flat.
-        scale: loss scaling.
-
-    Returns:
-        A row for each accumulation m: "accumulation", "bubble" and "underflow", both shares from 0 to 1.
-    """
-    return [
-        {
-            "accumulation": whole_number("accumulation", m, 1),
-            "bubble": bubble_formula(stages, m),
-            "underflow": lost_values(gradients, scale / m).underflow,
-        }
-        for m in accumulations
-    ]
 
 
 @torch.no_grad()
@@ -131,28 +87,27 @@ def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int 
     kept: list[tuple[Tensor, Tensor, Tensor | None]] = []  # each parameter with its 16-bit weight and gradient
 
     def widen(*_: object) -> None:
-        for group in optimizer.param_groups:
-            for p in (p for p in group["params"] if p.dtype in HALVES):
-                kept.append((p, p.data, p.grad))
-                gradient, p.grad = p.grad, None
-                p.data = optimizer.state.get(p, {}).get("master", p.data.float())
-                p.grad = None if gradient is None else gradient.float()
+        for p in [p for group in optimizer.param_groups for p in group["params"] if p.dtype in HALVES]:
+            kept.append((p, p.data, p.grad))
+            gradient, p.grad = p.grad, None
+            p.data = optimizer.state.get(p, {}).get("master", p.data.float())
+            p.grad = None if gradient is None else gradient.float()
 
     def narrow(*_: object, rounded: bool = True) -> None:
-        first, generators = optimizer.param_groups[0], {}
+        first = optimizer.param_groups[0]
+        before = first.get("roundings", 0)
+        devices = {p.device for p, *_ in kept}
+        generators = {device: torch.Generator(device).manual_seed(seed + before) for device in devices}
         for p, half, gradient in kept:
             if rounded and p.grad is not None:
                 if rounding == "master":
                     optimizer.state[p]["master"] = p.data
-                if p.device not in generators:
-                    generators[p.device] = torch.Generator(p.device)
-                    generators[p.device].manual_seed(seed + first.get("roundings", 0))
                 exact = rounding != "stochastic"
                 half.copy_(p.data if exact else stochastic_round(p.data, half.dtype, generators[p.device]))
             p.grad, p.data = None, half
             p.grad = gradient
         kept.clear()
-        first["roundings"] = first.get("roundings", 0) + rounded
+        first["roundings"] = before + rounded
 
     optimizer.register_step_pre_hook(widen)
     optimizer.register_step_post_hook(narrow)

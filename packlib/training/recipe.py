@@ -67,20 +67,13 @@ class Recipe:
         plain = {  # as Python's own numbers, which JSON can hold
             "learning_rate": number("learning_rate", self.learning_rate, above=0),
             "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
-            "power": number("power", self.power, above=0),
+            "power": check_decay(self.decay, self.power),
             "packing_factor": check_factor(self.packing_factor, self.max_length),
+            "betas": check_betas(self.betas),
         }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         one_of("optimizer", self.optimizer, OPTIMIZERS)
-        one_of("decay", self.decay, DECAYS)
-        if self.power != 1 and self.decay != "polynomial":
-            raise ValueError(f"power {self.power} needs decay 'polynomial', not {self.decay!r}.")
-        if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
-            raise TypeError(f"betas must be two numbers, not {shown(self.betas)}.")
-        names = ("beta1", "beta2")
-        betas = (number(name, beta, at_least=0, below=1) for name, beta in zip(names, self.betas, strict=True))
-        object.__setattr__(self, "betas", tuple(betas))
 
     @classmethod
     def from_steps(cls, total_steps: int, warmup_steps: int = 0, **settings: Any) -> "Recipe":
@@ -94,14 +87,12 @@ class Recipe:
     @classmethod
     def from_dict(cls, values: Mapping) -> "Recipe":
         """A recipe from its attributes by name; `total_steps` and `warmup_steps` are understood too."""
-        names = [field.name for field in fields(cls)]
         steps = ("total_steps", "warmup_steps")
         for name in values:
-            one_of("a field of a recipe", name, (*names, *steps))
-        if any(name in values for name in steps):
-            for name in ("total_sequences", "warmup_sequences"):
-                if name in values:
-                    raise ValueError(f"Give a recipe its totals in steps or in sequences: {name} is too much.")
+            one_of("a field of a recipe", name, [*(field.name for field in fields(cls)), *steps])
+        if values.keys() & steps:
+            if both := sorted(values.keys() & {"total_sequences", "warmup_sequences"}):
+                raise ValueError(f"Give a recipe its totals in steps or in sequences: {both[0]} is too much.")
             if "total_steps" not in values:
                 raise ValueError("A recipe with warmup_steps needs total_steps.")
             return cls.from_steps(**values)
@@ -118,7 +109,7 @@ class Recipe:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
         """
-        values = read_json(path, "a recipe")
+        values = read_json(path, "recipe")
         if "accumulation" in values and "gradient_accumulation_steps" not in values:
             # version 0.1.0 wrote it
             values["gradient_accumulation_steps"] = values.pop("accumulation")
@@ -151,12 +142,11 @@ class Recipe:
         return math.ceil(self.warmup_sequences / self.sequences_per_update)
 
     @property
-    def half_lives(self) -> tuple[float, float]:
+    def half_lives(self) -> tuple[float, ...]:
         """How far the two moments remember: sequences after which a gradient's weight has halved."""
-        first, second = (
+        return tuple(
             self.sequences_per_update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas
         )
-        return first, second
 
     def _rows(self) -> dict[str, str]:
         batch = f"{self.micro_batch:,} × {self.gradient_accumulation_steps:,} × {self.replicas:,}"
@@ -178,6 +168,22 @@ class Recipe:
     def _repr_html_(self) -> str:
         rows = (f"<tr><th>{name}</th><td>{in_html(v)}</td></tr>" for name, v in self._rows().items())
         return f"<table>{''.join(rows)}</table>"
+
+
+def check_betas(betas: Any) -> tuple[float, ...]:
+    """Return the decays of the two moments; refuse what is not two numbers of at least 0 and below 1."""
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise TypeError(f"betas must be two numbers, not {shown(betas)}.")
+    return tuple(number(f"beta{i}", beta, at_least=0, below=1) for i, beta in enumerate(betas, start=1))
+
+
+def check_decay(decay: str, power: float) -> float:
+    """Return the power of a decay; refuse one that is not above 0, or that the decay does not have."""
+    one_of("decay", decay, DECAYS)
+    power = number("power", power, above=0)
+    if power != 1 and decay != "polynomial":
+        raise ValueError(f"power {power} needs decay 'polynomial', not {decay!r}.")
+    return power
 
 
 def check_factor(value: float, max_length: int | None) -> float:

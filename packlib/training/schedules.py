@@ -5,22 +5,19 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from packlib.checks import one_of, whole_number
-from packlib.training.recipe import DECAYS, Recipe
+from packlib.checks import whole_number
+from packlib.training.recipe import Recipe, check_decay
 
 
-def rate_at(
-    sequences: float, total: int, warmup: int = 0, decay: str = "linear", power: float = 1.0, end: float = 0.0
-) -> float:
+def rate_at(sequences: float, total: int, warmup: int = 0, decay: str = "linear", power: float = 1.0) -> float:
     """The share of the highest learning rate after `sequences` sequences.
 
-    It rises in a straight line from 0 over the `warmup` sequences, falls to `end` at `total`, and stays there.
+    It rises in a straight line from 0 over the `warmup` sequences, falls to 0 at `total`, and stays there.
     """
     if sequences < warmup:
         return sequences / warmup
     left = max(0.0, (total - sequences) / (total - warmup)) if total > warmup else 0.0
-    shape = (1 - math.cos(math.pi * left)) / 2 if decay == "cosine" else left**power
-    return end + (1 - end) * shape
+    return (1 - math.cos(math.pi * left)) / 2 if decay == "cosine" else left**power
 
 
 class SequenceSchedule(LRScheduler):
@@ -33,26 +30,13 @@ class SequenceSchedule(LRScheduler):
         total, warmup: in sequences; `warmup` is at most `total`.
         decay: "linear", "polynomial" (of `power`) or "cosine".
         power: 1 is a straight line; BERT with LAMB was trained with 0.5 and 1.
-        end: the share of the highest rate that is left at the end, from 0 to 1.
     """
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        total: int,
-        warmup: int = 0,
-        decay: str = "linear",
-        power: float = 1.0,
-        end: float = 0.0,
-    ):
+    def __init__(self, optimizer: Optimizer, total: int, warmup: int = 0, decay: str = "linear", power: float = 1.0):
         self.total = whole_number("total", total, 1)
         self.warmup = whole_number("warmup", warmup, 0, total)
-        self.decay = one_of("decay", decay, DECAYS)
-        if not 0 < power < math.inf or (power != 1 and decay != "polynomial"):
-            raise ValueError(f"power must be above 0, and 1 but for decay 'polynomial'; not {power}.")
-        if not 0 <= end <= 1:
-            raise ValueError(f"end must be from 0 to 1, not {end}.")
-        self.power, self.end, self.sequences = power, end, 0
+        self.decay, self.power = decay, check_decay(decay, power)
+        self.sequences = 0
         super().__init__(optimizer)
 
     @classmethod
@@ -66,5 +50,5 @@ class SequenceSchedule(LRScheduler):
         super().step()
 
     def get_lr(self) -> list[float]:
-        share = rate_at(self.sequences, self.total, self.warmup, self.decay, self.power, self.end)
+        share = rate_at(self.sequences, self.total, self.warmup, self.decay, self.power)
         return [highest * share for highest in self.base_lrs]

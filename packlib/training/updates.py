@@ -10,26 +10,19 @@ from packlib.batches import PackedBatch, PackLoader
 
 def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
     """Packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
-    slots = batch.max_length
-    starts = batch.sequence_starts
-    here = (starts >= start * slots) & (starts < min(stop, batch.num_packs) * slots)
-    fields = {}
-    for name, value in batch.items():
-        if isinstance(value, Tensor):
-            fields[name] = value[start:stop] if value.dim() == 2 else value[here]
-    fields["sequence_starts"] = fields["sequence_starts"] - start * slots
-    return PackedBatch(fields)
+    pack = batch.sequence_starts // batch.max_length
+    here = (pack >= start) & (pack < min(stop, batch.num_packs))
+    return PackedBatch({name: v[start:stop] if v.dim() == 2 else v[here] for name, v in _tensors(batch).items()})
 
 
 def join_packs(batches: Sequence[PackedBatch]) -> PackedBatch:
     """One batch of the packs of all `batches`, which have packs of one length and no empty places."""
-    fields = {name: torch.cat([b[name] for b in batches]) for name, value in batches[0].items()
-              if isinstance(value, Tensor)}  # fmt: skip
-    before, starts = 0, []
-    for batch in batches:
-        starts.append(batch.sequence_starts + before)
-        before += batch.input_ids.numel()
-    return PackedBatch({**fields, "sequence_starts": torch.cat(starts)})
+    return PackedBatch({name: torch.cat([batch[name] for batch in batches]) for name in _tensors(batches[0])})
+
+
+def _tensors(batch: PackedBatch) -> dict[str, Tensor]:
+    """The tensors of a batch but for where sequences start, which a `PackedBatch` finds by itself."""
+    return {name: v for name, v in batch.items() if isinstance(v, Tensor) and name != "sequence_starts"}
 
 
 class UpdateStream:
@@ -52,7 +45,7 @@ class UpdateStream:
             raise ValueError(f"An update needs a target of at least 1 sequence, not {target}.")
         self.loader, self.target = loader, target
         self.gradient_accumulation_steps = gradient_accumulation_steps
-        self._batches: Iterator[PackedBatch] | None = None
+        self._batches: Iterator[PackedBatch] = iter(())
         self._ahead = 0.0  # sequences handed out so far, less the target of as many updates
         self._rest: PackedBatch | None = None
 
@@ -63,34 +56,29 @@ class UpdateStream:
         if self.target is None:
             return [self._next_batch() for _ in range(self.gradient_accumulation_steps)]
         wanted, have, rows, parts = self.target - self._ahead, 0, 0, list[PackedBatch]()
-        while have < wanted or not parts:
+        while not parts or (self._rest is None and have < wanted):
             batch = self._next_batch() if self._rest is None else self._rest
-            self._rest, size = None, batch.num_packs
-            ends = have + batch.segment_ids.amax(1).cumsum(0)
-            middles = torch.cat([ends.new_tensor([have]), ends[:-1]]) + ends  # twice the middle of each pack
+            size, sequences = batch.num_packs, batch.segment_ids.amax(1)
+            ends = have + sequences.cumsum(0)
+            middles = 2 * ends - sequences  # twice the middle of each pack
             take = max(int((middles < 2 * wanted).sum()), 0 if parts else 1)
-            if take < size:
-                self._rest = take_packs(batch, take, size)
+            self._rest = take_packs(batch, take, size) if take < size else None
             if take:
                 parts.append(take_packs(batch, 0, take))
-                have = int(ends[take - 1])
-                rows = max(rows, size)
-            if take < size:
-                break
+                have, rows = int(ends[take - 1]), max(rows, size)
         self._ahead += have - self.target
         whole = join_packs(parts)
         return [take_packs(whole, at, at + rows) for at in range(0, whole.num_packs, rows)]
 
     def _next_batch(self) -> PackedBatch:
         with torch.random.fork_rng(devices=[]):  # a loader draws seeds: the model's dropout must not see it
-            for _ in range(2):
-                if self._batches is None:
-                    self._batches = iter(self.loader)
+            batch = next(self._batches, None)
+            if batch is None:
+                self._batches = iter(self.loader)
                 batch = next(self._batches, None)
-                if batch is not None:
-                    return batch
-                self._batches = None
-        raise ValueError("The loader has no batch.")
+        if batch is None:
+            raise ValueError("The loader has no batch.")
+        return batch
 
     def state_dict(self) -> dict:
         """Where the stream is: the loader's state, and what is left of its last batch."""
@@ -100,5 +88,5 @@ class UpdateStream:
     def load_state_dict(self, state: dict) -> None:
         """Go on from `state`."""
         self.loader.load_state_dict(state["loader"])
-        self._batches, self._ahead = None, state["ahead"]
+        self._batches, self._ahead = iter(()), state["ahead"]
         self._rest = None if state["rest"] is None else PackedBatch(state["rest"])

@@ -4,8 +4,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -48,18 +48,17 @@ def _limit(context: click.Context, option: click.Parameter, text: str | None) ->
         raise click.BadParameter(f"{text!r} is neither a whole number nor none.") from None
 
 
-def _lengths(*overlong: str, default: str | None = None) -> Callable:
+def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter]:
     """The lengths that a command works on, and what it makes of them."""
-    options = (
-        click.argument("lengths"),
-        click.option("--max-length", type=int, show_default="the longest", help="Tokens in a row."),
-        click.option(
-            "--max-sequences-per-pack", callback=_limit, show_default="none", help="Sequences in a pack at most."
+    return [
+        click.Argument(["lengths"]),
+        click.Option(["--max-length"], type=int, show_default="the longest", help="Tokens in a row."),
+        click.Option(
+            ["--max-sequences-per-pack"], callback=_limit, show_default="none", help="Sequences in a pack at most."
         ),
-        click.option("--overlong", type=click.Choice(overlong), default=default, help="For longer sequences."),
-        click.option("--column", metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),
-    )
-    return lambda function: reduce(lambda inner, option: option(inner), reversed(options), function)
+        click.Option(["--overlong"], type=click.Choice(overlong), default=default, help="For longer sequences."),
+        click.Option(["--column"], metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),
+    ]
 
 
 @_command("list")
@@ -107,8 +106,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
     print(*run(name, values, output_path(out or Path("out") / name, folder=True), progress), sep="\n")
 
 
-@_command("report")
-@_lengths("truncate", "drop", default="truncate")
+@_command("report", params=_lengths("truncate", "drop", default="truncate"))
 @click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
 @click.option("--recipe", type=_path, metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
@@ -168,14 +166,16 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
     return conclude(outcomes, out, list(compare), script)
 
 
-@_command("plan")
-@_lengths("error", "truncate", "drop")
+@_command("plan", params=_lengths("error", "truncate", "drop"))
 @click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
 @click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_json
-def _plan(method: str, max_sequences_per_pack: int | None, out: Out, script: bool, **values: Any) -> None:
-    """Pack lengths by one method.
+@_quiet
+def _plan(
+    method: str, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
+) -> None:
+    """Pack lengths by one method. Ctrl-C ends the search of optimal, and keeps the best plan so far.
 
     \b
     Examples:
@@ -184,11 +184,15 @@ def _plan(method: str, max_sequences_per_pack: int | None, out: Out, script: boo
     """
     if out:
         output_path(out)
-    limit = {} if (seconds := values.pop("time_limit")) is None else {"time_limit": seconds}
+    options = {} if (seconds := values.pop("time_limit")) is None else {"time_limit": seconds}
+    if progress and method == "optimal" and sys.stderr.isatty():
+        options["progress"] = lambda now: print(f"\r{now}\033[K", end="", file=sys.stderr, flush=True)
     histogram = load(values.pop("lengths"), **values)
     started = time.perf_counter()
-    best = plan(histogram, method, max_sequences_per_pack, **limit)
+    best = plan(histogram, method, max_sequences_per_pack, **options)
     seconds = round(time.perf_counter() - started, 3)
+    if "progress" in options:
+        print("\r\033[K", end="", file=sys.stderr)
     if out:
         best.to_json(out)
     if script:

@@ -25,11 +25,10 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     """A row for each cell: its parameters, whether it ran, its seconds and its results."""
     names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.results))
     header = (*outcomes[0].parameters, "state", "seconds", *names)
-    state = {True: "failed", False: "done"}
-    rows = [
-        (*one.parameters.values(), state[bool(one.error)], one.seconds, *map(one.results.get, names))
-        for one in outcomes
-    ]
+    rows = []
+    for one in outcomes:
+        state = "failed" if one.error else "done"
+        rows.append((*one.parameters.values(), state, one.seconds, *map(one.results.get, names)))
     return Table(header, rows)
 
 
@@ -48,8 +47,7 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
     Across goes the parameter with the most values; each combination of the others is a line, or points where the
     values across have no order. None if there is nothing to compare.
     """
-    names_of_all = outcomes[0].parameters
-    values = {name: list(dict.fromkeys(one.parameters[name] for one in outcomes)) for name in names_of_all}
+    values = {name: list(dict.fromkeys(one.parameters[name] for one in outcomes)) for name in outcomes[0].parameters}
     swept = [name for name in values if len(values[name]) > 1]
     first = next((one.results for one in outcomes if one.results), {})
     numbers = list(names) or [name for name, value in first.items() if _is_number(value)][:2]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from packlib.files import atomic_path
+from packlib.files import write_text
 
 
 def make_copies(source: Path, target: Path) -> list[str]:
@@ -37,9 +37,7 @@ def make_copies(source: Path, target: Path) -> list[str]:
             beside = f"{path.stem} (new{f' {number}' if number > 1 else ''}).ipynb"
             copy = old.with_name(beside) if number else old
             if not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                with atomic_path(copy) as part:
-                    part.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+                write_text(copy, nbformat.writes(notebook) + "\n")
                 if number:
                     offers.append(f"{path.stem} has changed: your copy stays, the new one is {copy}.")
                 break

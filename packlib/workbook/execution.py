@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,10 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from tqdm import tqdm
 
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.workbook.running import NotebookFailedError, exit_code
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-_OPTIONS: dict[str, Any] = {
-    "kernel_name": "python3",
-    "store_widget_state": False,
-    "coalesce_streams": True,
-    # its log is not for readers: that it is not encrypted, or was interrupted while it ended
-    "extra_arguments": ["--IPKernelApp.log_level=CRITICAL"],
-}
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 _LANGUAGE = dict(name="python", file_extension=".py", mimetype="text/x-python", pygments_lexer="ipython3")
 _OF_ONE_RUN = ("execution", "papermill", "ExecuteTime")  # times in the metadata of a cell
@@ -57,8 +50,7 @@ def settle(notebook: NotebookNode) -> NotebookNode:
 
 def write(notebook: NotebookNode, path: Path) -> None:
     """Write a settled notebook, whole or not at all."""
-    with atomic_path(path) as beside:
-        beside.write_text(nbformat.writes(settle(notebook)) + "\n", encoding="utf-8")
+    write_text(path, nbformat.writes(settle(notebook)) + "\n")
 
 
 async def run_notebook(
@@ -90,7 +82,9 @@ async def run_notebook(
         cell = new_code_cell(set_them, metadata={"tags": ["injected-parameters"]})
         notebook.cells.insert(tagged[0] + 1, cell)
     resources = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=seconds, resources=resources, **_OPTIONS)
+    quiet = ["--IPKernelApp.log_level=CRITICAL"]  # that it is not encrypted, or was interrupted while it ended
+    options: dict[str, Any] = {"kernel_name": "python3", "store_widget_state": False, "coalesce_streams": True}
+    client = NotebookClient(notebook, timeout=seconds, resources=resources, extra_arguments=quiet, **options)
     number = sum(cell.cell_type == "code" for cell in notebook.cells)
     with tqdm(total=number, unit="cell", disable=not progress) as bar:
         client.on_cell_executed = lambda **_: bar.update()
@@ -129,6 +123,17 @@ def run_async(work: Coroutine) -> Any:
         # what they raise while they are stopped is of no interest
         runner.get_loop().set_exception_handler(lambda *_: None)
         return runner.run(work)
+
+
+async def for_each(items: Iterable, work: Callable[[Any], Awaitable], at_once: int) -> None:
+    """Await `work` for every item, for so many `at_once`."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(item: Any) -> None:
+        async with places:
+            await work(item)
+
+    await asyncio.gather(*map(one, items))
 
 
 def run_in_place(path: Path) -> None:

@@ -1,20 +1,17 @@
 """Exercises that answer: not tried, right, or wrong with the smallest counterexample. They never raise."""
 
 import copy
-import html
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from packlib.checks import one_of
-from packlib.workbook.guesses import in_short, judge_guess
-from packlib.workbook.memory import note_guess, note_try
-from packlib.workbook.questions import answer_page, show_answer
-from packlib.workbook.results import fold
+from packlib.markup import escaped
+from packlib.workbook.guesses import as_python, in_short
+from packlib.workbook.memory import note_try
+from packlib.workbook.questions import Question, reply_to
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -55,8 +52,7 @@ class Exercise:
         """Try `answer` on every case."""
         if answer is ...:
             return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
-        is_function = callable(self.solution)
-        if is_function and not callable(answer):
+        if (is_function := callable(self.solution)) and not callable(answer):
             return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
         for case in self.cases:
             call = f"{self.name}({', '.join(map(in_short, case))})" if is_function else self.name
@@ -74,24 +70,19 @@ class Exercise:
         return Verdict("right", f"{self.name}: right.{tried}")
 
     def _fault(self, call: str, got: Any, case: tuple) -> str | None:
-        if self.fault is not None:
-            try:
-                sentence = self.fault(got, *copy.deepcopy(case))
-            except Exception as error:  # an answer of a form that the checker did not foresee
-                sentence = f"it cannot be read ({type(error).__name__}: {in_short(error, str)})."
-            return sentence and f"{call} gives {in_short(got)}: {sentence}"
-        expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
+        """What is wrong with the answer to a case; None if it is right."""
+        case = copy.deepcopy(case)
         try:
-            agree = same(got, expected)
-        except Exception:  # such as a ragged list: whatever it is, it is not the solution
-            agree = False
-        if agree:
-            return None
-        return (
-            f"{call} gives {in_short(got)}, and should give {in_short(expected)}."
-            if case
-            else f"{in_short(got)} is not it."
-        )
+            if self.fault is not None:
+                sentence = self.fault(got, *case)
+                return sentence and f"{call} gives {in_short(got)}: {sentence}"
+            expected = self.solution(*case) if callable(self.solution) else self.solution
+            if same(got, expected):
+                return None
+        except Exception as error:  # an answer of a form that nobody foresaw
+            return f"{call} gives {in_short(got)}: it cannot be read ({type(error).__name__}: {in_short(error, str)})."
+        should = f"{in_short(got)}, and should give {in_short(expected)}."
+        return f"{call} gives {should}" if case else f"{in_short(got)} is not it."
 
     def _wrong(self, sentence: str) -> Verdict:
         return Verdict("wrong", f"{self.name}: not yet. {sentence}")
@@ -102,14 +93,14 @@ class Exercises(dict[str, Exercise]):
 
     def __init__(self, exercises: Iterable[Exercise]) -> None:
         super().__init__((exercise.name, exercise) for exercise in exercises)
-        self._misses: dict[str, int] = {}
+        self._misses = dict.fromkeys(self, 0)
 
     def __call__(self, name: str, answer: Any) -> None:
         """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""
         exercise = self[one_of("exercise", name, self)]
         verdict, message = exercise.judge(answer), ""
         if verdict.state == "wrong":
-            self._misses[name] = self._misses.get(name, 0) + 1
+            self._misses[name] += 1
             if self._misses[name] > 1:
                 hint = f" Hint: {exercise.hint}" if exercise.hint else ""
                 message = f'{hint} check.solution("{name}") shows a solution.'
@@ -125,23 +116,21 @@ class Exercises(dict[str, Exercise]):
 
         solution = self[one_of("exercise", name, self)].solution
         source = inspect.getsource(solution) if callable(solution) else f"{name} = {solution!r}"
-        page = f"<details><summary>One solution</summary><pre>{html.escape(source)}</pre></details>"
+        page = f"<details><summary>One solution</summary><pre>{escaped(source)}</pre></details>"
         display({"text/html": page, "text/plain": source}, raw=True)
 
 
 def same(got: Any, expected: Any) -> bool:
     """Whether two answers agree: numbers to nine digits, arrays, lists and tuples item by item."""
+    got, expected = as_python(got), as_python(expected)
     if isinstance(expected, Mapping):
         return (
             isinstance(got, Mapping) and got.keys() == expected.keys() and all(same(got[k], expected[k]) for k in got)
         )
-    if isinstance(expected, (list, tuple, np.ndarray)):
-        got = got.tolist() if isinstance(got, np.ndarray) else got  # a number if it has no dimension
-        if not isinstance(got, (list, tuple)) or len(got) != len(expected):
-            return False
-        return all(same(a, b) for a, b in zip(got, expected, strict=True))
-    if isinstance(expected, (bool, np.bool_, str, set, frozenset)) or expected is None:
-        return isinstance(got, (bool, np.bool_)) is isinstance(expected, (bool, np.bool_)) and bool(got == expected)
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(same, got, expected))
+    if isinstance(expected, (bool, str, set, frozenset)) or expected is None:
+        return isinstance(got, bool) is isinstance(expected, bool) and bool(got == expected)
     try:
         return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
     except (TypeError, ValueError):
@@ -160,9 +149,4 @@ def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
         why: one or two sentences: the reason, not the number again.
         unit: "%" for a truth in percent, "times", "packs"; it follows the number.
     """
-    judged = judge_guess(guess, truth, unit)
-    page = answer_page(replace(judged, message="") if judged.state == "unclear" else judged, why)
-    if judged.state == "unclear":  # one reads it before one opens the answer, and may guess again
-        page += f"<p>{html.escape(judged.message)}</p>"
-    show_answer(page, f"{judged.answer}. {judged.message} {why}", guess, folded=fold(judged.answer, why))
-    note_guess(judged, unit, why)
+    reply_to(guess, Question("", truth, why, unit))

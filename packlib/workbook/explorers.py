@@ -28,15 +28,12 @@ from matplotlib.figure import Figure
 from packlib.markup import in_html
 from packlib.workbook.figures import img, publish
 
-_LABEL = {"description_width": "11em"}
-_ROW = {"width": "36em", "max_width": "98%"}
+_LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "max_width": "98%"}}
 
 
 def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
     """A slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
-    return widgets.IntSlider(
-        value, low, high, step, description=label, continuous_update=False, style=_LABEL, layout=_ROW
-    )
+    return widgets.IntSlider(value, low, high, step, description=label, continuous_update=False, **_LOOK)
 
 
 def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider:
@@ -44,19 +41,9 @@ def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionS
 
     Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them.
     """
-    return widgets.SelectionSlider(
-        options=list(options),
-        value=value,
-        description=label,
-        continuous_update=False,
-        style=_LABEL,
-        layout=_ROW,
-        readout=False,  # it cuts long names off; the explorer writes the name beside
-    )
-
-
-def _text(option: Any) -> str:
-    return option[0] if isinstance(option, tuple) else str(option)
+    look = {"continuous_update": False, "readout": False, **_LOOK}  # the readout cuts long names off
+    pairs = [option if isinstance(option, tuple) else (str(option), option) for option in options]
+    return widgets.SelectionSlider(options=pairs, value=value, description=label, **look)
 
 
 @cache
@@ -77,6 +64,7 @@ class Explorer:
         play: the name of an integer slider that gets a play button, or None.
         interval: milliseconds between two steps of the play button.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
+        picture: the widget whose HTML is the image, or a sentence if drawing failed.
         alt: what the picture shows now, in words.
         error: the exception of the last drawing, or None; the reader sees its sentence, no traceback.
     """
@@ -101,63 +89,46 @@ class Explorer:
         self.alt = ""
         self.error: Exception | None = None
         self.widgets = self.controls()
-        self._picture = widgets.HTML()
+        self.picture = widgets.HTML()
         self._drawn: dict[str, Any] | None = None
         rows = []
         for name, control in self.widgets.items():
             if not control.description:
                 raise ValueError(f"The control {name!r} needs a description: readers must know what it does.")
-            control.observe(lambda change, name=name: self._changed(name), "value")
+            control.observe(lambda change, name=name: self._draw_again(name), "value")
             rows.append(self._row(name, control))
-        self._redraw()
+        self._draw_again()
         heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
-        self.box = widgets.VBox([heading, *rows, self._picture])
-
-    @property
-    def picture(self) -> str:
-        """The HTML that is shown: the image, or a sentence if drawing failed."""
-        return self._picture.value
+        self.box = widgets.VBox([heading, *rows, self.picture])
 
     def _row(self, name: str, control: widgets.Widget) -> widgets.Widget:
         """The control, with the name of its choice beside it or its play button below it."""
         if isinstance(control, widgets.SelectionSlider):
             chosen = widgets.HTML()  # a label would draw `$x$` in a name as a formula
-            widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(_text(control.options[at])))
+            widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
             return widgets.HBox([control, chosen])
         if name != self.play:
             return control
-        button = widgets.Play(
-            value=control.value, min=control.min, max=control.max, interval=self.interval, tooltip="Play the steps"
-        )
-        for trait in ("min", "max", "value"):
+        button = widgets.Play(interval=self.interval, tooltip="Play the steps")
+        for trait in ("max", "min", "value"):  # it takes them over from the slider
             widgets.link((control, trait), (button, trait))
         self.player = button
         return widgets.VBox([control, widgets.HBox([widgets.Label("Play the steps:"), button])])
 
-    def _changed(self, name: str) -> None:
+    def _draw_again(self, moved: str = "") -> None:
+        """Draw what the controls say now, after one of them was moved."""
         try:
-            self.react(name)
-        except Exception as error:
-            self._say(error)
-        else:
-            self._redraw()
-
-    def _redraw(self) -> None:
-        values = {name: control.value for name, control in self.widgets.items()}
-        if values == self._drawn:  # `react` moved a control, which has drawn already
-            return
-        try:
-            fig, alt = self.draw(**values)
-            self._picture.value = img(fig, alt)
-            self._figure = fig
+            if moved:
+                self.react(moved)
+            values = {name: control.value for name, control in self.widgets.items()}
+            if values == self._drawn:  # `react` moved a control, which has drawn already
+                return
+            self._figure, self.alt = self.draw(**values)
+            self.picture.value = img(self._figure, self.alt)
+            self.error, self._drawn = None, values
         except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
-            self._say(error)
-        else:
-            self.alt, self.error, self._drawn = alt, None, values
-
-    def _say(self, error: Exception) -> None:
-        self.alt, self.error, self._drawn = f"No picture: {error}", error, None
-        self._picture.value = f'<p role="alert">{in_html(self.alt)}</p>'
+            self.alt, self.error, self._drawn = f"No picture: {error}", error, None
+            self.picture.value = f'<p role="alert">{in_html(self.alt)}</p>'
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
@@ -165,5 +136,5 @@ class Explorer:
         live = self.box._repr_mimebundle_()
         note = "Run this cell in JupyterLab to move the controls: "
         note += ", ".join(control.description for control in self.widgets.values())
-        still = f"<b>{in_html(self.title)}</b><br>{self.picture}<br><em>{in_html(note)}.</em>"
+        still = f"<b>{in_html(self.title)}</b><br>{self.picture.value}<br><em>{in_html(note)}.</em>"
         return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}, metadata

@@ -1,6 +1,7 @@
 """Figures: one style, one color a method, and a sentence for those who cannot see them."""
 
 import base64
+import csv
 import inspect
 import io
 import os
@@ -16,39 +17,22 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 from PIL import Image
+from scipy.optimize import isotonic_regression
 
-from packlib.files import atomic_path
+from packlib.files import atomic_path, write_text
 from packlib.markup import escaped
-from packlib.workbook.results import MEANING, display_as
+from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
 matplotlib.style.use(Path(__file__).with_name("packlib.mplstyle"))
 
-FIGURES_FOLDER = "PACKLIB_FIGURES"  # environment variable: `show` saves SVG and PNG there too
 INK = "#222222"  # text, and what is not a series
 PADDING = "#d9d9d9"  # slots that hold no token
 
-# Okabe and Ito's colors, less the yellow: too pale on white
-_BLUE, _VERMILLION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-_SKY, _ORANGE, _BLACK = "#56B4E9", "#E69F00", "#000000"
-OKABE_ITO = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _SKY, _ORANGE, _BLACK)
+OKABE_ITO = tuple(matplotlib.rcParams["axes.prop_cycle"].by_key()["color"])
 
-_SERIES = {  # color, marker, line: each tells the series apart without the others
-    "unpacked": (_BLACK, "x", ":"),
-    "next_fit": (_SKY, "v", "--"),
-    "first_fit_decreasing": (_ORANGE, "^", "-."),
-    "best_fit_decreasing": (_VERMILLION, "<", ":"),
-    "spfhp": (_VERMILLION, "s", "--"),
-    "lpfhp": (_ORANGE, "D", "-."),
-    "nnlshp": (_GREEN, "P", "-"),
-    "ennlshp": (_PURPLE, "X", "--"),
-    "optimal": (_BLUE, "o", "-"),
-    "maximum": (_BLACK, "x", ":"),
-    "random": (_VERMILLION, "s", "--"),
-    "buckets": (_PURPLE, "D", "-."),
-    "megabatches": (_ORANGE, "^", "-."),
-    "sorted": (_GREEN, "P", "-"),
-    "packed": (_BLUE, "o", "-"),
-}
+with Path(__file__).with_name("series.csv").open(encoding="utf-8") as _file:
+    # each of color, marker and line tells the series apart without the others
+    _SERIES = {row.pop("name"): row for row in csv.DictReader(_file)}
 
 
 def series(name: str) -> dict[str, str]:
@@ -60,7 +44,7 @@ def series(name: str) -> dict[str, str]:
         code = zlib.crc32(name.encode())
         color, marker = OKABE_ITO[code % 6], "ov^<>spPhHdD"[code // 6 % 12]
         return {"color": color, "marker": marker, "linestyle": ("-", "--", "-.", ":")[code // 72 % 4]}
-    return dict(zip(("color", "marker", "linestyle"), _SERIES[name], strict=True))
+    return dict(_SERIES[name])
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
@@ -78,16 +62,9 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
     for line in ends:
         line.axes.autoscale_view()  # else the limits are known only when drawn
     points = 72 / ends[0].figure.dpi  # of a pixel
-    wanted = [line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in ends]
-    clusters: list[list] = []  # [center, members]: labels that touch share a center
-    for height in wanted:
-        clusters.append([height, 1])
-        while len(clusters) > 1:
-            (low, below), (high, above) = clusters[-2:]
-            if high - low >= gap * (below + above) / 2:
-                break
-            clusters[-2:] = [[(low * below + high * above) / (below + above), below + above]]
-    placed = [center + gap * (i - (n - 1) / 2) for center, n in clusters for i in range(n)]
+    wanted = np.array([line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in ends])
+    gaps = gap * np.arange(len(ends))
+    placed = isotonic_regression(wanted - gaps).x + gaps  # as near to where they are wanted as the gaps allow
     for line, at, height in zip(ends, placed, wanted, strict=True):
         end = line.get_xdata()[-1], line.get_ydata()[-1]
         beside = {"xytext": (10, at - height), "textcoords": "offset points", "va": "center"}
@@ -96,15 +73,13 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
 
 def _show_dollars(fig: Figure) -> None:
     """Show every text as it stands: `$x$` in a name is no formula. Only the powers of ten at log axes are."""
-    powers = [
-        label
-        for ax in fig.axes
-        for axis in (ax.xaxis, ax.yaxis)
-        for minor, formatter in enumerate((axis.get_major_formatter(), axis.get_minor_formatter()))
-        if isinstance(formatter, LogFormatter)
-        for label in axis.get_ticklabels(minor=bool(minor))
-    ]
-    for text in set(fig.findobj(Text)).difference(powers):
+    powers: set[Text] = set()
+    for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatter):
+            powers.update(axis.get_majorticklabels())
+        if isinstance(axis.get_minor_formatter(), LogFormatter):
+            powers.update(axis.get_minorticklabels())
+    for text in set(fig.findobj(Text)) - powers:
         text.set_parse_math(False)
 
 
@@ -157,8 +132,7 @@ def img(fig: Figure, alt: str) -> str:
 
 def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "") -> None:
     """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`."""
-    with atomic_path(Path(folder) / f"{name}.svg") as beside:
-        beside.write_text(svg(fig, alt, title), encoding="utf-8")
+    write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title))
     with atomic_path(Path(folder) / f"{name}.png") as beside:
         beside.write_bytes(png(fig, dpi=1920 / fig.get_figwidth()))
 

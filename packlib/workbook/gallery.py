@@ -3,30 +3,23 @@
 A figure is `<notebook>-<place>-<content>.svg` and `.png`, so that it says where it is from wherever it goes.
 """
 
-import asyncio
 import glob
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
-from urllib.parse import quote
 from xml.etree import ElementTree
 
 import nbformat
 
 import packlib
-from packlib.files import atomic_path
-from packlib.markup import escaped
+from packlib.files import write_text
 from packlib.places import work_folder
-from packlib.workbook.execution import run_async, run_notebook
-from packlib.workbook.figures import FIGURES_FOLDER
-from packlib.workbook.pages import content_policy
-from packlib.workbook.results import meanings
+from packlib.workbook.execution import for_each, run_async, run_notebook
+from packlib.workbook.pages import fill_template
+from packlib.workbook.results import FIGURES_FOLDER, meanings
 from packlib.workbook.running import exit_code, surroundings
-
-_PAGE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -78,43 +71,27 @@ async def export(path: Path, folder: Path, work: Path) -> None:
         os.utime(file)
 
 
-async def export_all(paths: Sequence[Path], folder: Path, work: Path, at_once: int | None = None) -> None:
-    """Export each notebook whose pictures are not fresh, `at_once` of them at the same time (default: the cores)."""
-    places = asyncio.Semaphore(at_once or os.cpu_count() or 1)
-
-    async def one(path: Path) -> None:
-        async with places:
-            if not is_fresh(path, folder):
-                await export(path, folder, work / path.stem)
-            print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
-
-    await asyncio.gather(*map(one, paths))
-
-
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
     """A page with all pictures: HTML that links to the files beside it."""
-    parts = []
+    chapters = []
     for path in paths:
         title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
-        parts.append(f"<h2>{escaped(path.stem[:2])} {escaped(title)}</h2>\n<div>")
-        for picture in pictures_of(path.stem, folder):
-            svg, png = (quote(picture.svg.with_suffix(suffix).name) for suffix in (".svg", ".png"))
-            parts.append(
-                f'<figure><a href="{svg}"><img loading="lazy" width="640" height="360" src="{png}" '
-                f'alt="{escaped(picture.alt)}"></a><figcaption>{escaped(picture.title)}<br>'
-                f'<a href="{svg}">SVG</a> <a href="{png}">PNG</a> {escaped(picture.svg.stem)}</figcaption></figure>'
-            )
-        parts.append("</div>")
-    return _PAGE.substitute(policy=content_policy(images="'self' file:"), figures="\n".join(parts))
+        chapters.append((f"{path.stem[:2]} {title}", pictures_of(path.stem, folder)))
+    return fill_template("gallery.html", chapters=chapters)
 
 
 def main(folder: Path, paths: Sequence[Path]) -> None:
     """Export what is not fresh, and write the contact sheet."""
     folder = folder.resolve()  # kernels run in the folders of their notebooks
     with work_folder(folder) as work:
-        run_async(export_all(paths, folder, work))
-        with atomic_path(folder / "index.html") as beside:
-            beside.write_text(contact_sheet(paths, folder), encoding="utf-8")
+
+        async def one(path: Path) -> None:
+            if not is_fresh(path, folder):
+                await export(path, folder, work / path.stem)
+            print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
+
+        run_async(for_each(paths, one, at_once=os.cpu_count() or 1))
+        write_text(folder / "index.html", contact_sheet(paths, folder))
     print(folder / "index.html")
 
 

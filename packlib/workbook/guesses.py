@@ -6,10 +6,9 @@ Text is parsed and never evaluated. Whatever a learner guesses, the answer is a 
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import Any, Literal
 
 from packlib.checks import shown
@@ -64,14 +63,14 @@ def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] =
 
     Args:
         guess: of any type; `...`, None, "?" and an empty text are no guess.
-        truth: a number, a bool (yes or no), a text, or a list, tuple or set of these; NumPy's types too.
+        truth: a number, a bool (yes or no), or a text, such as "4 + 3 + 3" for a pack; NumPy's types too.
         unit: "%" for a truth in percent, "times", "packs": a guess may carry it or not.
         choices: the words that the learner chooses from, if the question offers some; any other is unclear.
     """
     truth, compare = _as_told(truth)
     answer = said(truth, unit)
     try:
-        guess = _as_python(guess)
+        guess = as_python(guess)
         if guess is None or guess is ... or (isinstance(guess, str) and not guess.strip(" .…?\t\n")):
             return Judgment("none", NO_GUESS, answer, truth)
         if isinstance(guess, (str, list, tuple, set, frozenset)) and len(guess) > _LONGEST:
@@ -88,11 +87,9 @@ def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] =
 
 def said(value: float | str, unit: str) -> str:
     """A number with its unit, as people write it; a text as it is."""
-    if isinstance(value, str):
-        text = value
-    else:
-        text = f"{value:,.0f}" if 999.5 <= abs(value) < 1e15 else f"{value:,.3g}"
-    return _with_unit(text, unit)
+    if not isinstance(value, str):
+        value = f"{value:,.0f}" if 999.5 <= abs(value) < 1e15 else f"{value:,.3g}"
+    return _with_unit(value, unit)
 
 
 def how_many(number: int, noun: str) -> str:
@@ -112,30 +109,20 @@ def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def _as_python(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """A scalar or an array of NumPy or torch as Python's own numbers, bools, texts and lists."""
     return value.tolist() if callable(getattr(value, "tolist", None)) else value
 
 
 def _as_told(truth: Any) -> tuple[float | str, Callable]:
     """The truth as a number or a text, and the function that compares guesses with it."""
-    truth = _as_python(truth)
+    truth = as_python(truth)
     if isinstance(truth, bool) or truth in ("yes", "no"):
         return ("yes" if truth in (True, "yes") else "no"), _compare_yes_or_no
-    if isinstance(truth, (list, tuple, set, frozenset)):
-        order = list if isinstance(truth, (list, tuple)) else _sorted
-        told = ", ".join(str(_as_told(item)[0]) for item in order(truth))
-        return told, partial(_compare_items, expected=_items(truth), order=order)
-    if isinstance(truth, (numbers.Real, Decimal)):
-        number = _float(truth)
-        if math.isfinite(number):
-            return (truth if isinstance(truth, int) else number), _compare_numbers
-        return in_short(truth), _compare_words
-    text = truth if isinstance(truth, str) else in_short(truth)
-    text = text if text.isprintable() else in_short(text, str)
-    if _SUM.fullmatch(text):
-        return text, partial(_compare_items, expected=_items(text), order=_sorted)
-    return text, _compare_words
+    if isinstance(truth, (numbers.Real, Decimal)) and math.isfinite(_float(truth)):
+        return (truth if isinstance(truth, int) else float(truth)), _compare_numbers
+    text = truth if isinstance(truth, str) and truth.isprintable() else in_short(truth, str)
+    return text, (_compare_packs if _SUM.fullmatch(text) else _compare_words)
 
 
 # Each of these returns a state and a message for a `Judgment`, and the guess as it was read.
@@ -181,17 +168,11 @@ def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str
     return _right_or_wrong(read, read == truth)
 
 
-def _compare_items(guess: Any, truth: str, unit: str, expected: list, order: Callable) -> tuple[str, str, str]:
-    if order is list and isinstance(guess, (set, frozenset)):
-        raise UnreadableGuessError(f"{in_short(guess)} has no order; write a list, and guess again.")
+def _compare_packs(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
     read = _items(guess)
-    if all(isinstance(item, str) for item in read) and not any(isinstance(item, str) for item in expected):
+    if all(isinstance(item, str) for item in read):
         raise UnreadableGuessError(f"{in_short(guess)} has no numbers like 3 + 2 + 1; guess again.")
-    return _right_or_wrong(in_short(guess, str), order(read) == order(expected))
-
-
-def _sorted(items: Iterable) -> list:
-    return sorted(items, key=str)
+    return _right_or_wrong(in_short(guess, str), sorted(read, key=str) == sorted(_items(truth), key=str))
 
 
 def _right_or_wrong(read: str, right: bool) -> tuple[str, str, str]:

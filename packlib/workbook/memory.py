@@ -5,20 +5,19 @@ no trace. `PACKLIB_MEMORY=off` switches it off, and `packlib forget` deletes the
 """
 
 import contextlib
-import functools
-import hashlib
-import html
 import json
-import math
 import os
 import re
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from packlib.files import atomic_path
+from packlib.files import write_text
+from packlib.reading import read_json
 from packlib.workbook.guesses import Judgment, how_many, said
+from packlib.workbook.tables import Points
 
 SWITCH = "PACKLIB_MEMORY"
 _FIELDS: dict[str, dict[str, Any]] = {  # of an entry, by kind
@@ -47,48 +46,41 @@ def open_notebook() -> Path | None:
 def recall() -> dict[str, dict[str, dict]]:
     """All that is remembered, by kind and key; what cannot be read counts as forgotten."""
     try:
-        stored = json.loads(memory_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        stored = None
-    memory: dict[str, dict[str, dict]] = {}
+        stored = read_json(memory_path(), "a memory")
+    except (OSError, ValueError):
+        stored = {}
+    memory: dict[str, dict[str, dict]] = {kind: {} for kind in _FIELDS}
     for kind, fields in _FIELDS.items():
-        found = stored.get(kind) if isinstance(stored, dict) else None
-        memory[kind] = {
-            key: entry
-            for key, entry in (found.items() if isinstance(found, dict) else ())
-            if isinstance(entry, dict) and all(_is_sound(entry.get(name), types) for name, types in fields.items())
-        }
+        for key, entry in _as_dict(stored.get(kind)).items():
+            if all(_is_sound(_as_dict(entry).get(name), types) for name, types in fields.items()):
+                memory[kind][key] = entry
     return memory
 
 
+def _as_dict(value: Any) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
 def _is_sound(value: Any, types: Any) -> bool:
-    """Whether a stored value has one of the types, and is finite if it is a number."""
-    try:
-        return isinstance(value, types) and (isinstance(value, str) or math.isfinite(value))
-    except OverflowError:  # an integer beyond every float
-        return False
+    """Whether a stored value has one of the types, and can be computed with if it is a number."""
+    return isinstance(value, types) and (isinstance(value, str) or abs(value) <= sys.float_info.max)
 
 
 def _keep(memory: dict) -> None:
-    with atomic_path(memory_path()) as beside:
-        beside.write_text(json.dumps(memory, indent=1, ensure_ascii=False), encoding="utf-8")
+    write_text(memory_path(), json.dumps(memory, indent=1, ensure_ascii=False))
 
 
-def _never_stops_the_lesson(note: Callable[..., None]) -> Callable[..., None]:
-    """Turn whatever `note` raises, be it a full disk or a value that JSON does not know, into a warning."""
-
-    @functools.wraps(note)
-    def guarded(*arguments: Any) -> None:
-        try:
-            note(*arguments)
-        except Exception as error:
-            reason = f"This cannot be kept ({type(error).__name__}: {error}); {SWITCH}=off stops the attempt."
-            warnings.warn(reason, stacklevel=3)
-
-    return guarded
+@contextlib.contextmanager
+def _never_stops_the_lesson() -> Iterator[None]:
+    """Turn whatever a note raises, be it a full disk or a value that JSON does not know, into a warning."""
+    try:
+        yield
+    except Exception as error:
+        reason = f"This cannot be kept ({type(error).__name__}: {error}); {SWITCH}=off stops the attempt."
+        warnings.warn(reason, stacklevel=5)
 
 
-@_never_stops_the_lesson
+@_never_stops_the_lesson()
 def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: str = "") -> None:
     """Keep a guess that could be judged; of several at one question the first, made before the answer was seen.
 
@@ -99,7 +91,8 @@ def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: 
         return
     memory, chapter = recall(), _chapter(notebook)
     name, found = (name, question) if question else running_cell(notebook)
-    key, question = f"{chapter}: {name}", found or why
+    question = found or why
+    key = f"{chapter}: {name or question}"
     for known, entry in memory["guesses"].items():
         if known == key or (known.startswith(f"{chapter}: ") and entry["question"] == question):
             entry["question"] = found or entry["question"]
@@ -110,7 +103,7 @@ def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: 
     _keep(memory)
 
 
-@_never_stops_the_lesson
+@_never_stops_the_lesson()
 def note_try(exercise: str, right: bool) -> None:
     """Keep how an exercise went: how many tries until it was right."""
     if (notebook := open_notebook()) is None:
@@ -130,24 +123,22 @@ def _chapter(notebook: Path) -> str:
 def running_cell(notebook: Path) -> tuple[str, str]:
     """The id of the cell that is running, and the question above it: the last sentence in bold that asks.
 
-    The id is the one in the notebook's file. A cell that is not found there gets the id that `settle` would give it,
-    and "" for a question.
+    The id is the one in the notebook's file; both are "" for a cell that is not found there.
     """
     from IPython import get_ipython
 
     shell = get_ipython()
     running = shell.user_ns.get("In", [""])[-1].strip()
-    request = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    sent = request.get("metadata", {}).get("cellId")  # by JupyterLab; others say no id or one of their own
+    sent = shell.get_parent().get("metadata", {}).get("cellId")  # by JupyterLab; others say no id or one of their own
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        places = {"".join(cell["source"]).strip(): i for i, cell in reversed(list(enumerate(cells)))}
-        ids = {cell.get("id"): i for i, cell in enumerate(cells)}
-        place = ids[sent] if sent in ids else places[running]
+        same_id = [i for i, cell in enumerate(cells) if cell.get("id", "") == sent]
+        same_code = [i for i, cell in enumerate(cells) if "".join(cell["source"]).strip() == running]
+        place = [*same_id, *same_code][0]
         above = ["".join(cell["source"]) for cell in cells[:place] if cell["cell_type"] == "markdown"]
-        questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return hashlib.sha256(running.encode()).hexdigest()[:8], ""
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return "", ""
+    questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
     question = " ".join(questions[-1].replace("`", "").split()) if questions else ""
     return cells[place].get("id", ""), question
 
@@ -167,21 +158,18 @@ def tell(number: int = 5) -> list[str]:
     if not guesses and not exercises:
         return []
     right = sum(entry["right"] for entry in guesses.values())
-    sentences = [
-        f"You made {how_many(len(guesses), 'guess')}; {right} {'was' if right == 1 else 'were'} right or very close."
-    ]
+    well = f"{right} {'was' if right == 1 else 'were'} right or very close."
+    sentences = [f"You made {how_many(len(guesses), 'guess')}; {well}"]
     for key, entry in sorted(guesses.items(), key=lambda item: -surprise(item[1]))[:number]:
         if not entry["right"]:
             guess, truth = said(entry["guess"], entry["unit"]), said(entry["truth"], entry["unit"])
             chapter = key.partition(":")[0]
             sentences.append(f"{chapter}: {entry['question']} You guessed {guess}; it is {truth}.")
     if exercises:
-        solved = [entry["tries"] for entry in exercises.values() if entry["right"]]
+        tried, solved = how_many(len(exercises), "exercise"), sum(entry["right"] for entry in exercises.values())
         hardest = max(exercises, key=lambda key: exercises[key]["tries"])
-        sentences.append(
-            f"You tried {how_many(len(exercises), 'exercise')} and solved {len(solved)}. Most tries: {hardest}, "
-            f"{exercises[hardest]['tries']}."
-        )
+        most = f"Most tries: {hardest}, {exercises[hardest]['tries']}."
+        sentences.append(f"You tried {tried} and solved {solved}. {most}")
     return [*sentences, f"All this is in {memory_path()} and nowhere else; packlib forget deletes it."]
 
 
@@ -190,9 +178,8 @@ def surprises(number: int = 5) -> None:
     from IPython.display import display
 
     sentences = tell(number) if open_notebook() else []
-    text = "\n".join(sentences or [_NOTHING])
-    page = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
-    display({"text/html": f"<ul>{page}</ul>" if page else f"<p>{_NOTHING}</p>", "text/plain": text}, raw=True)
+    page = Points(sentences)._repr_html_() if sentences else f"<p>{_NOTHING}</p>"
+    display({"text/html": page, "text/plain": "\n".join(sentences or [_NOTHING])}, raw=True)
 
 
 def forget() -> str:

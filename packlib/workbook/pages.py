@@ -1,17 +1,21 @@
-"""Notebooks as web pages that need no network: formulas are MathML, and no script is fetched."""
+"""Web pages that need no network: formulas are MathML, and no script is fetched."""
 
 import base64
 import hashlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from jinja2 import pass_context
+from jinja2 import Environment, FileSystemLoader, pass_context
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from packlib.markup import escaped
+
+_TEMPLATES = Path(__file__).parent
+_TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebook's Markdown may hold
 
 
 def content_policy(script: str = "", images: str = "data:") -> str:
@@ -27,14 +31,10 @@ def content_policy(script: str = "", images: str = "data:") -> str:
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 
-_NO_SCRIPTS = f"""{{%- extends "index.html.j2" -%}}
-{{%- block html_head_js_requirejs -%}}{content_policy()}{{%- endblock -%}}
-{{%- block html_head_js_mathjax -%}}{{%- endblock -%}}
-{{%- block html_head_js_mermaidjs -%}}{{%- endblock -%}}
-{{%- block jupyter_widgets -%}}{{%- endblock -%}}
-{{%- block footer -%}}</html>{{%- endblock -%}}
-"""
-_TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebook's Markdown may hold
+def fill_template(template: str, **parts: Any) -> str:
+    """The page of a template beside this file; parts are text, unless it marks them as safe."""
+    pages = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True)
+    return pages.get_template(template).render(content_policy=content_policy, **parts)
 
 
 class _Renderer(IPythonRenderer):
@@ -73,8 +73,8 @@ class PageExporter(HTMLExporter):
     """nbconvert's exporter to HTML, for pages that open offline as they do online."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.raw_template = _NO_SCRIPTS
+        super().__init__(filters={"content_policy": content_policy}, **options)
+        self.raw_template = (_TEMPLATES / "notebook.html").read_text(encoding="utf-8")
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from packlib.checks import flag, number, one_of, shown, whole_number
+from packlib.lengths import available
 
 
 class ParameterError(ValueError):
@@ -37,9 +38,7 @@ class Whole:
         return None if self.optional and value is None else whole_number(name, value, self.at_least, self.at_most)
 
     def parse(self, text: str) -> Any:
-        if self.optional and text.lower() == "none":
-            return None
-        return int(text) if re.fullmatch("[+-]?[0-9]+(_[0-9]+)*", text) else text
+        return None if self.optional and text.lower() == "none" else _read(int, text)
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,7 @@ class Number:
         return float(number(name, value, at_least=self.at_least, at_most=self.at_most))
 
     def parse(self, text: str) -> Any:
-        try:
-            return float(text)
-        except ValueError:
-            return text
+        return _read(float, text)
 
 
 @dataclass(frozen=True)
@@ -94,8 +90,6 @@ class Dataset:
     annotation = "str"
 
     def check(self, name: str, value: Any) -> str:
-        from packlib.lengths import available
-
         if not isinstance(value, str):
             raise TypeError(f"{name} must be the name of a data set or a file, not {shown(value)}.")
         if value in available() or os.path.isfile(value):
@@ -106,10 +100,7 @@ class Dataset:
 
     def parse(self, text: str) -> str:
         """A file becomes an absolute path, so that a notebook finds it wherever it runs."""
-        from packlib.lengths import available
-
-        path = Path(text).expanduser()
-        return str(path.resolve()) if text not in available() and os.path.isfile(path) else text
+        return text if text in available() else _absolute(text)
 
 
 @dataclass(frozen=True)
@@ -135,10 +126,19 @@ class RecipeFile:
 
     def parse(self, text: str) -> str | None:
         """A file becomes an absolute path, as for data sets."""
-        if text.lower() == "none":
-            return None
-        path = Path(text).expanduser()
-        return str(path.resolve()) if os.path.isfile(path) else text
+        return None if text.lower() == "none" else _absolute(text)
+
+
+def _read(kind: type, text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return text  # `check` refuses it
+
+
+def _absolute(text: str) -> str:
+    path = os.path.expanduser(text)
+    return os.path.realpath(path) if os.path.isfile(path) else text
 
 
 Kind = Whole | Number | Flag | Choice | Dataset | RecipeFile

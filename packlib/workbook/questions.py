@@ -4,13 +4,13 @@ Truth and reason stand in the chapter and not in the notebook. Without a guess t
 nobody reads them by accident, a comparison of outputs still sees whether they changed, and slides unfold them.
 """
 
-import html
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from packlib.checks import one_of
-from packlib.workbook.guesses import Judgment, judge_guess, same_word
+from packlib.markup import escaped
+from packlib.workbook.guesses import judge_guess, same_word
 from packlib.workbook.memory import note_guess
 from packlib.workbook.results import display_as, fold
 
@@ -51,32 +51,31 @@ class Questions(dict[str, Question]):
         """
         question = self[one_of("question", name, self)]
         truth, why = (part(**values) if callable(part) else part for part in (question.truth, question.why))
-        judged = judge_guess(guess, truth, question.unit, tuple(question.choices))
-        if judged.state == "wrong":
-            replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
-            why = " ".join([*replies, why])
-        folded = fold(judged.answer, why)
-        if judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
-            page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{folded}"
-        elif judged.state == "unclear":
-            page, plain = f"<p>{html.escape(judged.message)}</p>", judged.message
-        else:
-            page, plain = answer_page(judged, why), f"{judged.answer}. {judged.message} {why}"
-        show_answer(page, plain, guess, question=question.words, folded=folded)
-        note_guess(judged, question.unit, why, question.words, name)
+        reply_to(guess, replace(question, truth=truth, why=why), name)
 
 
-def answer_page(judged: Judgment, why: str) -> str:
-    """The answer as HTML, closed until it is clicked."""
-    page = f"<details><summary>Reveal the answer</summary><p><b>{html.escape(judged.answer)}.</b> "
-    return f"{page}{html.escape(f'{judged.message} {why}'.strip())}</p></details>"
+def reply_to(guess: Any, question: Question, name: str = "") -> None:
+    """Display what is to say to a guess, and remember it; it is no guess at the next question.
 
-
-def show_answer(page: str, plain: str, guess: Any, **fields: str) -> None:
-    """Display what was said to a guess, which is no guess at the next question."""
+    A question without words is one that a notebook asks in the old form: its answer can be opened without a guess.
+    """
     from IPython import get_ipython
 
-    display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
+    judged, why = judge_guess(guess, question.truth, question.unit, tuple(question.choices)), question.why
+    if judged.state == "wrong":
+        replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
+        why = " ".join([*replies, why])
+    folded, unclear = fold(judged.answer, why), judged.state == "unclear"
+    told = escaped(f"{'' if unclear else judged.message} {why}".strip())
+    page = f"<details><summary>Reveal the answer</summary><p><b>{escaped(judged.answer)}.</b> {told}</p></details>"
+    plain = f"{judged.answer}. {judged.message} {why}"
+    if unclear:
+        beside = f"<p>{escaped(judged.message)}</p>"
+        page, plain = (beside, judged.message) if question.words else (page + beside, plain)
+    elif question.words and judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
+        page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{folded}"
+    display_as("reveal", {"text/html": page, "text/plain": plain}, question=question.words, folded=folded)
     shell = get_ipython()
     if shell is not None and shell.user_ns.get("guess") is guess:
         shell.user_ns["guess"] = ...
+    note_guess(judged, question.unit, why, question.words, name)

@@ -53,5 +53,5 @@ def page(notebook: NotebookNode, advice: Mapping[str, Any]) -> str:
     opening = f"<h1>{in_html(title)}</h1>{Points(advice['advice'])._repr_html_()}"
     notebook.metadata["title"] = title
     notebook.cells.insert(0, new_code_cell(outputs=[new_output("display_data", {"text/html": opening})]))
-    hidden = {"exclude_input": True, "exclude_input_prompt": True, "exclude_output_prompt": True}
-    return PageExporter(**hidden).from_notebook_node(notebook)[0]
+    exporter = PageExporter(exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True)
+    return exporter.from_notebook_node(notebook)[0]

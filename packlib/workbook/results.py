@@ -14,9 +14,10 @@ from typing import Any
 
 from packlib.advisor.records import recorded
 from packlib.checks import shown
-from packlib.files import atomic_path
+from packlib.files import write_text
 
-RESULTS_FOLDER = "PACKLIB_RESULTS"  # environment variable: `keep` writes there
+# environment variables: `keep` writes to the one, and figures are saved as SVG and PNG in the other
+RESULTS_FOLDER, FIGURES_FOLDER = "PACKLIB_RESULTS", "PACKLIB_FIGURES"
 MEANING = "packlib"  # in the metadata of an output or a cell
 
 
@@ -86,5 +87,4 @@ def keep(name: str, text: str) -> None:
     if Path(name).name != name or name in ("", ".."):
         raise ValueError(f"name must be a file name without folders, not {shown(name)}.")
     if folder := os.environ.get(RESULTS_FOLDER):
-        with atomic_path(Path(folder) / name) as beside:
-            beside.write_text(text, encoding="utf-8")
+        write_text(Path(folder) / name, text)

@@ -15,8 +15,9 @@ from packlib.checks import one_of
 from packlib.installed import IN_WHEEL, ROOT, MissingExtraError, checkout_path
 from packlib.lengths import load
 from packlib.places import output_path, work_folder
+from packlib.workbook.memory import SWITCH
 from packlib.workbook.parameters import Dataset, check_values, parameters_of
-from packlib.workbook.results import RESULTS_FOLDER
+from packlib.workbook.results import FIGURES_FOLDER, RESULTS_FOLDER
 
 NOTEBOOKS = ROOT / "notebooks"
 
@@ -43,10 +44,7 @@ def find_notebook(text: str) -> str:
     """
     names = list(notebooks())
     stem = Path(text).name.removesuffix(".ipynb")
-    by_key = {name.partition("_")[2]: name for name in names} | {str(int(name[:2])): name for name in names}
-    if stem.isdigit():
-        stem = str(int(stem))
-    found = by_key.get(stem, stem)
+    found = next((name for name in names if stem in (name, name[3:], name[:2], str(int(name[:2])))), stem)
     if found not in names and (IN_WHEEL or not names):
         return checkout_path("notebooks", f"{found}.ipynb").stem  # it says how to get it
     return one_of("notebook", found, names)
@@ -97,9 +95,6 @@ async def run_into(
 
 def surroundings(folder: Path) -> dict[str, str]:
     """The environment of a kernel that works for no learner: its figures and files go to `folder`."""
-    from packlib.workbook.figures import FIGURES_FOLDER
-    from packlib.workbook.memory import SWITCH
-
     return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder), SWITCH: "off"}
 
 

@@ -9,10 +9,9 @@ import base64
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
 import nbformat
 from bs4 import BeautifulSoup
@@ -20,17 +19,14 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from packlib.checks import one_of
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
 from packlib.workbook.gallery import Picture, pictures_of
-from packlib.workbook.pages import content_policy, markdown_to_html
-from packlib.workbook.results import meaning, meanings, unfold
+from packlib.workbook.pages import fill_template, markdown_to_html
+from packlib.workbook.results import meaning, unfold
 from packlib.workbook.running import exit_code
 
-_TEMPLATE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
-_SCRIPT = _TEMPLATE.safe_substitute().partition("<script>")[2].partition("</script>")[0]
-_POLICY = content_policy(_SCRIPT)
 _ROOM = 17  # lines of text that fill a slide at the usual size
 _CODE_LINES = 30  # of code on a slide
 _TABLE_ROWS = 14
@@ -73,112 +69,114 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
     Raises:
         ValueError: if there are pictures, but not those that the notebook shows, or if a slide names no figure.
     """
-    names = [figure["name"] for figure in meanings(notebook, "figure")]
-    if pictures and (missing := set(names) ^ {picture.name for picture in pictures}):
-        raise ValueError(f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again.")
-    return list(_Deck(notebook, {picture.name: picture for picture in pictures}).read())
+    return _Deck(notebook, pictures).read()
 
 
 class _Deck:
     """Walks through the cells; blocks wait until the slide that they share is full."""
 
-    def __init__(self, notebook: NotebookNode, pictures: Mapping[str, Picture]):
-        self.cells, self.pictures = notebook.cells, pictures
+    def __init__(self, notebook: NotebookNode, pictures: Sequence[Picture]):
+        self.cells, self.pictures = notebook.cells, {picture.name: picture for picture in pictures}
         outputs = [output for cell in self.cells for output in cell.get("outputs", ())]
         self.figures = {meaning(o)["name"]: o for o in outputs if meaning(o).get("kind") == "figure"}
+        if pictures and (missing := self.figures.keys() ^ self.pictures.keys()):
+            raise ValueError(
+                f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again."
+            )
         self.section = ""
         self.heading = ""  # of the slide that is being filled
         self.claim = ""  # of the cell that is read, if it makes one
+        self.notes = ""  # of the cell that is read, until a slide of it is there
         self.waiting: list[Block] = []
+        self.slides: list[Slide] = []
 
-    def read(self) -> Iterator[Slide]:
+    def read(self) -> list[Slide]:
         for cell in self.cells:
             wishes = meaning(cell).get("slide", {})
             if wishes.get("skip"):
                 continue
-            if not wishes:
-                yield from self._cell(cell, "")
-                continue
-            yield from self._flush()
-            self.claim = wishes.get("claim", "")
-            slides = [*self._cell(cell, wishes.get("figure", "")), *self._flush()]
-            self.claim = ""
-            for place, slide in enumerate(slides):
-                yield replace(slide, notes=wishes.get("notes", "")) if place == 0 else slide
-        yield from self._flush()
+            if wishes:  # its slides are its own
+                self._flush()
+            self.claim, self.notes = wishes.get("claim", ""), wishes.get("notes", "")
+            self._cell(cell, wishes.get("figure", ""))
+            if wishes:
+                self._flush()
+        self._flush()
+        return self.slides
 
-    def _cell(self, cell: NotebookNode, figure: str) -> Iterator[Slide]:
+    def _cell(self, cell: NotebookNode, figure: str) -> None:
         if cell.cell_type == "markdown":
-            yield from self._markdown(cell.source)
+            self._markdown(cell.source)
         outputs = [] if re.search(r"^(check|surprises)\(", cell.source, re.M) else cell.get("outputs", [])
         if figure:
             others = [output for output in outputs if meaning(output).get("kind") != "figure"]
             outputs = [*others, self.figures[one_of("figure", figure, self.figures)]]
         for output in sorted(outputs, key=_tells_after):
-            yield from self._output(output)
+            self._output(output)
 
-    def _markdown(self, source: str) -> Iterator[Slide]:
+    def _markdown(self, source: str) -> None:
         for part in re.split(r"^(?=#{1,3} )", source, flags=re.M):
             marks, heading, text = re.findall(r"\A(?:(#+) (.*)\n?)?((?s:.*))\Z", part)[0]
-            yield from self._flush()
+            self._flush()
             if marks == "#":
-                yield Slide("title", heading, markdown_to_html(part, address=_in_decks))
+                self._slide("title", heading, markdown_to_html(part, address=_in_decks))
                 continue
             if marks == "##":
                 self.section = self.heading = heading
             elif marks:
                 self.heading = f"{self.section}: {heading}"
             if text.strip():
-                yield from self._add(markdown_to_html(text, address=_in_decks), _lines(text))
+                self._add(markdown_to_html(text, address=_in_decks), _lines(text))
 
-    def _flush(self) -> Iterator[Slide]:
+    def _slide(self, kind: str, heading: str, body: str) -> None:
+        self._flush()
+        self.slides.append(Slide(kind, heading, body, self.notes))
+        self.notes = ""
+
+    def _flush(self) -> None:
         blocks, self.waiting = self.waiting, []
         if blocks and blocks[0].source:
-            yield _code(blocks)
+            self._slide("code", *_code(blocks))
         elif blocks:
             heading = self.claim or self.heading
-            title = f"<h2>{escaped(heading)}</h2>\n"
-            yield Slide("text", heading, title + "\n".join(block.body for block in blocks))
+            body = "\n".join(block.body for block in blocks)
+            self._slide("text", heading, f"<h2>{escaped(heading)}</h2>\n{body}")
 
-    def _add(self, body: str, lines: float, source: str = "") -> Iterator[Slide]:
-        room = _CODE_LINES if source else _ROOM
-        if self.waiting and (
-            bool(self.waiting[-1].source) is not bool(source)
-            or sum(block.lines for block in self.waiting) + lines > room
-        ):
-            yield from self._flush()
+    def _add(self, body: str, lines: float, source: str = "") -> None:
+        room = (_CODE_LINES if source else _ROOM) - sum(block.lines for block in self.waiting)
+        if self.waiting and (bool(self.waiting[0].source) is not bool(source) or lines > room):
+            self._flush()
         self.waiting.append(Block(body, lines, source))
 
-    def _output(self, output: NotebookNode) -> Iterator[Slide]:
+    def _output(self, output: NotebookNode) -> None:
         means, data = meaning(output), output.get("data", {})
         kind = means.get("kind")
         page, words = data.get("text/html", ""), data.get("text/markdown", "")
         if kind == "result":  # for a sweep; the figures say it
             return
         if kind == "figure":
-            yield from self._flush()
             claim = f"<h2>{escaped(self.claim)}</h2>\n" if self.claim else ""
-            yield Slide("figure", self.claim or self.section, claim + self._image(means, page))
+            self._slide("figure", self.claim or self.section, claim + self._image(means, page))
         elif kind == "reveal":
-            yield from self._flush()
-            yield Slide("answer", f"{self.section}: answer", _answer(*unfold(means["folded"])))
+            self._slide("answer", f"{self.section}: answer", _answer(*unfold(means["folded"])))
         elif page:
             for part in _pieces(page):
-                yield from self._add(f'<div class="block">{part}</div>', max(8, part.count("<tr>")))
+                self._add(f'<div class="block">{part}</div>', max(8, part.count("<tr>")))
         elif "file" in means:
             lines = means["text"].rstrip().split("\n")
-            if len(lines) + 2 > _CODE_LINES:
-                yield from self._flush()
-            for some in _parts(lines, math.ceil((len(lines) + 2) / _CODE_LINES)):
-                yield from self._add("\n".join(some), len(some) + 2, means["file"])
+            parts = _parts(lines, _CODE_LINES - 2)
+            if len(parts) > 1:
+                self._flush()
+            for some in parts:
+                self._add("\n".join(some), len(some) + 2, means["file"])
         elif words:
-            yield from self._add(markdown_to_html(words, address=_in_decks), _lines(words))
+            self._add(markdown_to_html(words, address=_in_decks), _lines(words))
         elif text := (output.get("text") or data.get("text/plain", "")).rstrip():
             lines = text.splitlines()
             size = max(28, min(38, _WIDTH / _LETTER / max(map(len, lines))))
             rows = sum(math.ceil(len(line) * size * _LETTER / _WIDTH) or 1 for line in lines)
             pre = f'<pre class="out" style="font-size: {size:.0f}px">{escaped(text)}</pre>'
-            yield from self._add(pre, rows * size / 50)
+            self._add(pre, rows * size / 50)
 
     def _image(self, figure: Mapping[str, str], page: str) -> str:
         if (picture := self.pictures.get(figure["name"])) is None:
@@ -217,16 +215,16 @@ def _pieces(page: str) -> list[str]:
     if len(rows) <= _TABLE_ROWS:
         return [page]
     (body,), pieces = table.select("tbody"), []
-    for part in _parts(rows, math.ceil(len(rows) / _TABLE_ROWS)):
+    for part in _parts(rows, _TABLE_ROWS):
         body.clear()
         body.extend(part)
         pieces.append(str(table))
     return pieces
 
 
-def _parts(items: list, number: int) -> list[list]:
-    """The items in so many parts of about the same size."""
-    each = math.ceil(len(items) / number)
+def _parts(items: list, most: int) -> list[list]:
+    """The items in as few parts as hold `most` each, all of about the same size."""
+    each = math.ceil(len(items) / math.ceil(len(items) / most))
     return [items[start : start + each] for start in range(0, len(items), each)]
 
 
@@ -235,8 +233,8 @@ def _answer(truth: str, reason: str) -> str:
     return f"<p><strong{kind}>{escaped(truth)}</strong></p><p>{escaped(reason)}</p>"
 
 
-def _code(blocks: Sequence[Block]) -> Slide:
-    """Library code, each piece under the name of its file, in the largest letters that fit."""
+def _code(blocks: Sequence[Block]) -> tuple[str, str]:
+    """Heading and body for library code, each piece under the name of its file, in the largest letters that fit."""
     longest = max(len(line) for block in blocks for line in block.body.split("\n"))
     size = min(32, _HEIGHT / 1.34 / sum(block.lines for block in blocks), _WIDTH / _LETTER / longest)
     parts = [
@@ -245,27 +243,13 @@ def _code(blocks: Sequence[Block]) -> Slide:
         for i, block in enumerate(blocks)
     ]
     files = ", ".join(dict.fromkeys(block.source for block in blocks))
-    return Slide("code", files, f'<div style="font-size: {size:.1f}px">{"".join(parts)}</div>')
+    return files, f'<div style="font-size: {size:.1f}px">{"".join(parts)}</div>'
 
 
 def deck(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> str:
     """The page with all slides of a notebook; `pictures` as for `slides_of`."""
-    slides = slides_of(notebook, pictures)
-    chapter, sections = escaped(slides[0].heading), []
-    for number, slide in enumerate(slides, start=1):
-        heading = escaped(slide.heading)
-        where = f"{chapter}: {heading}" if number > 1 else chapter
-        sections.append(
-            f'<section class="{slide.kind}" aria-roledescription="slide" '
-            f'aria-label="{number} of {len(slides)}: {heading}">\n'
-            f"<header><span>{where}</span><span>{number}</span></header>\n"
-            f'<div class="body">{slide.body}</div>\n'
-            + f"<aside>{escaped(slide.notes)}</aside>\n" * bool(slide.notes)
-            + "</section>"
-        )
     highlight = HtmlFormatter().get_style_defs(".highlight")
-    parts = {"title": chapter, "slides": "\n".join(sections), "highlight": highlight}
-    return _TEMPLATE.substitute(parts, policy=_POLICY)
+    return fill_template("slides.html", slides=slides_of(notebook, pictures), highlight=highlight)
 
 
 def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:
@@ -277,8 +261,7 @@ def main(folder: Path, figures: Path, paths: Sequence[Path]) -> None:
     output_path(folder, folder=True)
     for path in paths:
         page = deck(nbformat.read(path, as_version=4), pictures_of(path.stem, figures))
-        with atomic_path(folder / f"{path.stem}.html") as beside:
-            beside.write_text(page, encoding="utf-8")
+        write_text(folder / f"{path.stem}.html", page)
         print(folder / f"{path.stem}.html")
 
 

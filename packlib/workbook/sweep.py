@@ -1,6 +1,5 @@
 """`packlib sweep`: a notebook over a grid of parameters, in parallel, resumable."""
 
-import asyncio
 import hashlib
 import itertools
 import json
@@ -17,7 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 import packlib
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.places import work_folder
 from packlib.workbook.parameters import check_values
 from packlib.workbook.results import results_of
@@ -87,23 +86,18 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
     Raises:
         BlockingIOError: if another sweep writes to `out`.
     """
-    from packlib.workbook.execution import run_async
+    from packlib.workbook.execution import for_each, run_async
 
     with work_folder(out):  # it keeps a second sweep out
         found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
         left = [cell for cell in cells if cell.key not in found]
         with tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress) as bar:
-            places = asyncio.Semaphore(jobs)
 
             async def one(cell: Cell) -> None:
-                async with places:
-                    found[cell.key] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
-                    bar.update()
+                found[cell.key] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
+                bar.update()
 
-            async def all_of_them() -> None:
-                await asyncio.gather(*map(one, left))
-
-            run_async(all_of_them())
+            run_async(for_each(left, one, jobs))
     return [found[cell.key] for cell in cells]
 
 
@@ -112,15 +106,15 @@ def _stored(cell: Cell, folder: Path) -> Outcome | None:
     try:
         with open(folder / _DONE, "rb") as file:
             known = json.loads(file.read(1 << 20))
-        whole = known.pop("checksum") == _checksum(known) and {"key", "seconds", "results"} <= known.keys()
+        if known.pop("checksum") != _checksum(known):
+            raise ValueError("The checksum is that of something else.")
+        found = Outcome(cell.parameters, known["seconds"], known["results"])
+        return found if known["key"] == cell.key else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        whole = False
-    if not whole:
         print(f"packlib: {folder / _DONE} is damaged; its run is made again.", file=sys.stderr)
         return None
-    return Outcome(cell.parameters, known["seconds"], known["results"]) if known["key"] == cell.key else None
 
 
 def _checksum(known: dict[str, Any]) -> str:
@@ -136,7 +130,5 @@ async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:
     seconds = round(time.monotonic() - started, 1)
     results = results_of(folder / f"{cell.notebook}.ipynb")
     known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
-    with atomic_path(folder / _DONE) as beside:
-        text = json.dumps({**known, "checksum": _checksum(known)}, indent=2)
-        beside.write_text(text + "\n", encoding="utf-8")
+    write_text(folder / _DONE, json.dumps({**known, "checksum": _checksum(known)}, indent=2) + "\n")
     return Outcome(cell.parameters, seconds, results)

@@ -35,15 +35,13 @@ class Table:
     def _repr_html_(self) -> str:
         sides = ["right" if right else "left" for right in self._numeric]
         unbroken = ";white-space:nowrap" if self.right else ""
-        head, *body = (
-            "".join(
-                f'<{tag} style="text-align:{side}{style}">{in_html(text)}</{tag}>'
-                for side, text in zip(sides, map(_text, row), strict=True)
-            )
-            for tag, style, row in [("th", "", self.header), *(("td", unbroken, row) for row in self.rows)]
-        )
-        rows = "".join(f"<tr>{row}</tr>" for row in body)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+        def row(tag: str, values: Sequence[Any], style: str) -> str:
+            cells = zip(sides, map(_text, values), strict=True)
+            return "".join(f'<{tag} style="text-align:{side}{style}">{in_html(text)}</{tag}>' for side, text in cells)
+
+        body = "".join(f"<tr>{row('td', values, unbroken)}</tr>" for values in self.rows)
+        return f"<table><thead><tr>{row('th', self.header, '')}</tr></thead><tbody>{body}</tbody></table>"
 
     @property
     def _numeric(self) -> list[bool]:

@@ -97,6 +97,9 @@ def test_a_pass_that_breaks_off_starts_the_epoch_again():
     batches = loader()
     first = next(iter(batches))
     assert same(next(iter(batches)), first) and batches.epoch == 0
+    batches.load_state_dict({**batches.state_dict(), "batches_done": 2})
+    assert same(next(iter(batches)), list(loader())[2])
+    assert batches.state_dict()["batches_done"] == 3 and same(next(iter(batches)), first)
 
 
 def test_any_map_style_data_set_will_do():

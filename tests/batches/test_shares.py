@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from packlib.batches import TokenBatchSampler, TokenStore, difficulties
-from packlib.distributed import run_ranks
+from packlib.distributed import RankError, run_ranks
 
 
 def store() -> TokenStore:
@@ -24,8 +24,10 @@ def test_difficulty_is_length_or_any_score():
     first = difficulties(plain, lambda sample: int(sample["input_ids"][0]))
     assert first.dtype == np.int64 and first.tolist() == data.input_ids[data.offsets[:20]].tolist()
     assert difficulties(plain, lambda sample: torch.tensor(0.5)).dtype == np.float64
+    assert difficulties([]).dtype == np.int64
     for value in (float("nan"), "long", [1, 2], None):
-        with pytest.raises(ValueError, match="difficulty of sample 0 must be a number, not"):
+        said = "is NaN" if isinstance(value, float) else "must be a whole number of 64 bits or a float, not"
+        with pytest.raises((TypeError, ValueError), match=f"difficulty of sample 0 {said}"):
             difficulties(plain, lambda sample, value=value: value)
     with pytest.raises(ZeroDivisionError):
         difficulties(plain, lambda sample: 1 / 0)
@@ -39,10 +41,10 @@ def _found_by(rank):
     data, found = store(), {}
     found["lengths"] = difficulties(data).tolist()
     found["means"] = difficulties(data, _mean_token).tolist()
-    with pytest.raises(ValueError) as raised:  # on all ranks, though only the last one meets it
+    with pytest.raises(RankError) as raised:  # on all ranks, though only the last one meets it
         difficulties([{"input_ids": [1]}] * 5 + [{}])
     found["error"] = str(raised.value)
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(RankError) as raised:
         difficulties(data.take(range(10 + (rank == 1))))
     found["other length"] = str(raised.value)
     one = TokenBatchSampler(data.lengths, 256, 2, order="ascending", difficulty=np.array(found["means"]))
@@ -56,7 +58,9 @@ def test_three_ranks_score_and_sample_as_one():
     for rank, found in enumerate(run_ranks(_found_by, 3)):
         assert found["lengths"] == store().lengths.tolist()
         assert found["means"] == means.tolist()
-        assert found["error"] == "Rank 2 could not score its samples: KeyError('input_ids')"
-        assert found["other length"] == "Rank 1 has 11 samples, and rank 0 has 10."
+        assert found["error"] == "Rank 2 of 3 raised KeyError: 'input_ids'"
+        assert (
+            found["other length"] == "num_samples must be the same on all ranks, but is 11 on rank 1 and 10 on rank 0."
+        )
         alone = TokenBatchSampler(store().lengths, 256, 2, ranks=3, rank=rank, order="ascending", difficulty=means)
         assert found["batches"] == [list(batch) for batch in alone]

@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
-python -m tests.benchmarks            # all
-python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling
+python -m tests.benchmarks            # all but classes
+python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, classes
 """
 
 import sys
@@ -51,6 +51,12 @@ def batches() -> None:
     main()
 
 
+def classes() -> None:
+    from tests.benchmarks.bench_classes import main
+
+    main()
+
+
 SECTIONS = {
     "packing": packing,
     "model": model,
@@ -60,6 +66,7 @@ SECTIONS = {
     "scaling": scaling,
     "compiling": compiling,
 }
+ALONE = {"classes": classes}  # a minute for each instance, so it is asked for by name
 
-for name in [one_of("benchmark", name, SECTIONS) for name in sys.argv[1:]] or SECTIONS:
-    SECTIONS[name]()
+for name in [one_of("benchmark", name, SECTIONS | ALONE) for name in sys.argv[1:]] or SECTIONS:
+    (SECTIONS | ALONE)[name]()

@@ -19,14 +19,13 @@ from packlib.training import (
     Autocast,
     PretrainingObjective,
     Recipe,
-    bubble_and_underflow,
     evaluate,
     fit,
     largest_loss_scale,
     make_optimizer,
     round_weights,
 )
-from packlib.training.scaling import SavedActivations, offload_state, recompute
+from packlib.training.scaling import SavedActivations, bubble_formula, offload_state, recompute
 from packlib.training.updates import take_packs
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
 from tests.benchmarks.bench_scaling_ranks import bert, pipeline, ring, sharding
@@ -127,17 +126,27 @@ def rounding(device: str, updates: int = 150) -> list[dict]:
     return rows
 
 
+def underflow_share(gradients: torch.Tensor, scale: float) -> float:
+    """The share of the gradients other than 0 that become 0 where `scale` times them is cast to FP16."""
+    gradients = gradients[gradients != 0]
+    return ((gradients.double() * scale).half() == 0).double().mean().item()
+
+
 def underflow(device: str) -> list[dict]:
-    """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation."""
+    """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation.
+
+    The two prices of accumulation: a short one leaves the pipeline idle. A long one underflows: each of m micro-batches
+    adds its gradient divided by m, and in FP16 that becomes 0 where it is under half of the smallest number, 2^−24.
+    """
     model, data = bert(256, 4, device), batches(None, 2)
     fit(model, data, Recipe(16, 1e-4, 4_000, optimizer="adamw"), progress=False)
     gradients = gradient_of(model, data[0].to(device))
-    accumulations, rows = [2**i for i in range(15)], {}
-    for scale in (1.0, 1024.0, largest_loss_scale(gradients)):
-        for row in bubble_and_underflow(gradients, 4, accumulations, scale):
-            row["bubble"], share = round(row["bubble"], 6), round(row.pop("underflow"), 6)
-            rows.setdefault(row["accumulation"], row)[f"underflow, loss scale {scale:g}"] = share
-    return list(rows.values())
+    scales, rows = (1.0, 1024.0, largest_loss_scale(gradients)), []
+    for m in (2**i for i in range(15)):
+        lost = {f"underflow, loss scale {scale:g}": underflow_share(gradients, scale / m) for scale in scales}
+        shares = {"bubble": bubble_formula(4, m), **lost}
+        rows.append({"accumulation": m, **{name: round(share, 6) for name, share in shares.items()}})
+    return rows
 
 
 def offloading(device: str) -> list[dict]:

@@ -1,6 +1,9 @@
 """Faults in batches and in what ranks share. By file: what is there, what it becomes, which tests see it."""
 
 FAULTS = {
+    "packlib/batches/batch.py": [
+        (" * (segment_ids > 0)\n", "\n", "model/test_attention.py::test_masks_equal_plain_loops")
+    ],
     "packlib/batches/masking.py": [
         (
             "(fate < 0.9 * 2**53)",
@@ -78,7 +81,7 @@ FAULTS = {
             "distributed/test_distributed_packing.py::test_the_packs_of_many_ranks_are_those_of_one",
         ),
         (
-            "check_same(group, plan=digest)",
+            "ranks.check_same(plan=digest)",
             "pass",
             "distributed/test_distributed_packing.py::test_ranks_that_plan_otherwise_stop",
         ),
@@ -117,8 +120,13 @@ FAULTS = {
             "batches/test_loader.py::test_the_epoch_can_be_chosen",
         ),
         (
-            "if self._done == len(sampler):",
-            "if self._done > len(sampler):",
+            "epoch, first, self.start = self.epoch, self.start, 0",
+            "epoch, first = self.epoch, self.start",
+            "batches/test_loader.py::test_a_pass_that_breaks_off_starts_the_epoch_again",
+        ),
+        (
+            "if done == len(sampler):",
+            "if done > len(sampler):",
             "batches/test_loader.py::test_a_loader_resumes_identically[all]",
         ),
     ],

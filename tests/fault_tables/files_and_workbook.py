@@ -13,8 +13,8 @@ FAULTS = {
     ],
     "packlib/lengths/own_files.py": [
         (
-            "0 < blank <= number or not _is_length(text)",
-            "not _is_length(text)",
+            "0 < blank <= number or not re.match(_LENGTH, text)",
+            "not re.match(_LENGTH, text)",
             "lengths/test_sources_files.py::test_broken_columns_name_the_line",
         ),
         (

@@ -26,19 +26,19 @@ FAULTS = {
             "lengths/test_histogram.py::test_what_was_lost_before_stays_counted",
         ),
         (
+            "whole_number(lost, checked[lost], 0, INT64_MAX)",
+            "checked[lost]",
+            "lengths/test_histogram.py::test_bad_settings_are_named",
+        ),
+        (
             "truncated=self.truncated + other.truncated",
             "truncated=max(self.truncated, other.truncated)",
             "lengths/test_histogram.py::test_adding_keeps_the_least_certain_kind_and_sees_overflow",
         ),
-        (
-            'whole_number("truncated", self.truncated, 0, INT64_MAX)',
-            "self.truncated",
-            "lengths/test_histogram.py::test_bad_settings_are_named",
-        ),
         ('        text("name", self.name)\n', "", "lengths/test_histogram.py::test_bad_settings_are_named"),
         (
-            "truncated=self.truncated + over * (",
-            "truncated=over * (",
+            "truncated = self.truncated + over * (",
+            "truncated = over * (",
             "lengths/test_histogram.py::test_what_was_lost_before_stays_counted",
         ),
     ],

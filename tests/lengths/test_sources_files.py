@@ -105,8 +105,8 @@ def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(own_files, "_ROWS", 10)
     monkeypatch.setattr(own_files, "_BLOCK", 20)
     for kind in ("lengths.txt", "one.parquet"):
-        stream = own_files.read_lengths(**{"path": write(tmp_path, kind, [5] * 95)["name_or_path"]})
-        sizes = [len(chunk) for chunk in stream.chunks]
+        chunks, _, _ = own_files.read_lengths(write(tmp_path, kind, [5] * 95)["name_or_path"])
+        sizes = [len(chunk) for chunk in chunks]
         assert max(sizes) <= 10 and sum(sizes) == 95
 
 

@@ -9,6 +9,7 @@ import transformers
 from model_survey import MAPPINGS, differences, make_batch, quiet, rows, small_config
 from transformers import (
     BertForMaskedLM,
+    BigBirdForCausalLM,
     BigBirdForMaskedLM,
     DebertaV2ForMaskedLM,
     FNetForMaskedLM,
@@ -149,6 +150,7 @@ def test_a_family_that_nobody_compared_is_refused():
     ("causal", "xlnet", XLNetLMHeadModel, {"attn_type": "bi"}, "attn_type='bi' lets its tokens look ahead"),
     ("causal", "xlnet", XLNetLMHeadModel, {"bi_data": True}, "bi_data=True reads half of the packs backward"),
     ("masked", "big_bird", BigBirdForMaskedLM, {"attention_type": "block_sparse"}, "'original_full' can be packed"),
+    ("causal", "big_bird", BigBirdForCausalLM, {"attention_type": "block_sparse"}, "'original_full' can be packed"),
     ("causal", "llama", LlamaForCausalLM, {"layer_types": ["conv"] * 4}, "it carries a state"),
 ])  # fmt: skip
 def test_a_setting_that_packs_would_change_is_refused_when_the_model_is_built(kind, model_type, own, changes, reason):

@@ -136,8 +136,8 @@ def test_knapsack_against_all_packs(capacity, depth, data):
     ]
     knapsack = solve_knapsack(values, depth)
     assert knapsack.best == max(sum(worth[length] for length in pack) for pack in packs)
-    for length in sold:
-        found = [other for other, copies in knapsack.pack_with(length) for _ in range(copies)]
+    for length, pack in zip(sold, knapsack.packs_with(np.array(sold)), strict=True):
+        found = [other for other, copies in pack for _ in range(copies)]
         assert tuple(sorted(found)) in packs and length in found
         best = max(sum(worth[other] for other in pack) for pack in packs if length in pack)
         assert sum(worth[other] for other in found) == best
@@ -224,10 +224,41 @@ def test_strategies_found_before_the_time_is_up_are_used(monkeypatch):
     assert len(calls) == 5
 
 
+def interrupted(after, error, monkeypatch):
+    solve, calls = MasterProblem.solve, []
+
+    def until(self, counts, seconds):
+        calls.append(seconds)
+        if len(calls) > after:
+            raise error
+        return solve(self, counts, seconds)
+
+    monkeypatch.setattr(MasterProblem, "solve", until)
+
+
+@pytest.mark.parametrize("after", [0, 5, 20])
+def test_an_interrupt_returns_the_best_so_far(after, monkeypatch):
+    interrupted(after, KeyboardInterrupt, monkeypatch)
+    wikipedia = load("wikipedia")
+    with pytest.warns(RuntimeWarning, match="The search was interrupted: this is the best plan so far"):
+        made = plan(wikipedia, "optimal", 3)
+    assert made.lower_bound < made.num_packs <= plan(wikipedia, "lpfhp", 3).num_packs
+
+
+def test_a_request_to_terminate_is_obeyed(monkeypatch):
+    class Terminated(KeyboardInterrupt):
+        pass
+
+    interrupted(3, Terminated, monkeypatch)
+    with pytest.raises(Terminated):
+        plan(load("wikipedia"), "optimal", 3)
+
+
 def test_progress_is_told():
     told = []
     made = plan(load("squad"), "optimal", 3, progress=told.append)
     assert {step.stage for step in told} == {"pricing", "rounding"}
     assert [s.lower_bound for s in told] == sorted(s.lower_bound for s in told)
     assert [s.num_packs for s in told] == sorted((s.num_packs for s in told), reverse=True)
+    assert str(told[-1]).endswith(f" s, rounding: {made.num_packs:,} packs, at most 0.0000% above the best")
     assert told[-1].num_packs == made.num_packs and told[-1].lower_bound <= made.lower_bound

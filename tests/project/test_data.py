@@ -137,6 +137,12 @@ def test_docstrings_are_cleaned_and_told_once(tmp_path, monkeypatch):
     assert list(docstrings("toypackage")) == ["Top.\n\nMore.", "F.", "A.", "G."]
 
 
+@pytest.mark.parametrize("name", ["wikipedia", "squad"])
+def test_reconstructions_are_what_the_points_give(name):
+    made = runpy.run_path(str(DATA / "build_reconstructions.py"))["reconstructions"]()[name]
+    assert load(name) == made
+
+
 def test_stored_csv_files_are_in_order():
     for path in sorted((DATA / "lengths").glob("*.csv")):
         header, *rows = csv.reader(path.read_text().splitlines())

@@ -160,7 +160,7 @@ def test_bad_advice_is_refused_in_one_sentence(call, says):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "recipe.json is not a recipe: It is not JSON"),
+        ("{", "recipe.json is no recipe: It is not JSON"),
         ("[]", "must hold one JSON object"),
         (None, "There is no file .*recipe.json"),
     ],

@@ -47,11 +47,11 @@ def seconds_of(explorer, name, value):
     def note(change):
         told.append('role="status"' in change.new)
 
-    explorer._picture.observe(note, "value")
+    explorer.picture.observe(note, "value")
     begin = time.process_time()
     explorer.widgets[name].value = value
     seconds = time.process_time() - begin
-    explorer._picture.unobserve(note, "value")
+    explorer.picture.unobserve(note, "value")
     return 0 if any(told) else seconds
 
 
@@ -59,7 +59,7 @@ def seconds_of(explorer, name, value):
 def test_every_control_moves_the_picture_and_its_words(kind, record_property):
     explorer = kind()
     assert explorer.title and len(explorer.alt.split()) >= 8
-    first = explorer.alt, explorer.picture
+    first = explorer.alt, explorer.picture.value
     start, seconds = {name: control.value for name, control in explorer.widgets.items()}, []
     for name, control in explorer.widgets.items():
         seen = set()
@@ -70,7 +70,7 @@ def test_every_control_moves_the_picture_and_its_words(kind, record_property):
         assert len(seen) > 1, f"the words do not change with {name}"
         for other, value in start.items():  # limits may have moved other controls
             explorer.widgets[other].value = value
-    assert (explorer.alt, explorer.picture) == first, "back at the start, the picture is another"
+    assert (explorer.alt, explorer.picture.value) == first, "back at the start, the picture is another"
     record_property(SLOWEST, (kind.__name__, max(seconds)))
 
 
@@ -119,9 +119,9 @@ def test_an_error_becomes_a_sentence_and_goes_away():
     line = Line()
     line.widgets["length"].value = 7
     assert line.alt == "No picture: Seven is <out>." and isinstance(line.error, ValueError)
-    assert "Seven is &lt;out&gt;." in line.picture and "<img" not in line.picture
+    assert "Seven is &lt;out&gt;." in line.picture.value and "<img" not in line.picture.value
     line.widgets["length"].value = 8
-    assert line.alt == "The line is 8 m long." and line.error is None and "<img" in line.picture
+    assert line.alt == "The line is 8 m long." and line.error is None and "<img" in line.picture.value
 
 
 def test_the_play_button_drives_the_picture():

@@ -29,10 +29,9 @@ class Hostile:
         # packs, as texts and as lists; their order does not matter
         ("4+3+3", "4 + 3 + 3", ""), ("4 + 3 + 3", "4 + 3 + 3", ""), ([4, 3, 3], "4 + 3 + 3", ""),
         ("[4, 3, 3]", "4 + 3 + 3", ""), ("3 4 3", "4 + 3 + 3", ""), (np.array([4, 3, 3]), "4 + 3 + 3", ""),
-        ((4, 3, 3), (4, 3, 3), ""), ([4.0, 3], np.array([4, 3]), ""), ({3, 4}, {4, 3}, ""), ("3, 4", {4, 3}, ""),
+        ((4, 3, 3), "4 + 3 + 3", ""), ([4.0, 3], "4 + 3", ""), ({3, 4}, "4 + 3", ""), ("3, 4", "4 + 3", ""),
         ("4+3+3 = 10", "4 + 3 + 3", ""), ("4, 3 and 3", "4 + 3 + 3", ""), ("4, 3, and 3", "4 + 3 + 3", ""),
         ("four, three and three", "4 + 3 + 3", ""),
-        (["One Graph", "eager"], ["one graph", "eager"], ""), ("one graph", ["one graph"], ""),
         # numbers with their unit and without
         (4, 4, "packs"), ("4", 4, "packs"), ("4 packs", 4, "packs"), ("1 pack", 1, "packs"), (" 4 Packs. ", 4, "packs"),
         ("about 4", 4, "packs"), ("1 strategy", 1, "strategies"), ("4 sequences", 4, "sequences in a pack"),
@@ -90,7 +89,7 @@ def test_a_right_answer_is_right_however_it_is_written(guess, truth, unit):
         ("random", "sorted", "", "You guessed random, and that is wrong."),
         ("y", "no", "", "You guessed yes, and that is wrong."),
         ([5, 5], "4 + 3 + 3", "", "You guessed [5, 5], and that is wrong."),
-        ((3, 4), [4, 3], "", "You guessed (3, 4), and that is wrong."),
+        ((3, 4), "3 + 3", "", "You guessed (3, 4), and that is wrong."),
     ],
 )
 def test_only_the_exact_answer_is_exactly_right(guess, truth, unit, says):
@@ -116,17 +115,17 @@ def test_only_the_exact_answer_is_exactly_right(guess, truth, unit, says):
         ("4 rows", 4, "", "'4 rows' is not a plain number"), ("1,14", 114, "", "Do you mean 1.14?"),
         ("4 of 10", 4, "", "is not a number"), ("3/0", 4, "", "'3/0' is not a number"),
         ("maybe", "yes", "", "'maybe' is neither yes nor no; guess again."), (1, "yes", "", "1 is neither yes nor no"),
-        ("many", "4 + 3 + 3", "", "'many' has no numbers like 3 + 2 + 1"), ({3, 4}, [3, 4], "", "{3, 4} has no order"),
+        ("many", "4 + 3 + 3", "", "'many' has no numbers like 3 + 2 + 1"),
         ({"a": 1}, "a", "", "{'a': 1} is not a word"),
         # hostile ones
         (10**5000, 4, "", "an integer of 16610 bits is too large to compare; guess again."),
         ("1e999", 4, "", "'1e999' is too large"), (1e308, -1e308, "", "1e+308 is too large"),
         ("9" * 10_000, 4, "", "is too long for a guess"), ("x" * 10_000, "yes", "", "is too long for a guess"),
-        ([1] * 10_000, [1], "", "is too long for a guess"), (float("nan"), 4, "", "nan is not a number"),
+        ([1] * 10_000, "1 + 1", "", "is too long for a guess"), (float("nan"), 4, "", "nan is not a number"),
         ("__import__('os').remove('x')", 4, "", "is not a number"), ("2**9", 512, "", "'2**9' is not a number"),
         (Hostile(), 4, "", "something of type Hostile cannot be read; guess again."),
         (Hostile(), "yes", "", "cannot be read"), (Hostile(), "a", "", "cannot be read"),
-        (Hostile(), [1], "", "cannot be read"),
+        (Hostile(), "4 + 3", "", "cannot be read"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -138,7 +137,7 @@ def test_a_guess_that_cannot_be_judged_gets_one_sentence(guess, truth, unit, say
 
 
 @pytest.mark.parametrize("guess", [..., None, "", "  ", "...", "…", "?"])
-@pytest.mark.parametrize("truth", [4, "sorted", True, [1]])
+@pytest.mark.parametrize("truth", [4, "sorted", True, "4 + 3"])
 def test_dots_are_no_guess(guess, truth):
     judged = judge_guess(guess, truth)
     assert judged.state == "none" and judged.message == NO_GUESS and judged.guess is None

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from packlib.training.scaling import Phase, bubble, calculate, value_of
-from packlib.training.scaling.pod import PHASES, POD
-from packlib.workbook.chapters.n11_scaling_up.lesson import PodExplorer, chart_of, make_pod, two_phases
+from packlib.workbook.chapters.n11_scaling_up.figures import ring_states
+from packlib.workbook.chapters.n11_scaling_up.lesson import PodExplorer, chart_of, human, make_pod, two_phases
+from packlib.workbook.chapters.n11_scaling_up.pod import PHASES, POD, against_published
 from packlib.workbook.chapters.n11_scaling_up.runs import walk
 
 
@@ -24,7 +25,7 @@ def test_a_pod_that_cannot_be_gets_a_sentence(settings, sentence):
     for name, value in settings.items():
         explorer.widgets[name].value = value
     assert explorer.alt.endswith(f"This pod cannot be: {sentence}")
-    assert explorer.error is None and "<img" in explorer.picture and "role" not in explorer.picture
+    assert explorer.error is None and "<img" in explorer.picture.value and "role" not in explorer.picture.value
 
 
 @pytest.mark.parametrize(("devices", "stages"), [(64, 4), (8, 8), (3, 1), (24, 24)])
@@ -46,6 +47,30 @@ def test_the_published_pod_and_its_phases():
     assert two_phases(8, 512, [phase.packing_factor for phase in PHASES]) == list(PHASES)
     assert [phase.overhead for phase in two_phases(8, 512)] == [0, 0]
     assert [phase.micro_batch for phase in two_phases(1, 2)] == [1, 1]
+
+
+def test_the_published_pod():
+    checks = {check.figure: check for check in against_published()}
+    assert [name for name, check in checks.items() if check.agrees is False] == ["realized speed-up"]
+    assert {"processors", "layers", "on chip", "optimizer state"} == {n for n, c in checks.items() if c.agrees}
+    assert checks["realized speed-up"].calculated == "1.910, 1.120, 1.627"
+    assert all(check.why and check.published and check.calculated for check in checks.values())
+
+
+def test_values_to_read():
+    assert human(112e9, "bytes") == "112 GB" and human(3.5e12, "FLOP, forward") == "3.5 TFLOP, forward"
+    assert human(5.0, "bytes") == "5 B" and human(0.0, "bytes") == "0 B" and human(999.0, "bytes") == "999 B"
+    assert human(0.02497, "seconds") == "0.02497 seconds" and human(0.25, "share of the time") == "25.0 % of the time"
+
+
+@pytest.mark.parametrize("p", range(1, 9))
+def test_the_states_of_a_ring(p):
+    """Halfway, each rank has one chunk whole."""
+    states = ring_states(p)
+    assert len(states) == 2 * p - 1 and all(state.shape == (p, p) for state in states)
+    assert (states[0] == 1).all() and (states[-1] == p).all()
+    halfway = states[p - 1] == p
+    assert (halfway.sum(0) == 1).all() and (halfway.sum(1) == 1).all()
 
 
 def test_a_weight_walks_as_it_should():

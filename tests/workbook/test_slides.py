@@ -9,13 +9,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.workbook import cover, slides
+from packlib.workbook import slides
 from packlib.workbook.gallery import Picture
 from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.questions import Question, Questions
 from packlib.workbook.results import fold, meanings
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.tables import Table
+from tests import cover
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 IMAGE = '<b>Why?</b><br><img alt="A line that &lt;rises&gt;." width="800" src="data:image/png;base64,AAAA">'

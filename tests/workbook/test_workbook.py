@@ -16,7 +16,6 @@ import pytest
 from PIL import Image
 
 from packlib.workbook import exercises, figures
-from packlib.workbook.cover import draw_cover
 from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packlib.workbook.parameters import (
     Choice,
@@ -29,6 +28,7 @@ from packlib.workbook.parameters import (
     check_values,
 )
 from packlib.workbook.running import NotebookFailedError, notebooks
+from tests.cover import draw_cover
 
 
 def small_figure():

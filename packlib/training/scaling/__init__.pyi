@@ -1,16 +1,14 @@
 from .buckets import Buckets, choose_buckets, waste_curve
-from .calculator import PRECISIONS, Phase, Setup, calculate, human, value_of
+from .calculator import PRECISIONS, Phase, Setup, calculate, value_of
 from .compile_counter import CompileCounter
 from .compiling import ShapeGraphs, blank_batch, compile_for_shapes, onset_schedule
 from .pipeline import BertStage, Pipeline, split_layers
-from .pod import PHASES, against_published
 from .recomputation import SavedActivations, recompute
-from .ring import ring_all_reduce, ring_states, ring_steps
+from .ring import ring_all_reduce, ring_steps
 from .sharding import memory_of, offload_state, shard_model, shard_optimizer
 from .timeline import Bar, bubble, bubble_formula, gantt, in_flight
 
 __all__ = [
-    "PHASES",
     "PRECISIONS",
     "Bar",
     "BertStage",
@@ -21,7 +19,6 @@ __all__ = [
     "SavedActivations",
     "Setup",
     "ShapeGraphs",
-    "against_published",
     "blank_batch",
     "bubble",
     "bubble_formula",
@@ -29,14 +26,12 @@ __all__ = [
     "choose_buckets",
     "compile_for_shapes",
     "gantt",
-    "human",
     "in_flight",
     "memory_of",
     "offload_state",
     "onset_schedule",
     "recompute",
     "ring_all_reduce",
-    "ring_states",
     "ring_steps",
     "shard_model",
     "shard_optimizer",

@@ -47,10 +47,8 @@ class Buckets:
         return bucket
 
     def __repr__(self) -> str:
-        return (
-            f"Buckets({self.name}, {self.method}: {len(self.lengths)} lengths "
-            f"{', '.join(map(str, self.lengths))}; {self.padding_fraction:.2%} padding)"
-        )
+        lengths = f"{len(self.lengths)} lengths {', '.join(map(str, self.lengths))}"
+        return f"Buckets({self.name}, {self.method}: {lengths}; {self.padding_fraction:.2%} padding)"
 
 
 def choose_buckets(
@@ -113,9 +111,7 @@ def _edges(histogram: LengthHistogram, pad_to_multiple_of: int) -> tuple[np.ndar
     if histogram.num_sequences * top > INT64_MAX:
         raise ValueError(f"{histogram.num_sequences} sequences padded to {top} overflow 64 bits.")
     multiples = np.minimum(np.arange(step, used[-1] + step, step), top)
-    of = (used - 1) // step
-    counts = np.zeros(len(multiples), np.int64)
-    np.add.at(counts, of, histogram.counts[used])
+    counts = np.diff(np.cumsum(histogram.counts)[multiples], prepend=0)
     return multiples, multiples[counts > 0], counts[counts > 0]
 
 

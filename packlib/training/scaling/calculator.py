@@ -1,7 +1,6 @@
 """From model, data and devices to batch, memory, time and cost: a sheet of formulas, each shown as it is computed."""
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -229,18 +228,3 @@ def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> Any
     if not found:
         raise ValueError(f"There is no line {name!r} of a phase of length {length}.")
     return found[0]
-
-
-def human(value: float, unit: str) -> str:
-    """A value with its unit, to read.
-
-    >>> human(1.94e9, "bytes"), human(0.0058, "share of the time"), human(65536, "rows")
-    ('1.94 GB', '0.6 % of the time', '65,536 rows')
-    """
-    if unit.startswith("share"):
-        return f"{100 * value:.1f} %{unit[5:]}"
-    for word, short in (("bytes", "B"), ("FLOP", "FLOP")):
-        if unit.startswith(word):
-            power = min(5, int(math.log10(value) // 3)) if value >= 1 else 0
-            return f"{value / 1000**power:.3g} {' KMGTP'[power].strip()}{short}{unit[len(word) :]}"
-    return f"{value:,.0f} {unit}" if value >= 1000 or value == int(value) else f"{value:,.4g} {unit}"

@@ -1,16 +1,12 @@
 """Count what torch.compile does: its graphs, its recompiles, and why each of them happened."""
 
 import re
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 from torch._dynamo import convert_frame, utils
 
 from packlib.markup import in_html
-
-_REASONS = "get_and_maybe_log_recompilation_reasons"  # torch asks this function why guards failed
 
 
 @dataclass(frozen=True)
@@ -59,32 +55,29 @@ class CompileCounter:
         self._records: list | None = []
 
     def __enter__(self) -> "CompileCounter":
-        self._reasons, self._stack = [], ExitStack()
         # torch keeps records of its last 64 compiles, with the first reason of each: keep all, and all reasons
-        limit = utils._compilation_metrics.maxlen
+        self._limit = utils._compilation_metrics.maxlen
         utils.set_compilation_metrics_limit(1 << 20)
-        self._stack.callback(utils.set_compilation_metrics_limit, limit)
         self._before, self._records = len(utils.get_compilation_metrics()), None
         # No public hook tells every reason: the records hold the first, and torch.compile takes no `guard_fail_fn`.
-        tell = getattr(convert_frame, _REASONS)
-
-        def listen(entries: Any, frame: Any, *args: Any, **options: Any) -> Any:
-            reasons = tell(entries, frame, *args, **options)
-            self._reasons.append((frame.f_code.co_name, tuple(reasons)))
-            return reasons
-
-        self._stack.enter_context(patch.object(convert_frame, _REASONS, listen))
+        self._reasons, self._tell = [], convert_frame.get_and_maybe_log_recompilation_reasons
+        convert_frame.get_and_maybe_log_recompilation_reasons = self._listen
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._records = utils.get_compilation_metrics()[self._before :]
-        self._stack.close()
+        utils.set_compilation_metrics_limit(self._limit)
+        convert_frame.get_and_maybe_log_recompilation_reasons = self._tell
+
+    def _listen(self, entries: Any, frame: Any, *args: Any, **options: Any) -> Any:
+        """Stands in for the function that torch asks why guards failed."""
+        reasons = self._tell(entries, frame, *args, **options)
+        self._reasons.append((frame.f_code.co_name, tuple(reasons)))
+        return reasons
 
     @property
     def compiles(self) -> list[Compile]:
-        records = self._records
-        if records is None:
-            records = utils.get_compilation_metrics()[self._before :]
+        records = utils.get_compilation_metrics()[self._before :] if self._records is None else self._records
         found, reasons = list[Compile](), iter(self._reasons)
         for record in records:
             name, seconds = str(record.compile_id), (record.duration_us or 0) / 1e6
@@ -97,8 +90,8 @@ class CompileCounter:
             if record.recompile_reason is not None:
                 function, failed = next(reasons)
             eager = record.fail_reason or ("" if record.graph_op_count else "no operation to compile")
-            operations = record.graph_op_count or 0
-            found.append(Compile(name, function or "?", operations, seconds, failed, _first_sentence(eager)))
+            told = eager.split("\n")[0]
+            found.append(Compile(name, function or "?", record.graph_op_count or 0, seconds, failed, told))
         return found
 
     @property
@@ -124,26 +117,20 @@ class CompileCounter:
     def _summary(self) -> list[str]:
         counts = ((self.graphs, "graph"), (self.recompiles, "recompile"))
         words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
-        lines = [f"{words}, {self.seconds:.1f} s of compiling"]
-        for compile in self.fell_back:
-            limit = int(compile.graph.split("/")[1])
-            lines.append(
-                f"{compile.function} reached the recompile limit after {limit} graphs: "
-                "what they do not fit runs eagerly from here on"
-            )
-        return lines
+        limits = ((compile.function, compile.graph.split("/")[1]) for compile in self.fell_back)
+        beyond = "what they do not fit runs eagerly from here on"
+        fell = [f"{name} reached the recompile limit after {limit} graphs: {beyond}" for name, limit in limits]
+        return [f"{words}, {self.seconds:.1f} s of compiling", *fell]
 
     def _table(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("graph", "function", "operations", "seconds", "failed guards", "reason")]
-        for compile in self.compiles:
-            reason = compile.eager or "first graph of this function"
-            if compile.failed_guards:
-                reason = "; ".join(re.sub(r"^\d+/\d+: ", "", guard) for guard in compile.failed_guards)
-                reason = f"eager: {reason}" if compile.eager else reason
-            rows.append((
-                compile.graph, compile.function, str(compile.operations), f"{compile.seconds:.2f}",
-                str(len(compile.failed_guards)), reason,
-            ))  # fmt: skip
+        for one in self.compiles:
+            reason = one.eager or "first graph of this function"
+            if one.failed_guards:
+                reason = "; ".join(re.sub(r"^\d+/\d+: ", "", guard) for guard in one.failed_guards)
+                reason = f"eager: {reason}" if one.eager else reason
+            failed = len(one.failed_guards)
+            rows.append((one.graph, one.function, str(one.operations), f"{one.seconds:.2f}", str(failed), reason))
         return rows
 
     def __repr__(self) -> str:
@@ -158,7 +145,3 @@ class CompileCounter:
         body = "".join("<tr>" + "".join(f"<td>{in_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         summary = "".join(f"<div>{in_html(line)}.</div>" for line in self._summary())
         return f"<div>{summary}<table><tr>{cells}</tr>{body}</table></div>"
-
-
-def _first_sentence(reason: str) -> str:
-    return reason.split("\n")[0]

@@ -1,17 +1,16 @@
 """Static shapes for torch.compile: one graph for each, all made at the start, and nothing compiled later."""
 
-import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.batches.curriculum import warm_memory
 from packlib.checks import one_of, whole_number
+from packlib.distributed.collectives import Collectives
 from packlib.training.scaling.compile_counter import CompileCounter
 
 CUDA_GRAPHS = ("reduce-overhead", "max-autotune")  # the modes of torch.compile that record them
@@ -112,10 +111,9 @@ class ShapeGraphs:
         def run(**batch: Any) -> Any:
             return bare._call_impl(**batch)
 
-        code = run.__code__.replace(co_name="shape_{}x{}".format(*shape))
-        own = types.FunctionType(code, run.__globals__, code.co_name, None, run.__closure__)
+        run.__code__ = run.__code__.replace(co_name="shape_{}x{}".format(*shape))
         mode = self.mode if self._backend == "inductor" else None
-        return own, torch.compile(own, backend=self._backend, mode=mode, dynamic=False, fullgraph=True)
+        return run, torch.compile(run, backend=self._backend, mode=mode, dynamic=False, fullgraph=True)
 
     def _keep_gradients(self) -> None:
         """CUDA graphs write gradients to one place: before the next ones come, keep those that add up."""
@@ -189,7 +187,7 @@ def compile_for_shapes(
 
 def _mode(mode: str, device: torch.device) -> str:
     one_of("mode", mode, MODES)
-    ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    ranks = Collectives().size
     can = device.type == "cuda" and ranks == 1
     if mode == "auto":
         return "reduce-overhead" if can else "default"
@@ -207,12 +205,10 @@ def _check(shapes: list[Shape]) -> None:
     twice = next((shape for i, shape in enumerate(shapes) if shape in shapes[:i]), None)
     if twice is not None:
         raise ValueError(f"The shape {twice} is there twice.")
-    if dist.is_available() and dist.is_initialized():
-        on_ranks = [None] * dist.get_world_size()
-        dist.all_gather_object(on_ranks, shapes)
-        for rank, others in enumerate(on_ranks):
-            if others != on_ranks[0]:
-                raise ValueError(f"Rank {rank} has the shapes {others}; rank 0 has {on_ranks[0]}.")
+    on_ranks = Collectives().gather_objects(shapes)
+    for rank, others in enumerate(on_ranks):
+        if others != on_ranks[0]:
+            raise ValueError(f"Rank {rank} has the shapes {others}; rank 0 has {on_ranks[0]}.")
 
 
 def onset_schedule(batches: Iterable[Any], world_size: int, shape: Callable[[Any], Shape] = shape_of) -> list:
@@ -240,5 +236,4 @@ def onset_schedule(batches: Iterable[Any], world_size: int, shape: Callable[[Any
                 "leave out incomplete batches, or take fewer shapes."
             )
         onset += places[size][:world_size]
-    early = set(onset)
-    return [batches[i] for i in [*onset, *(i for i in range(len(batches)) if i not in early)]]
+    return [batches[i] for i in dict.fromkeys([*onset, *range(len(batches))])]

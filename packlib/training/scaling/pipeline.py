@@ -1,8 +1,7 @@
 """Pipeline parallel training of packed BERT: every rank holds some of the layers, micro-batches flow through."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -14,6 +13,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from packlib.batches import PackedBatch
 from packlib.checks import one_of, whole_number
+from packlib.distributed.collectives import Collectives
 from packlib.model import PackedBert, PackedOutput, Sums, attention_arguments, choose_backend
 from packlib.model.attention import BACKENDS
 from packlib.training.objective import Objective, PretrainingObjective
@@ -34,11 +34,10 @@ def split_layers(layers: int, stages: int, layout: Sequence[int] | None = None) 
     if layout is None:
         return [(i + 1) * layers // stages - i * layers // stages for i in range(stages)]
     layout = [whole_number("layers of a stage", count, 1) for count in layout]
-    if len(layout) != stages or sum(layout) != layers:
+    parts, held = len(layout), sum(layout)
+    if (parts, held) != (stages, layers):
         told = " + ".join(map(str, layout))
-        raise ValueError(
-            f"The layout {told} is of {len(layout)} stages and {sum(layout)} layers, not {stages} and {layers}."
-        )
+        raise ValueError(f"The layout {told} is of {parts} stages and {held} layers, not {stages} and {layers}.")
     return layout
 
 
@@ -142,25 +141,23 @@ class Pipeline:
         self._run(shapes[0], len(batches)).step(*inputs, target=which, return_outputs=False)
         if self.stages > 1 and (self.stage.is_first or self.stage.is_last):
             dist.all_reduce(self.model.get_output_embeddings().weight.grad, group=self._ends)
-        told = [dict[str, Sums]()]
+        told = None
         if self.stage.is_last:
-            told = [{name: reduce(add, (one[name] for one in self._sums)) for name in self._sums[0]}]
-        dist.broadcast_object_list(told, src=self.stages - 1)
-        return told[0]
+            told = {name: reduce(add, (one[name] for one in self._sums)) for name in self._sums[0]}
+        return Collectives().gather_objects(told)[-1]
 
     def _run(self, shape: tuple[int, int], micro_batches: int) -> Schedule1F1B | ScheduleGPipe:
         """torch's schedule for batches of this shape; it is told what it sends, or it would try with random numbers."""
         if (shape, micro_batches) not in self._runs:
             p = next(self.stage.parameters())
-            ids = torch.zeros(shape, dtype=torch.int64, device=p.device)
-            hidden = torch.zeros(*shape, self.model.config.hidden_size, dtype=p.dtype, device=p.device)
-            hidden.requires_grad_()
-            stage = _TimedStage(
-                self.stage, self.rank, self.stages, p.device,
-                input_args=(ids,) * 4 if self.stage.is_first else (hidden, ids),
-                output_args=hidden if self.stage.is_last else (hidden, ids),
-            )  # fmt: skip
-            stage.timed = self._timed
+            ids = p.new_zeros(shape, dtype=torch.int64)
+            hidden = p.new_zeros(*shape, self.model.config.hidden_size, requires_grad=True)
+            takes = (ids,) * 4 if self.stage.is_first else (hidden, ids)
+            gives = hidden if self.stage.is_last else (hidden, ids)
+            at = self.rank, self.stages, p.device
+            stage = PipelineStage(self.stage, *at, input_args=takes, output_args=gives)
+            stage.forward_one_chunk = self._timed("forward", stage.forward_one_chunk)
+            stage.backward_one_chunk = self._timed("backward", stage.backward_one_chunk)
             kind = _TORCH_SCHEDULES[self.schedule]
             self._runs[shape, micro_batches] = kind(stage, micro_batches, self._loss, scale_grads=False)
         return self._runs[shape, micro_batches]
@@ -178,21 +175,14 @@ class Pipeline:
         self.bars[-1] = self.bars[-1]._replace(end=time.perf_counter())  # it belongs to the last stage's forward
         return loss
 
-    @contextmanager
-    def _timed(self, kind: str, micro_batch: int) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        time.sleep(max(0.0, start + self._pace[kind] - time.perf_counter()))
-        self.bars.append(Bar(self.rank, kind, micro_batch, start, time.perf_counter()))
+    def _timed(self, kind: str, compute: Callable) -> Callable:
+        """What torch's stage computes, with a stopwatch around it; waiting for others is outside."""
 
+        def timed(micro_batch: int, *args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            result = compute(micro_batch, *args, **kwargs)
+            time.sleep(max(0.0, start + self._pace[kind] - time.perf_counter()))
+            self.bars.append(Bar(self.rank, kind, micro_batch, start, time.perf_counter()))
+            return result
 
-class _TimedStage(PipelineStage):
-    """torch's stage with a stopwatch around what it computes; waiting for others is outside."""
-
-    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
-        with self.timed("forward", fwd_chunk_id):
-            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
-
-    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
-        with self.timed("backward", bwd_chunk_id):
-            return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+        return timed

@@ -35,7 +35,7 @@ def recompute(model: nn.Module, layers: int | None = None) -> None:
         layer.gradient_checkpointing = i < count
 
 
-class SavedActivations:
+class SavedActivations(torch.autograd.graph.saved_tensors_hooks):
     """Count what autograd keeps between forward and backward: exact, the same each time, on any device.
 
     >>> layer = torch.nn.Linear(8, 4)
@@ -46,16 +46,13 @@ class SavedActivations:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        super().__init__(self._count, lambda tensor: tensor)
         self._weights = {_place(tensor) for tensor in [*model.parameters(), *model.buffers()]}
 
     def __enter__(self) -> "SavedActivations":
         self._seen: dict[int, int] = {}
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._count, lambda tensor: tensor)
-        self._hooks.__enter__()
+        super().__enter__()
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._hooks.__exit__(*error)
 
     def _count(self, tensor: Tensor) -> Tensor:
         if _place(tensor) not in self._weights:

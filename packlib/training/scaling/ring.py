@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -38,18 +37,6 @@ def ring_steps(world_size: int) -> list[list[Transfer]]:
         for phase, first in (("reduce-scatter", 0), ("all-gather", 1))
         for step in range(p - 1)
     ]
-
-
-def ring_states(world_size: int) -> list[np.ndarray]:
-    """For a drawing: before and after each step, how many ranks each chunk adds up; shape (ranks, chunks)."""
-    states = [np.ones((world_size, world_size), np.int64)]
-    for transfers in ring_steps(world_size):
-        before, after = states[-1], states[-1].copy()
-        for phase, _, sender, receiver, chunk in transfers:
-            own = before[receiver, chunk] if phase == "reduce-scatter" else 0
-            after[receiver, chunk] = own + before[sender, chunk]
-        states.append(after)
-    return states
 
 
 @torch.no_grad()

@@ -59,18 +59,17 @@ def gantt(
     whole_number("micro_batches", micro_batches, 1)
     lasts = {"forward": _for_each("forward", forward, stages), "backward": _for_each("backward", backward, stages)}
     queues = [work_order(stage, stages, micro_batches, schedule) for stage in range(stages)]
-    free, ends, bars = [0.0] * stages, dict[tuple, float](), []
+    free, bars = [0.0] * stages, list[Bar]()
+    # what the first stage reads, and the loss after the last stage, keep nobody waiting
+    ends = {(kind, at, i): 0.0 for kind, at in (("forward", -1), ("backward", stages)) for i in range(micro_batches)}
     while any(queues):
         for stage, queue in enumerate(queues):
             while queue:
                 kind, i = queue[0]
-                if kind == "forward":
-                    needs = [("forward", stage - 1, i)] if stage else []
-                else:
-                    needs = [("backward", stage + 1, i)] if stage + 1 < stages else [("forward", stage, i)]
-                if not all(need in ends for need in needs):
+                before = (kind, stage - 1 if kind == "forward" else stage + 1, i)
+                if before not in ends:
                     break
-                start = max([free[stage], *(ends[need] for need in needs)])
+                start = max(free[stage], ends[before])
                 end = free[stage] = ends[kind, stage, i] = start + lasts[kind][stage]
                 bars.append(Bar(stage, *queue.pop(0), start, end))
     return sorted(bars, key=lambda bar: (bar.start, bar.stage))
@@ -102,6 +101,4 @@ def _for_each(name: str, value: float | Sequence[float], stages: int) -> list[fl
     values = [value] * stages if isinstance(value, int | float) else list(value)
     if len(values) != stages:
         raise ValueError(f"{name} needs one number, or one for each of the {stages} stages, not {len(values)}.")
-    for one in values:
-        number(name, one, above=0)
-    return values
+    return [number(name, one, above=0) for one in values]

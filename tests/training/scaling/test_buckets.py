@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packlib.lengths import LengthHistogram, load, log_normal, padding_waste
+from packlib.lengths import LengthHistogram, load, log_normal
 from packlib.training.scaling import choose_buckets, waste_curve
 from packlib.training.scaling.buckets import BUCKET_METHODS
 
@@ -59,14 +59,14 @@ def test_as_good_as_the_plain_recurrence_on_large_data(histogram):
     )
 
 
-def test_more_buckets_waste_less_and_agree_with_the_habit_of_padding_to_boundaries():
+def test_more_buckets_waste_less_and_every_sequence_takes_the_shortest_that_it_fits_into():
     histogram = load("wikipedia")
     curve = waste_curve(histogram, 64)
     assert len(curve) == 64 and (np.diff(curve) < 0).all()
     for k, method in ((1, "optimal"), (8, "optimal"), (8, "geometric"), (8, "equal_count"), (64, "optimal")):
         buckets = choose_buckets(histogram, k, method=method)
-        habit = padding_waste(histogram, 32, "buckets", buckets=buckets.lengths, pad_to_boundary=True)
-        assert buckets.slots == habit.slots and all(length % 8 == 0 for length in buckets.lengths)
+        row = np.array(buckets.lengths)[np.searchsorted(buckets.lengths, np.arange(len(histogram.counts)))]
+        assert buckets.slots == row @ histogram.counts and all(length % 8 == 0 for length in buckets.lengths)
     assert choose_buckets(histogram, 1).lengths == (512,)
     assert choose_buckets(histogram, 8).padding_fraction == curve[7]
     assert "8 lengths 64, " in repr(choose_buckets(histogram, 8)) and f"{curve[7]:.2%}" in repr(

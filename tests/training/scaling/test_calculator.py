@@ -9,17 +9,7 @@ import torch
 from transformers import BertConfig
 
 from packlib.model import PackedBert
-from packlib.training.scaling import (
-    Phase,
-    Setup,
-    against_published,
-    bubble,
-    calculate,
-    gantt,
-    human,
-    in_flight,
-    value_of,
-)
+from packlib.training.scaling import Phase, Setup, bubble, calculate, gantt, in_flight, value_of
 from packlib.training.scaling.calculator import PRECISIONS, model_formulas, phase_formulas
 
 PHASES = [Phase(128, 1e8, packing_factor=1.17), Phase(384, 2e7, 4, 256, 1.7, 0.01, 56)]
@@ -137,20 +127,6 @@ def test_all_that_is_computed_is_a_line(formulas, length):
     computed = [name for name in formulas.__code__.co_varnames if name not in arguments]
     found = [line.name for line in calculate(Setup(), PHASES) if line.length == length]
     assert computed == [name for name in found if not name.startswith("total")] and len(computed) > 10
-
-
-def test_the_published_pod():
-    checks = {check.figure: check for check in against_published()}
-    assert [name for name, check in checks.items() if check.agrees is False] == ["realized speed-up"]
-    assert {"processors", "layers", "on chip", "optimizer state"} == {n for n, c in checks.items() if c.agrees}
-    assert checks["realized speed-up"].calculated == "1.910, 1.120, 1.627"
-    assert all(check.why and check.published and check.calculated for check in checks.values())
-
-
-def test_values_to_read():
-    assert human(112e9, "bytes") == "112 GB" and human(3.5e12, "FLOP, forward") == "3.5 TFLOP, forward"
-    assert human(5.0, "bytes") == "5 B" and human(0.0, "bytes") == "0 B" and human(999.0, "bytes") == "999 B"
-    assert human(0.02497, "seconds") == "0.02497 seconds" and human(0.25, "share of the time") == "25.0 % of the time"
 
 
 @pytest.mark.parametrize(

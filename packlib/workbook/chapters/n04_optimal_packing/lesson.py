@@ -66,8 +66,7 @@ class GapExplorer(Explorer):
     def _tell(self, now: Progress) -> None:
         """Show how far the search is, in place of the picture."""
         if now.seconds > 0.3:
-            text = f"{now.stage}: {now.num_packs:,} packs, at least {now.lower_bound:,}; {now.seconds:.1f} s …"
-            self._picture.value = f'<p role="status">{in_html(text)}</p>'
+            self.picture.value = f'<p role="status">{in_html(str(now))} …</p>'
 
     def draw(self, dataset: str, max_length: int, depth: int, method: str) -> tuple[Figure, str]:
         best = self.plan(dataset, max_length, depth, "optimal")

@@ -28,8 +28,10 @@ def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = 
     for length, price in prices.items():
         whole[length] = int(price * scale)
     knapsack = solve_knapsack(whole, depth)
-    packs = (knapsack.pack_with(length) for length in prices)
-    best = max(packs, key=lambda slots: sum(prices[length] * copies for length, copies in slots))
+    best = max(
+        knapsack.packs_with(np.array(list(prices))),
+        key=lambda slots: sum(prices[length] * copies for length, copies in slots),
+    )
     return tuple(length for length, copies in best for _ in range(copies))
 
 
@@ -56,6 +58,6 @@ def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator
         best = max(best, certified_bound(histogram.counts, np.maximum(prices, 0), depth))
         yield len(master.strategies), master.objective, best
         knapsack = solve_knapsack(prices, depth)
-        packs = [knapsack.pack_with(length) for length in master.lengths.tolist()]
+        packs = knapsack.packs_with(master.lengths)
         gain = PRICE_OF_A_PACK + (PRICE_OF_A_PACK >> 20)
         new = master.add(p for p in packs if sum(int(prices[n]) * copies for n, copies in p) > gain)

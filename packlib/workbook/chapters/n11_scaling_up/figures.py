@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from packlib.training.scaling import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_states
-from packlib.training.scaling.pod import ON_CHIP
+from packlib.training.scaling import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_steps
 from packlib.training.scaling.timeline import SCHEDULES
+from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series
 
 
@@ -43,6 +43,18 @@ def draw_pod(setup: Setup, micro_batch: int, accumulation: int, most: int = 6) -
         f"{setup.replicas * stages} devices. Micro batch {micro_batch} times accumulation {accumulation} times "
         f"replicas is a global batch of {batch:,} rows."
     )
+
+
+def ring_states(world_size: int) -> list[np.ndarray]:
+    """Before and after each step, how many ranks each chunk adds up; shape (ranks, chunks)."""
+    states = [np.ones((world_size, world_size), np.int64)]
+    for transfers in ring_steps(world_size):
+        before, after = states[-1], states[-1].copy()
+        for phase, _, sender, receiver, chunk in transfers:
+            own = before[receiver, chunk] if phase == "reduce-scatter" else 0
+            after[receiver, chunk] = own + before[sender, chunk]
+        states.append(after)
+    return states
 
 
 def draw_ring(ranks: int = 4) -> tuple[Figure, str]:

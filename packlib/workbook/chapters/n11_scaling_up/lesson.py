@@ -1,15 +1,16 @@
 """Notebook 11: BERT on a pod, its calculator as tables and as an explorer."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, human, split_layers, value_of
+from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, split_layers, value_of
 from packlib.training.scaling.calculator import PRECISIONS, Line
-from packlib.training.scaling.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.chapters.n11_scaling_up.figures import draw_facts, draw_gantt, draw_impossible, draw_memory
+from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent
@@ -60,6 +61,21 @@ def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (
         )
         for phase, rows, factor in zip(PHASES, (micro_batch, max(1, micro_batch // 2)), factors, strict=True)
     ]  # fmt: skip
+
+
+def human(value: float, unit: str) -> str:
+    """A value with its unit, to read.
+
+    >>> human(1.94e9, "bytes"), human(0.0058, "share of the time"), human(65536, "rows")
+    ('1.94 GB', '0.6 % of the time', '65,536 rows')
+    """
+    if unit.startswith("share"):
+        return f"{100 * value:.1f} %{unit[5:]}"
+    for word, short in (("bytes", "B"), ("FLOP", "FLOP")):
+        if unit.startswith(word):
+            power = min(5, int(math.log10(value) // 3)) if value >= 1 else 0
+            return f"{value / 1000**power:.3g} {' KMGTP'[power].strip()}{short}{unit[len(word) :]}"
+    return f"{value:,.0f} {unit}" if value >= 1000 or value == int(value) else f"{value:,.4g} {unit}"
 
 
 def formulas(sheet: Sequence[Line], length: int | None) -> Table:

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from packlib.training.scaling.calculator import Line, Phase, Setup, calculate, value_of
+from packlib.training.scaling import Phase, Setup, calculate, value_of
+from packlib.training.scaling.calculator import Line
 
 ON_CHIP, OFF_CHIP = 900e6, 112e9  # bytes of one processor
 POD = Setup()  # BERT-Large, 3 + 7 + 7 + 7 layers, 16 replicas; speed, bandwidth and price are not published

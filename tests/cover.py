@@ -1,11 +1,11 @@
-"""The picture of the README: sequences padded, and packed. `python -m packlib.workbook.cover README.svg`"""
+"""The picture of the README: sequences padded, and packed. `python -m tests.cover README.svg`"""
 
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
 from packlib.workbook.figures import PADDING, new_figure, percent, series, svg
@@ -39,8 +39,7 @@ def draw_cover(rows: int = 24, seed: int = 0) -> tuple:
 
 def main(path: Path) -> None:
     """Write the picture."""
-    with atomic_path(path) as beside:
-        beside.write_text(svg(*draw_cover()), encoding="utf-8")
+    write_text(path, svg(*draw_cover()))
 
 
 if __name__ == "__main__":

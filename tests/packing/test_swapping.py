@@ -1,0 +1,56 @@
+"""The search by exchanges, on packings that are known to exist."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packlib.packing.swapping import swap_search
+
+
+def longest_first(lengths):
+    return np.sort(np.array(lengths, np.int64))[::-1].copy()
+
+
+def triplets(packs, seed, top=1000):
+    """Three sequences fill each pack exactly; Falkenauer (Journal of Heuristics 2, 1996)."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(380, 491, packs)
+    second = rng.integers(250, (top - first) // 2 + 1)
+    return longest_first(np.concatenate([first, second, top - first - second]))
+
+
+def check(found, lengths, top, depth, packs):
+    assert sorted(sum(found, ())) == sorted(lengths.tolist())
+    assert len(found) <= packs and max(map(sum, found)) <= top and max(map(len, found)) <= (depth or len(lengths))
+
+
+@pytest.mark.parametrize("packs", [10, 20, 40])
+@pytest.mark.parametrize("seed", range(3))
+def test_full_packs_of_three_are_found(packs, seed):
+    lengths = triplets(packs, seed)
+    found = next(filter(None, (swap_search(lengths, 1000, None, packs, 100_000, s) for s in range(20))), None)
+    assert found is not None
+    check(found, lengths, 1000, None, packs)
+
+
+@given(st.integers(8, 60), st.sampled_from([2, 3, 5, None]), st.integers(2, 8), st.data())
+@settings(max_examples=150, deadline=None)
+def test_what_is_found_keeps_every_limit(top, depth, packs, data):
+    lengths = longest_first(data.draw(st.lists(st.integers(1, top), min_size=2, max_size=24)))
+    found = swap_search(lengths, top, depth, packs, 500, data.draw(st.integers(0, 3)))
+    if found is not None:
+        check(found, lengths, top, depth, packs)
+    assert found is None or (lengths.sum() <= packs * top and len(lengths) <= packs * (depth or len(lengths)))
+
+
+def test_the_same_seed_finds_the_same_packs():
+    lengths = triplets(20, 3)
+    once, again = (swap_search(lengths, 1000, None, 20, 20_000, 1) for _ in range(2))
+    assert once == again
+
+
+def test_it_stops_when_the_time_is_up():
+    left = iter([1.0, 0.0])
+    lengths = longest_first([*triplets(40, 0).tolist(), 1])  # one token too many
+    assert swap_search(lengths, 1000, None, 40, 10**9, 0, lambda: next(left)) is None
