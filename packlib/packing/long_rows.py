@@ -22,36 +22,39 @@ from packlib.packing.greedy import Group, lpfhp, spread_evenly
 from packlib.packing.knapsack import Multiset
 from packlib.packing.long_packs import deal, place_long
 from packlib.packing.master import MasterProblem
-from packlib.packing.relaxed_knapsack import LAYERS, Fluid, best_with_another, deepest, fill_layers, splits
+from packlib.packing.progress import Progress
+from packlib.packing.relaxed_knapsack import Fluid, best_with_another, deepest, fill_layers, splits
 
 _CELLS = 1 << 12  # of the grid on which packs are priced
 _KNOTS = 60  # lengths in each series of knots
-_FEW = 100  # a pack holds at most so many of the shortest: each counts
+# All count as long where packs are at most so deep and hold at most so many of the shortest: each counts.
+_DEEP, _FEW = 40, 100
 _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of the last solution
 _GAP = 1e-4  # of the linear program, when it is solved well enough
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3)  # how many good packs are packed again with each bad one: the next when one fails
 _AGAIN = 8  # at most so many rounds of pricing then
+_WRITING = 6e-7  # seconds a sequence
 _PATIENCE, _ROUNDS = 15, 60  # attempts without success, and in all
 
 
-def choose_knots(counts: np.ndarray, grid: int) -> np.ndarray:
+def choose_knots(counts: np.ndarray, grid: int, first: int, depth: int) -> np.ndarray:
     """Where prices may bend: ascending lengths, from the shortest to the longest that occurs.
 
     Two series, one even in the logarithm of the length and one in that of the room beside it, and a step at each
-    length of which one pack more takes one fewer. Long ones lie on the grid. Few lengths are all knots.
+    length above which a pack takes one fewer, or there is room for one fewer of the shortest beside it (if those
+    count as long, from `first` on). Long ones lie on the grid. Few lengths are all knots.
     """
     used = np.flatnonzero(counts)
     if len(used) <= 2 * _KNOTS:
         return used
     capacity, low, high = len(counts) - 1, int(used[0]), int(used[-1])
-    first = capacity // (LAYERS + 1) + 1
     up = np.geomspace(low, high, _KNOTS)
     down = capacity - np.geomspace(low, capacity, _KNOTS)
     steps = capacity // np.arange(2, 9) // grid * grid
-    if low * _FEW > capacity:  # beside longer ones there is room for one fewer of the shortest
-        steps = np.concatenate([steps, capacity - low * np.arange(1, capacity // low)])
+    if first <= low:
+        steps = np.concatenate([steps, capacity - low * np.arange(1, depth)])
     knots = np.concatenate([up, down, steps, steps + grid]).astype(np.int64)
     knots = np.append(np.where(knots >= first, knots // grid * grid, knots), first - 1)
     return np.unique(np.concatenate([knots[(knots > low) & (knots < high)], [low, high]]))
@@ -122,12 +125,12 @@ class KnotProgram:
     def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> None:
         self.capacity = len(counts) - 1
         self.depth = deepest(counts > 0, max_sequences_per_pack)
-        self.grid = -(-self.capacity // _CELLS)
         least = int(np.flatnonzero(counts)[0])
-        each_counts = self.grid == 1 and least * _FEW > self.capacity
-        self.first, self.layers = splits(self.capacity, self.depth)[-1 if each_counts else 0]
+        each_counts = self.depth <= _DEEP and least * _FEW > self.capacity
+        self.first, self.layers = (least, self.depth) if each_counts else splits(self.capacity, self.depth)[0]
         self.first = max(self.first, least)
-        knots = choose_knots(counts, self.grid)
+        self.grid = -(-self.capacity // (2 * _CELLS if each_counts else _CELLS))
+        knots = choose_knots(counts, self.grid, self.first, self.depth)
         self.knots = knots[on_knots(counts, knots) > 0]
         self.prices = self.knots * (PRICE_OF_A_PACK // self.capacity)
         # what a column stands for: its long sequences, and how many short ones
@@ -145,9 +148,7 @@ class KnotProgram:
         self.counts = np.zeros_like(counts)
         self.counts[self.knots] = np.rint(on_knots(counts, self.knots)).astype(np.int64)
 
-    def generate(
-        self, seconds: float, rounds: float = math.inf, report: Callable[[], None] | None = None
-    ) -> None:
+    def generate(self, seconds: float, rounds: float = math.inf, report: Callable[[], None] | None = None) -> None:
         """Add columns until the program meets its bound, none helps, or so many seconds or rounds are over.
 
         See `optimal`, which finds prices in the same way.
@@ -249,93 +250,106 @@ class KnotProgram:
 
 def long_rows(
     histogram: LengthHistogram,
-    max_sequences_per_pack: int | None,
-    seconds: float = math.inf,
-    report: Callable[[str, int, int, int], None] | None = None,
+    max_sequences_per_pack: int | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> tuple[list[Group], np.ndarray | None]:
-    """Few packs for long rows, and the prices that prove how few there can be.
-
-    Args:
-        max_sequences_per_pack: the depth limit, or None.
-        seconds: after which the best plan and bound so far are returned.
-        report: called after every round with the stage, the number of columns, of packs, and the bound.
-
-    Returns:
-        The strategies, and the prices of the bound (None if `direct_bound` proves as much).
-    """
-    search = _Search(histogram, max_sequences_per_pack, seconds, report)
+    """Few packs for long rows, and the prices that prove how few there can be; arguments as of `optimal`."""
+    search = LongSearch(histogram, max_sequences_per_pack, time_limit, progress)
     search.run()
-    return search.strategies(), search.proof
+    return search.best, search.proof
 
 
-class _Search:
-    """The best plan and bound so far."""
+class LongSearch:
+    """The best plan and bound so far, and the ways to better ones; arguments as of `optimal`.
+
+    Attributes:
+        proof: the prices that prove the bound, or None if `direct_bound` proves as much.
+        num_packs, lower_bound: so far.
+    """
 
     def __init__(
         self,
         histogram: LengthHistogram,
         max_sequences_per_pack: int | None,
-        seconds: float,
-        report: Callable[[str, int, int, int], None] | None,
+        time_limit: float | None,
+        progress: Callable[[Progress], None] | None,
     ) -> None:
-        self.started, self.seconds, self._report = time.perf_counter(), seconds, report
+        self.started, self.progress = time.perf_counter(), progress
         self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
-        self.best = lpfhp(histogram, max_sequences_per_pack)
-        self.num_packs = sum(packs for _, packs in self.best)
+        self.start = lpfhp(histogram, max_sequences_per_pack)
+        self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
         # Of many sequences, from long to short, the first of every few stands for them.
         self.each = -(-histogram.num_sequences // _ITEMS)
         ends = -(-np.cumsum(self.counts[::-1]) // self.each)
         self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
-        self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than `best`
+        self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than the start
+        # what it takes to write the plan down and to verify it
+        reserve = len(self.lengths) * _WRITING
+        self.seconds = math.inf if time_limit is None else time_limit - reserve
 
     def time_left(self) -> float:
         return self.seconds - (time.perf_counter() - self.started)
 
     def report(self, stage: str) -> None:
-        if self._report:
-            self._report(stage, len(self.program.master.strategies), self.num_packs, self.lower_bound)
+        if self.progress:
+            columns, seconds = len(self.program.master.strategies), time.perf_counter() - self.started
+            self.progress(Progress(stage, columns, self.num_packs, self.lower_bound, seconds))
 
     def run(self) -> None:
         if self.num_packs == self.lower_bound or self.time_left() <= 0:
             return
         self.program = KnotProgram(self.counts, self.limit)
         self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing"))
-        prices = self.program.table()
-        bound = certified_bound(self.counts, prices, self.limit)
+        self.prices = self.program.prices
+        table = self.program.table()
+        bound = certified_bound(self.counts, table, self.limit)
         if bound > self.lower_bound:
-            self.lower_bound, self.proof = bound, prices
-        self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
+            self.lower_bound, self.proof = bound, table
         if self.each > 1:
+            self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
             self.program.master.solve(self.program.counts)
         pack_of, packs = self.pack(self.lengths)
-        worth = prices[self.lengths] / PRICE_OF_A_PACK
         self.keep(pack_of, packs)
-        best_prices, tries, failures = self.program.prices, 0, 0
-        choice = np.random.default_rng(0)
-        while self.each * packs > self.lower_bound and self.time_left() > 0 and failures < _PATIENCE and tries < _ROUNDS:
-            bad = np.bincount(pack_of, worth, packs) < 1 - _BAD
-            good = np.flatnonzero(~bad)
+        self.improve(pack_of, packs, table[self.lengths] / PRICE_OF_A_PACK)
+
+    def improve(self, pack_of: np.ndarray, packs: int, worth: np.ndarray) -> None:
+        """Pack the sequences of bad packs again, and of good ones with them where that fails.
+
+        Args:
+            pack_of, packs: the plan so far.
+            worth: the price of each of `lengths`, in packs.
+        """
+        draw = np.random.default_rng(0)
+        tries = failures = 0
+        took = 0.0
+        while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < _ROUNDS:
+            if self.time_left() < took:
+                return
+            before = self.time_left()
+            freed = np.bincount(pack_of, worth, packs) < 1 - _BAD
             more = _GOOD[failures % len(_GOOD)]
             if more:
-                bad[choice.choice(good, min(len(good), more * int(bad.sum()) + 1000), replace=False)] = True
-            again = bad[pack_of]
-            now = self.lengths[again]
-            tries += 1
-            failures += 1
-            if len(now):
-                self.program.set_counts(np.bincount(now, minlength=self.top + 1))
-                self.program.prices = best_prices
-                self.program.generate(self.time_left(), _AGAIN)
-                packed, number = self.pack(now)
-                freed = int(bad.sum())
-                if number <= freed:
-                    failures = 0 if number < freed else failures
-                    pack_of = (np.cumsum(~bad) - 1)[pack_of]
-                    packs += number - freed
-                    pack_of[again] = packed + packs - number
-                    self.keep(pack_of, packs)
+                good = np.flatnonzero(~freed)
+                freed[draw.choice(good, min(len(good), more * int(freed.sum()) + 1000), replace=False)] = True
+            tries, failures = tries + 1, failures + 1
+            again = freed[pack_of]
+            if not again.any():
+                continue
+            self.program.set_counts(np.bincount(self.lengths[again], minlength=self.top + 1))
+            self.program.prices = self.prices
+            self.program.generate(self.time_left(), _AGAIN)
+            packed, number = self.pack(self.lengths[again])
+            fewer = int(freed.sum()) - number
+            if fewer >= 0:
+                failures = 0 if fewer else failures
+                pack_of = (np.cumsum(~freed) - 1)[pack_of]
+                packs -= fewer
+                pack_of[again] = packed + packs - number
+                self.keep(pack_of, packs)
+            took = before - self.time_left() if math.isfinite(before) else 0.0
 
     def keep(self, pack_of: np.ndarray, packs: int) -> None:
         """Keep the plan if it is the best so far."""
@@ -366,10 +380,11 @@ class _Search:
         ids = [np.arange(end - packs, end).repeat(len(pack)) for (pack, packs), end in zip(best, ends, strict=True)]
         return np.concatenate(ids)[np.argsort(-used, kind="stable")]
 
-    def strategies(self) -> list[Group]:
-        """The best plan."""
+    @property
+    def best(self) -> list[Group]:
+        """The strategies of the best plan."""
         if self.pack_of is None:
-            return self.best
+            return self.start
         items = self.lengths[np.argsort(self.pack_of, kind="stable")].tolist()
         ends = np.cumsum(np.bincount(self.pack_of)).tolist()
         packs = [(tuple(items[a:b]), self.each) for a, b in zip([0, *ends], ends, strict=False)]

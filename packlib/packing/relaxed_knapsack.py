@@ -12,6 +12,7 @@ best pack from above in far fewer; its integers only ever err upward, so what it
   at a corner of its own. Prices that are piecewise linear have few corners.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ class Fluid:
                 corners.pop()
             corners.append((x, y))
         height, heights, slopes = 0, [0], []
-        for (x0, y0), (x1, y1) in zip(corners, corners[1:], strict=False):
+        for (x0, y0), (x1, y1) in itertools.pairwise(corners):
             slopes.append(-((y0 - y1) // (x1 - x0)))  # rounded up
             height += slopes[-1] * (x1 - x0)
             heights.append(height)

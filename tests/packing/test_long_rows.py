@@ -82,7 +82,9 @@ def test_it_is_exact_where_every_length_occurs_and_counts_as_long(case, depth):
 def test_the_fluid_lies_over_all_prices_and_is_concave(price_of, data):
     lengths = np.array(sorted(price_of))
     fluid = Fluid.of(lengths, np.array([price_of[length] for length in lengths.tolist()]))
-    assert (np.diff(fluid.slopes) < 0).all() and (np.diff(fluid.prices) == fluid.slopes[:-1] * np.diff(fluid.lengths)).all()
+    assert (np.diff(fluid.slopes) < 0).all() and (
+        np.diff(fluid.prices) == fluid.slopes[:-1] * np.diff(fluid.lengths)
+    ).all()
     length = data.draw(st.sampled_from(lengths.tolist()))
     at = np.searchsorted(fluid.lengths, length, side="right") - 1
     assert fluid.prices[at] + fluid.slopes[at] * (length - fluid.lengths[at]) >= price_of[length]
@@ -118,9 +120,7 @@ def test_a_mixed_bound_is_better_than_sums_and_recomputed_by_the_exact_knapsack(
     occurs = histogram.counts > 0
     best = solve_knapsack(np.where(occurs, made.prices, NOT_FOR_SALE), depth).best
     exact = -(-exact_dot(histogram.counts[occurs], made.prices[occurs]) // best)
-    relaxed = -(
-        -exact_dot(histogram.counts[occurs], made.prices[occurs]) // relaxed_best(made.prices, occurs, depth)
-    )
+    relaxed = -(-exact_dot(histogram.counts[occurs], made.prices[occurs]) // relaxed_best(made.prices, occurs, depth))
     assert direct_bound(histogram.counts, depth) * 1.005 < relaxed <= exact <= relaxed * 1.0005
     assert made.num_packs <= exact * 1.01
 
