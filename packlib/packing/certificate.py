@@ -47,8 +47,8 @@ def is_long(counts: np.ndarray, max_sequences_per_pack: int | None) -> bool:
     """Whether the exact knapsack would take too long."""
     lengths = np.flatnonzero(counts)
     deepest = (len(counts) - 1) // int(lengths[0])
-    limited = max_sequences_per_pack is not None and max_sequences_per_pack < deepest
-    return len(lengths) * len(counts) * (max_sequences_per_pack if limited else 1) > EXACT_STEPS
+    layers = max_sequences_per_pack if max_sequences_per_pack and max_sequences_per_pack < deepest else 1
+    return len(lengths) * len(counts) * layers > EXACT_STEPS
 
 
 def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:

@@ -77,7 +77,7 @@ def place_long(
 
 
 @njit(cache=True)
-def _push(heap, size, key, pack):  # pragma: no cover (compiled)
+def _push(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # pragma: no cover (compiled)
     """Add a pack to a heap with the largest key on top."""
     at = size
     while at > 0 and key[heap[(at - 1) // 2]] < key[pack]:
@@ -87,7 +87,7 @@ def _push(heap, size, key, pack):  # pragma: no cover (compiled)
 
 
 @njit(cache=True)
-def _sink(heap, size, key, pack):  # pragma: no cover (compiled)
+def _sink(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # pragma: no cover (compiled)
     """Put a pack in place of the top."""
     at = 0
     while 2 * at + 1 < size:
@@ -102,7 +102,9 @@ def _sink(heap, size, key, pack):  # pragma: no cover (compiled)
 
 
 @njit(cache=True)
-def deal(lengths, pack_of, room, places, wanted):  # pragma: no cover (compiled)
+def deal(
+    lengths: np.ndarray, pack_of: np.ndarray, room: np.ndarray, places: np.ndarray, wanted: np.ndarray
+) -> None:  # pragma: no cover (compiled)
     """Give the sequences without a pack, from long to short, to packs with room and places; all arguments but
     `lengths` change.
 

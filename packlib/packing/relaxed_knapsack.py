@@ -63,7 +63,9 @@ def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int])
 
 
 @njit(cache=True)
-def fill_layers(weights, prices, cells, layers):  # pragma: no cover (compiled)
+def fill_layers(
+    weights: np.ndarray, prices: np.ndarray, cells: int, layers: int
+) -> np.ndarray:  # pragma: no cover (compiled)
     """`f[k, c]`, the best value of at most k items in at most c cells; int64, shape (layers + 1, cells + 1).
 
     The lightest of k items takes at most `cells // k`: no heavier one needs to come last.
@@ -81,7 +83,9 @@ def fill_layers(weights, prices, cells, layers):  # pragma: no cover (compiled)
 
 
 @njit(cache=True)
-def best_on_corners(f, capacity, grid, depth, lengths, prices, slopes):  # pragma: no cover (compiled)
+def best_on_corners(
+    f: np.ndarray, capacity: int, grid: int, depth: int, lengths: np.ndarray, prices: np.ndarray, slopes: np.ndarray
+) -> int:  # pragma: no cover (compiled)
     """The best of corners and fluid: for each k and c of `f`, what it holds and what the rest of the pack pours."""
     best = 0
     for k in range(len(f)):
@@ -96,7 +100,16 @@ def best_on_corners(f, capacity, grid, depth, lengths, prices, slopes):  # pragm
 
 
 @njit(cache=True)
-def best_with_another(f, capacity, grid, depth, lengths, prices, first, highest):  # pragma: no cover (compiled)
+def best_with_another(
+    f: np.ndarray,
+    capacity: int,
+    grid: int,
+    depth: int,
+    lengths: np.ndarray,
+    prices: np.ndarray,
+    first: int,
+    highest: np.ndarray,
+) -> np.ndarray:  # pragma: no cover (compiled)
     """The best of corners, one long sequence of any length from `first` up, and the fluid at one of its corners.
 
     `highest[l]` is the highest price of a long sequence of at most l tokens. For each number of long sequences: the

@@ -10,8 +10,9 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import relaxed_knapsack
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, is_long
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
+from packlib.packing.knot_program import KnotProgram
 from packlib.packing.long_packs import deal, place_long
-from packlib.packing.long_rows import KnotProgram, long_rows
+from packlib.packing.long_rows import long_rows
 from packlib.packing.plans import PackingPlan
 from packlib.packing.relaxed_knapsack import Fluid, relaxed_best
 
