@@ -43,12 +43,12 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     return -(-exact_dot(counts[occurs], prices[occurs]) // best)
 
 
-def is_long(counts: np.ndarray, max_sequences_per_pack: int | None) -> bool:
-    """Whether the exact knapsack would take too long."""
+def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
+    """Whether the exact knapsack would take more than so many steps."""
     lengths = np.flatnonzero(counts)
     deepest = (len(counts) - 1) // int(lengths[0])
     layers = max_sequences_per_pack if max_sequences_per_pack and max_sequences_per_pack < deepest else 1
-    return len(lengths) * len(counts) * layers > EXACT_STEPS
+    return len(lengths) * len(counts) * layers > steps
 
 
 def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from packlib.packing.long_rows import LongSearch
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
+_STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
 _DIVES = 12  # attempts at rounding
 _EXCHANGED = 1000  # at most so many sequences are left to exchanges
 _STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
@@ -74,7 +75,7 @@ def optimal(
 def _kind_of_search(
     histogram: LengthHistogram, max_sequences_per_pack: int | None
 ) -> "type[_Search] | type[LongSearch]":
-    if not is_long(histogram.counts, max_sequences_per_pack):
+    if not is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
         return _Search
     from packlib.packing.long_rows import LongSearch  # here, since Numba takes a while to import
 
