@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import cast
 
 import numpy as np
-from numba import njit
+from packlib.packing.compiled import compiled
 
 from packlib.packing.certificate import PRICE_OF_A_PACK
 from packlib.packing.knapsack import Multiset
@@ -64,7 +64,7 @@ def on_knots(counts: np.ndarray, knots: np.ndarray) -> np.ndarray:
     return weights
 
 
-@njit(cache=True)
+@compiled
 def _best_with_each(
     f: np.ndarray,
     capacity: int,
@@ -93,7 +93,7 @@ def _best_with_each(
     return found
 
 
-@njit(cache=True)
+@compiled
 def _items_behind(
     f: np.ndarray, weights: np.ndarray, values: np.ndarray, k: int, c: int
 ) -> np.ndarray:  # pragma: no cover (compiled)
@@ -131,7 +131,11 @@ class KnotProgram:
         self.grid = -(-self.capacity // (2 * _CELLS if each_counts else _CELLS))
         knots = choose_knots(counts, self.grid, self.first, self.depth)
         self.knots = knots[on_knots(counts, knots) > 0]
-        self.prices = self.knots * (PRICE_OF_A_PACK // self.capacity)
+        # by the token, or the same for all if packs are rather full of sequences
+        by_token = self.knots * (PRICE_OF_A_PACK // self.capacity)
+        alike = np.full(len(self.knots), PRICE_OF_A_PACK // self.depth)
+        area = counts @ np.arange(self.capacity + 1) / self.capacity
+        self.prices = by_token if area > counts.sum() / self.depth else alike
         # what a column stands for: its long sequences, and how many short ones
         self._plan_of: dict[Multiset, tuple[tuple[int, ...], float]] = {}
         self.set_counts(counts)

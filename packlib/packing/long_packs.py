@@ -7,7 +7,7 @@ that it closes, or to the one with the most room for each sequence that it still
 """
 
 import numpy as np
-from numba import njit
+from packlib.packing.compiled import compiled
 
 
 def place_long(
@@ -76,7 +76,7 @@ def place_long(
     return pack_of, room, places, np.minimum(np.repeat(wanted, repeats), places)
 
 
-@njit(cache=True)
+@compiled
 def _push(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # pragma: no cover (compiled)
     """Add a pack to a heap with the largest key on top."""
     at = size
@@ -86,7 +86,7 @@ def _push(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # p
     heap[at] = pack
 
 
-@njit(cache=True)
+@compiled
 def _sink(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # pragma: no cover (compiled)
     """Put a pack in place of the top."""
     at = 0
@@ -101,7 +101,7 @@ def _sink(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # p
     heap[at] = pack
 
 
-@njit(cache=True)
+@compiled
 def deal(
     lengths: np.ndarray, pack_of: np.ndarray, room: np.ndarray, places: np.ndarray, wanted: np.ndarray
 ) -> None:  # pragma: no cover (compiled)

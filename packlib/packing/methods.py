@@ -8,6 +8,7 @@ from packlib.checks import depth_limit, one_of
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.baselines import best_fit_decreasing, first_fit_decreasing, next_fit, unpacked
 from packlib.packing.greedy import lpfhp, spfhp
+from packlib.packing.lpt import lpt
 from packlib.packing.nnls import ennlshp, nnlshp
 from packlib.packing.optimal import optimal
 from packlib.packing.plans import PackingPlan
@@ -21,6 +22,7 @@ METHODS: dict[str, Callable] = {
     "best_fit_decreasing": best_fit_decreasing,
     "spfhp": spfhp,
     "lpfhp": lpfhp,
+    "lpt": lpt,
     "nnlshp": nnlshp,
     "ennlshp": ennlshp,
     "optimal": optimal,

@@ -14,6 +14,8 @@ from packlib.packing.plans import PackingPlan
 from packlib.ragged import Ragged
 from packlib.reading import naming
 
+_MANY = 64  # packs of a strategy that are worth a slice each
+_MANY_SAMPLES = 1 << 17  # worth loading the compiler for
 _ARRAYS = ("sample_ids", "offsets", "lengths_used")
 
 
@@ -132,27 +134,54 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
     if int(lengths.max()) > top + 1:
         raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
     order, starts = order_by_length(lengths, top + 1)
-    starts = starts.tolist()
     _refuse_other_lengths(histogram, np.diff(starts))
     if seed is not None:
-        seed = whole_number("seed", seed, 0)
-        for length in np.flatnonzero(histogram.counts).tolist():
-            # a generator for each length: the result does not depend on what else is packed, or where
-            same = order[starts[length] : starts[length + 1]]
-            same[:] = same[np.random.default_rng([seed, length]).permutation(len(same))]
+        _shuffle(order[: histogram.num_sequences], starts, whole_number("seed", seed, 0))
 
+    # Each place of each strategy takes the next samples of its length, as many as the strategy has packs.
+    repeats, sizes = np.repeat(plan.repeats, plan.sizes), np.repeat(plan.sizes, plan.sizes)
+    by_length = np.argsort(plan.items, kind="stable")
+    first = np.empty(len(repeats), np.int64)
+    first[by_length] = np.cumsum(repeats[by_length]) - repeats[by_length]
+    column = np.arange(len(sizes)) - np.repeat(plan.offsets[:-1], plan.sizes)
+    place = np.repeat(np.cumsum(plan.repeats * plan.sizes) - plan.repeats * plan.sizes, plan.sizes) + column
     sample_ids = np.empty(histogram.num_sequences, order.dtype)
-    done = 0
-    for strategy, repeats in zip(plan.strategies, plan.repeats.tolist(), strict=True):
-        packs = sample_ids[done : done + repeats * len(strategy)].reshape(repeats, len(strategy))
-        for column, length in enumerate(strategy):
-            packs[:, column] = order[starts[length] : starts[length] + repeats]
-            starts[length] += repeats
-        done += packs.size
+    few = np.flatnonzero(repeats < _MANY)  # their samples one by one, others in slices
+    pack = np.arange(int(repeats[few].sum())) - np.repeat(np.cumsum(repeats[few]) - repeats[few], repeats[few])
+    few = np.repeat(few, repeats[few])
+    sample_ids[place[few] + pack * sizes[few]] = order[first[few] + pack]
+    many = np.flatnonzero(repeats >= _MANY)
+    for at, size, begin, n in zip(*(a[many].tolist() for a in (place, sizes, first, repeats)), strict=True):
+        sample_ids[at : at + n * size : size] = order[begin : begin + n]
     ends = np.cumsum(np.repeat(plan.sizes, plan.repeats))
     totals = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int32)
     used, ends = np.repeat(totals, plan.repeats), np.concatenate([[0], ends])
     return Packs._of(sample_ids=sample_ids, offsets=ends, lengths_used=used, max_length=top)
+
+
+def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
+    """Permute the samples of each length (Durstenfeld, Algorithm 235: Random Permutation, 1964), in place.
+
+    Each length has a generator of its own: its permutation does not depend on what else is packed, or where.
+    """
+    swap = _swap
+    if len(order) > _MANY_SAMPLES:
+        from packlib.packing.compiled import compiled  # here, since it takes a while to import
+
+        swap = compiled(_swap)
+    counts = np.diff(starts)[:-1]
+    # how many samples there are to draw from; a little less keeps the product below when it is rounded
+    choices = np.arange(counts.max(), 0, -1) * (1 - 2**-50)
+    for length in np.flatnonzero(counts).tolist():
+        same = order[starts[length] : starts[length + 1]]
+        drawn = np.random.default_rng([seed, length]).random(len(same)) * choices[len(choices) - len(same) :]
+        swap(same, drawn.astype(np.int64))
+
+
+def _swap(samples: np.ndarray, drawn: np.ndarray) -> None:
+    for i in range(len(drawn)):
+        j = i + drawn[i]
+        samples[i], samples[j] = samples[j], samples[i]
 
 
 def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:

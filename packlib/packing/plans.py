@@ -80,7 +80,9 @@ class PackingPlan:
         sizes = np.fromiter((len(lengths) for lengths, _ in ordered), np.int64, len(ordered))
         return cls(
             histogram,
-            items=np.fromiter((length for lengths, _ in ordered for length in lengths), np.int64, int(sizes.sum())),
+            items=np.fromiter(
+                itertools.chain.from_iterable(lengths for lengths, _ in ordered), np.int64, int(sizes.sum())
+            ),
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
             repeats=np.fromiter((repeats for _, repeats in ordered), np.int64, len(ordered)),
             method=method,

@@ -16,7 +16,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from packlib.packing.compiled import compiled
 
 LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
 _ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
@@ -62,7 +62,7 @@ def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int])
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
-@njit(cache=True)
+@compiled
 def fill_layers(
     weights: np.ndarray, prices: np.ndarray, cells: int, layers: int
 ) -> np.ndarray:  # pragma: no cover (compiled)
@@ -82,7 +82,7 @@ def fill_layers(
     return f
 
 
-@njit(cache=True)
+@compiled
 def best_on_corners(
     f: np.ndarray, capacity: int, grid: int, depth: int, lengths: np.ndarray, prices: np.ndarray, slopes: np.ndarray
 ) -> int:  # pragma: no cover (compiled)
@@ -99,7 +99,7 @@ def best_on_corners(
     return best
 
 
-@njit(cache=True)
+@compiled
 def best_with_another(
     f: np.ndarray,
     capacity: int,

@@ -1,9 +1,10 @@
 """Packing a stream: no histogram, no second look, bounded memory."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from packlib.checks import depth_limit, whole_number
-from packlib.packing.greedy import OpenPacks
+from packlib.packing.greedy import Spaces
 
 
 class StreamPacker:
@@ -27,9 +28,11 @@ class StreamPacker:
     def __init__(self, max_length: int, window: int = 100, max_sequences_per_pack: int | None = None) -> None:
         self.max_length = whole_number("max_length", max_length, 1)
         self.window = whole_number("window", window, 1)
-        self._packs = OpenPacks(depth_limit(max_sequences_per_pack) or float("inf"))
-        self._open = 0
-        self._next_id = 0
+        self.max_sequences_per_pack = depth_limit(max_sequences_per_pack)
+        self._packs: dict[int, list[list[int]]] = defaultdict(
+            list
+        )  # the sample ids of open packs, by space, newest last
+        self._spaces, self._open, self._next_id = Spaces(), 0, 0
 
     def add(self, length: int) -> list[tuple[int, ...]]:
         """Place the next sequence; return the packs that this closed, each a tuple of sample ids.
@@ -40,28 +43,31 @@ class StreamPacker:
             TypeError, ValueError: if the length is no whole number from 1 to `max_length`; nothing is changed then.
         """
         length = whole_number(f"The length of sequence {self._next_id}", length, 1, self.max_length)
-        packs = self._packs
-        space = packs.smallest(length)
+        closed: list[tuple[int, ...]] = []
+        space = self._spaces.smallest(length)
         if space:
-            ids = packs.take(space)[0]
-            self._open -= 1
+            ids = self._take(space)
         else:
-            space, ids = self.max_length, ()
             if self._open == self.window:
-                packs.closed.append(packs.take(packs.smallest(1)))
-                self._open -= 1
-        closed_before = len(packs.closed)
-        packs.put(space - length, (*ids, self._next_id), 1)
-        self._open += len(packs.closed) == closed_before
+                closed.append(tuple(self._take(self._spaces.smallest(1))))
+            space, ids = self.max_length, []
+        ids.append(self._next_id)
         self._next_id += 1
-        return self._hand_over()
+        space -= length
+        if space == 0 or len(ids) == self.max_sequences_per_pack:
+            closed.append(tuple(ids))
+        else:
+            self._packs[space].append(ids)
+            self._spaces.add(space)
+            self._open += 1
+        return closed
 
     def flush(self) -> list[tuple[int, ...]]:
         """Close and return all open packs."""
-        self._packs.closed, self._open = self._packs.equal_packs(), 0
-        self._packs.groups.clear()
-        self._packs.spaces = 0
-        return self._hand_over()
+        closed = [tuple(ids) for stack in self._packs.values() for ids in stack]
+        self._packs.clear()
+        self._spaces, self._open = Spaces(), 0
+        return closed
 
     def pack(self, lengths: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """Yield the packs of a whole stream as they close."""
@@ -69,8 +75,12 @@ class StreamPacker:
             yield from self.add(length)
         yield from self.flush()
 
-    def _hand_over(self) -> list[tuple[int, ...]]:
-        if not self._packs.closed:
-            return []
-        closed, self._packs.closed = [ids for ids, _ in self._packs.closed], []
-        return closed
+    def _take(self, space: int) -> list[int]:
+        """The newest pack with so much space, which is not open any more."""
+        stack = self._packs[space]
+        ids = stack.pop()
+        if not stack:
+            del self._packs[space]
+            self._spaces.remove(space)
+        self._open -= 1
+        return ids

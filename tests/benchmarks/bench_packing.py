@@ -5,6 +5,7 @@
 prints the table and writes `data/benchmarks/packing.csv`. Every line compares medians of runs that took turns.
 """
 
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.packing import assign, plan
+from packlib.packing import StreamPacker, assign, plan
 from packlib.packing.nnls import nnls_problem
 from tests.benchmarks.table import in_turn, record, show
 
@@ -61,16 +62,19 @@ def lengths_to_packs(wikipedia: LengthHistogram) -> Iterator[dict]:
     as_list = lengths.tolist()
     packs = {"peer": len(lightbinpack.obfdp(lengths, 512))}
 
-    def ours(method: str) -> None:
+    def ours(method: str, seed: int | None = None) -> None:
         made = plan(LengthHistogram.from_lengths(lengths, 512), method)
-        packs[method] = len(assign(made, lengths))
+        packs[method] = len(assign(made, lengths, seed))
 
     peers = {  # each with the input that it takes faster
         "lightbinpack obfd": lambda: lightbinpack.obfd(as_list, 512),
         "lightbinpack obfdp": lambda: lightbinpack.obfdp(lengths, 512),
     }
-    seconds = in_turn({**peers, "lpfhp": lambda: ours("lpfhp"), "optimal": lambda: ours("optimal")}, runs=3)
+    work = {method: lambda m=method: ours(m) for method in ("lpfhp", "optimal")}
+    seconds = in_turn({**peers, **work, "seed": lambda: ours("lpfhp", 0)}, runs=3)
     peer = min(peers, key=seconds.get)
+    work = "16,279,552 lengths to packs, lpfhp, with a seed"
+    yield row(work, seconds["seed"], peer, seconds[peer], "12 times", f"{packs['lpfhp']:,} packs")
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/lengths.npy", lengths)
         for method, must_be in (("lpfhp", "10 times, no more packs"), ("optimal", "5 times, fewer packs")):
@@ -79,6 +83,99 @@ def lengths_to_packs(wikipedia: LengthHistogram) -> Iterator[dict]:
             found = f"{packs[method]:,} packs, peer {packs['peer']:,}; {kib / 2**20:.2f} GiB above the input"
             work = f"16,279,552 lengths to packs, {method}"
             yield row(work, seconds[method], peer, seconds[peer], f"{must_be}, under 1 GiB", found)
+
+
+def drawn(family: str, top: int, seed: int = 0, n: int = 1_000_000) -> np.ndarray:
+    """Lengths like those of documents: log-normal (median 600, sigma 1.2) or Pareto (alpha 1.1, from 100)."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.lognormal(np.log(600), 1.2, n) if family == "log-normal" else 100 * (1 + rng.pareto(1.1, n))
+    return np.clip(np.rint(lengths), 1, top).astype(np.int64)
+
+
+def tight_depths(wikipedia: LengthHistogram) -> Iterator[dict]:
+    shipped = {"Wikipedia 512": wikipedia, "SQuAD 384": load("squad")}
+    depths = itertools.product(shipped, (2, 3, 4, 8, 16))
+    cases = {f"{name}, depth {depth}": (shipped[name], depth) for name, depth in depths}
+    for family, top in itertools.product(("log-normal", "Pareto"), (4096, 16384, 32768, 131072)):
+        lengths = drawn(family, top)
+        histogram, most = LengthHistogram.from_lengths(lengths, top), top / lengths.mean()
+        for depth in sorted({64, 16, 4, *(round(most * times) for times in (0.8, 1, 1.2))}):
+            cases[f"{family} {top:,}, depth {depth}"] = histogram, depth
+    for name, (histogram, depth) in cases.items():
+        packs = {}
+
+        def ours(method: str, histogram: LengthHistogram = histogram, depth: int = depth, packs: dict = packs) -> None:
+            packs[method] = plan(histogram, method, depth)
+
+        seconds = in_turn({method: lambda m=method: ours(m) for method in ("lpt", "lpfhp")}, runs=3)
+        above = {method: f"{100 * made.gap / made.lower_bound:.3f} %" for method, made in packs.items()}
+        found = f"{above['lpt']} above the bound of sums, lpfhp {above['lpfhp']}"
+        yield row(
+            f"lpt, {name}", seconds["lpt"], "lpfhp", seconds["lpfhp"], "0.33 times, within 2 % of optimal", found
+        )
+
+
+def long_rows() -> Iterator[dict]:
+    import lightbinpack
+
+    for top, n in itertools.product((32768, 131072), (200_000, 1_000_000)):
+        lengths = drawn("log-normal", top, n=n)
+        as_list, packs = lengths.tolist(), []
+
+        def ours(lengths: np.ndarray = lengths, top: int = top, packs: list = packs) -> None:
+            packs.append(assign(plan(LengthHistogram.from_lengths(lengths, top), "lpfhp"), lengths))
+
+        work = {
+            "ours": ours,
+            "lightbinpack obfd": lambda lengths=as_list, top=top: lightbinpack.obfd(lengths, top),
+            "lightbinpack obfdp": lambda lengths=lengths, top=top: lightbinpack.obfdp(lengths, top),
+        }
+        seconds = in_turn(work, runs=7)
+        peer = min(list(work)[1:], key=seconds.get)
+        name = f"{n:,} log-normal lengths to packs of {top:,}, lpfhp"
+        yield row(name, seconds["ours"], peer, seconds[peer], "2 times", f"{len(packs[-1]):,} packs")
+
+
+def optimal_on_long_rows(wikipedia: LengthHistogram) -> Iterator[dict]:
+    """Seven depths of two families for each row length: the slowest, and the largest gap."""
+    from scipy.optimize import nnls
+
+    matrix, target = nnls_problem(wikipedia)
+    limit = in_turn({"nnls": lambda: nnls(matrix, target, maxiter=10 * matrix.shape[1])}, runs=3)["nnls"]
+    plan(LengthHistogram.from_lengths(drawn("Pareto", 131072, n=10_000), 131072), "optimal", 16)  # compiles
+    for top in (4096, 16384, 32768, 131072):
+        families = {name: LengthHistogram.from_lengths(drawn(name, top), top) for name in ("log-normal", "Pareto")}
+        cases = [
+            (name, depth)
+            for name, histogram in families.items()
+            for depth in (None, 64, 16, 4, *(round(top / histogram.mean_length * x) for x in (0.8, 1, 1.2)))
+        ]
+        for seconds, must_be in ((None, "T, gap at most 0.1 %"), (limit / 10, "T / 10, gap at most 1 %")):
+            plans = {}
+
+            def ours(case: tuple, seconds: float | None, plans: dict, families: dict = families) -> None:
+                plans[case] = plan(families[case[0]], "optimal", case[1], time_limit=seconds)
+
+            work = {case: lambda c=case, s=seconds, p=plans, run=ours: run(c, s, p) for case in dict.fromkeys(cases)}
+            took = in_turn(work, runs=1 if seconds else 3)
+            slowest, worst = max(took, key=took.get), max(plans, key=lambda c: plans[c].gap / plans[c].lower_bound)
+            found = f"gap at most {plans[worst].gap / plans[worst].lower_bound:.3%} ({worst[0]}, depth {worst[1]})"
+            name = f"optimal, slowest of {len(plans)} cases of 1 M sequences, rows of {top:,}"
+            name += f", time_limit={seconds:.1f}" if seconds else ""
+            yield row(name, took[slowest], "SciPy's NNLS (T)", limit, must_be, found)
+
+
+def other_methods() -> Iterator[dict]:
+    histogram = LengthHistogram.from_lengths(drawn("log-normal", 16384), 16384)
+    methods = ("first_fit_decreasing", "lpfhp")
+    seconds = in_turn({method: lambda m=method: plan(histogram, m) for method in methods}, runs=5)
+    yield row(
+        "first_fit_decreasing, log-normal 16,384", *(seconds[methods[0]], "lpfhp", seconds["lpfhp"]), "0.1 times"
+    )
+    lengths = {top: drawn("log-normal", top, n=200_000).tolist() for top in (131072, 4096)}
+    seconds = in_turn({top: lambda t=top: list(StreamPacker(t).pack(lengths[t])) for top in lengths}, runs=5)
+    found = f"{200_000 / seconds[131072]:,.0f} sequences a second"
+    yield row("StreamPacker, 200,000 at 131,072", seconds[131072], "at 4,096", seconds[4096], "as fast", found)
 
 
 def against_nnls(wikipedia: LengthHistogram) -> Iterator[dict]:
@@ -119,7 +216,11 @@ def importing() -> Iterator[dict]:
 
 def main() -> None:
     wikipedia, rows = load("wikipedia"), []
-    for part in (greedy(wikipedia), lengths_to_packs(wikipedia), against_nnls(wikipedia), importing()):
+    parts = (
+        greedy(wikipedia), tight_depths(wikipedia), lengths_to_packs(wikipedia), long_rows(), other_methods(),
+        against_nnls(wikipedia), optimal_on_long_rows(wikipedia), importing(),
+    )  # fmt: skip
+    for part in parts:
         new = list(part)
         show(new)
         rows += new

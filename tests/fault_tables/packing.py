@@ -87,8 +87,8 @@ FAULTS = {
     ],
     "packlib/packing/greedy.py": [
         (
-            "(space := packs.smallest(length))",
-            "(space := packs.largest(top)) >= length",
+            "(space := packs.spaces.smallest(length))",
+            "(space := packs.spaces.largest(top)) >= length",
             "packing/test_greedy.py::test_lpfhp_is_best_fit_decreasing",
         ),
         ("while n and space >= length:", "while n and space > length:", "packing/test_greedy.py::test_spfhp_by_hand"),
@@ -100,10 +100,18 @@ FAULTS = {
             "packing/test_packs.py::test_the_seed_permutes_samples_of_equal_length",
         ),
         (
-            "            starts[length] += repeats\n",
-            "            starts[length] += repeats - 1\n",
+            "place[few] + pack * sizes[few]",
+            "place[few] + pack",
             "packing/test_packs.py::test_each_sample_lands_in_one_pack_of_its_plan",
         ),
+        ("drawn[i]", "drawn[i] // 2", "packing/test_packs.py::test_every_order_of_equal_samples_is_as_likely"),
+    ],
+    "packlib/packing/lpt.py": [
+        (
+            "_SCARCE = (1.05, 0.95)",
+            "_SCARCE = (0.5,)",
+            "packing/test_greedy.py::test_lpt_gives_each_long_sequence_its_short_ones",
+        )
     ],
     "packlib/packing/optimal.py": [
         (" or self.time_left() <= 0", "", "packing/test_optimal.py::test_without_time_no_linear_program_is_begun"),

@@ -1,7 +1,10 @@
 """SPFHP, LPFHP and the baselines against published counts and plain loops over single sequences."""
 
+import subprocess
+import sys
 from collections import Counter
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +13,7 @@ from packing_cases import DEPTHS, best_fit, first_fit, histograms
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
+from packlib.packing.compiled import compiled
 from packlib.workbook.chapters.n02_greedy_packing.runs import one_by_one
 
 HYPERBOLA = LengthHistogram(np.concatenate([[0], 10**6 // np.arange(1, 513)]), "10^6 / l")
@@ -63,6 +67,14 @@ def test_first_fit_decreasing_makes_the_packs_of_the_plain_loop(histogram, depth
     assert packs_of(plan(histogram, "first_fit_decreasing", depth)) == slow
 
 
+@pytest.mark.parametrize("depth", [None, 5])
+def test_first_fit_decreasing_among_many_runs(depth):
+    """As many lengths as fill several blocks of runs."""
+    lengths = np.random.default_rng(0).integers(1, 1000, 2000)
+    slow = Counter(tuple(pack) for pack in first_fit(lengths.tolist(), 2000, depth))
+    assert packs_of(plan(LengthHistogram.from_lengths(lengths, 2000), "first_fit_decreasing", depth)) == slow
+
+
 def test_spfhp_by_hand():
     """8 slots: the 6 and the two 5s open packs; a 3 goes to the most space, the 2 and the 1 to what is left."""
     made = plan(LengthHistogram.from_lengths([6, 5, 5, 3, 2, 1], 8), "spfhp")
@@ -108,3 +120,54 @@ def test_the_chapter_draws_what_the_library_plans(histogram, method, depth):
     *_, packs = one_by_one(histogram.expand().tolist(), histogram.max_length, method, depth)
     drawn = Counter(tuple(sorted(pack, reverse=True)) for pack in packs)
     assert drawn == packs_of(plan(histogram, method, depth))
+
+
+@given(histograms(), st.sampled_from(DEPTHS))
+def test_lpt_is_never_worse_than_best_fit(histogram, depth):
+    packs = plan(histogram, "lpt", depth).num_packs
+    assert packs <= plan(histogram, "lpfhp", depth).num_packs
+    if depth is None:
+        assert packs_of(plan(histogram, "lpt")) == packs_of(plan(histogram, "lpfhp"))
+
+
+@given(st.integers(1, 20), st.integers(2, 6), st.integers(1, 1000), st.data())
+def test_lpt_gives_each_long_sequence_its_short_ones(short, depth, packs, data):
+    """Packs of one long sequence and as many short ones as fill the places: best fit puts two long ones together."""
+    long = data.draw(st.integers((depth - 1) * short + 1, 30 * short * depth))
+    counts = np.zeros(2 * long + 1, int)
+    counts[[short, long]] = (depth - 1) * packs, packs
+    assert plan(LengthHistogram(counts), "lpt", depth).num_packs == packs
+
+
+PARETO = np.clip(100 * (1 + np.random.default_rng(0).pareto(1.1, 100_000)), 100, 4096).astype(int)
+LOG_NORMAL = np.clip(np.random.default_rng(0).lognormal(np.log(600), 1.2, 100_000), 1, 16_384).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "depth", "percent"),
+    [(LOG_NORMAL, 4, 0.1), (LOG_NORMAL, 11, 0.1), (LOG_NORMAL, 14, 0.2), (LOG_NORMAL, 16, 0.4), (PARETO, 8, 1.3),
+     (PARETO, 12, 2.2), (load("wikipedia").expand()[::50], 3, 0.7), (load("wikipedia").expand()[::50], 8, 0.4)],
+)  # fmt: skip
+def test_lpt_is_near_the_bound_where_places_are_scarce(lengths, depth, percent):
+    histogram = LengthHistogram.from_lengths(lengths)
+    made, best_fit = plan(histogram, "lpt", depth), plan(histogram, "lpfhp", depth)
+    assert made.gap <= made.lower_bound * percent / 100 < best_fit.gap / 2
+
+
+def test_compiled_code_needs_no_folder_to_write_to(monkeypatch):
+    def without_cache(function=None, cache=False):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(function)
+
+    njit = numba.njit
+    monkeypatch.setattr(numba, "njit", without_cache)
+    assert compiled(lambda x: x + 1)(2) == 3
+
+
+def test_greedy_planning_does_not_wait_for_the_compiler():
+    code = (
+        "import sys; from packlib.lengths import load; from packlib.packing import plan; "
+        "plan(load('squad'), 'lpfhp', 3); assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

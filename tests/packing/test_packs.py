@@ -48,6 +48,33 @@ def test_the_seed_permutes_samples_of_equal_length():
         assign(made, lengths, -1)
 
 
+def test_every_order_of_equal_samples_is_as_likely():
+    lengths = [7] + [3] * 4 + [2, 2]
+    made = plan(LengthHistogram.from_lengths(lengths, 7), "unpacked")
+    orders = Counter(tuple(assign(made, lengths, seed).sample_ids[1:5].tolist()) for seed in range(4800))
+    assert len(orders) == 24
+    # chi-squared with 23 degrees of freedom is over 49.7 once in a thousand
+    assert sum((n - 200) ** 2 / 200 for n in orders.values()) < 49.7
+
+
+def test_where_a_sample_of_many_goes_is_as_likely_everywhere():
+    lengths = np.full(1000, 3)
+    made = plan(LengthHistogram.from_lengths(lengths, 3), "unpacked")
+    places = np.zeros((10, 10))  # a tenth of the samples by a tenth of the places
+    for seed in range(200):
+        np.add.at(places, (assign(made, lengths, seed).sample_ids // 100, np.arange(1000) // 100), 1)
+    # 81 degrees of freedom, once in a thousand
+    assert ((places - 2000) ** 2 / 2000).sum() < 126.1
+
+
+def test_compiled_or_not_a_seed_makes_the_same_packs(monkeypatch):
+    lengths = np.random.default_rng(0).integers(1, 50, 2000)
+    made = plan(LengthHistogram.from_lengths(lengths, 64), "lpfhp")
+    plain = assign(made, lengths, 7)
+    monkeypatch.setattr("packlib.packing.packs._MANY_SAMPLES", 0)
+    assert np.array_equal(assign(made, lengths, 7).sample_ids, plain.sample_ids)
+
+
 def test_overlong_samples_as_the_histogram_treated_them():
     lengths = [9, 4, 4, 12, 3]
     cut = LengthHistogram.from_lengths(lengths, 8, overlong="truncate")

@@ -42,7 +42,11 @@ def parameters(source: str) -> set[str]:
 @functools.cache
 def sources() -> dict[Path, str]:
     """Every file of the library, and the code of every notebook."""
-    found = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("packlib/**/*.py*") if path.suffix != ".pyc"}
+    found = {
+        path: path.read_text(encoding="utf-8")
+        for path in ROOT.glob("packlib/**/*.py*")
+        if path.suffix in (".py", ".pyi")
+    }
     for path in ROOT.glob("notebooks/**/*.ipynb"):
         cells = nbformat.read(path, as_version=4).cells
         found[path] = "\n".join(cell.source for cell in cells if cell.cell_type == "code")

@@ -38,7 +38,7 @@ def one_by_one(lengths: Sequence[int], max_length: int, rule: str, depth: int | 
     for i, length in enumerate(lengths):
         if rule == "worst_fit" or i == 0 or length < lengths[i - 1]:
             scanned = max_length  # SPFHP goes down the spaces once for all sequences of a length
-        space = packs.smallest(length) if rule == "lpfhp" else packs.largest(scanned)
+        space = packs.spaces.smallest(length) if rule == "lpfhp" else packs.spaces.largest(scanned)
         fits = space >= length
         scanned = space if fits else 0
         places, space = (packs.take(space)[0], space) if fits else ((), max_length)
