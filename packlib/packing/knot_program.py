@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import cast
 
 import numpy as np
-from packlib.packing.compiled import compiled
 
 from packlib.packing.certificate import PRICE_OF_A_PACK
+from packlib.packing.compiled import compiled
 from packlib.packing.knapsack import Multiset
 from packlib.packing.master import MasterProblem
 from packlib.packing.relaxed_knapsack import Fluid, best_with_another, deepest, fill_layers, splits

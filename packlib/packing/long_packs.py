@@ -7,6 +7,7 @@ that it closes, or to the one with the most room for each sequence that it still
 """
 
 import numpy as np
+
 from packlib.packing.compiled import compiled
 
 

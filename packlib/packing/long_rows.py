@@ -15,7 +15,7 @@ import numpy as np
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound
 from packlib.packing.filling import fill_places
-from packlib.packing.greedy import Group, lpfhp
+from packlib.packing.greedy import Group
 from packlib.packing.knot_program import KnotProgram
 from packlib.packing.long_packs import deal, place_long
 from packlib.packing.lpt import lpt
@@ -58,7 +58,7 @@ class LongSearch:
     ) -> None:
         self.started, self.progress = time.perf_counter(), progress
         self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
-        self.start = _greedily(histogram, max_sequences_per_pack)
+        self.start = lpt(histogram, max_sequences_per_pack)
         self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
@@ -152,7 +152,7 @@ class LongSearch:
     def greedily(self, lengths: np.ndarray) -> np.ndarray:
         """The pack of each of these sequences (from long to short)."""
         rest = LengthHistogram(np.bincount(lengths, minlength=self.top + 1))
-        best = _greedily(rest, self.limit)
+        best = lpt(rest, self.limit)
         ends = np.cumsum([packs for _, packs in best])
         used = np.concatenate([np.tile(pack, packs) for pack, packs in best])
         ids = [np.arange(end - packs, end).repeat(len(pack)) for (pack, packs), end in zip(best, ends, strict=True)]
@@ -167,9 +167,3 @@ class LongSearch:
         ends = np.cumsum(np.bincount(self.pack_of)).tolist()
         packs = [(tuple(items[a:b]), self.each) for a, b in zip([0, *ends], ends, strict=False)]
         return packs if self.each == 1 else fill_places(packs, self.counts)[0]
-
-
-def _greedily(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[Group]:
-    """The better of two greedy plans."""
-    plans = [method(histogram, max_sequences_per_pack) for method in (lpfhp, lpt)]
-    return min(plans, key=lambda strategies: sum(packs for _, packs in strategies))

@@ -16,6 +16,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+
 from packlib.packing.compiled import compiled
 
 LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
