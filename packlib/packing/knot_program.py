@@ -26,7 +26,7 @@ _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of 
 _GAP = 1e-4  # of the linear program, when it is solved well enough
 
 
-def choose_knots(counts: np.ndarray, grid: int, first: int, depth: int) -> np.ndarray:
+def choose_knots(counts: np.ndarray, grid: int, first: int, limit: int) -> np.ndarray:
     """Where prices may bend: ascending lengths, from the shortest to the longest that occurs.
 
     Two series, one even in the logarithm of the length and one in that of the room beside it, and a step at each
@@ -41,7 +41,7 @@ def choose_knots(counts: np.ndarray, grid: int, first: int, depth: int) -> np.nd
     down = capacity - np.geomspace(low, capacity, _KNOTS)
     steps = capacity // np.arange(2, 9) // grid * grid
     if first <= low:
-        steps = np.concatenate([steps, capacity - low * np.arange(1, depth)])
+        steps = np.concatenate([steps, capacity - low * np.arange(1, limit)])
     knots = np.concatenate([up, down, steps, steps + grid]).astype(np.int64)
     knots = np.append(np.where(knots >= first, knots // grid * grid, knots), first - 1)
     return np.unique(np.concatenate([knots[(knots > low) & (knots < high)], [low, high]]))
@@ -69,7 +69,7 @@ def _best_with_each(
     f: np.ndarray,
     capacity: int,
     grid: int,
-    depth: int,
+    limit: int,
     weights: np.ndarray,
     values: np.ndarray,
     lengths: np.ndarray,
@@ -78,10 +78,10 @@ def _best_with_each(
 ) -> np.ndarray:  # pragma: no cover (compiled)
     """For each item the best pack with it: its value, and the number and the cells of the other items; int64."""
     found = np.zeros((len(weights), 3), np.int64)
-    most = min(len(f) - 1, depth)
+    most = min(len(f) - 1, limit)
     for i in range(len(weights)):
         for k in range(most - 1 if len(lengths) == 1 else 0, most):  # without fluid the more the better
-            places = depth - k - 1
+            places = limit - k - 1
             j = len(lengths) - 1
             for c in range(capacity // grid - weights[i] + 1):
                 room = capacity - (c + weights[i]) * grid

@@ -17,7 +17,7 @@ def place_long(
     shorts: np.ndarray,
     repeats: np.ndarray,
     capacity: int,
-    depth: int,
+    limit: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Give the longest sequences to the places planned for them; a pack without short ones keeps its last place open.
 
@@ -26,7 +26,7 @@ def place_long(
         plans: the long sequences of a pack, from long to short, and for each
         shorts: how many short ones go with them,
         repeats: how many packs are planned so.
-        capacity, depth: of a pack.
+        capacity, limit: tokens and sequences that fit into a pack.
 
     Returns:
         The pack of each sequence (-1: none yet); for each pack the room and the places left, and how many sequences
@@ -51,7 +51,7 @@ def place_long(
                 at[copy].append(packs)
     total = int(repeats.sum())
     pack_of = np.full(len(lengths), -1, np.int64)
-    room, places, saved = np.full(total, capacity), np.full(total, depth), np.zeros(total, np.int64)
+    room, places, saved = np.full(total, capacity), np.full(total, limit), np.zeros(total, np.int64)
     done = 0
     for knot in sorted({*rounds, *open_places}, reverse=True):
         ids = [np.concatenate(packs) for packs in rounds.get(knot, []) if packs]

@@ -85,12 +85,12 @@ def fill_layers(
 
 @compiled
 def best_on_corners(
-    f: np.ndarray, capacity: int, grid: int, depth: int, lengths: np.ndarray, prices: np.ndarray, slopes: np.ndarray
+    f: np.ndarray, capacity: int, grid: int, limit: int, lengths: np.ndarray, prices: np.ndarray, slopes: np.ndarray
 ) -> int:  # pragma: no cover (compiled)
     """The best of corners and fluid: for each k and c of `f`, what it holds and what the rest of the pack pours."""
     best = 0
     for k in range(len(f)):
-        places = depth - k
+        places = limit - k
         j = len(lengths) - 1
         for c in range(len(f[k])):
             room = capacity - c * grid
@@ -105,7 +105,7 @@ def best_with_another(
     f: np.ndarray,
     capacity: int,
     grid: int,
-    depth: int,
+    limit: int,
     lengths: np.ndarray,
     prices: np.ndarray,
     first: int,
@@ -118,7 +118,7 @@ def best_with_another(
     """
     found = np.zeros((len(f), 3), np.int64)
     for k in range(1, len(f)):
-        places = depth - k
+        places = limit - k
         for j in range(len(lengths) if places else 1):
             room = capacity - places * lengths[j]
             for c in range((room - first) // grid + 1):
@@ -137,23 +137,23 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
         occurs: which lengths occur; bool, same shape.
         max_sequences_per_pack: the depth limit, or None.
     """
-    depth = deepest(occurs, max_sequences_per_pack)
-    return min(_relaxed_best(prices, occurs, depth, *split) for split in splits(len(prices) - 1, depth))
+    limit = deepest(occurs, max_sequences_per_pack)
+    return min(_relaxed_best(prices, occurs, limit, *split) for split in splits(len(prices) - 1, limit))
 
 
 def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
     """The most sequences that a pack can hold."""
-    depth = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
-    return min(depth, max_sequences_per_pack or depth)
+    limit = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
+    return min(limit, max_sequences_per_pack or limit)
 
 
-def splits(capacity: int, depth: int) -> list[tuple[int, int]]:
+def splits(capacity: int, limit: int) -> list[tuple[int, int]]:
     """From which length on a sequence may count as long, and how many of them fit into a pack: all if they are few."""
-    by_length = (capacity // (LAYERS + 1) + 1, min(depth, LAYERS))
-    return [by_length, (1, depth)] if depth <= _ALL_LONG else [by_length]
+    by_length = (capacity // (LAYERS + 1) + 1, min(limit, LAYERS))
+    return [by_length, (1, limit)] if limit <= _ALL_LONG else [by_length]
 
 
-def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, depth: int, first: int, layers: int) -> int:
+def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
     capacity = len(prices) - 1
     used = np.flatnonzero(occurs)
     short, long = used[used < first], used[used >= first]
@@ -166,10 +166,10 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, depth: int, first: int
         grid *= 2
     weights, values = one_per_weight(items // grid, prices[items])
     f = fill_layers(weights, values, capacity // grid, layers)
-    best = best_on_corners(f, capacity, grid, depth, fluid.lengths, fluid.prices, fluid.slopes)
+    best = best_on_corners(f, capacity, grid, limit, fluid.lengths, fluid.prices, fluid.slopes)
     if not every:
         highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
-        another = best_with_another(f, capacity, grid, depth, fluid.lengths, fluid.prices, first, highest)
+        another = best_with_another(f, capacity, grid, limit, fluid.lengths, fluid.prices, first, highest)
         best = max(best, another[:, 0].max())
     return int(best)
 
