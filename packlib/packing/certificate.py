@@ -15,6 +15,7 @@ PRICE_OF_A_PACK = 1 << 38
 
 # Lengths x capacity x depth above which a relaxed knapsack takes the place of the exact one.
 EXACT_STEPS = 10**8
+_FEW = 300
 
 
 def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None) -> int:
@@ -44,11 +45,14 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
 
 
 def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
-    """Whether the exact knapsack would take more than so many steps."""
+    """Whether the exact knapsack would take more than so many steps; ten times `EXACT_STEPS` with few lengths.
+
+    Few lengths far apart have no prices that are linear in the length.
+    """
     lengths = np.flatnonzero(counts)
     deepest = (len(counts) - 1) // int(lengths[0])
     layers = max_sequences_per_pack if max_sequences_per_pack and max_sequences_per_pack < deepest else 1
-    return len(lengths) * len(counts) * layers > steps
+    return len(lengths) * len(counts) * layers > (10 * EXACT_STEPS if len(lengths) <= _FEW else steps)
 
 
 def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
