@@ -10,7 +10,7 @@ from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.lengths import LengthHistogram
 from packlib.packing import METHODS, PackingPlan, plan
 from packlib.packing.nnls import num_full_strategies
-from packlib.packing.optimal import Progress
+from packlib.packing.progress import Progress
 
 # Seconds for each entry of the strategy matrix and each of its rows; SciPy's solver, one core of an AMD EPYC.
 _LEAST_SQUARES = {"nnlshp": 2.5e-9, "ennlshp": 2e-8}

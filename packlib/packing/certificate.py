@@ -13,6 +13,10 @@ from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
 # Prices are multiples of 2^-38 packs: 20 bits lose a few packs on millions of sequences.
 PRICE_OF_A_PACK = 1 << 38
 
+# Lengths x capacity x depth above which a relaxed knapsack takes the place of the exact one.
+EXACT_STEPS = 10**8
+_FEW = 300
+
 
 def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None) -> int:
     """The number of packs that prices prove to be needed.
@@ -31,8 +35,24 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     occurs = counts > 0
     if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
         raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")
-    best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
+    if is_long(counts, max_sequences_per_pack):
+        from packlib.packing.relaxed_knapsack import relaxed_best  # here, since Numba takes a while to import
+
+        best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
+    else:
+        best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
     return -(-exact_dot(counts[occurs], prices[occurs]) // best)
+
+
+def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
+    """Whether the exact knapsack would take more than so many steps; ten times `EXACT_STEPS` with few lengths.
+
+    Few lengths far apart have no prices that are linear in the length.
+    """
+    lengths = np.flatnonzero(counts)
+    deepest = (len(counts) - 1) // int(lengths[0])
+    layers = max_sequences_per_pack if max_sequences_per_pack and max_sequences_per_pack < deepest else 1
+    return len(lengths) * len(counts) * layers > (10 * EXACT_STEPS if len(lengths) <= _FEW else steps)
 
 
 def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:

@@ -13,42 +13,32 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from packlib.checks import number
 from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.certificate import PRICE_OF_A_PACK, exact_dot
+from packlib.packing.certificate import PRICE_OF_A_PACK, exact_dot, is_long
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
 from packlib.packing.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
 from packlib.packing.master import TOLERANCE, MasterProblem
+from packlib.packing.progress import Progress
 from packlib.packing.swapping import swap_search
 
+if TYPE_CHECKING:
+    from packlib.packing.long_rows import LongSearch
+
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
+_STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
 _DIVES = 12  # attempts at rounding
 _EXCHANGED = 1000  # at most so many sequences are left to exchanges
 _STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What is known after a round; given to the `progress` callback of `optimal`."""
-
-    stage: str  # "pricing" or "rounding"
-    strategies: int
-    num_packs: int
-    lower_bound: int
-    seconds: float
-
-    def __str__(self) -> str:
-        gap = self.num_packs / self.lower_bound - 1
-        return f"{self.seconds:.0f} s, {self.stage}: {self.num_packs:,} packs, at most {gap:.4%} above the best"
 
 
 def optimal(
@@ -70,7 +60,9 @@ def optimal(
     """
     if time_limit is not None:
         number("time_limit", time_limit, at_least=0)
-    search = _Search(histogram, max_sequences_per_pack, time_limit, progress)
+    search = _kind_of_search(histogram, max_sequences_per_pack)(
+        histogram, max_sequences_per_pack, time_limit, progress
+    )
     try:
         search.run()
     except KeyboardInterrupt as stop:
@@ -78,6 +70,16 @@ def optimal(
             raise
         warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
     return search.best, search.proof
+
+
+def _kind_of_search(
+    histogram: LengthHistogram, max_sequences_per_pack: int | None
+) -> "type[_Search] | type[LongSearch]":
+    if not is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
+        return _Search
+    from packlib.packing.long_rows import LongSearch  # here, since Numba takes a while to import
+
+    return LongSearch
 
 
 class _Search:

@@ -64,7 +64,7 @@ class PackingPlan:
                 value.flags.writeable = False
                 object.__setattr__(self, name, value)
         object.__setattr__(self, "lower_bound", self._proven_bound())
-        self.verify()
+        self._check()
 
     @classmethod
     def from_strategies(
@@ -138,6 +138,13 @@ class PackingPlan:
         Raises:
             ValueError: with the first thing that is wrong.
         """
+        self._check()
+        if self.lower_bound != self._proven_bound():
+            raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's prices.")
+        return self
+
+    def _check(self) -> None:
+        """Check all but that the bound follows from the prices."""
         counts, top = self.histogram.counts, self.histogram.max_length
         offsets, repeats = self.offsets, self.repeats
         cut = len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == len(self.items)
@@ -163,9 +170,8 @@ class PackingPlan:
             raise ValueError(
                 f"The plan packs {used[length]} sequences of length {length}; there are {counts[length]}."
             )
-        if self.lower_bound != self._proven_bound() or self.lower_bound > self.num_packs:
+        if self.lower_bound > self.num_packs:
             raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's prices.")
-        return self
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """Return the plan as JSON text; write it to `path` too if one is given."""

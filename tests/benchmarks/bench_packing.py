@@ -136,6 +136,35 @@ def long_rows() -> Iterator[dict]:
         yield row(name, seconds["ours"], peer, seconds[peer], "2 times", f"{len(packs[-1]):,} packs")
 
 
+def optimal_on_long_rows(wikipedia: LengthHistogram) -> Iterator[dict]:
+    """Seven depths of two families for each row length: the slowest, and the largest gap."""
+    from scipy.optimize import nnls
+
+    matrix, target = nnls_problem(wikipedia)
+    limit = in_turn({"nnls": lambda: nnls(matrix, target, maxiter=10 * matrix.shape[1])}, runs=3)["nnls"]
+    plan(LengthHistogram.from_lengths(drawn("Pareto", 131072, n=10_000), 131072), "optimal", 16)  # compiles
+    for top in (4096, 16384, 32768, 131072):
+        families = {name: LengthHistogram.from_lengths(drawn(name, top), top) for name in ("log-normal", "Pareto")}
+        cases = [
+            (name, depth)
+            for name, histogram in families.items()
+            for depth in (None, 64, 16, 4, *(round(top / histogram.mean_length * x) for x in (0.8, 1, 1.2)))
+        ]
+        for seconds, must_be in ((None, "T, gap at most 0.1 %"), (limit / 10, "T / 10, gap at most 1 %")):
+            plans = {}
+
+            def ours(case: tuple, seconds: float | None, plans: dict, families: dict = families) -> None:
+                plans[case] = plan(families[case[0]], "optimal", case[1], time_limit=seconds)
+
+            work = {case: lambda c=case, s=seconds, p=plans, run=ours: run(c, s, p) for case in dict.fromkeys(cases)}
+            took = in_turn(work, runs=1 if seconds else 3)
+            slowest, worst = max(took, key=took.get), max(plans, key=lambda c: plans[c].gap / plans[c].lower_bound)
+            found = f"gap at most {plans[worst].gap / plans[worst].lower_bound:.3%} ({worst[0]}, depth {worst[1]})"
+            name = f"optimal, slowest of {len(plans)} cases of 1 M sequences, rows of {top:,}"
+            name += f", time_limit={seconds:.1f}" if seconds else ""
+            yield row(name, took[slowest], "SciPy's NNLS (T)", limit, must_be, found)
+
+
 def other_methods() -> Iterator[dict]:
     histogram = LengthHistogram.from_lengths(drawn("log-normal", 16384), 16384)
     methods = ("first_fit_decreasing", "lpfhp")
@@ -208,7 +237,7 @@ def main() -> None:
     wikipedia, rows = load("wikipedia"), []
     parts = (
         greedy(wikipedia), tight_depths(wikipedia), lengths_to_packs(wikipedia), long_rows(), other_methods(),
-        against_nnls(wikipedia), importing(),
+        against_nnls(wikipedia), optimal_on_long_rows(wikipedia), importing(),
     )  # fmt: skip
     for part in parts:
         new = list(part)

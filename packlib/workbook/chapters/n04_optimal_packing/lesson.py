@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from packlib.lengths import load
 from packlib.markup import in_html
 from packlib.packing import PackingPlan, plan
-from packlib.packing.optimal import Progress
+from packlib.packing.progress import Progress
 from packlib.workbook.chapters.n04_optimal_packing.runs import best_pack
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs, spoken

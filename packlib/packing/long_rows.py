@@ -1,0 +1,169 @@
+"""Packing long rows: a linear program over a few lengths, and real packs after its solution.
+
+With thousands of lengths up to 131,072 the exact knapsack takes minutes. Here prices are linear between some hundred
+lengths (`packlib.packing.knot_program`), and prove a bound for the real ones. The plan follows the solution
+(`packlib.packing.long_packs`); then the packs that are worth less than a pack costs are packed again, some good ones
+with them, as long as that helps.
+"""
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound
+from packlib.packing.filling import fill_places
+from packlib.packing.greedy import Group
+from packlib.packing.knot_program import KnotProgram
+from packlib.packing.long_packs import deal, place_long
+from packlib.packing.lpt import lpt
+from packlib.packing.progress import Progress
+
+_ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
+_BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
+_GOOD = (0, 1, 3)  # how many good packs are packed again with each bad one: the next when one fails
+_AGAIN = 8  # at most so many rounds of pricing then
+_WRITING = 6e-7  # seconds a sequence
+_PATIENCE, _ROUNDS = 15, 60  # attempts without success, and in all
+
+
+def long_rows(
+    histogram: LengthHistogram,
+    max_sequences_per_pack: int | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[list[Group], np.ndarray | None]:
+    """Few packs for long rows, and the prices that prove how few there can be; arguments as of `optimal`."""
+    search = LongSearch(histogram, max_sequences_per_pack, time_limit, progress)
+    search.run()
+    return search.best, search.proof
+
+
+class LongSearch:
+    """The best plan and bound so far, and the ways to better ones; arguments as of `optimal`.
+
+    Attributes:
+        proof: the prices that prove the bound, or None if `direct_bound` proves as much.
+        num_packs, lower_bound: so far.
+    """
+
+    def __init__(
+        self,
+        histogram: LengthHistogram,
+        max_sequences_per_pack: int | None,
+        time_limit: float | None,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.started, self.progress = time.perf_counter(), progress
+        self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
+        self.start = lpt(histogram, max_sequences_per_pack)
+        self.num_packs = sum(packs for _, packs in self.start)
+        self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
+        self.proof: np.ndarray | None = None
+        # Of many sequences, from long to short, the first of every few stands for them.
+        self.each = -(-histogram.num_sequences // _ITEMS)
+        ends = -(-np.cumsum(self.counts[::-1]) // self.each)
+        self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
+        self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than the start
+        # what it takes to write the plan down and to verify it
+        reserve = len(self.lengths) * _WRITING
+        self.seconds = math.inf if time_limit is None else time_limit - reserve
+
+    def time_left(self) -> float:
+        return self.seconds - (time.perf_counter() - self.started)
+
+    def report(self, stage: str) -> None:
+        if self.progress:
+            columns, seconds = len(self.program.master.strategies), time.perf_counter() - self.started
+            self.progress(Progress(stage, columns, self.num_packs, self.lower_bound, seconds))
+
+    def run(self) -> None:
+        if self.num_packs == self.lower_bound or self.time_left() <= 0:
+            return
+        self.program = KnotProgram(self.counts, self.limit)
+        self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing"))
+        self.prices = self.program.prices
+        table = self.program.table()
+        bound = certified_bound(self.counts, table, self.limit)
+        if bound > self.lower_bound:
+            self.lower_bound, self.proof = bound, table
+        if self.each > 1:
+            self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
+            self.program.master.solve(self.program.counts)
+        pack_of, packs = self.pack(self.lengths)
+        self.keep(pack_of, packs)
+        self.improve(pack_of, packs, table[self.lengths] / PRICE_OF_A_PACK)
+
+    def improve(self, pack_of: np.ndarray, packs: int, worth: np.ndarray) -> None:
+        """Pack the sequences of bad packs again, and of good ones with them where that fails.
+
+        Args:
+            pack_of, packs: the plan so far.
+            worth: the price of each of `lengths`, in packs.
+        """
+        draw = np.random.default_rng(0)
+        tries = failures = 0
+        took = 0.0
+        while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < _ROUNDS:
+            if self.time_left() < took:
+                return
+            before = self.time_left()
+            freed = np.bincount(pack_of, worth, packs) < 1 - _BAD
+            more = _GOOD[failures % len(_GOOD)]
+            if more:
+                good = np.flatnonzero(~freed)
+                freed[draw.choice(good, min(len(good), more * int(freed.sum()) + 1000), replace=False)] = True
+            tries, failures = tries + 1, failures + 1
+            again = freed[pack_of]
+            if not again.any():
+                continue
+            self.program.set_counts(np.bincount(self.lengths[again], minlength=self.top + 1))
+            self.program.prices = self.prices
+            self.program.generate(self.time_left(), _AGAIN)
+            packed, number = self.pack(self.lengths[again])
+            fewer = int(freed.sum()) - number
+            if fewer >= 0:
+                failures = 0 if fewer else failures
+                pack_of = (np.cumsum(~freed) - 1)[pack_of]
+                packs -= fewer
+                pack_of[again] = packed + packs - number
+                self.keep(pack_of, packs)
+            took = before - self.time_left() if math.isfinite(before) else 0.0
+
+    def keep(self, pack_of: np.ndarray, packs: int) -> None:
+        """Keep the plan if it is the best so far."""
+        if self.each * packs <= self.num_packs:
+            self.pack_of, self.num_packs = pack_of, self.each * packs
+            self.report("rounding")
+
+    def pack(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+        """Follow the last solution of the program: the pack of each of `lengths` (from long to short), the packs."""
+        plan = self.program.whole_packs()
+        pack_of, room, places, wanted = place_long(lengths, *plan, self.top, self.program.depth)
+        deal(lengths, pack_of, room, places, wanted)
+        left = lengths[pack_of < 0]
+        if len(left):
+            pack_of[pack_of < 0] = len(room) + self.greedily(left)
+        used, pack_of = np.unique(pack_of, return_inverse=True)
+        return pack_of, len(used)
+
+    def greedily(self, lengths: np.ndarray) -> np.ndarray:
+        """The pack of each of these sequences (from long to short)."""
+        rest = LengthHistogram(np.bincount(lengths, minlength=self.top + 1))
+        best = lpt(rest, self.limit)
+        ends = np.cumsum([packs for _, packs in best])
+        used = np.concatenate([np.tile(pack, packs) for pack, packs in best])
+        ids = [np.arange(end - packs, end).repeat(len(pack)) for (pack, packs), end in zip(best, ends, strict=True)]
+        return np.concatenate(ids)[np.argsort(-used, kind="stable")]
+
+    @property
+    def best(self) -> list[Group]:
+        """The strategies of the best plan."""
+        if self.pack_of is None:
+            return self.start
+        items = self.lengths[np.argsort(self.pack_of, kind="stable")].tolist()
+        ends = np.cumsum(np.bincount(self.pack_of)).tolist()
+        packs = [(tuple(items[a:b]), self.each) for a, b in zip([0, *ends], ends, strict=False)]
+        return packs if self.each == 1 else fill_places(packs, self.counts)[0]

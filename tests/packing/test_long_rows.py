@@ -1,0 +1,172 @@
+"""Long rows: the relaxed knapsack never proves too much, and plans come close to what it proves."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packing_cases import DEPTHS, fewest_packs, histograms
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import relaxed_knapsack
+from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, is_long
+from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
+from packlib.packing.knot_program import KnotProgram
+from packlib.packing.long_packs import deal, place_long
+from packlib.packing.long_rows import long_rows
+from packlib.packing.plans import PackingPlan
+from packlib.packing.relaxed_knapsack import Fluid, relaxed_best
+
+
+def drawn(kind, top, sequences, seed=0):
+    draw = np.random.default_rng(seed)
+    if kind == "log-normal":
+        lengths = 600 * np.exp(1.2 * draw.standard_normal(sequences))
+    else:
+        lengths = 100 * (1 + draw.pareto(1.1, sequences))
+    return LengthHistogram.from_lengths(np.clip(np.rint(lengths), 1, top).astype(int), top)
+
+
+def planned(histogram, depth, seconds=20.0):
+    strategies, prices = long_rows(histogram, depth, seconds)
+    return PackingPlan.from_strategies(histogram, strategies, "long", max_sequences_per_pack=depth, prices=prices)
+
+
+@st.composite
+def priced_lengths(draw):
+    """Prices of all kinds: any, rising, or linear between a few lengths; and which lengths occur."""
+    top = draw(st.integers(1, 80))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    kind = draw(st.sampled_from(["any", "rising", "linear"]))
+    if kind == "linear":
+        knots = np.unique([0, top, *rng.integers(0, top + 1, 5)])
+        slopes = rng.integers(0, 1 << 20, len(knots) - 1)
+        prices = np.concatenate([[0], np.cumsum(np.repeat(slopes, np.diff(knots)))])
+    else:
+        prices = rng.integers(0, 1 << 20, top + 1)
+        prices = np.sort(prices) if kind == "rising" else prices
+    occurs = rng.random(top + 1) < draw(st.sampled_from([0.1, 0.5, 1.0]))
+    occurs[0] = False
+    occurs[top] |= not occurs.any()
+    return prices, occurs
+
+
+@given(
+    priced_lengths(),
+    st.sampled_from([None, 1, 2, 3, 5, 16, 40]),
+    st.sampled_from([3, 20, 1 << 15]),
+    st.sampled_from([0, 64]),
+    st.sampled_from([300, 2 * 10**8]),
+)
+@settings(max_examples=1500, deadline=None)
+def test_no_pack_is_worth_more_than_the_relaxed_best(case, depth, finest, all_long, work):
+    prices, occurs = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relaxed_knapsack, "_FINEST", finest)
+        patch.setattr(relaxed_knapsack, "_ALL_LONG", all_long)
+        patch.setattr(relaxed_knapsack, "_WORK", work)
+        relaxed = relaxed_best(prices, occurs, depth)
+    assert relaxed >= solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), depth).best
+
+
+@given(priced_lengths(), st.sampled_from([None, 1, 2, 3, 5, 16]))
+@settings(max_examples=300, deadline=None)
+def test_it_is_exact_where_every_length_occurs_and_counts_as_long(case, depth):
+    prices, occurs = case
+    occurs[1:] = True
+    values = np.where(occurs, prices, NOT_FOR_SALE)
+    relaxed = relaxed_best(prices, occurs, depth)
+    if relaxed_knapsack.deepest(occurs, depth) <= 64:
+        assert relaxed == solve_knapsack(values, depth).best
+
+
+@given(st.dictionaries(st.integers(1, 50), st.integers(0, 1 << 38), min_size=1), st.data())
+def test_the_fluid_lies_over_all_prices_and_is_concave(price_of, data):
+    lengths = np.array(sorted(price_of))
+    fluid = Fluid.of(lengths, np.array([price_of[length] for length in lengths.tolist()]))
+    assert (np.diff(fluid.slopes) < 0).all() and (
+        np.diff(fluid.prices) == fluid.slopes[:-1] * np.diff(fluid.lengths)
+    ).all()
+    length = data.draw(st.sampled_from(lengths.tolist()))
+    at = np.searchsorted(fluid.lengths, length, side="right") - 1
+    assert fluid.prices[at] + fluid.slopes[at] * (length - fluid.lengths[at]) >= price_of[length]
+
+
+@given(histograms(largest=40, most=40), st.sampled_from(DEPTHS))
+@settings(max_examples=100, deadline=None)
+def test_small_plans_are_right_and_never_better_than_possible(histogram, depth):
+    made = planned(histogram, depth, 1.0)
+    assert made.lower_bound <= made.num_packs
+    if histogram.num_sequences <= 9:
+        assert made.lower_bound <= fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
+
+
+CASES = [
+    ("log-normal", 4096, None), ("log-normal", 4096, 4), ("log-normal", 4096, 16), ("log-normal", 16384, 11),
+    ("Pareto", 4096, 10), ("Pareto", 16384, 33), ("Pareto", 131072, 212),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "top", "depth"), CASES)
+def test_plans_meet_their_bound_within_a_percent(kind, top, depth):
+    histogram = drawn(kind, top, 100_000)
+    made = planned(histogram, depth)
+    assert made.gap <= made.num_packs / 100
+    assert made.lower_bound >= direct_bound(histogram.counts, depth)
+
+
+def test_a_mixed_bound_is_better_than_sums_and_recomputed_by_the_exact_knapsack():
+    histogram = drawn("Pareto", 1024, 50_000)
+    depth = round(1024 * histogram.num_sequences / histogram.num_tokens)
+    made = planned(histogram, depth)
+    occurs = histogram.counts > 0
+    best = solve_knapsack(np.where(occurs, made.prices, NOT_FOR_SALE), depth).best
+    exact = -(-exact_dot(histogram.counts[occurs], made.prices[occurs]) // best)
+    relaxed = -(-exact_dot(histogram.counts[occurs], made.prices[occurs]) // relaxed_best(made.prices, occurs, depth))
+    assert direct_bound(histogram.counts, depth) * 1.005 < relaxed <= exact <= relaxed * 1.0005
+    assert made.num_packs <= exact * 1.01
+
+
+def test_the_certificate_of_long_rows_is_the_relaxed_one():
+    histogram = drawn("Pareto", 131072, 200_000)
+    assert is_long(histogram.counts, 16)
+    prices = np.arange(131073) * (PRICE_OF_A_PACK // 131072)
+    area = -(-histogram.num_tokens // 131072)
+    assert area * 0.999 <= certified_bound(histogram.counts, prices, 16) <= area
+
+
+def test_plans_are_the_same_each_time():
+    histogram = drawn("Pareto", 8192, 30_000)
+    first, second = (long_rows(histogram, 20) for _ in range(2))
+    assert first[0] == second[0] and np.array_equal(first[1], second[1])
+
+
+def test_many_sequences_are_packed_by_those_that_stand_for_them(monkeypatch):
+    monkeypatch.setattr("packlib.packing.long_rows._ITEMS", 20_000)
+    histogram = drawn("log-normal", 8192, 150_000)
+    made = planned(histogram, 8)
+    assert made.gap <= made.num_packs / 100
+
+
+def test_the_time_is_kept():
+    import time
+
+    histogram = drawn("Pareto", 4096, 200_000)
+    planned(drawn("Pareto", 4096, 1000), 16, 1.0)  # compiled
+    started = time.process_time()
+    long_rows(histogram, 16, 1.0)
+    assert time.process_time() - started < 2.5
+
+
+@given(histograms(largest=40, most=200), st.integers(1, 6))
+@settings(max_examples=100, deadline=None)
+def test_no_pack_overflows_on_the_way(histogram, depth):
+    program = KnotProgram(histogram.counts, depth)
+    program.generate(5.0)
+    lengths = np.repeat(np.arange(histogram.max_length, -1, -1), histogram.counts[::-1])
+    pack_of, room, places, wanted = place_long(lengths, *program.whole_packs(), histogram.max_length, program.depth)
+    deal(lengths, pack_of, room, places, wanted)
+    placed = pack_of >= 0
+    used = np.bincount(pack_of[placed], lengths[placed], len(room))
+    assert np.array_equal(histogram.max_length - used, room) and (room >= 0).all()
+    assert np.array_equal(program.depth - np.bincount(pack_of[placed], minlength=len(room)), places)
+    assert (places >= 0).all()
