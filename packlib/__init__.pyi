@@ -1,3 +1,15 @@
 from . import advisor, batches, bridges, distributed, lengths, model, packing, training, workbook
+from .bridges.auditing import audit
 
-__all__ = ["advisor", "batches", "bridges", "distributed", "lengths", "model", "packing", "training", "workbook"]
+__all__ = [
+    "advisor",
+    "audit",
+    "batches",
+    "bridges",
+    "distributed",
+    "lengths",
+    "model",
+    "packing",
+    "training",
+    "workbook",
+]

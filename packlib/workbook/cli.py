@@ -21,8 +21,8 @@ _CODES = """\
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
 length,count lines, .npy, or Parquet.
 
-Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody reads
-what is printed; 143 terminated."""
+Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
+reads what is printed; 143 terminated."""
 
 
 @click.group(no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
@@ -202,6 +202,37 @@ def _plan(
         print(json.dumps(found, indent=2))
         return
     print(histogram, best, *([out] if out else []), sep="\n")
+
+
+@_command("audit")
+@click.argument("data", metavar="FILE", type=_path)
+@click.option("--source", metavar="LENGTHS", help="The lengths before packing; a token store or Megatron's .idx too.")
+@click.option("--column", metavar="NAME", help="Of the source.")
+@click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
+@click.option("--max-sequences-per-pack", callback=_limit, show_default="none", help="Sequences in a pack at most.")
+@click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
+@click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")
+@click.option("--ranks", type=int, default=1, help="Ranks that share the packs.")
+@click.option("--steps", type=int, help="Updates that are meant.")
+@click.option("--tolerance", type=float, default=0.05, help="Share of packs above lpfhp's that is no problem.")
+@_json
+@_quiet
+def _audit(data: Path, script: bool, **values: Any) -> int:
+    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem.
+
+    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id or position_ids that start again; NeMo's .npy;
+    Megatron's .idx; or packlib's packs or token store.
+
+    \b
+    Examples:
+      packlib audit packed.parquet --max-length 2048
+      packlib audit packed.parquet --source my_lengths.csv --batch-size 4 --ranks 8 --steps 3000 --json
+    """
+    from packlib.bridges.auditing import audit
+
+    found = audit(data, **values)
+    print(found.to_json() if script else found)
+    return 1 if found.problems else 0
 
 
 @_command("adjust")

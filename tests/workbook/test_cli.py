@@ -136,7 +136,7 @@ def test_help_has_examples_that_parse_and_exit_codes(command, capsys):
     assert cli.main([command, "--help"]) == 0
     said = capsys.readouterr().out
     examples = [line.split() for line in said.splitlines() if line.startswith("    packlib ")]
-    assert examples and "Exit codes: 0 done; 1 a notebook failed" in said
+    assert examples and "Exit codes: 0 done; 1 a notebook or a check failed" in said
     for words in examples:
         assert words[1] == command and cli.program.commands[command].make_context(command, words[2:])
 
