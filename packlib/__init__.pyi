@@ -1,9 +1,11 @@
 from . import advisor, batches, bridges, distributed, lengths, model, packing, training, workbook
+from .bridges.auditing import audit
 from .bridges.check import check_packing
 from .bridges.packed_rows import pack_dataset
 
 __all__ = [
     "advisor",
+    "audit",
     "batches",
     "bridges",
     "check_packing",

@@ -1,3 +1,5 @@
+from .audit_findings import PackingAudit
+from .auditing import audit
 from .check import check_packing
 from .findings import Finding, PackingCheck
 from .forms import TransformersCollator, for_transformers
@@ -9,8 +11,10 @@ __all__ = [
     "Finding",
     "PackTrainer",
     "PackedStream",
+    "PackingAudit",
     "PackingCheck",
     "TransformersCollator",
+    "audit",
     "check_packing",
     "for_transformers",
     "pack_dataset",

@@ -239,6 +239,37 @@ def _pack(data: Path, out: Path, script: bool, **values: Any) -> None:
     print(said.format(**found), out, sep="\n")
 
 
+@_command("audit")
+@click.argument("data", metavar="FILE", type=_path)
+@click.option("--source", metavar="LENGTHS", help="The lengths before packing; a token store or Megatron's .idx too.")
+@click.option("--column", metavar="NAME", help="Of the source.")
+@click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
+@click.option("--max-sequences-per-pack", callback=_limit, show_default="none", help="Sequences in a pack at most.")
+@click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
+@click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")
+@click.option("--ranks", type=int, default=1, help="Ranks that share the packs.")
+@click.option("--steps", type=int, help="Updates that are meant.")
+@click.option("--tolerance", type=float, default=0.05, help="Share of packs above lpfhp's that is no problem.")
+@_json
+@_quiet
+def _audit(data: Path, script: bool, **values: Any) -> int:
+    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem.
+
+    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id or position_ids that start again; NeMo's .npy;
+    Megatron's .idx; or packlib's packs or token store.
+
+    \b
+    Examples:
+      packlib audit packed.parquet --max-length 2048
+      packlib audit packed.parquet --source my_lengths.csv --batch-size 4 --ranks 8 --steps 3000 --json
+    """
+    from packlib.bridges.auditing import audit
+
+    found = audit(data, **values)
+    print(found.to_json() if script else found)
+    return 1 if found.problems else 0
+
+
 @_command("adjust")
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")

@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all but classes
-python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges, classes
+python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges, audit, classes
 """
 
 import sys
@@ -51,6 +51,12 @@ def batches() -> None:
     main()
 
 
+def audit() -> None:
+    from tests.benchmarks.bench_audit import main
+
+    main()
+
+
 def classes() -> None:
     from tests.benchmarks.bench_classes import main
 
@@ -72,6 +78,7 @@ SECTIONS = {
     "scaling": scaling,
     "compiling": compiling,
     "bridges": bridges,
+    "audit": audit,
 }
 ALONE = {"classes": classes}  # a minute for each instance, so it is asked for by name
 

@@ -180,6 +180,16 @@ def test_the_linear_program_by_hand():
     assert master.usage == pytest.approx([2, 3.5])
 
 
+def test_the_solver_is_as_exact_as_its_unit(monkeypatch):
+    """Where a million packs are 1 to the solver, four more may be its error, and are no packs that are needed."""
+    master = MasterProblem(np.array([0, 0, 1]))
+    monkeypatch.setattr(MasterProblem, "objective", 3_000_004.0)
+    master.unit = 10**6
+    assert master.fewest <= 3_000_000
+    master.unit = 1
+    assert master.fewest == 3_000_004
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 8, 16, None])
 def test_wikipedia_is_proven_within_two_packs(depth):
     made = plan(load("wikipedia"), "optimal", depth)

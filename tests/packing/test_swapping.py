@@ -51,6 +51,6 @@ def test_the_same_seed_finds_the_same_packs():
 
 
 def test_it_stops_when_the_time_is_up():
-    left = iter([1.0, 0.0])
-    lengths = longest_first([*triplets(40, 0).tolist(), 1])  # one token too many
-    assert swap_search(lengths, 1000, None, 40, 10**9, 0, lambda: next(left)) is None
+    left, lengths = [1.0, 0.0], longest_first([*triplets(40, 0).tolist(), 1])  # one token too many
+    assert swap_search(lengths, 1000, None, 40, 8000, 0, lambda: left.pop(0)) is None
+    assert not left
