@@ -9,7 +9,7 @@ import statistics
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN, Advice, Overhead
 from packlib.advisor.records import recorded
-from packlib.advisor.trials import recommended, try_depths, try_methods
+from packlib.advisor.trials import UNTIL_LOST, recommended, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
 from packlib.training.adjustment import adjust
 from packlib.training.recipe import Recipe
@@ -38,7 +38,7 @@ def advise(
         max_sequences_per_pack: the most sequences that a pack may hold, or None to leave it open.
         batch_size: sequences in a padded batch.
         recipe: of the padded training; by default an example.
-        patience: seconds for each method.
+        patience: seconds for each method on an idle machine; for `optimal` they are counted in rounds.
         tokens_lost: by cutting or leaving out sequences that are too long.
         seed: of the methods that are random.
 
@@ -50,7 +50,7 @@ def advise(
     with Bounded() as bounded:
         for habit in HABITS:
             with contextlib.suppress(TimeIsUpError):  # a formula, slow only for tens of thousands of lengths
-                waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=patience)[0])
+                waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=UNTIL_LOST * patience)[0])
         depths = try_depths(bounded, histogram, max_sequences_per_pack, WITHIN, patience)
         trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN), patience, seed)
     curve = waste_curve(histogram, MOST_BUCKETS).tolist()

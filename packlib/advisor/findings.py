@@ -157,7 +157,16 @@ class Advice:
             text += f"; depth {last.depth} needs {share_of(last.packs - best.packs, best.packs)} more"
             if last.bound <= (1 + WITHIN) * best.packs:
                 text += ", unless more time finds a better plan"
-        return f"{text}."
+        return f"{text}.{self._about_giving_up()}"
+
+    def _about_giving_up(self) -> str:
+        gave_up = [str(trial.depth or "none") for trial in self.depths if trial.gave_up]
+        if not gave_up:
+            return ""
+        most = max(trial.packs / trial.bound - 1 for trial in self.depths if trial.gave_up)
+        return (
+            f" The search gave up at depth {', '.join(gave_up)}: its packs may be {share_of(most)} above the fewest."
+        )
 
     @property
     def numbers(self) -> dict[str, int | float]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN
 from packlib.advisor.records import Recorded, recorded
 from packlib.advisor.risks import find_risks
-from packlib.advisor.trials import recommended, try_depths, try_methods
+from packlib.advisor.trials import DepthTrial, _monotone, packs_at, recommended, rounds, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
 from packlib.packing import METHODS, plan
+from packlib.packing.master import MasterProblem
 from packlib.packing.nnls import num_full_strategies
 from packlib.training import Recipe, adjust
 from packlib.workbook.parameters import ParameterError, check_values
@@ -89,6 +91,41 @@ def test_the_depth_is_the_smallest_within_reach(bounded, seed):
     most = math.floor((1 + WITHIN) * depths[-1].packs)
     wanted = min(depth for depth, best in exact.items() if depth and best.num_packs <= most)
     assert recommended(depths, WITHIN) == wanted
+
+
+def test_packs_never_rise_and_bounds_never_rise_with_depth_however_short_the_search(bounded, monkeypatch):
+    monkeypatch.setattr("packlib.advisor.trials._LEAST", 1e9)  # seconds of a round: there is time for none
+    depths = try_depths(bounded, load("docstrings", 256), None, WITHIN, patience=5)
+    packs, bounds = [trial.packs for trial in depths], [trial.bound for trial in depths]
+    assert packs == sorted(packs, reverse=True) and bounds == sorted(bounds, reverse=True)
+    for trial in depths:
+        assert trial.packs <= plan(load("docstrings", 256), "lpfhp", trial.depth).num_packs
+        assert trial.gave_up == (trial.packs > (1 + WITHIN / 10) * trial.bound)
+    assert any(trial.gave_up for trial in depths)
+
+
+def test_a_smaller_depths_plan_is_used_where_it_is_better():
+    known = {2: DepthTrial(2, 50, 50, 50), 3: DepthTrial(3, 40, 30, 41), 4: DepthTrial(4, 44, 31, 44)}
+    *_, three, four, best = _monotone(known, DepthTrial(None, 42, 29, 42), 0.1)
+    assert (three.packs, four.packs, best.packs) == (40, 40, 40)
+    assert (three.bound, four.bound, best.bound) == (31, 31, 29) and four.greedy == 44 and four.gave_up
+
+
+def test_a_slow_machine_finds_the_same_plan(bounded, monkeypatch):
+    histogram = load("docstrings", 128)
+    asked = [rounds(histogram, depth, 5) for depth in (None, 4, 8)]
+    assert asked == sorted(asked, reverse=True) and rounds(histogram, 4, 50) >= 10 * asked[1]
+    quick, solve = packs_at(histogram, 4, 0, 6), MasterProblem.solve
+    monkeypatch.setattr(MasterProblem, "solve", lambda *given: time.sleep(0.05) or solve(*given))
+    assert packs_at(histogram, 4, 0, 6) == quick
+
+
+def test_a_search_that_gave_up_says_so(advice):
+    assert "gave up" not in " ".join(advice.sentences)
+    short = replace(advice, depths=tuple(replace(trial, bound=9, gave_up=trial.depth == 2) for trial in advice.depths))
+    found = next(trial for trial in short.depths if trial.depth == 2)
+    said = f"The search gave up at depth 2: its packs may be {100 * (found.packs / 9 - 1):.1f} % above the fewest."
+    assert said in " ".join(short.sentences)
 
 
 def test_every_method_answers_or_says_why_not(bounded):
