@@ -12,6 +12,7 @@ from packlib.training.recipe import Recipe
 from packlib.training.scaling.buckets import Buckets
 
 WITHIN = 0.005  # of the best: less than what training time varies by from run to run
+NOTICED = 0.1  # more packs than this are too many: of such depths, the advice names the deepest only
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,12 @@ class Advice:
     def depth(self) -> int:
         """The smallest depth that is shown to be within `WITHIN` of the best."""
         return recommended(self.depths, WITHIN)
+
+    @property
+    def more_packs(self) -> dict[int, float]:
+        """The trade-off: the share of packs that each depth tried costs above the last one's."""
+        last = self.depths[-1].packs
+        return {trial.depth: trial.packs / last - 1 for trial in self.depths if trial.depth}
 
     @property
     def gap(self) -> int:
@@ -152,11 +159,12 @@ class Advice:
         at = "without a limit" if limit is None else f"at your limit of {limit}"
         text = f"Depth {self.depth} is the smallest found to come within {100 * WITHIN:g} % of the "
         text += f"{many(best.packs, 'pack')} {at}"
-        if shallower := [trial for trial in self.depths[:-1] if trial.depth and trial.depth < self.depth]:
-            last = shallower[-1]
-            text += f"; depth {last.depth} needs {share_of(last.packs - best.packs, best.packs)} more"
-            if last.bound <= (1 + WITHIN) * best.packs:
-                text += ", unless more time finds a better plan"
+        paid = self.more_packs
+        first = max((depth for depth, more in paid.items() if more > NOTICED), default=1)
+        told = [
+            f"depth {d}: +{share_of(more)}" for d, more in paid.items() if first <= d and (more or d <= self.depth)
+        ]
+        text += f". Packs more than that: {', '.join(told)}"
         return f"{text}.{self._about_giving_up()}"
 
     def _about_giving_up(self) -> str:
@@ -206,6 +214,7 @@ class Advice:
                 "assumptions": self.assumptions,
                 "overheads": [asdict(one) for one in self.overheads],
                 "depths": [asdict(trial) for trial in self.depths],
+                "more_packs": self.more_packs,
                 "methods": [asdict(trial) for trial in self.trials],
                 "buckets": {"lengths": self.buckets.lengths, "padding": self.buckets.padding_fraction},
                 "recipe": {

@@ -120,6 +120,15 @@ def test_a_slow_machine_finds_the_same_plan(bounded, monkeypatch):
     assert packs_at(histogram, 4, 0, 6) == quick
 
 
+def test_the_trade_off_of_depth_is_printed_on_both_sides_of_half_a_percent(advice):
+    packs = {3: 1200, 4: 1105, 6: 1009, 27: 1004, 64: 1000, None: 1000}
+    chosen = replace(advice, depths=tuple(DepthTrial(depth, count, 990, count) for depth, count in packs.items()))
+    (said,) = [sentence for sentence in chosen.sentences if sentence.startswith("Depth 27 is the smallest")]
+    assert said.endswith("Packs more than that: depth 4: +10.5 %, depth 6: +0.90 %, depth 27: +0.40 %.")
+    assert json.loads(chosen.to_json())["more_packs"]["6"] == pytest.approx(0.009)
+    assert "depth 1" not in said and "depth 64" not in said
+
+
 def test_a_search_that_gave_up_says_so(advice):
     assert "gave up" not in " ".join(advice.sentences)
     short = replace(advice, depths=tuple(replace(trial, bound=9, gave_up=trial.depth == 2) for trial in advice.depths))
