@@ -57,7 +57,7 @@ def advise(
     enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
     few = next(k for k, share in enumerate(curve, 1) if share <= enough)
     before = recipe or example_recipe(histogram, batch_size)
-    after, reasons, _ = adjust(before, best.packing_factor)
+    after, reasons, _ = adjust(before, best.packing_factor, "batch")
     return Advice(
         histogram=histogram,
         tokens_lost=tokens_lost,

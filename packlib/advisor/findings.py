@@ -150,7 +150,7 @@ class Advice:
             f"If you pad instead, to {many(len(self.buckets.lengths), 'length')} "
             f"({', '.join(map(str, self.buckets.lengths))}), {share_of(self.buckets.padding_fraction)} of the slots "
             "stay padding. Packs all have one length.",
-            f"{'With the example recipe: ' if self.is_example else ''}{self.reasons[0]}",
+            f"{'With the example recipe: ' if self.is_example else ''}{' '.join(self.reasons[:2])}",
         )
 
     def _about_depth(self) -> str:

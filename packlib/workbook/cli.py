@@ -207,7 +207,7 @@ def _plan(
 @_command("adjust")
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
-@click.option("--how", default="accumulation", help="Or: betas, linear_rate, sqrt_rate.")
+@click.option("--how", default="accumulation", help="Or: batch, betas, linear_rate, sqrt_rate.")
 @_json
 def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
     """What to change in a training recipe, that of the padded run, after packing.

@@ -251,7 +251,7 @@ def test_the_buckets_and_the_recipe_come_from_their_own_functions(advice):
     chosen = len(lengths)
     assert advice.bucket_waste[chosen - 1] == pytest.approx(advice.buckets.padding_fraction)
     assert advice.bucket_waste[chosen - 1] <= advice.bucket_waste[-1] + 0.02 < advice.bucket_waste[chosen - 2]
-    after, reasons, _ = adjust(advice.recipe, advice.plan.packing_factor)
+    after, reasons, _ = adjust(advice.recipe, advice.plan.packing_factor, "batch")
     assert advice.is_example and (advice.packed_recipe, advice.reasons) == (after, reasons)
 
 
@@ -299,11 +299,10 @@ def test_a_recipe_of_ones_own_is_adjusted_and_compared():
     mine = Recipe(8, 1e-3, 10_000, gradient_accumulation_steps=6, max_length=128)
     found = advise(load("wordnet-pairs", 64), recipe=mine)
     assert found.recipe == mine and not found.is_example and "example" not in " ".join(found.sentences)
-    assert (
-        found.packed_recipe.gradient_accumulation_steps
-        == adjust(mine, found.plan.packing_factor).recipe.gradient_accumulation_steps
-        < 6
-    )
+    assert found.packed_recipe == adjust(mine, found.plan.packing_factor, "batch").recipe
+    assert found.packed_recipe.half_lives == pytest.approx(mine.half_lives, rel=0.02)
+    assert found.packed_recipe.betas != mine.betas and found.reasons[1] in found.sentences[-1]
+    assert 4 <= found.packed_recipe.micro_batch <= 8
     (other,) = [risk for risk in found.risks if risk.name == "other maximum"]
     assert "128 tokens, the advice is for 64" in other.sentence
 

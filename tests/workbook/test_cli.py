@@ -240,7 +240,7 @@ RECIPE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "sqrt_rate"]])
+@pytest.mark.parametrize("how", [[], ["--how", "batch"], ["--how", "betas"], ["--how", "sqrt_rate"]])
 def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
     assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0
