@@ -19,7 +19,9 @@ MOST_BUCKETS = 16
 TOLERATED_PADDING = 0.1  # as few bucket lengths as leave no more,
 NEAR_LEAST = 0.02  # or little more than many of them
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
-PUBLISHED = Overhead(0.043, 0.045, "Published for BERT-Large on accelerators (Krell and others, 2021)")
+PUBLISHED = Overhead(0.043, 0.045, "Published for BERT-Large on accelerators (Krell and others, 2021)", 512)
+_RECORDED_IN = 128  # slots of a row in the benchmarks of models
+_ENOUGH = 10**7  # sequences, from which an example makes a single pass
 
 
 def advise(
@@ -107,8 +109,8 @@ def cut(whole: LengthHistogram, max_length: int, overlong: str) -> tuple[LengthH
 
 
 def example_recipe(histogram: LengthHistogram, batch_size: int) -> Recipe:
-    """Ten passes over the data, for those who gave no recipe."""
-    total = 10 * histogram.num_sequences
+    """Ten passes over the data, for those who gave no recipe; fewer over much data, and one at least."""
+    total = min(10 * histogram.num_sequences, max(histogram.num_sequences, _ENOUGH))
     return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8)
 
 
@@ -123,5 +125,5 @@ def measured_overheads() -> tuple[Overhead, ...]:
             if row.get("run") == "packed" and row.get("packing factor", 1) > 1
         ]
         if lost := [max(0.0, 1 - share) for share in kept if share]:
-            found.append(Overhead(statistics.median(lost), max(lost), table.source))
+            found.append(Overhead(statistics.median(lost), max(lost), table.source, _RECORDED_IN))
     return (*found, PUBLISHED)
