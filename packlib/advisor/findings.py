@@ -126,11 +126,12 @@ class Advice:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the expected speed-up rests on."""
+        top = self.histogram.max_length
         return (
             "A step takes as long as it has slots, whatever they hold: the device is busy, and loading keeps up.",
             *(
                 f"{one.source}, in rows of {one.max_length:,}: packing cost {100 * one.usual:.1f} % of the speed, at "
-                f"most {100 * one.highest:.1f} %{'; not applied here' * (not one.applies_to(self.histogram.max_length))}."
+                f"most {100 * one.highest:.1f} %{'' if one.applies_to(top) else '; not applied here'}."
                 for one in self.overheads
             ),
             "Attention is part of that overhead. Where a habit's rows are shorter than a pack, attention over the "

@@ -109,11 +109,14 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 @_command("report", params=_lengths("truncate", "drop", default="truncate"))
 @click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
 @click.option("--recipe", type=_path, metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
+@click.option("--model", metavar="CONFIG.json|SIZE", help="Your model, for its memory: a configuration, or 340M, 7B.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
 @_json
 @_quiet
-def _report(lengths: str, column: str | None, out: Path, script: bool, progress: bool, **values: Any) -> None:
+def _report(
+    lengths: str, column: str | None, model: str | None, out: Path, script: bool, progress: bool, **values: Any
+) -> None:
     """What padding costs you, which packing to take, and what to change.
 
     \b
@@ -122,7 +125,10 @@ def _report(lengths: str, column: str | None, out: Path, script: bool, progress:
       packlib report tokens.parquet --column input_ids --max-length 2048 --recipe recipe.json --out report
     """
     from packlib.advisor.advising import cut, uncut
+    from packlib.advisor.memory import model_setup
 
+    if model:
+        model_setup(model)
     counted, own = uncut(lengths, column)
     out = output_path(out, folder=True)
     # Jupyter is loaded late, so that most refusals come at once.
@@ -135,7 +141,7 @@ def _report(lengths: str, column: str | None, out: Path, script: bool, progress:
     check_values(NOTEBOOK, values)  # what the notebook would refuse is refused now
     values["max_length"] = values["max_length"] or own
     cut(counted, values["max_length"], values["overlong"])
-    advice, made = report(counted, values, out, progress)
+    advice, made = report(counted, values, out, progress, model)
     said = [json.dumps(advice, indent=2, ensure_ascii=False)] if script else [*advice["advice"], *made]
     print(*said, sep="\n")
 

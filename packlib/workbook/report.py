@@ -8,6 +8,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
+from packlib.advisor.memory import about_memory
 from packlib.lengths import LengthHistogram
 from packlib.lengths.histogram_json import write_histogram
 from packlib.markup import in_html
@@ -21,13 +22,14 @@ LESSON = "lesson"  # the tag of cells that teach: guesses, explorers, exercises
 
 
 def report(
-    lengths: LengthHistogram, values: Mapping[str, Any], out: Path, progress: bool = True
+    lengths: LengthHistogram, values: Mapping[str, Any], out: Path, progress: bool = True, model: str | None = None
 ) -> tuple[dict[str, Any], list[Path]]:
     """Write `report.html`, `advice.json`, `plan.json` and `figures/` to `out`.
 
     Args:
         lengths: as they are: what is too long is cut or left out by the notebook, which counts what that loses.
         values: the other parameters of the notebook, checked; by default rows are as long as `lengths` says.
+        model: whose memory is to be estimated, as `packlib.advisor.memory.about_memory` takes it.
 
     Returns:
         The advice, as `Advice.to_json` writes it, and the files.
@@ -43,6 +45,11 @@ def report(
         executed = run_async(run)
         counted.unlink()
         advice = json.loads((work / "advice.json").read_text(encoding="utf-8"))
+        if model:
+            micro_batch = advice["recipe"]["after"]["micro_batch"]
+            advice["advice"].append(about_memory(model, advice["data"]["max_length"], micro_batch))
+            said = json.dumps(advice, indent=2, ensure_ascii=False)
+            (work / "advice.json").write_text(said, encoding="utf-8")
         (work / "report.html").write_text(page(executed, advice), encoding="utf-8")
     return advice, files
 

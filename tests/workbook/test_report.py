@@ -8,7 +8,7 @@ import nbformat
 import numpy as np
 import pytest
 
-from packlib.advisor import lengths_for
+from packlib.advisor import about_memory, lengths_for
 from packlib.lengths import LengthHistogram, load
 from packlib.markup import one_line
 from packlib.packing import PackingPlan, assign
@@ -108,6 +108,19 @@ def test_what_is_known_of_the_lengths_reaches_the_notebook(tmp_path, monkeypatch
     monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
     advice, made = report(whole, {}, tmp_path / "out")
     assert advice["advice"] == ["Pack."] and [path.name for path in made] == ["advice.json", "report.html"]
+
+
+def test_the_memory_of_a_model_stands_in_the_page_and_in_the_json(tmp_path, monkeypatch):
+    async def run_notebook(path, values, environment, **_):
+        found = {"data": {"name": "a", "max_length": 3}, "advice": [], "recipe": {"after": {"micro_batch": 5}}}
+        (Path(environment[RESULTS_FOLDER]) / "advice.json").write_text(json.dumps(found))
+        return nbformat.v4.new_notebook()
+
+    monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
+    advice, _ = report(LengthHistogram([0, 1, 5, 2]), {}, tmp_path, model="100M")
+    assert advice == json.loads((tmp_path / "advice.json").read_text())
+    assert advice["advice"] == [about_memory("100M", 3, 5)]
+    assert advice["advice"][0] in Elements((tmp_path / "report.html").read_text()).text
 
 
 @pytest.fixture(scope="module")
