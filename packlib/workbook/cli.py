@@ -131,16 +131,16 @@ def _report(
         model_setup(model)
     counted, own = uncut(lengths, column)
     out = output_path(out, folder=True)
-    # Jupyter is loaded late, so that most refusals come at once.
     from packlib.workbook.parameters import check_values
-    from packlib.workbook.report import NOTEBOOK, report
 
     values["quick"] = not values.pop("thorough")
     if values["recipe"]:
         values["recipe"] = str(values["recipe"].expanduser().resolve())
-    check_values(NOTEBOOK, values)  # what the notebook would refuse is refused now
+    check_values("12_your_dataset", values)  # what the notebook would refuse is refused now
     values["max_length"] = values["max_length"] or own
     cut(counted, values["max_length"], values["overlong"])
+    from packlib.workbook.report import report  # it loads Jupyter, after all that can be refused
+
     advice, made = report(counted, values, out, progress, model)
     said = [json.dumps(advice, indent=2, ensure_ascii=False)] if script else [*advice["advice"], *made]
     print(*said, sep="\n")
@@ -163,12 +163,13 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
       packlib sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep
     """
     from packlib.checks import whole_number
-    from packlib.workbook.comparison import conclude
     from packlib.workbook.sweep import grid, sweep
 
     cells = grid(find_notebook(notebook), pairs)
     out = output_path(out, folder=True)
     outcomes = sweep(cells, out, whole_number("--jobs", jobs, 1), progress=progress)
+    from packlib.workbook.comparison import conclude  # it loads matplotlib
+
     return conclude(outcomes, out, list(compare), script)
 
 
