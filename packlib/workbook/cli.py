@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -141,7 +142,7 @@ def _report(
     cut(counted, values["max_length"], values["overlong"])
     from packlib.workbook.report import report  # it loads Jupyter, after all that can be refused
 
-    advice, made = report(counted, values, out, progress, model)
+    advice, made = report(counted, values, out, progress, model, click.get_current_context().obj)
     said = [json.dumps(advice, indent=2, ensure_ascii=False)] if script else [*advice["advice"], *made]
     print(*said, sep="\n")
 
@@ -255,7 +256,7 @@ def _forget() -> None:
 def _call(arguments: Sequence[str]) -> int | None:
     try:
         # Not `program.main`, which prints a line of its own when it is interrupted.
-        context = program.make_context("packlib", list(arguments))
+        context = program.make_context("packlib", list(arguments), obj=shlex.join(["packlib", *arguments]))
         with needed_by(" ".join(["packlib", *arguments[:1]])), context:
             return program.invoke(context)
     except click.exceptions.Exit as done:  # after --help or --version

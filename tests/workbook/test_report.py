@@ -2,6 +2,8 @@
 
 import json
 import re
+import time
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
@@ -72,7 +74,21 @@ def test_the_page_opens_with_the_advice_and_shows_no_code():
         nbformat.v4.new_code_cell("secret = 1", outputs=[output]),
     ]
     advice = {"data": {"name": "a<b"}, "advice": ["Pack.", "Mind."]}
-    said = page(nbformat.v4.new_notebook(cells=cells), advice)
+    advice["code"] = "plan = 'x' < 3"
+    said = page(
+        nbformat.v4.new_notebook(cells=cells), advice, {"max_length": 7, "recipe": None}, "packlib report 'a<b'"
+    )
+    words = Elements(said).text
+    for shown in (
+        f"packlib {version('packlib')}",
+        time.strftime("%Y-%m-"),
+        "packlib report 'a<b'",
+        "max_length",
+        "none",
+    ):
+        assert shown in words
+    assert advice["code"] in words and words.index("Mind.") < words.index("How it was made")
+    assert "size: A4" in said and not Elements(said).faults()
     assert "<title>Packing report: a&lt;b</title>" in said and "secret" not in said and "an output" in said
     assert said.index("<li>Pack.</li>") < said.index("<li>Mind.</li>") < said.index("Something else")
 
