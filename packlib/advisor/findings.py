@@ -120,7 +120,7 @@ class Advice:
     @property
     def about_cut(self) -> str:
         """What happens to sequences that are too long."""
-        lost = [risk.sentence for risk in self.risks if risk.name in ("over-long", "left out")]
+        lost = [risk.sentence for risk in self.risks if risk.name in ("over-long", "left out", "cut before")]
         return " ".join(lost) or f"No sequence is longer than {self.histogram.max_length:,} tokens."
 
     @property
