@@ -66,7 +66,7 @@ def small(tmp_path, monkeypatch):
             nbformat.v4.new_code_cell(LAST),
         ]
         write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
-        module = types.ModuleType(f"packlib.workbook.chapters.n{name}.lesson")
+        module = types.ModuleType(f"packlib.workbook.chapters.n{name}")
         module.PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(running, "NOTEBOOKS", folder)

@@ -1,6 +1,7 @@
 from .advising import advise, lengths_for
 from .findings import Advice, Overhead, many
+from .memory import about_memory
 from .records import Recorded, recorded
 from .risks import Risk
 
-__all__ = ["Advice", "Overhead", "Recorded", "Risk", "advise", "lengths_for", "many", "recorded"]
+__all__ = ["Advice", "Overhead", "Recorded", "Risk", "about_memory", "advise", "lengths_for", "many", "recorded"]

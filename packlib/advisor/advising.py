@@ -9,7 +9,7 @@ import statistics
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN, Advice, Overhead
 from packlib.advisor.records import recorded
-from packlib.advisor.trials import recommended, try_depths, try_methods
+from packlib.advisor.trials import UNTIL_LOST, recommended, try_depths, try_methods
 from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
 from packlib.training.adjustment import adjust
 from packlib.training.recipe import Recipe
@@ -19,7 +19,9 @@ MOST_BUCKETS = 16
 TOLERATED_PADDING = 0.1  # as few bucket lengths as leave no more,
 NEAR_LEAST = 0.02  # or little more than many of them
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
-PUBLISHED = Overhead(0.043, 0.045, "Published for BERT-Large on accelerators (Krell and others, 2021)")
+PUBLISHED = Overhead(0.043, 0.045, "Published for BERT-Large on accelerators (Krell and others, 2021)", 512)
+_RECORDED_IN = 128  # slots of a row in the benchmarks of models
+_ENOUGH = 10**7  # sequences, from which an example makes a single pass
 
 
 def advise(
@@ -38,7 +40,7 @@ def advise(
         max_sequences_per_pack: the most sequences that a pack may hold, or None to leave it open.
         batch_size: sequences in a padded batch.
         recipe: of the padded training; by default an example.
-        patience: seconds for each method.
+        patience: seconds for each method on an idle machine; for `optimal` they are counted in rounds.
         tokens_lost: by cutting or leaving out sequences that are too long.
         seed: of the methods that are random.
 
@@ -50,14 +52,14 @@ def advise(
     with Bounded() as bounded:
         for habit in HABITS:
             with contextlib.suppress(TimeIsUpError):  # a formula, slow only for tens of thousands of lengths
-                waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=patience)[0])
+                waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=UNTIL_LOST * patience)[0])
         depths = try_depths(bounded, histogram, max_sequences_per_pack, WITHIN, patience)
         trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN), patience, seed)
     curve = waste_curve(histogram, MOST_BUCKETS).tolist()
     enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
     few = next(k for k, share in enumerate(curve, 1) if share <= enough)
     before = recipe or example_recipe(histogram, batch_size)
-    after, reasons, _ = adjust(before, best.packing_factor)
+    after, reasons, _ = adjust(before, best.packing_factor, "batch")
     return Advice(
         histogram=histogram,
         tokens_lost=tokens_lost,
@@ -107,8 +109,8 @@ def cut(whole: LengthHistogram, max_length: int, overlong: str) -> tuple[LengthH
 
 
 def example_recipe(histogram: LengthHistogram, batch_size: int) -> Recipe:
-    """Ten passes over the data, for those who gave no recipe."""
-    total = 10 * histogram.num_sequences
+    """Ten passes over the data, for those who gave no recipe; fewer over much data, and one at least."""
+    total = min(10 * histogram.num_sequences, max(histogram.num_sequences, _ENOUGH))
     return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8)
 
 
@@ -123,5 +125,5 @@ def measured_overheads() -> tuple[Overhead, ...]:
             if row.get("run") == "packed" and row.get("packing factor", 1) > 1
         ]
         if lost := [max(0.0, 1 - share) for share in kept if share]:
-            found.append(Overhead(statistics.median(lost), max(lost), table.source))
+            found.append(Overhead(statistics.median(lost), max(lost), table.source, _RECORDED_IN))
     return (*found, PUBLISHED)

@@ -12,15 +12,23 @@ from packlib.training.recipe import Recipe
 from packlib.training.scaling.buckets import Buckets
 
 WITHIN = 0.005  # of the best: less than what training time varies by from run to run
+WIDTH = 1024  # of the model whose attention is weighed: between BERT-Base and 2 billion parameters
+SAVED = 0.05  # of a layer's work: for less, no special kernel is worth its trouble
+NOTICED = 0.1  # more packs than this are too many: of such depths, the advice names the deepest only
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """The share of the speed that packing costs the model: the usual and the highest that were measured."""
+    """The share of the speed that packing costs the model, usual and highest, measured in rows of `max_length`."""
 
     usual: float
     highest: float
     source: str
+    max_length: int
+
+    def applies_to(self, max_length: int) -> bool:
+        """Whether rows of this length are near enough to those measured: half to double."""
+        return self.max_length <= 2 * max_length <= 4 * self.max_length
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +74,12 @@ class Advice:
         return recommended(self.depths, WITHIN)
 
     @property
+    def more_packs(self) -> dict[int, float]:
+        """The trade-off: the share of packs that each depth tried costs above the last one's."""
+        last = self.depths[-1].packs
+        return {trial.depth: trial.packs / last - 1 for trial in self.depths if trial.depth}
+
+    @property
     def gap(self) -> int:
         """Packs of the plan above the best bound known at its depth."""
         return next(trial.gap or 0 for trial in self.trials if trial.method == self.plan.method)
@@ -76,11 +90,15 @@ class Advice:
         return tuple(waste.habit for waste in self.waste)
 
     def speedup(self, habit: str = "maximum") -> tuple[float, float]:
-        """The expected speed-up over a habit, from low to high: fewer slots, less the overhead."""
+        """The expected speed-up over a habit, from low to high: fewer slots, less the overhead.
+
+        Both are the upper end where no overhead was measured in rows of about this length.
+        """
         slots = next(waste.slots for waste in self.waste if waste.habit == habit)
         fewer = slots / (self.plan.num_packs * self.histogram.max_length)
-        most = max(overhead.highest for overhead in self.overheads)
-        least = min(overhead.usual for overhead in self.overheads)
+        known = [overhead for overhead in self.overheads if overhead.applies_to(self.histogram.max_length)]
+        most = max((overhead.highest for overhead in known), default=0.0)
+        least = min((overhead.usual for overhead in known), default=0.0)
         return fewer * (1 - most), fewer * (1 - least)
 
     @property
@@ -102,16 +120,18 @@ class Advice:
     @property
     def about_cut(self) -> str:
         """What happens to sequences that are too long."""
-        lost = [risk.sentence for risk in self.risks if risk.name in ("over-long", "left out")]
+        lost = [risk.sentence for risk in self.risks if risk.name in ("over-long", "left out", "cut before")]
         return " ".join(lost) or f"No sequence is longer than {self.histogram.max_length:,} tokens."
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the expected speed-up rests on."""
+        top = self.histogram.max_length
         return (
             "A step takes as long as it has slots, whatever they hold: the device is busy, and loading keeps up.",
             *(
-                f"{one.source}: packing cost {100 * one.usual:.1f} % of the speed, at most {100 * one.highest:.1f} %."
+                f"{one.source}, in rows of {one.max_length:,}: packing cost {100 * one.usual:.1f} % of the speed, at "
+                f"most {100 * one.highest:.1f} %{'' if one.applies_to(top) else '; not applied here'}."
                 for one in self.overheads
             ),
             "Attention is part of that overhead. Where a habit's rows are shorter than a pack, attention over the "
@@ -125,7 +145,7 @@ class Advice:
         h, best = self.histogram, self.plan
         names = {"maximum": "padding to the maximum", "random": f"random batches of {self.batch_size}"}
         faster = [
-            f"{low:.2f} to {high:.2f} times that of {names[habit]}"
+            f"{f'{low:.2f} to' if low < high else 'at most'} {high:.2f} times that of {names[habit]}"
             for habit in names
             if habit in self.habits
             for low, high in [self.speedup(habit)]
@@ -138,12 +158,62 @@ class Advice:
             self.about_cut,
             f"{self.verdict} {best.method} at depth {self.depth}: {many(best.num_packs, 'pack')}, "
             f"{best.packing_factor:.2f} sequences in each, {share_of(best.efficiency)} full, {proof} at this depth.",
-            f"The expected speed is {', and '.join(faster)}.",
+            f"The expected speed, an estimate from slots and overhead, is {', and '.join(faster)}.{self._unmeasured()}",
+            self.about_attention,
             self._about_depth(),
             f"If you pad instead, to {many(len(self.buckets.lengths), 'length')} "
             f"({', '.join(map(str, self.buckets.lengths))}), {share_of(self.buckets.padding_fraction)} of the slots "
             "stay padding. Packs all have one length.",
-            f"{'With the example recipe: ' if self.is_example else ''}{self.reasons[0]}",
+            f"{'With the example recipe: ' if self.is_example else ''}{' '.join(self.reasons[:2])}",
+            self.about_steps,
+        )
+
+    def _unmeasured(self) -> str:
+        top = self.histogram.max_length
+        if any(overhead.applies_to(top) for overhead in self.overheads):
+            return ""
+        return f" What packing costs the model was not measured in rows of about {top:,}, so it is left out."
+
+    @property
+    def about_attention(self) -> str:
+        """Which attention to take, from the work that a dense mask adds; an estimate."""
+        h, top = self.histogram, self.histogram.max_length
+        squares = sum(n * length**2 for length, n in enumerate(h.counts.tolist()))
+        seen = squares / (self.plan.num_packs * top**2)
+        dense = top / (6 * WIDTH)  # attention of a layer, 4·T·W a token, over the rest of it, 24·W²
+        saved = dense * (1 - seen) / (1 + dense)
+        take = "attention that skips the rest (FlashAttention with cu_seqlens, or FlexAttention; both need a GPU)"
+        if saved < SAVED:
+            take = "scaled_dot_product_attention with a dense mask"
+        return (
+            f"Take {take}: {share_of(seen)} of the pairs of slots in a row are within one sequence, and skipping the "
+            f"others saves {share_of(saved)} of a layer's work (an estimate, by counting multiplications in a layer "
+            f"{WIDTH:,} wide with a feed-forward part of four times that)."
+        )
+
+    @property
+    def about_steps(self) -> str:
+        """Updates and passes over the data, on average."""
+        packed, n = self.packed_recipe, self.histogram.num_sequences
+        passes = packed.total_sequences / n
+        return (
+            f"One pass over the data is {self.plan.num_packs / packed.global_batch:,.1f} updates of "
+            f"{many(packed.global_batch, 'pack')}; the recipe's {packed.total_sequences:,} sequences are "
+            f"{passes:,.2f} passes and {many(packed.total_steps, 'update')}, {packed.warmup_steps:,} of them warm-up."
+        )
+
+    @property
+    def code(self) -> str:
+        """Python that applies the plan, once it is written to `plan.json`, to a data set of `input_ids`."""
+        cut = f", each cut to {self.histogram.max_length} tokens" * bool(self.histogram.truncated)
+        return (
+            "from packlib.batches import pack_loader\n"
+            "from packlib.packing import PackingPlan, assign\n\n"
+            f"# dataset[i]: a mapping with input_ids{cut}\n"
+            'plan = PackingPlan.from_json("plan.json")\n'
+            'packs = assign(plan, [len(sample["input_ids"]) for sample in dataset])\n'
+            f"loader = pack_loader(dataset, packs, batch_size={self.packed_recipe.micro_batch})\n"
+            "# or packlib.bridges.PackTrainer, a transformers.Trainer, with train_dataset=PackDataset(dataset, packs)"
         )
 
     def _about_depth(self) -> str:
@@ -152,12 +222,22 @@ class Advice:
         at = "without a limit" if limit is None else f"at your limit of {limit}"
         text = f"Depth {self.depth} is the smallest found to come within {100 * WITHIN:g} % of the "
         text += f"{many(best.packs, 'pack')} {at}"
-        if shallower := [trial for trial in self.depths[:-1] if trial.depth and trial.depth < self.depth]:
-            last = shallower[-1]
-            text += f"; depth {last.depth} needs {share_of(last.packs - best.packs, best.packs)} more"
-            if last.bound <= (1 + WITHIN) * best.packs:
-                text += ", unless more time finds a better plan"
-        return f"{text}."
+        paid = self.more_packs
+        first = max((depth for depth, more in paid.items() if more > NOTICED), default=1)
+        told = [
+            f"depth {d}: +{share_of(more)}" for d, more in paid.items() if first <= d and (more or d <= self.depth)
+        ]
+        text += f". Packs more than that: {', '.join(told)}"
+        return f"{text}.{self._about_giving_up()}"
+
+    def _about_giving_up(self) -> str:
+        gave_up = [str(trial.depth or "none") for trial in self.depths if trial.gave_up]
+        if not gave_up:
+            return ""
+        most = max(trial.packs / trial.bound - 1 for trial in self.depths if trial.gave_up)
+        return (
+            f" The search gave up at depth {', '.join(gave_up)}: its packs may be {share_of(most)} above the fewest."
+        )
 
     @property
     def numbers(self) -> dict[str, int | float]:
@@ -195,8 +275,10 @@ class Advice:
                     for waste in self.waste
                 ],
                 "assumptions": self.assumptions,
+                "code": self.code,
                 "overheads": [asdict(one) for one in self.overheads],
                 "depths": [asdict(trial) for trial in self.depths],
+                "more_packs": self.more_packs,
                 "methods": [asdict(trial) for trial in self.trials],
                 "buckets": {"lengths": self.buckets.lengths, "padding": self.buckets.padding_fraction},
                 "recipe": {

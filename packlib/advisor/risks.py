@@ -8,6 +8,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 
 FEW_UPDATES = 100  # in one pass: below, a pack more or less is felt
+NEAR, PILED = 16, 10  # so many lengths just below the maximum; so many times their mean is no accident
 DEEP = 16  # sequences in a pack from which static shapes waste much
 SHORT = 8  # tokens; two or three of them are special
 
@@ -46,6 +47,8 @@ def find_risks(
     below = np.cumsum(h.counts)
     most = int(np.searchsorted(below, 0.99 * n))  # the length that 99 % of the sequences do not pass
     short, long = int(below[min(SHORT, top)]), n - int(below[top // 2])
+    uncut = int(h.counts[top]) - h.truncated  # exactly as long as a row
+    just_below = h.counts[max(1, top - NEAR) : top].sum() / NEAR
     lost = f", which loses {share_of(tokens_lost, tokens_lost + h.num_tokens)} of the tokens" * (tokens_lost > 0)
     found = {
         "over-long": h.truncated
@@ -54,6 +57,9 @@ def find_risks(
         "left out": h.dropped
         and f"{h.dropped:,} sequences ({share_of(h.dropped, n + h.dropped)}) are longer than {top:,} tokens. The "
         f"advice assumes that they are left out{lost}.",
+        "cut before": max(PILED * just_below, 0.001 * n) < uncut < n
+        and f"{uncut:,} sequences ({share_of(uncut, n)}) have exactly {top:,} tokens, far more than the lengths just "
+        "below. They may have been cut before they were counted: look at what made them.",
         "other maximum": recipe_length not in (None, top)
         and f"The recipe has rows of {recipe_length} tokens, the advice is for {top}: with other rows the packing "
         "factor is another.",

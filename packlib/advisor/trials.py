@@ -17,6 +17,9 @@ _LEAST_SQUARES = {"nnlshp": 2.5e-9, "ennlshp": 2e-8}
 _SMALL = LengthHistogram.from_lengths([1, 1, 2, 3], 4)
 _ONE_BY_ONE = {"next_fit": 8e-7}  # seconds for each sequence, on Wikipedia's lengths; the same core
 _HOPELESS = 2  # times the patience: what is estimated to take longer is not begun
+# Seconds of a round of `optimal`: for the cube of the lengths, each entry of its table, and each round; the same core.
+_LINEAR_PROGRAM, _TABLE, _LEAST = 3e-11, 2e-9, 0.02
+UNTIL_LOST = 30  # times the patience: a search that counts rounds is stopped by the clock only then
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,17 @@ class Trial:
 
 @dataclass(frozen=True)
 class DepthTrial:
-    """What a depth limit allows: the fewest packs found, the bound below which there are none, and LPFHP's packs."""
+    """What a depth limit allows: the fewest packs found, the bound below which there are none, and LPFHP's packs.
+
+    Attributes:
+        gave_up: whether the search ended so far above the bound that more time may well find fewer packs.
+    """
 
     depth: int | None
     packs: int
     bound: int
     greedy: int
+    gave_up: bool = False
 
 
 def try_methods(
@@ -52,7 +60,8 @@ def try_methods(
 ) -> tuple[tuple[Trial, ...], PackingPlan]:
     """Run every method that can finish within `patience` seconds; return them all, and the best plan.
 
-    A method with a time limit of its own gets four fifths of the time; one that is random gets the seed.
+    `optimal` gets as many rounds as should take so long, and ends with them however busy the machine is. A method
+    that is random gets the seed.
 
     Raises:
         TimeIsUpError: if none finishes.
@@ -64,13 +73,14 @@ def try_methods(
         if reasons[method]:
             continue
         own = inspect.signature(function).parameters
-        options = {"time_limit": 0.8 * patience, "seed": seed}
+        options = {"rounds": rounds(histogram, depth, patience), "seed": seed}
         options = {name: value for name, value in options.items() if name in own}
+        limit = UNTIL_LOST * patience if "rounds" in own else patience
         try:
             bounded.call(plan, _SMALL, method, depth, limit=60)  # loads what the method needs, off the clock
-            plans[method], seconds[method] = bounded.call(plan, histogram, method, depth, limit=patience, **options)
+            plans[method], seconds[method] = bounded.call(plan, histogram, method, depth, limit=limit, **options)
         except TimeIsUpError:
-            reasons[method] = f"stopped after {patience:g} s; {_work(method, histogram, depth)}"
+            reasons[method] = f"stopped after {limit:g} s; {_work(method, histogram, depth)}"
         except (ValueError, MemoryError, ChildProcessError) as error:
             reasons[method] = str(error) or type(error).__name__
     if not plans:
@@ -107,39 +117,51 @@ def _work(method: str, histogram: LengthHistogram, depth: int) -> str:
 def try_depths(
     bounded: Bounded, histogram: LengthHistogram, limit: int | None, within: float, patience: float
 ) -> tuple[DepthTrial, ...]:
-    """Depths in ascending order, up to the smallest that is shown to be `within` reach of the best at `limit`.
+    """Depths in ascending order, and last `limit` itself.
 
-    The last entry is `limit` itself. A depth is left as soon as its packs are a tenth of `within` above their bound,
-    or after four fifths of `patience`. After twice `patience` in all, LPFHP alone answers.
+    They go up to the first that is a tenth of `within` above what is proven at `limit`, and lie closest around the
+    smallest that is shown to be `within` reach of the best. No depth has more packs than a smaller one, whose plan it
+    may use, nor a higher bound.
+
+    A depth is left as soon as its packs are a tenth of `within` above their bound, or after the `rounds` of a quarter
+    of `patience`. If all this takes 30 times `patience`, LPFHP alone answers for the depths that are left.
     """
-    known: dict[int | None, DepthTrial] = {}
-    deadline = time.monotonic() + 2 * patience
+    known: dict[int, DepthTrial] = {}
+    close, until = within / 10, time.monotonic() + UNTIL_LOST * patience
+    shortest = int(histogram.counts.nonzero()[0][0])
+    deepest = min(histogram.max_length // shortest, histogram.num_sequences, limit or histogram.num_sequences)
 
-    def at(depth: int | None, seconds: float = 0.8 * patience) -> DepthTrial:
-        if depth not in known:
-            seconds = seconds if time.monotonic() < deadline else 0
-            known[depth] = _packs_at(bounded, histogram, depth, within / 10, seconds)
-        return known[depth]
+    def at(depth: int | None) -> DepthTrial:
+        return _packs_at(bounded, histogram, depth, close, rounds(histogram, depth, patience / 4), until)
 
     best = at(limit)
-    most = math.floor((1 + within) * best.packs)
-    shortest = int(histogram.counts.nonzero()[0][0])
-    deepest = min(histogram.max_length // shortest, histogram.num_sequences, limit or math.inf)
-    low = 0
     for depth in itertools.chain.from_iterable((2**k, 3 * 2**k // 2) for k in itertools.count()):
-        high = min(depth, deepest)  # there are no deeper packs
-        hopeless = histogram.num_sequences > most * high  # by places alone
-        if high == deepest or at(high, (0.05 if hopeless else 0.8) * patience).packs <= most:
+        if depth >= deepest:
             break
-        low = high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if at(middle).packs <= most:
-            high = middle
-        else:
-            low = middle
-    known.setdefault(high, replace(best, depth=high))
-    return (*(known[depth] for depth in sorted(depth for depth in known if depth not in (limit, None))), best)
+        known[depth] = at(depth)
+        if known[depth].packs <= (1 + close) * best.bound:
+            break
+    known.setdefault(deepest, replace(best, depth=deepest))  # there are no deeper packs
+    while True:
+        depths = _monotone(known, best, close)
+        high = recommended(depths, within)
+        low = max((depth for depth in known if depth < high), default=0)
+        if high - low <= 1:
+            return depths
+        known[(low + high) // 2] = at((low + high) // 2)
+
+
+def _monotone(known: dict[int, DepthTrial], best: DepthTrial, close: float) -> tuple[DepthTrial, ...]:
+    """The trials by depth, each with the fewest packs of those up to it and the highest bound of those from it on."""
+    trials = [*(known[depth] for depth in sorted(known)), best]
+    if trials[-2].depth == best.depth:
+        del trials[-2]
+    packs = itertools.accumulate((trial.packs for trial in trials), min)
+    bounds = [*itertools.accumulate((trial.bound for trial in reversed(trials)), max)][::-1]
+    return tuple(
+        replace(trial, packs=fewest, bound=bound, gave_up=fewest > (1 + close) * bound)
+        for trial, fewest, bound in zip(trials, packs, bounds, strict=True)
+    )
 
 
 def recommended(depths: tuple[DepthTrial, ...], within: float) -> int:
@@ -148,20 +170,32 @@ def recommended(depths: tuple[DepthTrial, ...], within: float) -> int:
     return next(trial.depth for trial in depths if trial.depth is not None and trial.packs <= most)
 
 
+def rounds(histogram: LengthHistogram, depth: int | None, seconds: float) -> int:
+    """Rounds of `optimal` that take about so many seconds on one core of an AMD EPYC.
+
+    A round is a linear program with a row for each length, and a table of the most valuable packs. At least one is
+    granted: long rows take no rounds, and need one to be searched at all.
+    """
+    lengths = int((histogram.counts > 0).sum())
+    table = lengths * histogram.max_length * min(depth or 1, histogram.max_length)
+    return max(1, int(seconds / (_LINEAR_PROGRAM * lengths**3 + _TABLE * table + _LEAST)))
+
+
 class _CloseEnough(Exception):
     """Carries the packs and the bound out of a search."""
 
 
-def packs_at(histogram: LengthHistogram, depth: int | None, close: float, seconds: float) -> DepthTrial:
-    """The fewest packs at a depth, up to a share `close` or until the time is up."""
+def packs_at(histogram: LengthHistogram, depth: int | None, close: float, most_rounds: int) -> DepthTrial:
+    """The fewest packs at a depth, up to a share `close` of the bound or until the rounds are used up."""
 
-    def leave(now: Progress) -> None:
+    def leave(now: Progress | PackingPlan) -> None:
         if now.num_packs - now.lower_bound <= close * now.lower_bound:
             raise _CloseEnough(now.num_packs, now.lower_bound)
 
     greedy = plan(histogram, "lpfhp", depth).num_packs
     try:
-        best = plan(histogram, "optimal", depth, time_limit=seconds, progress=leave)
+        leave(plan(histogram, "optimal", depth, rounds=0))
+        best = plan(histogram, "optimal", depth, rounds=most_rounds, progress=leave)
     except _CloseEnough as found:
         packs, bound = found.args
         return DepthTrial(depth, packs, bound, greedy)
@@ -169,12 +203,12 @@ def packs_at(histogram: LengthHistogram, depth: int | None, close: float, second
 
 
 def _packs_at(
-    bounded: Bounded, histogram: LengthHistogram, depth: int | None, close: float, seconds: float
+    bounded: Bounded, histogram: LengthHistogram, depth: int | None, close: float, most_rounds: int, until: float
 ) -> DepthTrial:
     try:
-        if seconds:
-            return bounded.call(packs_at, histogram, depth, close, seconds, limit=2 * seconds + 1)[0]
+        if (left := until - time.monotonic()) > 0:
+            return bounded.call(packs_at, histogram, depth, close, most_rounds, limit=left)[0]
     except TimeIsUpError:
-        pass  # one step of the search took longer; LPFHP alone is quick
+        pass  # LPFHP alone is quick
     greedy, _ = bounded.call(plan, histogram, "lpfhp", depth, limit=60)
     return DepthTrial(depth, greedy.num_packs, greedy.lower_bound, greedy.num_packs)

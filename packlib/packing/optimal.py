@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packlib.checks import number
+from packlib.checks import number, whole_number
 from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, exact_dot, is_long
@@ -46,6 +46,7 @@ def optimal(
     max_sequences_per_pack: int | None = None,
     time_limit: float | None = None,
     progress: Callable[[Progress], None] | None = None,
+    rounds: int | None = None,
 ) -> tuple[list[Group], np.ndarray | None]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
@@ -54,15 +55,23 @@ def optimal(
         time_limit: seconds after which the best plan and bound so far are returned. An interrupt (Ctrl-C) ends the
             search likewise, with a warning.
         progress: called after every round.
+        rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
+            Long rows take no rounds: 0 ends the search at its start, and any other number lets it end by itself.
 
     Returns:
         The strategies, and the prices of the best bound (None if the area proves as much).
     """
     if time_limit is not None:
         number("time_limit", time_limit, at_least=0)
-    search = _kind_of_search(histogram, max_sequences_per_pack)(
-        histogram, max_sequences_per_pack, time_limit, progress
-    )
+    if rounds is not None:
+        whole_number("rounds", rounds, 0)
+    search: _Search | LongSearch
+    if is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
+        from packlib.packing.long_rows import LongSearch  # here, since Numba takes a while to import
+
+        search = LongSearch(histogram, max_sequences_per_pack, 0 if rounds == 0 else time_limit, progress)
+    else:
+        search = _Search(histogram, max_sequences_per_pack, time_limit, progress, rounds)
     try:
         search.run()
     except KeyboardInterrupt as stop:
@@ -70,16 +79,6 @@ def optimal(
             raise
         warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
     return search.best, search.proof
-
-
-def _kind_of_search(
-    histogram: LengthHistogram, max_sequences_per_pack: int | None
-) -> "type[_Search] | type[LongSearch]":
-    if not is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
-        return _Search
-    from packlib.packing.long_rows import LongSearch  # here, since Numba takes a while to import
-
-    return LongSearch
 
 
 class _Search:
@@ -91,12 +90,14 @@ class _Search:
         max_sequences_per_pack: int | None,
         time_limit: float | None,
         progress: Callable[[Progress], None] | None,
+        rounds: int | None,
     ) -> None:
         self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
         self.lengths = np.flatnonzero(self.counts)
         self.started = time.perf_counter()
         self.seconds = math.inf if time_limit is None else time_limit
+        self.rounds_left = math.inf if rounds is None else rounds
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
         self.lower_bound = -(-histogram.num_tokens // self.top)
         self.proof: np.ndarray | None = None
@@ -131,7 +132,13 @@ class _Search:
         return self.num_packs == self.lower_bound or self.time_left() <= 0
 
     def time_left(self) -> float:
-        return self.seconds - (time.perf_counter() - self.started)
+        return self.seconds - (time.perf_counter() - self.started) if self.rounds_left > 0 else 0.0
+
+    def solve(self, counts: np.ndarray) -> bool:
+        """Solve the linear program for `counts`, which is a round; False if there was no round or time left."""
+        solved = self.rounds_left > 0 and self.master.solve(counts, self.time_left())
+        self.rounds_left -= 1
+        return solved
 
     def report(self, stage: str) -> None:
         if self.progress:
@@ -163,7 +170,7 @@ class _Search:
         bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer.
         Returns False if the time was up first.
         """
-        while self.master.solve(self.counts, self.time_left()):
+        while self.solve(self.counts):
             if self.master.unit == 1 and self.master.fewest <= self.lower_bound:
                 return True
             prices, center = self.master.prices, self.prices
@@ -204,7 +211,7 @@ class _Search:
         target = self.num_packs - 1 if attempt % 2 else self.lower_bound
         chosen, left, unit = Counter[tuple[int, ...]](), self.counts, float_unit(self.counts)
         stages = []
-        while left.any() and not self.done() and self.master.solve(left, self.time_left()):
+        while left.any() and not self.done() and self.solve(left):
             if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
                 unit = self.master.unit
                 self.sharpen()

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from packlib.checks import one_of
 from packlib.training.recipe import Recipe, check_factor
 
-HOWS = ("accumulation", "betas", "linear_rate", "sqrt_rate")
+HOWS = ("accumulation", "batch", "betas", "linear_rate", "sqrt_rate")
+TOLERATED = 0.02  # of the sequences an update: so near, nothing else need change
 
 
 class Adjustment(NamedTuple):
@@ -16,7 +17,7 @@ class Adjustment(NamedTuple):
     Attributes:
         recipe: the recipe for packed rows.
         reasons: why, in sentences, with what cannot be kept.
-        error: how far it is off what it keeps, relative: the sequences an update ("accumulation"), or the
+        error: how far it is off what it keeps, relative: the sequences an update ("accumulation", "batch"), or the
             weight of the newest gradient ("betas"); None where nothing is kept (the rates).
     """
 
@@ -37,7 +38,9 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
 
     Args:
         packing_factor: sequences in an average pack, at least 1.
-        how: "accumulation": divide it, so that an update sees as many sequences as before. "betas": leave the
+        how: "accumulation": divide it, so that an update sees as many sequences as before. "batch": choose the micro
+            batch too, from half the old one up, which usually comes within 2 %; where it cannot, raise the betas to the
+            power of what is over or missing. "betas": leave the
             batch alone and raise both betas to the power of the factor, so that the optimizer forgets as much
             per sequence as before. "linear_rate", "sqrt_rate": leave the batch alone and multiply the learning rate
             by the factor (Goyal et al. 2017) or by its square root (Krizhevsky 2014).
@@ -52,6 +55,8 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
     packed = replace(recipe, packing_factor=float(packing_factor))
     if how == "accumulation":
         after, reasons, error = _divide_accumulation(recipe, packed)
+    elif how == "batch":
+        after, reasons, error = _fit_batch(recipe, packed)
     elif how == "betas":
         after, reasons, error = _raise_betas(recipe, packed)
     else:
@@ -62,6 +67,44 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
         f"{after.warmup_steps:,} and {after.total_steps:,} now."
     )
     return Adjustment(after, (*reasons, last), error)
+
+
+def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
+    """The least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
+    wanted, old = before.sequences_per_update, before.micro_batch
+    rows, half = wanted / (packed.replicas * packed.packing_factor), (old + 1) // 2
+
+    def off(r: Recipe) -> float:
+        return r.sequences_per_update / wanted - 1
+
+    tried = []
+    for n in range(max(1, math.floor(rows / old)), max(1, math.floor(rows / half)) + 2):
+        micro_batch = min(max(round(rows / n), half), old)
+        tried.append(replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=n))
+        if abs(off(tried[-1])) <= TOLERATED:
+            break
+    after = min(tried, key=lambda r: abs(off(r)))
+    error = 0.0 if abs(off(after)) < 1e-9 else off(after)
+    reason = (
+        f"Micro batch {old:,} × accumulation {before.gradient_accumulation_steps:,} becomes {after.micro_batch:,} × "
+        f"{after.gradient_accumulation_steps:,}: {after.sequences_per_update:,.1f} sequences an update, "
+        f"{error:+.1%} against {wanted:,.0f} before."
+    )
+    if abs(error) <= TOLERATED:
+        return after, [reason, _STAY], error
+    times = 1 + error
+    betas, rate = tuple(beta**times for beta in before.betas), before.learning_rate
+    return (
+        replace(after, betas=betas),
+        [
+            reason,
+            f"No micro batch from {half:,} to {old:,} comes within {TOLERATED:.0%}, so the betas are raised to the "
+            f"power of {times:.4g}: {before.betas[0]:.6g} becomes {betas[0]:.6g}, {before.betas[1]:.6g} becomes "
+            f"{betas[1]:.6g}. Or keep the betas and multiply the learning rate by the root of {times:.4g}: "
+            f"{rate:.6g} becomes {rate * math.sqrt(times):.6g}. Compare a short run.",
+        ],
+        error,
+    )
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -109,11 +110,14 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 @_command("report", params=_lengths("truncate", "drop", default="truncate"))
 @click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
 @click.option("--recipe", type=_path, metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
+@click.option("--model", metavar="CONFIG.json|SIZE", help="Your model, for its memory: a configuration, or 340M, 7B.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
 @_json
 @_quiet
-def _report(lengths: str, column: str | None, out: Path, script: bool, progress: bool, **values: Any) -> None:
+def _report(
+    lengths: str, column: str | None, model: str | None, out: Path, script: bool, progress: bool, **values: Any
+) -> None:
     """What padding costs you, which packing to take, and what to change.
 
     \b
@@ -122,20 +126,23 @@ def _report(lengths: str, column: str | None, out: Path, script: bool, progress:
       packlib report tokens.parquet --column input_ids --max-length 2048 --recipe recipe.json --out report
     """
     from packlib.advisor.advising import cut, uncut
+    from packlib.advisor.memory import model_setup
 
+    if model:
+        model_setup(model)
     counted, own = uncut(lengths, column)
     out = output_path(out, folder=True)
-    # Jupyter is loaded late, so that most refusals come at once.
     from packlib.workbook.parameters import check_values
-    from packlib.workbook.report import NOTEBOOK, report
 
     values["quick"] = not values.pop("thorough")
     if values["recipe"]:
         values["recipe"] = str(values["recipe"].expanduser().resolve())
-    check_values(NOTEBOOK, values)  # what the notebook would refuse is refused now
+    check_values("12_your_dataset", values)  # what the notebook would refuse is refused now
     values["max_length"] = values["max_length"] or own
     cut(counted, values["max_length"], values["overlong"])
-    advice, made = report(counted, values, out, progress)
+    from packlib.workbook.report import report  # it loads Jupyter, after all that can be refused
+
+    advice, made = report(counted, values, out, progress, model, click.get_current_context().obj)
     said = [json.dumps(advice, indent=2, ensure_ascii=False)] if script else [*advice["advice"], *made]
     print(*said, sep="\n")
 
@@ -157,12 +164,13 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
       packlib sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep
     """
     from packlib.checks import whole_number
-    from packlib.workbook.comparison import conclude
     from packlib.workbook.sweep import grid, sweep
 
     cells = grid(find_notebook(notebook), pairs)
     out = output_path(out, folder=True)
     outcomes = sweep(cells, out, whole_number("--jobs", jobs, 1), progress=progress)
+    from packlib.workbook.comparison import conclude  # it loads matplotlib
+
     return conclude(outcomes, out, list(compare), script)
 
 
@@ -273,7 +281,7 @@ def _audit(data: Path, script: bool, **values: Any) -> int:
 @_command("adjust")
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
-@click.option("--how", default="accumulation", help="Or: betas, linear_rate, sqrt_rate.")
+@click.option("--how", default="accumulation", help="Or: batch, betas, linear_rate, sqrt_rate.")
 @_json
 def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
     """What to change in a training recipe, that of the padded run, after packing.
@@ -346,7 +354,7 @@ def _forget() -> None:
 def _call(arguments: Sequence[str]) -> int | None:
     try:
         # Not `program.main`, which prints a line of its own when it is interrupted.
-        context = program.make_context("packlib", list(arguments))
+        context = program.make_context("packlib", list(arguments), obj=shlex.join(["packlib", *arguments]))
         with needed_by(" ".join(["packlib", *arguments[:1]])), context:
             return program.invoke(context)
     except click.exceptions.Exit as done:  # after --help or --version

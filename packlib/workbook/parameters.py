@@ -147,11 +147,11 @@ EVERY = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
 
 
 def parameters_of(notebook: str) -> dict[str, Kind]:
-    """The names and kinds of a notebook's parameters: `PARAMETERS` of its chapter module.
+    """The names and kinds of a notebook's parameters: `PARAMETERS` of its chapter.
 
-    The chapter of "01_padding_waste" is `packlib.workbook.chapters.n01_padding_waste.lesson`.
+    The chapter of "01_padding_waste" is `packlib.workbook.chapters.n01_padding_waste`; its lesson is not loaded.
     """
-    chapter = importlib.import_module(f"packlib.workbook.chapters.n{notebook}.lesson")
+    chapter = importlib.import_module(f"packlib.workbook.chapters.n{notebook}")
     return {**chapter.PARAMETERS, **EVERY}
 
 

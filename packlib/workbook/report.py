@@ -1,33 +1,44 @@
 """`packlib report`: notebook 12 on your lengths, as a page for those who need the answer and not the lesson."""
 
 import json
+import platform
+import time
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
+from packlib.advisor.memory import about_memory
 from packlib.lengths import LengthHistogram
 from packlib.lengths.histogram_json import write_histogram
 from packlib.markup import in_html
 from packlib.workbook.execution import run_async, run_notebook
 from packlib.workbook.pages import PageExporter
 from packlib.workbook.running import delivery, notebooks, surroundings
-from packlib.workbook.tables import Points
+from packlib.workbook.tables import Points, Table
 
 NOTEBOOK = "12_your_dataset"
 LESSON = "lesson"  # the tag of cells that teach: guesses, explorers, exercises
 
 
 def report(
-    lengths: LengthHistogram, values: Mapping[str, Any], out: Path, progress: bool = True
+    lengths: LengthHistogram,
+    values: Mapping[str, Any],
+    out: Path,
+    progress: bool = True,
+    model: str | None = None,
+    command: str = "",
 ) -> tuple[dict[str, Any], list[Path]]:
     """Write `report.html`, `advice.json`, `plan.json` and `figures/` to `out`.
 
     Args:
         lengths: as they are: what is too long is cut or left out by the notebook, which counts what that loses.
         values: the other parameters of the notebook, checked; by default rows are as long as `lengths` says.
+        command: what made the report, to be shown on the page.
+        model: whose memory is to be estimated, as `packlib.advisor.memory.about_memory` takes it.
 
     Returns:
         The advice, as `Advice.to_json` writes it, and the files.
@@ -36,21 +47,38 @@ def report(
         NotebookFailedError: if a cell raises; then nothing is left behind.
     """
     with delivery(out) as (work, files):
-        counted = work / "lengths.json"
-        write_histogram(lengths, counted)
-        values = {"dataset": str(counted), "max_length": lengths.max_length, **values}
+        values = {"dataset": str(work / "lengths.json"), "max_length": lengths.max_length, **values}
+        shown = {name: value for name, value in values.items() if name not in ("dataset", "quick")}
+        shown |= {"thorough": not values.get("quick", True), "model": model}
+        write_histogram(lengths, work / "lengths.json")
         run = run_notebook(notebooks()[NOTEBOOK], values, surroundings(work), without=LESSON, progress=progress)
         executed = run_async(run)
-        counted.unlink()
+        (work / "lengths.json").unlink()
         advice = json.loads((work / "advice.json").read_text(encoding="utf-8"))
-        (work / "report.html").write_text(page(executed, advice), encoding="utf-8")
+        if model:
+            micro_batch = advice["recipe"]["after"]["micro_batch"]
+            advice["advice"].append(about_memory(model, advice["data"]["max_length"], micro_batch))
+            said = json.dumps(advice, indent=2, ensure_ascii=False)
+            (work / "advice.json").write_text(said, encoding="utf-8")
+        (work / "report.html").write_text(page(executed, advice, shown, command), encoding="utf-8")
     return advice, files
 
 
-def page(notebook: NotebookNode, advice: Mapping[str, Any]) -> str:
-    """An executed notebook as HTML without code, under the advice in sentences."""
+def page(
+    notebook: NotebookNode, advice: Mapping[str, Any], parameters: Mapping[str, Any] | None = None, command: str = ""
+) -> str:
+    """An executed notebook as HTML without code, under the advice in sentences and what made it."""
     title = f"Packing report: {advice['data']['name']}"
-    opening = f"<h1>{in_html(title)}</h1>{Points(advice['advice'])._repr_html_()}"
+    made = f"{time.strftime('%Y-%m-%d')}, packlib {version('packlib')}, Python {platform.python_version()}, "
+    made += ", ".join(f"{name} {version(name)}" for name in ("numpy", "highspy"))
+    rows = [(name, "none" if value is None else str(value)) for name, value in (parameters or {}).items()]
+    opening = (
+        f"<h1>{in_html(title)}</h1><p>{in_html(made)}</p>"
+        f'<section class="packlib-box"><h2>In short</h2>{Points(advice["advice"])._repr_html_()}</section>'
+        f"<h2>How it was made</h2>{Table(('parameter', 'value'), rows)._repr_html_()}"
+        f'<pre class="packlib-code">{in_html(command)}</pre>'
+        f'<h2>How to use plan.json</h2><pre class="packlib-code">{in_html(advice.get("code", ""))}</pre>'
+    )
     notebook.metadata["title"] = title
     notebook.cells.insert(0, new_code_cell(outputs=[new_output("display_data", {"text/html": opening})]))
     exporter = PageExporter(exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True)

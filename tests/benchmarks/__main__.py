@@ -1,7 +1,8 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all but classes
-python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges, audit, classes
+python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges, audit,
+                                      # classes
 """
 
 import sys

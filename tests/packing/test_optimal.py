@@ -293,3 +293,16 @@ def test_progress_is_told():
     assert [s.num_packs for s in told] == sorted((s.num_packs for s in told), reverse=True)
     assert str(told[-1]).endswith(f" s, rounding: {made.num_packs:,} packs, at most 0.0000% above the best")
     assert told[-1].num_packs == made.num_packs and told[-1].lower_bound <= made.lower_bound
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_rounds_end_the_search_at_the_same_plan(rounds, monkeypatch):
+    solved = []
+    solve = MasterProblem.solve
+    monkeypatch.setattr(MasterProblem, "solve", lambda *given: solved.append(1) or solve(*given))
+    histogram = load("docstrings", 128)
+    first, again = (plan(histogram, "optimal", 4, rounds=rounds) for _ in range(2))
+    assert len(solved) == 2 * rounds and first.to_json() == again.to_json()
+    assert first.num_packs >= plan(histogram, "optimal", 4).num_packs
+    with pytest.raises(ValueError, match="rounds must be at least 0, not -1"):
+        plan(histogram, "optimal", 4, rounds=-1)

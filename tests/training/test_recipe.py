@@ -79,6 +79,40 @@ def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumul
     assert f"{error:+.1%}" in reasons[0] or ("as before" in reasons[0] and abs(error) < 1e-9)
 
 
+@given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
+def test_micro_batch_and_accumulation_keep_the_sequences_an_update_or_the_betas_change(micro, steps, replicas, factor):
+    before = replace(PAPER, micro_batch=micro, gradient_accumulation_steps=steps, replicas=replicas)
+    after, reasons, error = adjust(before, factor, "batch")
+    wanted, half = before.sequences_per_update, (micro + 1) // 2
+    assert half <= after.micro_batch <= micro and f"{error:+.1%} against {wanted:,.0f}" in reasons[0]
+    assert after.sequences_per_update == pytest.approx((1 + error) * wanted)
+    errors = {
+        (m, n): m * n * replicas * factor / wanted - 1 for m in range(half, micro + 1) for n in range(1, steps + 1)
+    }
+    if min(map(abs, errors.values())) <= 0.02:
+        same = [abs(off) for (_, n), off in errors.items() if n == after.gradient_accumulation_steps]
+        assert abs(error) <= 0.02 and abs(error) == pytest.approx(min(same), abs=1e-9) and after.betas == before.betas
+    else:
+        assert abs(error) == pytest.approx(min(map(abs, errors.values())), abs=1e-9)
+        assert after.half_lives == pytest.approx(before.half_lives)
+        assert f"becomes {after.betas[0]:.6g}" in reasons[1]
+        assert f"{PAPER.learning_rate * math.sqrt(1 + error):.6g}" in reasons[1]
+    assert after == replace(
+        before, micro_batch=after.micro_batch, gradient_accumulation_steps=after.gradient_accumulation_steps,
+        betas=after.betas, packing_factor=factor,
+    )  # fmt: skip
+
+
+def test_a_batch_that_cannot_shrink_changes_the_betas():
+    """Factor 5.96 with 32 × 8: 42.95 rows would do; 21 × 2 is the nearest, 2.2 % off."""
+    after, reasons, error = adjust(Recipe(32, 1e-4, 1000, gradient_accumulation_steps=8), 5.96, "batch")
+    assert (after.micro_batch, after.gradient_accumulation_steps) == (21, 2)
+    assert error == pytest.approx(42 * 5.96 / 256 - 1) and after.betas[0] == pytest.approx(0.9 ** (1 + error))
+    alone, reasons, error = adjust(Recipe(32, 1e-4, 1000), 6, "batch")
+    assert (alone.micro_batch, error) == (16, 2) and "0.9 becomes 0.729" in reasons[1]
+    assert "1e-04 becomes 0.000173205" in reasons[1].replace("0.0001 ", "1e-04 ")
+
+
 def test_steps_become_sequences():
     given_in_steps = {"micro_batch": 4, "gradient_accumulation_steps": 8, "replicas": 2, "learning_rate": 1e-4}
     recipe = Recipe.from_dict({**given_in_steps, "total_steps": 100, "warmup_steps": 30})

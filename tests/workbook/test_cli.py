@@ -87,7 +87,11 @@ def test_nobody_who_reads_is_no_failure():
         assert process.stderr.read() == b"" and process.wait() == 141
 
 
-REFUSED = ["plan squad --method x", "plan nowhere", "report nowhere", "run 77", "sweep 77", "walk", "adjust a.json"]
+REFUSED = [
+    "run 5 -p max_length 0", "run 1 -p depth 3", "sweep 8 -p seed x", "report squad --batch-size 0",
+    "report squad --recipe a.json", "report squad --model a.json", "report squad --max-length 9 --overlong drop",
+    "plan squad --method x", "plan nowhere", "report nowhere", "run 77", "sweep 77", "walk", "adjust a.json",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("commands", [["list", "list --json"], REFUSED], ids=["list", "refusals"])
@@ -95,7 +99,8 @@ def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, commands
     code = (
         "import sys; from packlib.workbook.cli import main\n"
         f"print([main(command.split()) for command in {commands}], file=sys.stderr)\n"
-        "print({'torch', 'transformers', 'IPython', 'nbformat', 'papermill'} & set(sys.modules), file=sys.stderr)"
+        "heavy = {'torch', 'transformers', 'IPython', 'ipywidgets', 'matplotlib', 'nbformat', 'papermill'}\n"
+        "print(heavy & set(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     *_, codes, loaded = done.stderr.splitlines()
@@ -240,7 +245,7 @@ RECIPE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [[], ["--how", "betas"], ["--how", "sqrt_rate"]])
+@pytest.mark.parametrize("how", [[], ["--how", "batch"], ["--how", "betas"], ["--how", "sqrt_rate"]])
 def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
     assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how]) == 0

@@ -2,13 +2,15 @@
 
 import json
 import re
+import time
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 
-from packlib.advisor import lengths_for
+from packlib.advisor import about_memory, lengths_for
 from packlib.lengths import LengthHistogram, load
 from packlib.markup import one_line
 from packlib.packing import PackingPlan, assign
@@ -72,7 +74,21 @@ def test_the_page_opens_with_the_advice_and_shows_no_code():
         nbformat.v4.new_code_cell("secret = 1", outputs=[output]),
     ]
     advice = {"data": {"name": "a<b"}, "advice": ["Pack.", "Mind."]}
-    said = page(nbformat.v4.new_notebook(cells=cells), advice)
+    advice["code"] = "plan = 'x' < 3"
+    said = page(
+        nbformat.v4.new_notebook(cells=cells), advice, {"max_length": 7, "recipe": None}, "packlib report 'a<b'"
+    )
+    words = Elements(said).text
+    for shown in (
+        f"packlib {version('packlib')}",
+        time.strftime("%Y-%m-"),
+        "packlib report 'a<b'",
+        "max_length",
+        "none",
+    ):
+        assert shown in words
+    assert advice["code"] in words and words.index("Mind.") < words.index("How it was made")
+    assert "size: A4" in said and not Elements(said).faults()
     assert "<title>Packing report: a&lt;b</title>" in said and "secret" not in said and "an output" in said
     assert said.index("<li>Pack.</li>") < said.index("<li>Mind.</li>") < said.index("Something else")
 
@@ -108,6 +124,19 @@ def test_what_is_known_of_the_lengths_reaches_the_notebook(tmp_path, monkeypatch
     monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
     advice, made = report(whole, {}, tmp_path / "out")
     assert advice["advice"] == ["Pack."] and [path.name for path in made] == ["advice.json", "report.html"]
+
+
+def test_the_memory_of_a_model_stands_in_the_page_and_in_the_json(tmp_path, monkeypatch):
+    async def run_notebook(path, values, environment, **_):
+        found = {"data": {"name": "a", "max_length": 3}, "advice": [], "recipe": {"after": {"micro_batch": 5}}}
+        (Path(environment[RESULTS_FOLDER]) / "advice.json").write_text(json.dumps(found))
+        return nbformat.v4.new_notebook()
+
+    monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
+    advice, _ = report(LengthHistogram([0, 1, 5, 2]), {}, tmp_path, model="100M")
+    assert advice == json.loads((tmp_path / "advice.json").read_text())
+    assert advice["advice"] == [about_memory("100M", 3, 5)]
+    assert advice["advice"][0] in Elements((tmp_path / "report.html").read_text()).text
 
 
 @pytest.fixture(scope="module")

@@ -220,7 +220,7 @@ def chapter(monkeypatch):
     """A notebook 90_small with a parameter of every kind."""
     import sys
 
-    module = types.ModuleType("packlib.workbook.chapters.n90_small.lesson")
+    module = types.ModuleType("packlib.workbook.chapters.n90_small")
     module.PARAMETERS = {
         "dataset": Dataset(), "depth": Whole(1, 512, optional=True),
         "rate": Number(0, 1), "habit": Choice(("one", "two")),

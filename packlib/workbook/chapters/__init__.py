@@ -1,8 +1,11 @@
 """What each notebook brings along; one folder a notebook, found by its number.
 
-The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`. Its `lesson` defines
+The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`, a package with
 
     PARAMETERS   names and kinds of its parameters, but `seed` and `quick`, which every notebook has
+
+Its `lesson`, which loads what the lesson needs, defines
+
     EXERCISES    an `Exercises` with solutions and named wrong answers; `check = EXERCISES`
     QUESTIONS    a `Questions`: truth and reason of what is to be guessed; `reveal = QUESTIONS.reveal`
 

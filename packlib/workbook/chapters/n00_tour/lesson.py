@@ -11,14 +11,7 @@ from packlib.workbook.chapters.n00_tour.figures import draw_rows
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.parameters import Choice, Whole
 
-PARAMETERS = {
-    "texts": Choice(("wordnet", "wordnet-pairs")),
-    "number": Whole(100, 1300),
-    "max_length": Whole(16, 128),
-    "updates": Whole(4, 1000),
-}
 TRIED = {
     "numbers": {"seed": 7, "number": 700, "max_length": 64, "updates": 12},
     "data": {"seed": 3, "texts": "wordnet-pairs", "updates": 16},

@@ -11,9 +11,7 @@ from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, new_figure, percent, series
-from packlib.workbook.parameters import Dataset, Whole
 
-PARAMETERS = {"dataset": Dataset(), "batch_size": Whole(1, 4096)}
 EXPLORED = ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia", "log-normal", "uniform", "two-humped")
 
 

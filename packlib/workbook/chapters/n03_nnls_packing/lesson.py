@@ -13,14 +13,7 @@ from packlib.workbook.chapters.shared.histograms import in_blocks, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.parameters import Dataset, Number, Whole
 
-PARAMETERS = {
-    "dataset": Dataset(),
-    "max_sequences_per_pack": Whole(2, 4),
-    "cutoff": Whole(0, 512),
-    "weight": Number(0.001, 1.0),
-}
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet-pairs")
 BLOCKS = 64  # of the explorer
 

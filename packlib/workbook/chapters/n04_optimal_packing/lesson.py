@@ -17,9 +17,7 @@ from packlib.workbook.chapters.shared.packs import draw_packs, spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, new_figure, percent, series
-from packlib.workbook.parameters import Dataset, Whole
 
-PARAMETERS = {"dataset": Dataset(), "max_sequences_per_pack": Whole(1, 512, optional=True)}
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
 METHOD_NAMES = dict(
     unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", best_fit_decreasing="best fit", optimal="optimal"

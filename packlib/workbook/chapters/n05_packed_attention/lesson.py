@@ -13,9 +13,6 @@ from packlib.workbook.chapters.shared.small_models import small_bert, small_gpt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import INK, new_figure, percent
-from packlib.workbook.parameters import Dataset, Whole
-
-PARAMETERS = {"dataset": Dataset(), "layers": Whole(1, 6)}
 
 
 class LeakExplorer(Explorer):

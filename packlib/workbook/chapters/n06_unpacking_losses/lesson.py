@@ -8,9 +8,6 @@ from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import INK, new_figure, percent
-from packlib.workbook.parameters import Whole
-
-PARAMETERS = {"max_sequences_per_pack": Whole(1, 128, optional=True), "steps": Whole(0, 1000)}
 
 
 class MeansExplorer(Explorer):

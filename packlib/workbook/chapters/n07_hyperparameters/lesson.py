@@ -11,16 +11,6 @@ from packlib.workbook.chapters.n07_hyperparameters.figures import draw_recipes
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import OKABE_ITO, new_figure
-from packlib.workbook.parameters import Dataset, Number, Whole
-
-PARAMETERS = {
-    "dataset": Dataset(),
-    "max_length": Whole(8, 8192),
-    "micro_batch": Whole(1, 64),
-    "gradient_accumulation_steps": Whole(1, 64),
-    "beta1": Number(0.01, 0.9999),
-    "beta2": Number(0.01, 0.9999),
-}
 
 
 def weight_left(beta: float, sequences_per_update: float, age: np.ndarray) -> np.ndarray:

@@ -11,10 +11,6 @@ from packlib.workbook.chapters.shared.histograms import sample_lengths
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.parameters import Dataset, Number, Whole
-
-PARAMETERS = {"dataset": Dataset(), "budget": Whole(64, 65_536), "duration": Number(0, 1)}
-
 
 # Figures
 

@@ -1,0 +1,3 @@
+from packlib.workbook.parameters import Dataset, Whole
+
+PARAMETERS = {"dataset": Dataset(), "ranks": Whole(2, 16)}

@@ -12,9 +12,6 @@ from packlib.workbook.chapters.n09_distributed_sorting.runs import plain_loads
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure
-from packlib.workbook.parameters import Dataset, Whole
-
-PARAMETERS = {"dataset": Dataset(), "ranks": Whole(2, 16)}
 
 
 class BucketExplorer(Explorer):

@@ -12,9 +12,6 @@ from packlib.workbook.chapters.n10_compilation.runs import meets_new
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent, series
-from packlib.workbook.parameters import Dataset, Whole
-
-PARAMETERS = {"dataset": Dataset(), "buckets": Whole(2, 16), "ranks": Whole(2, 16)}
 
 
 class ShapesExplorer(Explorer):

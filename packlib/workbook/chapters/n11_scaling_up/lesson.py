@@ -14,16 +14,8 @@ from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent
-from packlib.workbook.parameters import Dataset, Whole
 from packlib.workbook.tables import Table
 
-PARAMETERS = {
-    "dataset": Dataset(),
-    "stages": Whole(2, 24),
-    "micro_batch": Whole(1, 512),
-    "gradient_accumulation_steps": Whole(1, 65_536),
-    "replicas": Whole(1, 4096),
-}
 MODELS = {  # layers, width, feed-forward, heads
     "BERT-Base": {"layers": 12, "width": 768, "feed_forward": 3072, "heads": 12},
     "BERT-Large": {"layers": 24, "width": 1024, "feed_forward": 4096, "heads": 16},

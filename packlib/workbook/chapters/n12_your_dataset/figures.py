@@ -81,8 +81,10 @@ def draw_speedups(ax: Axes, advice: Advice) -> None:
     widest = max(advice.speedup(habit)[1] for habit in habits)
     for row, habit in enumerate(habits):
         low, high = advice.speedup(habit)
-        ax.barh(row, high - low, left=low, height=0.6, color=series(habit)["color"])
-        ax.text(high + 0.02 * widest, row, f"{low:.2f} to {high:.2f}", va="center")
+        ax.barh(row, max(high - low, 0.004 * widest), left=low, height=0.6, color=series(habit)["color"])
+        ax.text(
+            high + 0.02 * widest, row, f"{low:.2f} to {high:.2f}" if low < high else f"at most {high:.2f}", va="center"
+        )
     ax.axvline(1, color=INK, linestyle=":")
     ax.set_yticks(range(len(habits)), [HABIT_NAMES[habit] for habit in habits])
     ax.set(xlim=(0, 1.25 * max(widest, 1)), ylim=(len(habits) - 0.5, -0.5), xlabel="times as fast")

@@ -11,16 +11,7 @@ from packlib.workbook.chapters.shared.packs import spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, series
-from packlib.workbook.parameters import Choice, Dataset, RecipeFile, Whole
 
-PARAMETERS = {
-    "dataset": Dataset(),
-    "max_length": Whole(1, 1 << 20, optional=True),
-    "overlong": Choice(("truncate", "drop")),
-    "max_sequences_per_pack": Whole(1, 1 << 20, optional=True),
-    "batch_size": Whole(1, 1 << 20),
-    "recipe": RecipeFile(),
-}
 EXPLORED_DEPTHS = (2, 4, 8, None)
 
 
