@@ -134,6 +134,11 @@ def test_a_cause_that_explains_all_is_named(place, as_if, lengths, numbers):
     assert bool(found.problems) == (as_if != "nothing was lost")
 
 
+def test_pieces_that_leave_no_remainder(place):
+    found = audit(written(place, columns([[6], [6], [3]], "seq_lengths")), [12, 3]).source
+    assert (found.as_if, found.tokens_lost) == ("the 1 longer than 6 were split into pieces of it", 0)
+
+
 def test_trl_3887_nothing_was_packed(place):
     # https://github.com/huggingface/trl/issues/3887: for max_length 2^n + 1 each sequence stayed alone
     lengths = np.random.default_rng(0).normal(40, 5, 3000).astype(int).clip(1, 82)
@@ -199,7 +204,7 @@ def test_the_end_of_what_was_cut_is_seen(place):
     assert found.sequences == 4 and "Sequences that do not start at position 0" in found.problems[0]
 
 
-def test_packs_that_are_too_full_and_a_suspicious_longest_length(place):
+def test_packs_that_are_too_full_and_lengths_that_end_in_a_heap(place):
     packs = [[8], [8], [8], [7, 3], [2, 1, 9]]
     found = audit(written(place, columns(packs, "seq_lengths")), max_length=10)
     assert found.problems[0] == "Packs with more than 10 slots: 1."
@@ -249,21 +254,17 @@ def megatron_file(path, lengths, tokens=None):
 
 
 def test_megatron_cuts_when_it_loads(tmp_path):
-    path = megatron_file(tmp_path / "text.idx", [5, 9, 30, 2])
+    path = megatron_file(tmp_path / "text.idx", [5, 9, 30, 4])
     for name in (path, path.with_suffix(".bin")):
-        found = audit(name, [5, 9, 30, 2], max_length=8)
-        assert (found.packs, found.tokens, found.sequences) == ((46 - 1) // 8, 40, 4)
-        assert any("leaves 6 tokens out" in note and "cannot be told" in note for note in found.notes)
+        found = audit(name, [5, 9, 30, 4], max_length=8)
+        assert (found.packs, found.tokens, found.sequences) == ((48 - 1) // 8, 40, 4)
+        assert any("leaves 8 tokens out" in note and "cannot be told" in note for note in found.notes)
     with pytest.raises(ValueError, match="max_length must be given for Megatron"):
         audit(path)
     with pytest.raises(ValueError, match=r"text\.bin has 180"):
-        audit(megatron_file(path, [5, 9, 30, 2], tokens=45), max_length=8)
-    assert (
-        audit(
-            Dataset.from_dict(columns([[5, 9], [30, 2]], "seq_lengths")), megatron_file(path, [5, 9, 30, 2])
-        ).source.tokens
-        == 46
-    )
+        audit(megatron_file(path, [5, 9, 30, 4], tokens=45), max_length=8)
+    packed = Dataset.from_dict(columns([[5, 9], [30, 4]], "seq_lengths"))
+    assert audit(packed, megatron_file(path, [5, 9, 30, 4])).source.as_if == "nothing was lost, cut or repeated"
 
 
 def test_own_packs_and_stores(tmp_path):

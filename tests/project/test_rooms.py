@@ -51,7 +51,13 @@ def test_looking_around_and_a_greedy_plan_load_nothing_heavy():
 
 @pytest.mark.parametrize(
     "command",
-    [["list"], ["plan", "nowhere.csv"], ["plan", "wikipedia", "--method", "best"], ["report", "nowhere.csv"]],
+    [
+        ["list"],
+        ["plan", "nowhere.csv"],
+        ["plan", "wikipedia", "--method", "best"],
+        ["report", "nowhere.csv"],
+        ["audit", "nowhere.parquet"],
+    ],
     ids=" ".join,
 )
 def test_a_list_or_a_refusal_loads_no_torch(command):
