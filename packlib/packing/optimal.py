@@ -65,11 +65,11 @@ def optimal(
         number("time_limit", time_limit, at_least=0)
     if rounds is not None:
         whole_number("rounds", rounds, 0)
-    search: _Search | LongSearch
     if is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
-        from packlib.packing.long_rows import LongSearch  # here, since Numba takes a while to import
+        from packlib.packing import long_rows  # here, since Numba takes a while to import
 
-        search = LongSearch(histogram, max_sequences_per_pack, 0 if rounds == 0 else time_limit, progress)
+        limit = 0 if rounds == 0 else time_limit
+        search: _Search | LongSearch = long_rows.LongSearch(histogram, max_sequences_per_pack, limit, progress)
     else:
         search = _Search(histogram, max_sequences_per_pack, time_limit, progress, rounds)
     try:

@@ -20,7 +20,7 @@ import numpy as np
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.packing.plans import PackingPlan
-from tests.benchmarks.table import FOLDER
+from tests.benchmarks.table import FOLDER, machine
 
 SECONDS, EACH, DRAWS = 60, 20, 400
 FILE = FOLDER / "packing_classes.csv"
@@ -68,8 +68,13 @@ def by_dives_alone(histogram: LengthHistogram) -> PackingPlan:
         return plan(histogram, "optimal", time_limit=SECONDS)
 
 
-def instances() -> Iterator[tuple[str, int, int, LengthHistogram]]:
-    """Each class as it comes, and then as many draws of it as the dives alone leave with a gap."""
+def instances(done: Counter) -> Iterator[tuple[str, int, int, LengthHistogram]]:
+    """Each class as it comes, and then as many draws of it as the dives alone leave with a gap.
+
+    Args:
+        done: how many instances of each class are recorded; those that the dives leave are not looked for again
+            if there are enough of them.
+    """
     for name in CLASSES:
         for kind in range(EACH):
             yield name, kind, 0, draw(name, kind, 0)
@@ -81,13 +86,13 @@ def instances() -> Iterator[tuple[str, int, int, LengthHistogram]]:
 
 
 def main() -> None:
-    rows = list(csv.DictReader(FILE.read_text().splitlines()[1:])) if FILE.exists() else []
+    rows = list(csv.DictReader(FILE.read_text().splitlines()[2:])) if FILE.exists() else []
     done = {(row["class"], row["kind"]) for row in rows}
     with FILE.open("a", newline="") as file:
         if not rows:
-            file.write("# python -m tests.benchmarks classes\n")
+            file.write(f"# python -m tests.benchmarks classes\n# {machine(('numpy', 'scipy', 'highspy', 'numba'))}\n")
             csv.writer(file, lineterminator="\n").writerow(COLUMNS)
-        for name, kind, seed, histogram in instances():
+        for name, kind, seed, histogram in instances(Counter(name for name, _ in done)):
             if (name, str(kind)) in done:
                 continue
             start = time.perf_counter()

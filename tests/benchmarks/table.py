@@ -36,6 +36,10 @@ def versions(packages: tuple[str, ...]) -> str:
     return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
 
 
+def machine(packages: tuple[str, ...], device: str = "") -> str:
+    return f"{device or processor()}; Python {platform.python_version()}, {versions(packages)}"
+
+
 def record(
     name: str,
     rows: list[dict],
@@ -50,9 +54,7 @@ def record(
     """
     path = path or FOLDER / f"{name}.csv"
     with atomic_path(path) as beside, open(beside, "w", newline="", encoding="utf-8") as file:
-        file.write(
-            f"# {command}\n# {device or processor()}; Python {platform.python_version()}, {versions(packages)}\n"
-        )
+        file.write(f"# {command}\n# {machine(packages, device)}\n")
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
