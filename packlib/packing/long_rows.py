@@ -23,10 +23,10 @@ from packlib.packing.progress import Progress
 
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
-_GOOD = (0, 1, 3)  # how many good packs are packed again with each bad one: the next when one fails
+_GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
 _WRITING = 6e-7  # seconds a sequence
-_PATIENCE, _ROUNDS = 15, 60  # attempts without success, and in all
+_PATIENCE, _ROUNDS = 30, 120  # attempts without success, and in all
 
 
 def long_rows(
