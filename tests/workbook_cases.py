@@ -92,7 +92,7 @@ def clone(small, tmp_path):
     library = Path(packlib.__file__).parent
     shutil.copytree(library, tmp_path / "packlib")
     for name in ("01_small_steps", "02_long_way"):
-        chapter = tmp_path / "packlib" / "workbook" / "chapters" / f"n{name}" / "lesson.py"
+        chapter = tmp_path / "packlib" / "workbook" / "chapters" / f"n{name}" / "__init__.py"
         chapter.parent.mkdir()
         chapter.write_text(CHAPTER)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}

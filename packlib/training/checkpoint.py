@@ -176,9 +176,9 @@ def _read_metrics(path: Path, updates: int, digest: str) -> list[dict]:
     """The first `updates` lines; what follows them, a torn line too, was written after the checkpoint."""
     lines = path.read_bytes().splitlines(keepends=True)[:updates] if path.is_file() else []
     if len(lines) < updates:
-        raise ValueError(f"{named(path)} has {len(lines)} lines, but the checkpoint beside it is of update {updates}.")
+        raise ValueError(f"{named(path)} has {len(lines)} lines, but {CHECKPOINT} beside it is of update {updates}.")
     if hashlib.sha256(b"".join(lines)).hexdigest() != digest:
         raise ValueError(
-            f"{named(path)} was changed: its first {updates} lines are not those of the checkpoint beside it."
+            f"{named(path)} was changed: its first {updates} lines are not those of {CHECKPOINT} beside it."
         )
     return [json.loads(line) for line in lines]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import packlib
 from packlib.batches import TokenStore, batch_by_tokens, collate
+from packlib.bridges import Finding, PackingAudit, PackingCheck
 from packlib.checks import one_of
 from packlib.lengths import LengthHistogram
 from packlib.markup import escaped, in_html, one_line
@@ -79,6 +80,8 @@ def representations(name):
         "CompileCounter": changed(CompileCounter(), _table=[("graph",) * 6, (name,) * 6], _summary=[name]),
         "Table": Table((name, name), [(name, 1), (name, None)]),
         "Points": Points([name]),
+        "PackingCheck": PackingCheck((Finding(name, "failed", name, name, name),)),
+        "PackingAudit": PackingAudit(name, name, 1, 1, 1, 1, 9, True, 1, 1, None, None, (name,), (name,)),
     }
 
 
@@ -97,7 +100,7 @@ def test_a_name_makes_no_element_where_an_object_shows_itself(name):
         found, plain = Elements(shown._repr_html_()), Elements(representations("a")[kind]._repr_html_())
         assert not found.faults(), kind
         assert found.names - {"span"} == plain.names, kind
-        if kind not in ("PackedBatch", "TokenBatches", "Recipe"):
+        if kind not in ("PackedBatch", "TokenBatches", "Recipe", "PackingCheck", "PackingAudit"):
             assert len(found.text) < 3000 or kind in ("CompileCounter", "Points"), f"{kind} is too long to read"
 
 

@@ -109,9 +109,9 @@ def test_metrics_that_were_changed_are_refused(tmp_path):
     path = tmp_path / METRICS
     whole = path.read_text()
     for text, says in (
-        (whole.replace('"sequences": 2', '"sequences": 3'), "its first 2 lines are not those of the checkpoint"),
-        (whole.replace("{", "", 1), "its first 2 lines are not those of the checkpoint"),
-        (whole[:30], "has 1 lines, but the checkpoint beside it is of update 2"),
+        (whole.replace('"sequences": 2', '"sequences": 3'), "its first 2 lines are not those of checkpoint.pt"),
+        (whole.replace("{", "", 1), "its first 2 lines are not those of checkpoint.pt"),
+        (whole[:30], "has 1 lines, but checkpoint.pt beside it is of update 2"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=rf"{METRICS}.* {says}") as refusal:

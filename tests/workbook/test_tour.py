@@ -58,7 +58,7 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
     for name, watch in (("padded", True), ("packed", True), ("packed", False)):
         model = small_bert(seed=2)
         loader, recipe = LOADERS[name], runs.recipe_of(LOADERS[name], 96)
-        loader.epoch = 0
+        loader.set_epoch(0)
         records = fit(model, loader, recipe, on_update=race.follow(name, model) if watch else None, progress=False)
         ends.append(records[-1]["loss"])
     race.finish("race")
