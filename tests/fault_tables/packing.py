@@ -129,7 +129,7 @@ FAULTS = {
         (
             "if worth * self.pack_worth > self.worth * best:",
             "if -(-worth // best) > self.lower_bound:",
-            "packing/test_optimal.py::test_data_sets_many_times_are_packed_to_the_bound",
+            "packing/test_optimal.py::test_prices_that_prove_a_fraction_more_are_kept",
         ),
         ("left.sum() <= _EXCHANGED:", "False:", "packing/test_optimal.py::test_these_depths_cost_next_to_nothing"),
         (" or self.time_left() <= 0", "", "packing/test_optimal.py::test_without_time_no_linear_program_is_begun"),

@@ -14,6 +14,7 @@ from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.filling import fill_places
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.master import MasterProblem
+from packlib.packing.optimal import _Search
 
 
 def test_small_instances_against_brute_force():
@@ -178,6 +179,15 @@ def test_the_linear_program_by_hand():
     assert master.solve(counts)
     assert master.objective == pytest.approx(2 + 7 / 2)  # five 3s, two of them beside the 5s, three in slots of 4
     assert master.usage == pytest.approx([2, 3.5])
+
+
+def test_prices_that_prove_a_fraction_more_are_kept():
+    """They say which packs are too wasteful, though the bound in whole packs is the same."""
+    search = _Search(LengthHistogram.from_lengths([3] * 7, 8), None, None, None, None)
+    half = np.array([PRICE_OF_A_PACK // 2])
+    search.prove(half, PRICE_OF_A_PACK * 11 // 10)
+    search.prove(half, PRICE_OF_A_PACK)
+    assert (search.lower_bound, search.worth, search.pack_worth) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
 
 
 def test_the_solver_is_as_exact_as_its_unit(monkeypatch):
