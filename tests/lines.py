@@ -17,7 +17,7 @@ LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "workbook": 1400,  # without the chapters
     "chapters": None,
 }
-STILL = {"library": 7335, "workbook": 1865}  # above their limits today; these may only fall
+STILL = {"library": 7330, "workbook": 1865}  # above their limits today; these may only fall
 
 
 def lines_of_code(source: str) -> int:

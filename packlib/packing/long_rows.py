@@ -29,18 +29,6 @@ _WRITING = 6e-7  # seconds a sequence
 _PATIENCE, _ROUNDS = 30, 120  # attempts without success, and in all
 
 
-def long_rows(
-    histogram: LengthHistogram,
-    max_sequences_per_pack: int | None = None,
-    time_limit: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> tuple[list[Group], np.ndarray | None]:
-    """Few packs for long rows, and the prices that prove how few there can be; arguments as of `optimal`."""
-    search = LongSearch(histogram, max_sequences_per_pack, time_limit, progress)
-    search.run()
-    return search.best, search.proof
-
-
 class LongSearch:
     """The best plan and bound so far, and the ways to better ones; arguments as of `optimal`.
 

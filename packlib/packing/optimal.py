@@ -5,7 +5,9 @@ which looks for packs worth more than a pack costs; they are added until there a
 the prices into a lower bound (`packlib.packing.certificate`). Gilmore and Gomory (1961).
 
 Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
-that are left; where nothing is left to round down, round some of the largest fractions up.
+that are left; where nothing is left to round down, round some of the largest fractions up. What a dive leaves is
+packed by exchanges (`packlib.packing.swapping`) if that takes fewer packs. Rows that are too long for the exact
+knapsack go another way (`packlib.packing.long_rows`).
 """
 
 import math

@@ -12,9 +12,16 @@ from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.knot_program import KnotProgram
 from packlib.packing.long_packs import deal, place_long
-from packlib.packing.long_rows import long_rows
+from packlib.packing.long_rows import LongSearch
 from packlib.packing.plans import PackingPlan
 from packlib.packing.relaxed_knapsack import Fluid, relaxed_best
+
+
+def long_rows(histogram, depth=None, seconds=None, progress=None):
+    """What `optimal` does with long rows, here with any."""
+    search = LongSearch(histogram, depth, seconds, progress)
+    search.run()
+    return search.best, search.proof
 
 
 def drawn(kind, top, sequences, seed=0):
