@@ -226,7 +226,9 @@ def test_bad_input_gets_one_sentence(tmp_path):
         f"{ran} holds a run with even_updates False; this one has True": lambda: run(even_updates=True),
         "it says 1, and the loader's packs hold": lambda: run(even_updates=True, packing_factor=1.0),
         "state is of a loader with num_packs": lambda: run(data=loader(4, depth=2)),
-        "metrics.jsonl has 0 lines, but the checkpoint": lambda: run(folder=tmp_path / "gone"),
+        "metrics.jsonl has 0 lines, but checkpoint.pt beside it is of update 2.": lambda: run(
+            folder=tmp_path / "gone"
+        ),
         "The objective counted 6 for nsp_loss before the forward pass and": lambda: run(
             objective=Miscounting(), folder=None
         ),
