@@ -67,6 +67,7 @@ class Setup:
         recompute: keep each layer's input only, and compute the layer twice.
         fused_attention: attention scores are not stored (T² numbers a head and row).
         shards: over how many replicas gradients and moments are dealt out; 1 for not at all.
+        offload: the moments live off the device; each update reads and writes them, at `bandwidth`.
         peak_flops, utilization: of one device a second, and the share of it that is reached while computing.
         bandwidth: bytes a second that a device sends.
         price: of one device for one hour, in any currency.
@@ -86,6 +87,7 @@ class Setup:
     recompute: bool = True
     fused_attention: bool = False
     shards: int = 1
+    offload: bool = False
     peak_flops: float = 1e14
     utilization: float = 0.3
     bandwidth: float = 1e10
@@ -148,8 +150,8 @@ def model_formulas(  # type: ignore[no-untyped-def]
 
 def phase_formulas(  # type: ignore[no-untyped-def]
     length, sequences, micro_batch, accumulation, packing_factor, overhead, predictions, width, feed_forward, heads,
-    vocabulary, replicas, schedule, recompute, fused_attention, activation_bytes, peak_flops, utilization, bandwidth,
-    price, LAYERS, STAGE, HEAD, stages, devices, WEIGHTS, GRADIENTS, MOMENTS, all_reduce, **_,
+    vocabulary, replicas, schedule, recompute, fused_attention, activation_bytes, offload, peak_flops, utilization,
+    bandwidth, price, LAYERS, STAGE, HEAD, stages, devices, WEIGHTS, GRADIENTS, MOMENTS, all_reduce, **_,
 ):  # fmt: skip
     """The lines about one phase; arguments are also those of `Phase`, and the lines about the model."""
     global_batch = micro_batch * accumulation * replicas  # rows
@@ -171,7 +173,8 @@ def phase_formulas(  # type: ignore[no-untyped-def]
     sent_on = 2 * tokens * width * activation_bytes if stages > 1 else 0  # bytes, a micro-batch
     stage_seconds = max(WORK) / (peak_flops * utilization) + sent_on / bandwidth  # seconds
     computing = (accumulation + stages - 1) * stage_seconds / (1 - overhead)  # seconds, an update
-    update = computing + all_reduce / bandwidth  # seconds
+    moved = 2 * max(MOMENTS) if offload else 0  # bytes, an update
+    update = computing + (all_reduce + moved) / bandwidth  # seconds
     updates = sequences / (global_batch * packing_factor)  # updates
     hours = updates * update / 3600  # hours
     cost = hours * devices * price  # units of price
@@ -191,8 +194,8 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
     """
     stage = np.arange(len(setup.layout))
     first, head = 1 * (stage == 0), 1 * (stage == (0 if setup.folded else stage[-1]))
-    copy = head * (1 - first)  # the head's matrix, where the embedding is elsewhere
-    by_stage = dict(LAYERS=np.array(setup.layout), STAGE=stage, FIRST=first, HEAD=head, COPY=copy)
+    # a copy is the head's matrix, where the embedding is elsewhere
+    by_stage = dict(LAYERS=np.array(setup.layout), STAGE=stage, FIRST=first, HEAD=head, COPY=head * (1 - first))
     names = vars(setup) | PRECISIONS[setup.precision] | by_stage
     lines = _work_out(model_formulas, names, None)
     for phase in phases:

@@ -99,6 +99,9 @@ def test_the_units_scale():
     assert (ratio("GRADIENTS", shards=16) == 1 / 16).all() and (ratio("WEIGHTS", shards=16) == 1).all()
     assert ratio("computing", 384, recompute=False) < 1 and (ratio("ACTIVATIONS", 384, recompute=False) > 1).all()
     assert ratio("scores", 384, fused_attention=True) == 0
+    seconds = lines(Setup(offload=True))["update", 128] - base["update", 128]  # reads and writes the moments
+    assert seconds == pytest.approx(2 * 8 * max(base["PARAMETERS", None]) / 1e10)
+    assert ratio("MEMORY", 128, offload=True) == pytest.approx(1)
     half = [replace(phase, overhead=0.5) for phase in PHASES[:1]]
     assert ratio("computing", 128, half) == pytest.approx(2)
 

@@ -11,37 +11,40 @@ from matplotlib.patches import Rectangle
 from packlib.training.scaling import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_steps
 from packlib.training.scaling.timeline import SCHEDULES
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent
 
 
-def draw_pod(setup: Setup, micro_batch: int, accumulation: int, most: int = 6) -> tuple[Figure, str]:
-    """Replicas as rows, stages as columns; at most `most` replicas are drawn."""
+def draw_pod(setup: Setup, micro_batch: int, accumulation: int, most: int = 16) -> tuple[Figure, str]:
+    """Replicas as rows, stages as columns, as wide as they have layers; at most `most` replicas are drawn."""
     fig, ax = new_figure()
-    rows, stages = min(setup.replicas, most), len(setup.layout)
-    for column, layers in enumerate(setup.layout):
-        for row in range(rows):
-            box = (column + 0.04, row + 0.08), 0.92, 0.84
+    rows, stages, layers = min(setup.replicas, most), len(setup.layout), sum(setup.layout)
+    left = [sum(setup.layout[:stage]) for stage in range(stages)]
+    for row in range(rows):
+        for start, width in zip(left, setup.layout, strict=True):
             color = OKABE_ITO[4] if row == 0 else PADDING
+            box = (start + 0.1, row + 0.1), width - 0.2, 0.8
             ax.add_patch(Rectangle(*box, facecolor=color, edgecolor=INK, linewidth=0.8))
-        ax.text(column + 0.5, 0.5, layers, ha="center", va="center", fontsize=10)
-    right, above = 1.03 * stages, -0.06 * rows
-    ax.annotate("", (right, rows), (right, 0), arrowprops={"arrowstyle": "<->", "color": INK})
-    ax.annotate("", (stages, above), (0, above), arrowprops={"arrowstyle": "->", "color": INK})
-    ax.text(1.05 * stages, rows / 2, "gradients are added up,\nonce an update", rotation=270, va="center")
-    ax.text(0, 1.3 * above, "micro-batches flow from stage to stage", va="bottom")
-    ax.set(xlim=(0, 1.15 * stages), ylim=(rows, 3 * above), xticks=[], yticks=[])
+    for stage, (start, width) in enumerate(zip(left, setup.layout, strict=True)):
+        if stages <= 8:
+            said = f"stage {stage}\n{width} layer{'s' * (width > 1)}"
+            ax.text(start + width / 2, -0.3, said, ha="center", va="bottom", fontsize=12)
+    same = left[-1], setup.layout[-1]
+    ax.add_patch(Rectangle((same[0], -0.05), same[1], rows + 0.1, fill=False, edgecolor=OKABE_ITO[1], linewidth=2.5))
+    beside = 1.02 * layers
+    ax.text(beside, 0.5, "one replica", va="center", fontsize=12)
+    ax.text(beside, 0.6 * rows + 0.4, "the same layers:\ngradients are\nadded up", va="center", fontsize=12)
+    ax.set(xlim=(0, 1.3 * layers), ylim=(rows + 0.2, -0.13 * rows - 0.4), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
-    ax.set_xlabel(f"{stages} stages; the numbers are layers", loc="left")
     drawn = f", {rows} drawn" if rows < setup.replicas else ""
-    ax.set_ylabel(f"{setup.replicas} replicas{drawn}")
+    ax.set_ylabel(f"{setup.replicas:,} replicas{drawn}")
+    devices = setup.replicas * stages
+    ax.set_title(f"{devices:,} devices hold {setup.replicas:,} copies of the model")
     batch = micro_batch * accumulation * setup.replicas
-    title = f"{micro_batch} rows × {accumulation} micro-batches × {setup.replicas} replicas = {batch:,} rows"
-    ax.set_title(title)
     layout = " + ".join(map(str, setup.layout))
     return fig, (
-        f"A pod of {setup.replicas} replicas, each a pipeline of {stages} stages with {layout} layers: "
-        f"{setup.replicas * stages} devices. Micro batch {micro_batch} times accumulation {accumulation} times "
-        f"replicas is a global batch of {batch:,} rows."
+        f"A pod of {setup.replicas:,} replicas, each a pipeline of {stages} stages with {layout} layers: "
+        f"{devices:,} devices. {micro_batch} rows times {accumulation:,} micro-batches times {setup.replicas:,} "
+        f"replicas are {batch:,} rows behind an update."
     )
 
 
@@ -115,10 +118,11 @@ def draw_schedules(stages: int = 4, micro_batches: int = 6) -> tuple[Figure, str
     for ax, (schedule, bars) in zip(axes, charts.items(), strict=True):
         draw_gantt(ax, bars)
         held = ", ".join(map(str, in_flight(bars)))
-        ax.set_title(f"{schedule}: the stages hold {held} micro-batches", fontsize=12, pad=5)
+        title = f"{schedule}: at most {held} micro-batches in flight on stages 0 to {stages - 1}"
+        ax.set_title(title, fontsize=12, pad=5)
     axes[1].set_xlabel("time, in forward passes")
     same = percent(bubble(charts["gpipe"]))
-    fig.suptitle(f"The same bubble, {same}; 1f1b holds less at once", x=0.02, ha="left", fontsize=15)
+    fig.suptitle(f"The same bubble, {same}; 1f1b holds fewer micro-batches", x=0.02, ha="left", fontsize=15)
     told = "; ".join(
         f"{schedule} bubble {percent(bubble(bars))}, in flight {', '.join(map(str, in_flight(bars)))}"
         for schedule, bars in charts.items()
@@ -126,78 +130,69 @@ def draw_schedules(stages: int = 4, micro_batches: int = 6) -> tuple[Figure, str
     return fig, f"{stages} stages and {micro_batches} micro-batches on paper: {told}."
 
 
-def draw_measured(rows: list[dict], bars: list[dict]) -> tuple[Figure, str]:
-    """A recorded update of 4 stages as a chart, and the bubbles of all recorded pipelines over their formula."""
-    fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
-    draw_gantt(left, [Bar(**{k: b[k] for k in Bar._fields}) for b in bars if b["schedule"] == "1f1b"], False)
-    left.set(xlabel="seconds", title="1f1b, as it ran: 8 micro-batches")
-    left.title.set_fontsize(13)
+def draw_measured(rows: list[dict]) -> tuple[Figure, str]:
+    """The bubbles of all recorded pipelines, and their formula."""
+    fig, ax = new_figure()
     words, above = [], True
-    for stages, work, marker, color in ((2, "computes", "s", OKABE_ITO[1]), (4, "paced", "o", OKABE_ITO[0])):
-        some = [row for row in rows if (row["stages"], row["a stage"]) == (stages, work)]
+    for stages, work, marker, color in ((2, "computing", "s", OKABE_ITO[1]), (4, "paced", "o", OKABE_ITO[0])):
+        some = [row for row in rows if row["stages"] == stages]
         counts = sorted({row["micro-batches"] for row in some})
         formula = [100 * bubble_formula(stages, m) for m in counts]
-        right.plot(counts, formula, color=color, linestyle="-", marker="")
+        ax.plot(counts, formula, color=color, linestyle="-", marker="")
         found = {}
         for schedule, filled in (("gpipe", "none"), ("1f1b", color)):
             found[schedule] = [100 * row["bubble"] for row in some if row["schedule"] == schedule]
-            right.plot(counts, found[schedule], marker, color=color, markerfacecolor=filled, linestyle="")
-            above &= all(m >= f - 0.5 for m, f in zip(found[schedule], formula, strict=True))
-        at, offset, side = (0, (8, 8), "left") if stages == 4 else (-1, (0, -18), "right")
-        place = counts[at], formula[at]
-        right.annotate(f"{stages} stages", place, offset, textcoords="offset points", ha=side, fontsize=12)
+            ax.plot(counts, found[schedule], marker, color=color, markerfacecolor=filled, linestyle="")
+            above &= all(m >= f for m, f in zip(found[schedule], formula, strict=True))
+        offset = (12, 4) if stages == 4 else (-40, -34)
+        said = f"{stages} stages,\n{work}"
+        ax.annotate(said, (counts[0], formula[0]), offset, textcoords="offset points", va="center")
         pairs = ", ".join(
             f"{m}: {f:.1f} by formula, {a:.1f} and {b:.1f}"
             for m, f, a, b in zip(counts, formula, *found.values(), strict=True)
         )
         words.append(f"{stages} stages, {work}, by micro-batches, gpipe and 1f1b: {pairs}")
-    right.set(xscale="log", xlabel="micro-batches", ylabel="bubble, %", ylim=(0, 50))
-    right.set_xticks([2, 4, 8, 16, 32], [2, 4, 8, 16, 32])
-    right.minorticks_off()
-    right.set_title("Lines: formula. Hollow:\ngpipe, filled: 1f1b", fontsize=12)
-    title = "Measured bubbles lie on the formula or above it" if above else "Bubbles by formula, and measured"
-    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    ax.text(0.98, 0.95, "lines: formula\nhollow: gpipe\nfilled: 1f1b", transform=ax.transAxes, ha="right", va="top")
+    ax.set(xscale="log", xlabel="micro-batches", ylabel="bubble, %", ylim=(0, 50), xlim=(1.4, 36))
+    ax.set_xticks([2, 4, 8, 16, 32], [2, 4, 8, 16, 32])
+    ax.minorticks_off()
+    ax.set_title("Measured bubbles lie above the formula" if above else "Bubbles by formula, and measured")
     return fig, f"Measured bubbles in percent. {'; '.join(words)}."
 
 
 ROUNDED = {  # how weights are held, and how their line looks
-    "fp32": series("unpacked"),
-    "master": series("buckets"),
-    "stochastic": series("packed"),
-    "nearest": series("random"),
+    "fp32": {"color": INK, "linestyle": ":"},
+    "master": {"color": OKABE_ITO[3], "linestyle": "-."},
+    "stochastic": {"color": OKABE_ITO[0], "linestyle": "-"},
+    "nearest": {"color": OKABE_ITO[1], "linestyle": "--"},
 }
 
 
-def draw_rounding(
-    walks: dict[str, np.ndarray], step: float, live: dict[str, np.ndarray], rows: list[dict]
-) -> tuple[Figure, str]:
-    """One weight that is lowered by `step` at each update; the small network just trained; BERT as recorded."""
-    fig, (first, left, right) = new_figure(1, 3)
+def draw_rounding(walks: dict[str, np.ndarray], step: float, rows: list[dict]) -> tuple[Figure, str]:
+    """One weight that is lowered by `step` at each update; and BERT as recorded."""
+    fig, (left, right) = new_figure(1, 2)
     updates = np.arange(len(walks["nearest"]))
     exact = 1 - step * updates
-    first.plot(updates, exact, **{**series("unpacked"), "marker": "", "linewidth": 4}, label="exact")
+    left.plot(updates, exact, **ROUNDED["fp32"], linewidth=4, label="exact")
     for name, paths in walks.items():
-        first.plot(updates, paths.mean(1), **{**ROUNDED[name], "marker": ""}, label=name)
+        left.plot(updates, paths.mean(1), **ROUNDED[name], label=name)
     told = ", ".join(f"{name} {paths[-1].mean():.3f}" for name, paths in walks.items())
     words = []
     for name, look in ROUNDED.items():
-        plain = {**look, "marker": "", "linewidth": 2 if name != "fp32" else 4}
-        left.plot(live[name], **plain)
         found = [(r["update"], r["held-out MLM loss"]) for r in rows if r["weights"] == name]
-        right.plot(*zip(*found, strict=True), **plain, label=name)
-        words.append(f"{name} {live[name][-1]:.2f} and {found[-1][1]:.3f}")
-    for ax, title in ((first, "One weight"), (left, "Live: a small net"), (right, "Recorded: BERT")):
-        ax.set_title(title, fontsize=13)
-        ax.set_xlabel("updates")
-        ax.tick_params(labelsize=10)
-    first.legend(loc="lower left", fontsize=10)
-    right.legend(loc="upper right", fontsize=10)
-    left.set_ylim(0, None)
-    fig.suptitle("Nearest falls behind, the other ways agree", x=0.02, ha="left", fontsize=15)
+        right.plot(*zip(*found, strict=True), **look, linewidth=2 if name != "fp32" else 4, label=name)
+        words.append(f"{name} {found[-1][1]:.3f}")
+    left.set(xlabel="updates", ylabel="the weight")
+    right.set(xlabel="updates", ylabel="held-out loss")
+    left.set_title("One weight, mean of many", fontsize=13)
+    right.set_title("A small BERT, recorded", fontsize=13)
+    left.legend(loc="lower left")
+    right.legend(loc="upper right")
+    fig.suptitle("Rounding to nearest stalls; the other ways stay together", x=0.02, ha="left", fontsize=15)
     return fig, (
         f"A bfloat16 weight of 1, lowered by {step:.5f} at each of {updates[-1]} updates; at the end the mean of "
-        f"{walks['stochastic'].shape[1]} copies is: {told}; exact {exact[-1]:.3f}. Losses at the end, of the small "
-        f"network and of BERT: {'; '.join(words)}."
+        f"{walks['stochastic'].shape[1]} copies is: {told}; exact {exact[-1]:.3f}. Losses of BERT at the end: "
+        f"{', '.join(words)}."
     )
 
 
@@ -207,45 +202,72 @@ def draw_trade(rows: list[dict]) -> tuple[Figure, str]:
     rows = [row for row in rows if row["accumulation"] <= 4096]
     m = [row["accumulation"] for row in rows]
     scales = {float(key.split()[-1]): key for key in rows[0] if key.startswith("underflow")}
-    bubbles, plain = ([100 * row[key] for row in rows] for key in ("bubble", scales[1.0]))
-    (first,) = ax.loglog(m, bubbles, **series("packed"))
-    (second,) = ax.loglog(m, plain, **series("random"))
-    (third,) = ax.loglog(m, [100 * row[scales[max(scales)]] for row in rows], **series("sorted"))
+    bubbles, plain, scaled = ([100 * row[key] for row in rows] for key in ("bubble", scales[1.0], scales[max(scales)]))
+    (first,) = ax.loglog(m, bubbles, color=INK, marker="o", linestyle="-")
+    (second,) = ax.loglog(m, plain, color=OKABE_ITO[1], marker="s", linestyle="--")
+    (third,) = ax.loglog(m, scaled, color=OKABE_ITO[2], marker="P", linestyle="-.")
     best = min(range(len(m)), key=lambda i: bubbles[i] + plain[i])
     ax.axvline(m[best], color="#999999", linestyle=":", zorder=0)
-    ax.set(xlabel="accumulation, micro-batches", ylabel="%", ylim=(1e-3, 100))
-    ax.set_xticks([1, 16, 256, 4096], [1, 16, 256, 4096])
+    ax.set(xlabel="accumulation, micro-batches", ylabel="% of the time, % of the gradients", ylim=(1e-3, 100))
+    ax.set_xticks([1, 16, 256, 4096], ["1", "16", "256", "4,096"])
     ax.set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
     ax.minorticks_off()
-    scale = f"2^{np.log2(max(scales)):.0f}"
-    ax.set_title(f"Unscaled, the two meet near {m[best]}; scaled, longer is better")
-    label_ends({first: "bubble", second: "underflow", third: f"loss × {scale}"})
+    ax.set_title(f"Unscaled, bubble and underflow add up to the least at {m[best]}")
+    label_ends({first: "bubble", second: "underflow", third: f"underflow,\nloss × 2^{np.log2(max(scales)):.0f}"})
     at = {row["accumulation"]: row for row in rows}
     told = "; ".join(
-        f"{k}: bubble {percent(at[k]['bubble'], 2)}, underflow {percent(at[k][scales[1.0]], 2)}, scaled "
+        f"{k:,}: bubble {percent(at[k]['bubble'], 2)}, underflow {percent(at[k][scales[1.0]], 2)}, scaled "
         f"{percent(at[k][scales[max(scales)]], 3)}" for k in (8, 128, 512, 2048)
     )  # fmt: skip
     return (fig, f"By accumulation, {told}. Bubble and underflow add up to the least at {m[best]}, without scaling.")
 
 
-def draw_memory(ax: Axes, of: dict) -> None:
+PARTS = {  # of a device's memory: color and hatch; moments that live off the device are hollow
+    "weights": (OKABE_ITO[0], ""), "gradients": (OKABE_ITO[3], "\\\\"), "activations": (OKABE_ITO[2], ".."),
+    "moments": (PADDING, "//"),
+}  # fmt: skip
+
+
+def draw_memory(ax: Axes, of: dict, offload: bool = False) -> None:
     """Bytes by stage, and a line at what the published chip holds."""
-    colors = dict(zip(("WEIGHTS", "GRADIENTS", "ACTIVATIONS", "MOMENTS"), (*OKABE_ITO[4:6], OKABE_ITO[3], PADDING),
-                      strict=True))  # fmt: skip
     below = [0.0] * of["stages"]
-    for name, color in colors.items():
-        sizes = [value / 1e9 for value in of[name]]
-        look = {"color": color, "edgecolor": INK, "linewidth": 0.6, "label": name.lower()}
-        ax.bar(range(len(sizes)), sizes, 0.8, below, **look)
+    for name, (color, hatch) in PARTS.items():
+        sizes = [value / 1e9 for value in of[name.upper()]]
+        away = offload and name == "moments"
+        look = {"color": "white" if away else color, "edgecolor": INK, "linewidth": 0.6, "hatch": hatch}
+        ax.bar(range(len(sizes)), sizes, 0.8, below, **look, label="moments,\noff chip" if away else name)
         below = [a + b for a, b in zip(below, sizes, strict=True)]
     ax.axhline(ON_CHIP / 1e9, color=INK, linestyle=":", linewidth=1.5)
     ax.set(ylim=(0, 1.08 * max(*below, 0.9)), xlabel="stage")
-    ax.set_xticks([0] if len(below) == 1 else [0, len(below) - 1])
+    ax.set_xticks(range(len(below)) if len(below) <= 8 else [0, len(below) - 1])
     ax.set_title("GB of a device; dotted: 0.9", fontsize=12, pad=4)
     ax.tick_params(labelsize=10)
     ax.xaxis.label.set_size(11)
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], labels[::-1], fontsize=10, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def draw_layouts(layouts: dict[tuple[int, ...], dict]) -> tuple[Figure, str]:
+    """Memory by stage of several layouts beside each other; the values are lines of a sheet by name."""
+    fig, axes = new_figure(1, len(layouts), sharey=True)
+    words, lean, full = [], [], []
+    for ax, (layout, of) in zip(axes, layouts.items(), strict=True):
+        draw_memory(ax, of)
+        name = " + ".join(map(str, layout))
+        ax.set_title(name, fontsize=13, pad=6)
+        ax.get_legend().remove()
+        lean += of["ON_DEVICE"]
+        full += of["MEMORY"]
+        sizes = ", ".join(f"{size / 1e6:,.0f}" for size in of["ON_DEVICE"])
+        words.append(f"{name} layers {sizes}, with moments "
+                     f"{', '.join(f'{size / 1e6:,.0f}' for size in of['MEMORY'])}")  # fmt: skip
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[-1].legend(handles[::-1], labels[::-1], fontsize=12, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes[0].set(ylabel="GB of a device; dotted: 0.9", ylim=(0, 1.05 * max(full) / 1e9))
+    sharp = max(lean) <= ON_CHIP < min(full)
+    title = "Without its moments every stage fits; with them, none does" if sharp else "Memory of each stage"
+    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    return fig, f"MB of stages 0 to 3 without moments, {'; '.join(words)}. The chip holds {ON_CHIP / 1e6:,.0f} MB."
 
 
 def draw_facts(ax: Axes, facts: dict[str, str]) -> None:

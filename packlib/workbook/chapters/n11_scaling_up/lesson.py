@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import ipywidgets as widgets
 from matplotlib.figure import Figure
 
 from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, split_layers, value_of
@@ -14,35 +15,30 @@ from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent
+from packlib.workbook.questions import Question, Questions
 from packlib.workbook.tables import Table
 
-MODELS = {  # layers, width, feed-forward, heads
-    "BERT-Base": {"layers": 12, "width": 768, "feed_forward": 3072, "heads": 12},
-    "BERT-Large": {"layers": 24, "width": 1024, "feed_forward": 4096, "heads": 16},
-}
 PREDICTIONS = {128: 20, 384: 56, 512: 76}  # masked tokens of a row
-SEQUENCES = 100e6  # that the explorer trains on
 
 
-def make_pod(devices: int, stages: int, model: str = "BERT-Large", **options) -> Setup:
-    """A pod of replicas with as many stages each; 4 stages of BERT-Large in the published layout, else evenly.
+def make_pod(devices: int, stages: int, **options: Any) -> Setup:
+    """A pod of replicas with as many stages each; 4 stages in the published layout, else evenly.
 
     Raises:
         ValueError: for more stages than layers, or devices that do not make up whole pipelines.
     """
-    layers = MODELS[model]["layers"]
-    layout = tuple(split_layers(layers, stages, POD.layout if (layers, stages) == (24, 4) else None))
+    layout = tuple(split_layers(POD.layers, stages, POD.layout if stages == len(POD.layout) else None))
     if devices % stages:
         raise ValueError(
             f"{devices} devices do not make up whole pipelines of {stages} stages: {devices % stages} "
             "would be left over."
         )
-    shape: dict[str, Any] = {**MODELS[model], "layout": layout, "folded": layout == POD.layout or stages == 1}
-    return Setup(**shape, replicas=devices // stages, **options)
+    folded = layout == POD.layout or stages == 1
+    return replace(POD, layout=layout, folded=folded, replicas=devices // stages, **options)
 
 
 def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (1.0, 1.0)) -> list[Phase]:
-    """The published phases with another batch and packing factors; the second with half the rows a micro-batch.
+    """The published phases with another batch and packing factors; a micro-batch of both has as many tokens.
 
     Rows without packing lose no time to it; packed ones lose what was published.
     """
@@ -51,7 +47,7 @@ def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (
             phase, micro_batch=rows, gradient_accumulation_steps=accumulation, packing_factor=factor,
             overhead=phase.overhead if factor > 1 else 0.0,
         )
-        for phase, rows, factor in zip(PHASES, (micro_batch, max(1, micro_batch // 2)), factors, strict=True)
+        for phase, rows, factor in zip(PHASES, (micro_batch, max(1, micro_batch // 4)), factors, strict=True)
     ]  # fmt: skip
 
 
@@ -96,52 +92,52 @@ def chart_of(sheet: Sequence[Line], setup: Setup, phase: Phase) -> list[Bar]:
 
 
 class PodExplorer(Explorer):
-    """The calculator, with the bubble as a chart, memory by stage, and what the run takes."""
+    """The calculator on the published pod: who waits, what fits, and how long the first phase takes."""
 
-    title = "What does this pod need, and how long does it take?"
+    title = "What holds this pod up, and what does not fit?"
+
+    def __init__(self) -> None:
+        super().__init__()
+        for control in self.widgets.values():
+            control.layout.width, control.style.description_width = "24em", "9em"
+        heading, *rows, picture = self.box.children
+        columns = [widgets.VBox(rows[at::2]) for at in range(2)]  # controls and picture fit on a screen
+        self.box.children = [heading, widgets.HBox(columns), picture]
 
     def controls(self):
         return {
-            "model": choice("Model", MODELS, "BERT-Large"),
             "devices": choice("Devices", [4, 16, 64, 256, 1024], 64),
             "stages": choice("Stages", [1, 2, 4, 8, 16, 32], 4),
-            "length": choice("Length of a row", list(PREDICTIONS), 128),
             "micro_batch": choice("Micro batch", [1, 2, 4, 8, 16, 32, 64], 8),
             "accumulation": choice("Accumulation", [2**i for i in range(13)], 512),
-            "factor": choice("Packing factor", [1.0, 1.17, 1.7, 2.0, 3.0], 1.17),
+            "length": choice("Length of a row", list(PREDICTIONS), 128),
             "precision": choice("Precision", PRECISIONS, POD.precision),
-            "recompute": choice("Recomputation", [("no", False), ("yes", True)], True),
+            "recompute": widgets.Checkbox(True, description="Recomputation"),
+            "offload": widgets.Checkbox(True, description="Moments off chip"),
         }
 
     def draw(
-        self, model, devices, stages, length, micro_batch, accumulation, factor, precision, recompute
+        self, devices, stages, micro_batch, accumulation, length, precision, recompute, offload
     ) -> tuple[Figure, str]:
-        asked = f"{model} on {devices:,} devices, {stages} stages, length {length}, micro batch {micro_batch}, "
-        asked += f"accumulation {accumulation}, packing factor {factor}, {precision}, "
-        asked += "recomputation." if recompute else "no recomputation."
+        asked = f"BERT-Large on {devices:,} devices, {stages} stages, length {length}, micro batch {micro_batch}, "
+        asked += f"accumulation {accumulation:,}, {precision}, "
+        asked += f"{'' if recompute else 'no '}recomputation, moments {'off' if offload else 'on'} the chip."
         try:
-            setup = make_pod(devices, stages, model, precision=precision, recompute=recompute)
-            wanted = micro_batch * accumulation * setup.replicas * factor
-            if wanted > SEQUENCES:
-                raise ValueError(f"One update would take {wanted:,.0f} sequences; there are {SEQUENCES:,.0f} in all.")
+            setup = make_pod(devices, stages, precision=precision, recompute=recompute, offload=offload)
         except ValueError as impossible:
             return draw_impossible(str(impossible)), f"{asked} This pod cannot be: {impossible}"
-        overhead = 0.043 if factor > 1 else 0.0
-        batch = (length, SEQUENCES, micro_batch, accumulation, factor, overhead, PREDICTIONS[length])
-        phase = Phase(*batch)
+        rows = PHASES[0].sequences
+        phase = Phase(length, rows, micro_batch, accumulation, predictions=PREDICTIONS[length])
         sheet = calculate(setup, [phase])
         of = {line.name: line.value for line in sheet}
-        waits = 1 - (1 - of["bubble"]) * of["balance"]
+        idle = [1 - (1 - of["bubble"]) * work / max(of["WORK"]) for work in of["WORK"]]
+        fullest = max(of["ON_DEVICE" if offload else "MEMORY"])
         facts = {
-            "rows/update": f"{of['global_batch']:,}",
-            "sequences/update": f"{wanted:,.0f}",
-            "bubble": percent(of["bubble"]),
-            "all waiting": percent(waits),
-            "fullest device": human(max(of["MEMORY"]), "bytes"),
-            "without moments": human(max(of["ON_DEVICE"]), "bytes"),
+            "stages wait, on average": percent(sum(idle) / len(idle)),
+            "fullest chip": human(fullest, "bytes"),
             "an update": human(of["update"], "s"),
-            "100 M sequences": f"{of['hours']:,.3g} h",
-            "device hours": f"{of['cost']:,.4g}",
+            "of it, moving moments": percent(of["moved"] / setup.bandwidth / of["update"]),
+            f"{rows / 1e6:,.0f} M rows": f"{of['hours']:,.3g} h",
         }
         fig = Figure()
         grid = fig.add_gridspec(2, 2, height_ratios=(5, 6), width_ratios=(5, 4))
@@ -151,14 +147,141 @@ class PodExplorer(Explorer):
         chart.set_xlabel("seconds", fontsize=11, labelpad=1)
         whole = len(bars) == 2 * stages * accumulation
         chart.set_title("One update" if whole else "The beginning of an update", fontsize=12, pad=4)
-        draw_memory(fig.add_subplot(grid[1, 0]), of)
+        draw_memory(fig.add_subplot(grid[1, 0]), of, offload)
         draw_facts(fig.add_subplot(grid[1, 1]), facts)
-        title = f"Waiting {percent(waits)}, {facts['fullest device']}, {facts['100 M sequences']}"
-        fig.suptitle(title, x=0.02, ha="left", fontsize=15)
-        return fig, f"{asked} {'; '.join(f'{name} {value}' for name, value in facts.items())}."
+        waits = f"Stage {idle.index(max(idle))} waits {percent(max(idle), 0)} of the time"
+        fits = f"the fullest chip {'has room' if fullest <= ON_CHIP else 'overflows'}"
+        fig.suptitle(f"{waits}; {fits}", x=0.02, ha="left", fontsize=15)
+        told = f"{of['global_batch']:,} rows an update, bubble {percent(of['bubble'])}"
+        told = "; ".join([told, *(f"{name} {value}" for name, value in facts.items())])
+        return fig, f"{asked} {waits}, and {fits}: {told}."
+
+
+QUESTIONS = Questions(
+    more_rows=Question(
+        "To double the rows behind an update while no device holds more, what do you raise: micro batch, "
+        "accumulation or stages?",
+        truth=lambda possible: " and ".join(possible),
+        why="More micro-batches one after the other need no more memory at a time. A larger micro-batch needs larger "
+        "activations.",
+        choices={
+            "micro batch": "That doubles the rows, and the activations with them.",
+            "accumulation": "",
+            "stages": "Stages split the model; the batch stays as it is.",
+        },
+    ),
+    heavier=Question(
+        "If each replica takes the mean over its own sequences, and the two means are averaged, whose sequences weigh "
+        "more: replica 0, replica 1 or neither?",
+        truth=lambda few, many: "neither" if few == many else "replica 0",
+        why=lambda few, many: (
+            f"A sequence of replica 0 weighs 1/{few}, halved, and one of replica 1 weighs 1/{many}, halved: "
+            f"{many / few:.3g} times less. One process would give each sequence the same weight."
+        ),
+        choices={
+            "replica 0": "",
+            "replica 1": "It has more sequences, so each is a smaller part of its mean.",
+            "neither": "That would need as many sequences on both.",
+        },
+    ),
+    ring_sends=Question(
+        "With 1,000 ranks, how many times the size of its gradients does each rank send?",
+        unit="times",
+        truth=lambda ranks: 2 * (ranks - 1) / ranks,
+        why="In each of 2 (p − 1) steps a rank sends one of p chunks, so it sends 2 (p − 1) / p of its gradients: 1.5 "
+        "times with 4 ranks, and under twice with any number.",
+    ),
+    bubble=Question(
+        "With 4 stages and 6 micro-batches, for what share of the time does a stage wait, in percent?",
+        unit="%",
+        truth=lambda waits: 100 * waits,
+        why="A stage works for 6 micro-batches and waits as long as 3 would take: the first stage in the middle, the "
+        "last one at the beginning and at the end. So 3 of 9 are lost.",
+    ),
+    less_waiting=Question(
+        "Which schedule leaves the stages waiting for less of the time: gpipe, 1f1b or neither?",
+        truth=lambda bubbles: (
+            "neither" if len({round(b, 9) for b in bubbles.values()}) == 1 else min(bubbles, key=bubbles.get)
+        ),
+        why="Both have to fill the pipeline once and empty it once. What differs is how many micro-batches a stage "
+        "holds at once.",
+        choices={
+            "gpipe": "Its waiting is in one piece, in the middle. Add up the pieces of the other.",
+            "1f1b": "Its waiting is spread out. Add up the pieces.",
+            "neither": "",
+        },
+    ),
+    layout=Question(
+        "Compared with 6 + 6 + 6 + 6 layers, does a micro-batch pass the published layout faster, slower or equally "
+        "fast?",
+        truth=lambda published, even: (
+            "slower" if published < even else "faster" if published > even else "equally fast"
+        ),
+        why=lambda published, even: (
+            "The slowest stage sets the pace, and 7 layers take longer than 6 and the head. The stages work "
+            f"{percent(published)} of the time on average; in the even layout they would work {percent(even)}."
+        ),
+        choices={
+            "faster": "That would hold if the head took as long as three layers. It works on 20 tokens of 128.",
+            "slower": "",
+            "equally fast": "The stages with 7 layers set the pace.",
+        },
+    ),
+    recomputation=Question(
+        "How many percent longer does a step take if all layers are computed twice?",
+        unit="%",
+        truth=lambda longer: round(100 * longer),
+        why="A forward pass and a backward pass, which is about two, become four passes in place of three: a third "
+        "longer. The embedding and the heads are not computed twice.",
+    ),
+    underflow=Question(
+        "Divided by 2,048, how many percent of the gradients of a small BERT become 0 in FP16?",
+        unit="%",
+        truth=lambda lost: round(100 * lost[2048]),
+        why=lambda lost: (
+            f"At an accumulation of 512, {percent(lost[512])} are lost, and at 1 only {percent(lost[1], 2)}."
+        ),
+    ),
+    rounding_up=Question(
+        "1.001 lies between 1 and 1.0078125. In how many percent of the draws must it be rounded up?",
+        unit="%",
+        truth=100 * 0.001 * 2**7,
+        why="The share that is rounded up is the distance from the lower neighbor, as a part of the spacing: 0.001 of "
+        "0.0078125. Then the mean of many draws is 1.001.",
+    ),
+    longer_rows=Question(
+        "How many percent more FLOP does a token of BERT-Large cost in a row of 512 than in one of 128?",
+        unit="%",
+        truth=lambda cost: round(100 * (cost[512] / cost[128] - 1), 1),
+        why="Most of the work is in matrices whose size does not depend on the length; only the attention scores grow.",
+    ),
+    each_update=Question(
+        "What holds an update up the longest: bubble, all-reduce or moments?",
+        truth=lambda seconds: max(seconds, key=seconds.get),
+        why=lambda seconds: (
+            ", ".join(f"{name} {taken:.3f} s" for name, taken in seconds.items())
+            + ". All three come once an update, however long the accumulation is."
+        ),
+        choices={
+            "bubble": "It is three micro-batches of the slowest stage, which are short.",
+            "all-reduce": "Gradients have 2 bytes a parameter, and a rank sends them not quite twice.",
+            "moments": "Moments have 8 bytes a parameter, and they travel both ways.",
+        },
+    ),
+)
+reveal = QUESTIONS.reveal
 
 
 # Exercises
+
+
+def sharded_bytes(parameters, ranks, level):
+    """Bytes of weights, gradients and moments on the fullest rank, in FP32; level 1 is ZeRO-1, 0 shards nothing."""
+    share = -(-parameters // ranks)  # rounded up
+    moments = 8 * (share if level >= 1 else parameters)
+    gradients = 4 * (share if level >= 2 else parameters)
+    weights = 4 * (share if level >= 3 else parameters)
+    return weights + gradients + moments
 
 
 def loss_weights(counts):
@@ -166,12 +289,11 @@ def loss_weights(counts):
     return [len(counts) * count / sum(counts) for count in counts]
 
 
-def fewest_micro_batches(stages, most):
-    """The smallest accumulation whose bubble is at most `most` percent."""
-    m = 1
-    while 100 * (stages - 1) > most * (m + stages - 1):
-        m += 1
-    return m
+def round_at_random(value, spacing, draw):
+    """`value` rounded to a multiple of `spacing`: up if `draw`, uniform from 0 to 1, says so."""
+    steps = value / spacing
+    below = math.floor(steps)
+    return (below + (draw < steps - below)) * spacing
 
 
 FASTER = {
@@ -201,7 +323,31 @@ def _pod_fault(got):
     return None
 
 
+SHARDED = ("moments", "gradients", "weights")  # by ZeRO, one after the other
+
+
+def _held(parameters, ranks, sharded, share=None):
+    """Bytes that a rank holds in FP32 if it has a share of what is sharded."""
+    share = share or -(-parameters // ranks)
+    return sum(
+        size * (share if name in sharded else parameters) for name, size in zip(SHARDED, (8, 4, 4), strict=True)
+    )
+
+
 EXERCISES = Exercises([
+    Exercise(
+        "sharded_bytes", sharded_bytes,
+        cases=((8, 4, 0), (8, 4, 1), (8, 4, 2), (8, 4, 3), (10, 4, 1), (336_226_108, 16, 3)),
+        wrong={
+            "shards one kind only": lambda n, ranks, level: _held(n, ranks, SHARDED[max(0, level - 1) : level]),
+            "one moment": lambda n, ranks, level: sharded_bytes(n, ranks, level) - 4 * (-(-n // ranks) if level else n),
+            "the average rank": lambda n, ranks, level: _held(n, ranks, SHARDED[:level], share=n / ranks),
+            "weights first": lambda n, ranks, level: _held(n, ranks, SHARDED[::-1][:level]),
+        },
+        hint="each level shards one thing more: first the moments, then the gradients, then the weights.",
+        level=1,
+        minutes=5,
+    ),
     Exercise(
         "loss_weights", loss_weights,
         cases=(([5],), ([1, 3],), ([8, 32],), ([4, 4, 4],), ([7, 0, 2, 3],)),
@@ -211,16 +357,23 @@ EXERCISES = Exercises([
             "only the number of ranks": lambda counts: [float(len(counts)) for _ in counts],
         },
         hint="first give each rank its share of all sequences; then undo the division by the number of ranks.",
+        level=2,
+        minutes=10,
     ),
     Exercise(
-        "fewest_micro_batches", fewest_micro_batches,
-        cases=((1, 5), (2, 50), (2, 10), (4, 10), (4, 1), (8, 3)),
+        "round_at_random", round_at_random,
+        cases=((0.5, 1, 0.25), (0.5, 1, 0.75), (3.0, 1, 0.0), (1.001, 2**-7, 0.1), (1.001, 2**-7, 0.2),
+               (-0.25, 1, 0.5), (-0.25, 1, 0.8)),
         wrong={
-            "one too few": lambda stages, most: max(1, fewest_micro_batches(stages, most) - 1),
-            "(s - 1) / m": lambda stages, most: max(1, -(-100 * (stages - 1) // most)),
-            "forgets the minus one": lambda stages, most: max(1, -(-100 * stages // most) - stages),
+            "to the nearest": lambda value, spacing, draw: round(value / spacing) * spacing,
+            "up when it should go down": lambda value, spacing, draw: round_at_random(value, spacing, 1 - draw),
+            "a coin": lambda value, spacing, draw: (math.floor(value / spacing) + (draw < 0.5)) * spacing,
+            "cuts digits off": lambda value, spacing, draw: (
+                int(value / spacing) + (draw < value / spacing - int(value / spacing))) * spacing,
         },
-        hint="solve (s - 1) / (m + s - 1) ≤ most / 100 for m, round up, and take at least 1.",
+        hint="`math.floor` gives the lower neighbor of negative numbers, too; go up if `draw` is below the rest.",
+        level=2,
+        minutes=10,
     ),
     Exercise(
         "faster_pod", FASTER, fault=_pod_fault,
@@ -237,6 +390,8 @@ EXERCISES = Exercises([
                                 "gradient_accumulation_steps": 1024, "recompute": False},
         },
         hint="what takes most of the time, and what would have to shrink to do without it?",
+        level=3,
+        minutes=20,
     ),
 ])  # fmt: skip
 check = EXERCISES
