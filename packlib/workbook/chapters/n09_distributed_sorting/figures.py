@@ -5,12 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from packlib.distributed import load_imbalance
 from packlib.workbook.chapters.n09_distributed_sorting.runs import step_loads
-from packlib.workbook.figures import INK, OKABE_ITO, new_figure, percent, series
+from packlib.workbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent
 
-PLAIN, COUNTED = series("random"), series("packed")  # lend their styles
+PLAIN = {"color": OKABE_ITO[1], "marker": "s", "linestyle": "--"}  # cuts at splitters from samples
+COUNTED = {"color": OKABE_ITO[0], "marker": "o", "linestyle": "-"}  # cuts that are counted
+HISTOGRAMS = {"color": OKABE_ITO[3], "marker": "D", "linestyle": "-."}
+IDS = {"color": OKABE_ITO[2], "marker": "P", "linestyle": "-"}
+
+THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
 def draw_cells(
@@ -54,7 +60,8 @@ def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tu
     draw_cells(axes[5], pictures["dealt"], "6 Balanced")
     for at, name in ((1, "loaded"), (2, "local"), (3, "global"), (5, "dealt")):
         axes[at].set_xlabel(f"imbalance {uneven[name]:.2f}", fontsize=11)
-    fig.suptitle("Sort all, then deal out: each step is as fair as can be", x=0.02, ha="left", fontsize=15)
+    title = f"Sort all, then deal out: imbalance {uneven['dealt']:.2f} instead of {uneven['local']:.2f}"
+    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
     return fig, (
         f"{len(lengths)} samples on {len(stages)} ranks, a step a column. Imbalance of the steps: loaded in turn "
         f"{uneven['loaded']:.2f}, local curriculum {uneven['local']:.2f}, global sort {uneven['global']:.2f}, "
@@ -81,12 +88,12 @@ def draw_cuts(lengths: np.ndarray, ranks: int) -> tuple[Figure, str]:
         ax.annotate(label, (length, height), offset, textcoords="offset points", ha=side, fontsize=10)
     jump = counts[spike] / len(lengths)
     ax.set(xlabel="length, tokens", ylabel="rows up to this length, %", ylim=(0, 102), xlim=(0, len(counts)))
-    title = f"{inside.sum()} of {ranks - 1} cuts in the jump of {percent(jump)}: it must be parted there"
-    ax.set_title(title if inside.any() else f"No cut falls into the jump of {percent(jump)}")
+    cuts = f"{inside.sum()} of {ranks - 1} cuts {'falls' if inside.sum() == 1 else 'fall'}"
+    ax.set_title(f"{cuts if inside.any() else 'No cut falls'} into the jump of {percent(jump)}")
     return fig, (
         f"Share of the rows up to each length, and {ranks - 1} cuts at equal distances in height. Lengths at the cuts: "
         f"{', '.join(map(str, found))}. The highest jump, at length {spike}, is {percent(jump)} of the rows; "
-        f"{inside.sum()} of the cuts fall into it."
+        f"cuts that fall into it: {inside.sum()}."
     )
 
 
@@ -97,12 +104,72 @@ def draw_steps(loads: dict[str, np.ndarray], title: str) -> tuple[Figure, str]:
     for ax, (name, tokens) in zip(axes, loads.items(), strict=True):
         steps = np.arange(1, len(tokens) + 1)
         ax.fill_between(steps, tokens.min(axis=1), tokens.max(axis=1), color=OKABE_ITO[4], alpha=0.6)
-        ax.plot(steps, tokens.max(axis=1), **{**PLAIN, "marker": ""}, label="slowest rank")
+        ax.plot(steps, tokens.max(axis=1), color=OKABE_ITO[3], linestyle="--", label="rank with the most")
         ax.plot(steps, tokens.mean(axis=1), color=INK, linestyle="-", label="mean of the ranks")
         words.append(f"{name} {load_imbalance(tokens):.4f}")
-        ax.set(xlabel="step", title=f"{name.capitalize()}: {load_imbalance(tokens):.2f}")
+        ax.set(xlabel="step", title=f"{name.capitalize()}: imbalance {load_imbalance(tokens):.2f}")
+        ax.yaxis.set_major_formatter(THOUSANDS)
         ax.title.set_fontsize(13)
-    axes[0].set_ylabel("tokens of a rank")
+    axes[0].set_ylabel("tokens of a rank in a step")
     axes[-1].legend(loc="lower right")
     fig.suptitle(title, x=0.02, ha="left", fontsize=15)
     return fig, f"Tokens of the ranks at each of {len(tokens)} steps. Imbalance: {', '.join(words)}."
+
+
+def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> tuple[Figure, str]:
+    """The imbalance of plain sample sort by the number of ranks; `jump` is the share of the most frequent length."""
+    fig, ax = new_figure()
+    (plain,) = ax.loglog(ranks, uneven, **PLAIN)
+    (counted,) = ax.loglog(ranks, np.ones(len(ranks)), **COUNTED)
+    ax.plot(ranks, [max(1, jump * p) for p in ranks], color="#999999", linestyle=":", zorder=0)
+    ax.set_xticks(ranks, [f"{p:,}" for p in ranks])
+    ax.set_yticks([1, 10, 100], [1, 10, 100])
+    ax.minorticks_off()
+    ax.set(xlabel="ranks", ylabel="imbalance")
+    ax.set_title(f"Imbalance {uneven[2]:.2g} on {ranks[2]} ranks, {uneven[-1]:,.3g} on {ranks[-1]:,}")
+    label_ends({plain: "splitters\nfrom samples", counted: "counted cuts"})
+    told = ", ".join(f"{value:.4g} on {p:,}" for p, value in zip(ranks, uneven, strict=True))
+    return fig, (
+        f"Imbalance of plain sample sort in one process, by the number of ranks: {told}. With counted cuts it is 1. "
+        f"The dotted line is {jump:.3f} times the number of ranks."
+    )
+
+
+def draw_loads(plain: Sequence[int], counted: Sequence[int]) -> tuple[Figure, str]:
+    """Rows of the ranks after a sort, both ways."""
+    fig, ax = new_figure()
+    places = np.arange(len(plain))
+    ax.bar(places - 0.2, plain, 0.4, color=PLAIN["color"], hatch="//", label="splitters from samples")
+    ax.bar(places + 0.2, counted, 0.4, color=COUNTED["color"], label="counted cuts")
+    ax.set(xlabel="rank", ylabel="rows", ylim=(0, 1.2 * max(plain)), xticks=places)
+    ax.yaxis.set_major_formatter(THOUSANDS)
+    ax.set_title(f"Counted cuts give each rank {min(counted):,} to {max(counted):,} rows" if len(set(counted)) > 1
+                 else f"Counted cuts give each rank {counted[0]:,} rows")  # fmt: skip
+    ax.legend(loc="upper left")
+    return fig, (
+        f"Rows of the ranks after a sort. Splitters from samples: {', '.join(f'{n:,}' for n in plain)}. "
+        f"Counted cuts: {min(counted):,} to {max(counted):,} on each rank."
+    )
+
+
+def draw_scale(ranks: np.ndarray, parts: dict[str, Sequence[float]], sequences: int) -> tuple[Figure, str]:
+    """GB that a rank sends to pack, by the number of ranks: "histograms" and "sample ids"."""
+    fig, ax = new_figure()
+    styles = {"histograms": HISTOGRAMS, "sample ids": IDS}
+    lines = {ax.loglog(ranks, parts[kind], **styles[kind], markevery=10)[0]: kind for kind in styles}
+    above = np.flatnonzero(np.greater(parts["histograms"], parts["sample ids"]))
+    ax.set(xlabel="ranks", ylabel="GB that a rank sends")
+    ticks = [10**k for k in range(3, 7)]
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.set_yticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
+    ax.minorticks_off()
+    label_ends(lines)
+    crossing = f"some {round(ranks[above[0]], -4):,.0f} ranks" if above.size else ""
+    title = f"From {crossing} on, histograms weigh more than ids"
+    ax.set_title(title if crossing else "Ids weigh more than histograms")
+    told = "; ".join(f"{kind} {values[0]:.4f} on {ranks[0]:,.0f}, {values[-1]:.4f} on {ranks[-1]:,.0f}"
+                     for kind, values in parts.items())  # fmt: skip
+    return (
+        fig,
+        f"GB that a rank sends for {sequences:,} sequences: {told}. They cross at {crossing or 'no number of ranks'}.",
+    )

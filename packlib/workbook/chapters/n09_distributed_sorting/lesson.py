@@ -1,59 +1,163 @@
 """Notebook 09: sort and pack what no rank holds alone."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from packlib.distributed import load_imbalance
-from packlib.workbook.chapters.n09_distributed_sorting.figures import COUNTED, PLAIN
+from packlib.lengths import LengthHistogram, load
+from packlib.workbook.chapters.n09_distributed_sorting.figures import COUNTED, PLAIN, THOUSANDS
 from packlib.workbook.chapters.n09_distributed_sorting.runs import plain_loads
+from packlib.workbook.chapters.shared.columns import in_two_columns
+from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import new_figure
+from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.questions import Question, Questions
 
 
 class BucketExplorer(Explorer):
-    """Ranks, samples and skew against the rows that each rank ends with."""
+    """Ranks, samples and skew against the rows that each rank ends with.
+
+    Args:
+        own: lengths to draw from, as often as they come.
+    """
 
     title = "How many rows does each rank end with?"
     most = 64
 
+    def __init__(self, dataset: str = "wikipedia", own: Sequence[int] = (5, 5, 5, 1)):
+        histogram = load(dataset)
+        typed = LengthHistogram.from_lengths(own)
+        self.sets = {"made up, a pile at 512": None, "your own": typed, shown_name(histogram): histogram}
+        super().__init__()
+        in_two_columns(self)
+
     def controls(self):
         return {
+            "lengths": choice("Lengths", self.sets, "made up, a pile at 512"),
+            "skew": slider("In the pile, %", 0, 90, value=25, step=5),
             "ranks": choice("Ranks", [2, 4, 8, 16, 32, 64], 8),
             "each": choice("Samples of a rank", [16, 64, 256, 1024], 1024),
-            "skew": slider("Share of length 512, %", 0, 90, value=25, step=5),
-            "offers": choice("Lengths that a rank offers", [1, 4, 16, 100], 100),
+            "offers": choice("Lengths offered", [1, 4, 16, 100], 100),
         }
 
-    def draw(self, ranks, each, skew, offers) -> tuple[Figure, str]:
-        rng = np.random.default_rng(0)
-        all_lengths = rng.integers(1, 513, (self.most, each))
-        all_lengths[rng.random(all_lengths.shape) < skew / 100] = 512
-        loads = plain_loads(all_lengths[:ranks], min(offers, each))
-        numbers = [2**k for k in range(1, 7)]
-        curve = [load_imbalance(plain_loads(all_lengths[:p], min(offers, each))) for p in numbers]
-        uneven = load_imbalance(loads)
+    def draw(self, lengths, skew, ranks, each, offers) -> tuple[Figure, str]:
+        if histogram := self.sets[lengths]:
+            drawn, said = sample_lengths(histogram, (self.most, each), 0), f"lengths: {lengths}"
+        else:
+            rng, said = np.random.default_rng(0), f"{skew} % of them of length 512"
+            drawn = rng.integers(1, 513, (self.most, each))
+            drawn[rng.random(drawn.shape) < skew / 100] = 512
+        numbers, offers = [2**k for k in range(1, 7)], min(offers, each)
+        loads = plain_loads(drawn[:ranks], offers)
+        curve = [load_imbalance(plain_loads(drawn[:p], offers)) for p in numbers]
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
         left.bar(range(ranks), loads, color=PLAIN["color"], label="splitters from samples")
         left.axhline(each, **{**COUNTED, "marker": ""}, label="counted cuts")
         left.set(xlabel="rank", ylabel="rows", ylim=(0, 1.3 * max(loads.max(), each)))
-        left.set_title(f"{loads.max():,} rows instead of {each:,}")
+        left.yaxis.set_major_formatter(THOUSANDS)
         left.legend(loc="upper left")
         right.loglog(numbers, curve, **PLAIN)
         right.loglog(numbers, np.ones(6), **COUNTED)
         right.axvline(ranks, color="#999999", linestyle=":", zorder=0)
-        right.set(xlabel="ranks", ylabel="imbalance", ylim=(0.8, 80), title=f"Imbalance {uneven:.2f}")
+        right.set(xlabel="ranks", ylabel="imbalance", ylim=(0.8, 80))
         right.set_xticks(numbers, numbers)
         right.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         right.minorticks_off()
+        uneven = load_imbalance(loads)
+        title = f"{loads.max():,} rows on one rank, {loads.min():,} on another: imbalance {uneven:.2f}"
+        fig.suptitle(title, x=0.02, ha="left", fontsize=15)
         return fig, (
-            f"{ranks} ranks with {each:,} samples each, {skew} % of them of length 512; a rank offers "
-            f"{min(offers, each)} lengths. The fullest rank ends with {loads.max():,} rows, the emptiest with "
+            f"{ranks} ranks with {each:,} samples each, {said}; a rank offers "
+            f"{offers} lengths. The fullest rank ends with {loads.max():,} rows, the emptiest with "
             f"{loads.min():,}: imbalance {uneven:.2f}. With counted cuts all have {each:,}."
         )
+
+
+QUESTIONS = Questions(
+    local_curriculum=Question(
+        "What is the imbalance of the local curriculum on these 16 samples?",
+        unit="times",
+        truth=lambda imbalance: round(imbalance, 2),
+        why="Each rank is in order, but a rank that was dealt long samples keeps the others waiting.",
+    ),
+    pile=Question(
+        "How many times its fair share does the fullest rank hold after plain sample sort?",
+        unit="times",
+        truth=lambda imbalance, spike, jump, ranks: round(imbalance, 2),
+        why=lambda imbalance, spike, jump, ranks: (
+            f"All rows of length {spike} go to one rank: {percent(jump)} in place of {percent(1 / ranks)}."
+            if jump > 1 / ranks
+            else "The largest pile fits into one rank's fair share. The rest is the error of the samples."
+        ),
+    ),
+    more_ranks=Question(
+        "On 64 ranks, is the imbalance smaller, larger or equal?",
+        truth=lambda few, many, jump: "larger" if many > few else "smaller" if many < few else "equal",
+        why=lambda few, many, jump: (
+            f"It is {many:.3g} in place of {few:.3g}. The pile stays {percent(jump)} of all rows on one rank, and the "
+            "fair share of a rank shrinks."
+        ),
+        choices={
+            "smaller": "More ranks make the fair share smaller, but not the pile.",
+            "larger": "",
+            "equal": "The rows of the fullest rank stay; what they are compared with does not.",
+        },
+    ),
+    rounds=Question(
+        "How many rounds of counting does it take to find the length at the last cut?",
+        unit="rounds",
+        truth=lambda rounds, low, high: rounds,
+        why=lambda rounds, low, high: (
+            f"Each round halves the lengths that are left. From {low} to {high} there are {high - low + 1}, so "
+            f"{int(high - low).bit_length()} rounds are the most that it can take."
+        ),
+    ),
+    in_turn=Question(
+        "What is the imbalance of the local curriculum if short and long samples come in turn?",
+        unit="times",
+        truth=lambda imbalance, ranks: round(imbalance, 2),
+        why=lambda imbalance, ranks: (
+            "The number of ranks is odd, so every rank is dealt short and long ones alike."
+            if ranks % 2
+            else "Some ranks are dealt the short samples and others the long ones. Sorting within a rank cannot change "
+            "that."
+        ),
+    ),
+    what_is_sent=Question(
+        "Of what do four ranks send the most bytes to pack their samples together: histograms, sample ids or lengths?",
+        truth=lambda sent: max(sent, key=sent.get),
+        why=lambda sent: (
+            ", ".join(f"{kind} {size:,} bytes a rank" for kind, size in sent.items())
+            + ". Each sample id goes to the rank of its pack; lengths follow from the histograms."
+        ),
+        choices={
+            "histograms": "A histogram has 8 bytes for each length that can occur, however many samples there are.",
+            "sample ids": "",
+            "lengths": "From the histograms every rank knows which length stands where in the plan.",
+        },
+    ),
+    seconds=Question(
+        "How long does each rank have to send: under a second, about a minute or over an hour?",
+        truth=lambda seconds: (
+            "under a second" if seconds < 1 else "over an hour" if seconds > 3600 else "about a minute"
+        ),
+        why=lambda seconds: (
+            f"It takes {seconds:.2f} s. A rank holds a billion samples and sends their ids, 4 bytes each. Only one id "
+            "in a thousand stays where it is."
+        ),
+        choices={
+            "under a second": "",
+            "about a minute": "A rank sends ids of its own samples only, and all ranks send at the same time.",
+            "over an hour": "That would be near if one rank received the ids of all.",
+        },
+    ),
+)
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -90,6 +194,8 @@ EXERCISES = Exercises([
             "adds up": lambda lengths, splitters: np.cumsum(buckets(lengths, splitters)).tolist(),
         },
         hint="the rank of a length is the number of splitters that are at most as large.",
+        level=1,
+        minutes=5,
     ),
     Exercise(
         "tie_cuts", tie_cuts,
@@ -100,6 +206,8 @@ EXERCISES = Exercises([
             "all in one piece": lambda ties, wanted: [wanted if count >= wanted else 0 for count in ties],
         },
         hint="a rank gives what is still wanted after the ranks before it, but no less than 0 and no more than it has.",
+        level=2,
+        minutes=10,
     ),
     Exercise(
         "uneven", [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5], fault=uneven_fault,
@@ -110,6 +218,8 @@ EXERCISES = Exercises([
             "too few": [1, 2, 2, 2, 2],
         },
         hint="in the sorted list, give the splitter where this rank begins ties on its left, and the next one none.",
+        level=3,
+        minutes=15,
     ),
 ])  # fmt: skip
 check = EXERCISES

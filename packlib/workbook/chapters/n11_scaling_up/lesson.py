@@ -12,6 +12,7 @@ from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, split_
 from packlib.training.scaling.calculator import PRECISIONS, Line
 from packlib.workbook.chapters.n11_scaling_up.figures import draw_facts, draw_gantt, draw_impossible, draw_memory
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD
+from packlib.workbook.chapters.shared.columns import in_two_columns
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent
@@ -98,11 +99,7 @@ class PodExplorer(Explorer):
 
     def __init__(self) -> None:
         super().__init__()
-        for control in self.widgets.values():
-            control.layout.width, control.style.description_width = "24em", "9em"
-        heading, *rows, picture = self.box.children
-        columns = [widgets.VBox(rows[at::2]) for at in range(2)]  # controls and picture fit on a screen
-        self.box.children = [heading, widgets.HBox(columns), picture]
+        in_two_columns(self)
 
     def controls(self):
         return {
