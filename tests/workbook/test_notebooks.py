@@ -193,7 +193,7 @@ def test_links_lead_somewhere(stored):
     assert set(own) <= set(anchors(stored))
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "data/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "INSTRUCTORS.md", "data/README.md"])
 def test_links_of_the_pages_lead_somewhere(name):
     path = ROOT / name
     assert not list(dead_links(path.read_text(), path.parent))
