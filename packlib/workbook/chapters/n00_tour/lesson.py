@@ -83,9 +83,9 @@ QUESTIONS = Questions(
             "the same" if abs(packed - padded) < 0.2 else "lower" if packed < padded else "higher"
         ),
         why=lambda begin, padded, packed, known, texts: (
-            f"{texts:,} texts bring it from {begin:.1f} to {padded:.2f} padded, and to {packed:.2f} packed. A model "
-            f"that knows only how frequent each token is has {known:.2f}: both have learned little more than that. "
-            "The order of the texts differs, and chance with it."
+            f"{texts:,} texts bring it from {begin:.1f} to {padded:.1f} padded, and to {packed:.1f} packed. A model "
+            f"that knows only how frequent each token is has {known:.1f}. The order of the texts differs, and chance "
+            "with it."
         ),
         choices={
             "lower": "Packing adds nothing to what a text teaches.",

@@ -29,6 +29,7 @@ from packlib.workbook.chapters.shared.segments import spoiled
 from packlib.workbook.figures import img, label_ends, new_figure, publish, series
 
 BATCH = 32  # texts behind an update
+VOCABULARY = 4000  # tokens that the tokenizer knows
 
 
 def read_tokens(texts: str, numbers: np.ndarray, max_length: int) -> tuple[TokenStore, TokenStore]:
@@ -45,7 +46,7 @@ def new_model(seed: int) -> PackedBert:
     """A small BERT to train, in float32; the same seed gives the same weights each time."""
     torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=4000, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=256,
+        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=256,
         max_position_embeddings=128, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     return PackedBert(config)
@@ -56,9 +57,7 @@ def frequency_loss(store: TokenStore, batches: list[PackedBatch]) -> float:
 
     Each token is counted once more than it occurs, so that none is impossible.
     """
-    counts = np.ones(4000)
-    for i in range(len(store)):
-        np.add.at(counts, store[i]["input_ids"], 1)
+    counts = 1 + np.bincount(store.input_ids, minlength=VOCABULARY)
     hidden = torch.cat([batch.labels[batch.labels != IGNORED] for batch in batches]).numpy()
     return float(-np.log(counts / counts.sum())[hidden].mean())
 
