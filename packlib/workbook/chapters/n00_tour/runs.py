@@ -58,7 +58,9 @@ def frequency_loss(store: TokenStore, batches: list[PackedBatch]) -> float:
     Each token is counted once more than it occurs, so that none is impossible.
     """
     counts = 1 + np.bincount(store.input_ids, minlength=VOCABULARY)
-    hidden = torch.cat([batch.labels[batch.labels != IGNORED] for batch in batches]).numpy()
+    labels = [batch.labels.flatten() for batch in batches if batch.labels is not None]
+    hidden = torch.cat(labels).numpy()
+    hidden = hidden[hidden != IGNORED]
     return float(-np.log(counts / counts.sum())[hidden].mean())
 
 
