@@ -1,8 +1,8 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all but classes
-python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges, audit,
-                                      # classes
+python -m tests.benchmarks packing    # or: nnls, model, batches, distributed, sorting, scaling, compiling, bridges,
+                                      # audit, classes
 """
 
 import sys
@@ -12,6 +12,12 @@ from packlib.checks import one_of
 
 def packing() -> None:
     from tests.benchmarks.bench_packing import main
+
+    main()
+
+
+def nnls() -> None:
+    from tests.benchmarks.bench_nnls import main
 
     main()
 
@@ -72,6 +78,7 @@ def bridges() -> None:
 
 SECTIONS = {
     "packing": packing,
+    "nnls": nnls,
     "model": model,
     "batches": batches,
     "distributed": distributed,

@@ -23,9 +23,8 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 IGNORED = "nbval-ignore-output"
 # They ask with truth and reason in the cell, and their exercises have no levels; one chapter after the other leaves.
 OLD_FORM = {
-    "00_tour", "01_padding_waste", "03_nnls_packing", "04_optimal_packing", "05_packed_attention",
-    "06_unpacking_losses", "07_hyperparameters", "08_curriculum", "10_compilation",
-    "12_your_dataset",
+    "04_optimal_packing", "05_packed_attention", "06_unpacking_losses", "07_hyperparameters", "08_curriculum",
+    "10_compilation", "12_your_dataset",
 }  # fmt: skip
 
 

@@ -1,5 +1,8 @@
 """Notebook 00's chapter: both runs are fed the same, watching changes nothing, and wrong packs are named."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -7,24 +10,29 @@ import torch
 from packlib.batches import IGNORED, pack_lengths
 from packlib.training import fit
 from packlib.workbook.chapters.n00_tour import figures, lesson, runs
+from packlib.workbook.chapters.n00_tour.texts import HELD_OUT as NUMBER_HELD_OUT
+from packlib.workbook.chapters.n00_tour.texts import choose_texts, tokens_of
 from packlib.workbook.chapters.shared.small_models import small_bert
 from packlib.workbook.figures import new_figure
 
-WORDS, STORE, HELD_OUT = runs.read_texts("wordnet", 120, 64, seed=2)
+WORDS, LENGTHS, NUMBERS = choose_texts("wordnet", 120, 64, seed=2)
+STORE, HELD_OUT = runs.read_tokens("wordnet", NUMBERS, 64)
 LOADERS = runs.both_ways(STORE, pack_lengths(STORE.lengths, 64), seed=2)
 
 
 def test_texts_fit_their_tokens_and_are_not_held_out_too():
-    assert len(WORDS) == len(STORE) == 120 and len(HELD_OUT) == runs.HELD_OUT
-    assert STORE.lengths.max() <= 64
+    assert len(WORDS) == len(STORE) == 120 and len(HELD_OUT) == NUMBER_HELD_OUT
+    assert STORE.lengths.max() <= 64 and (STORE.lengths == LENGTHS).all()
+    assert len(tokens_of(WORDS[0])) == LENGTHS[0]
     rows = {tuple(store[i]["input_ids"]) for store in (STORE,) for i in range(len(store))}
     same = [i for i in range(len(HELD_OUT)) if tuple(HELD_OUT[i]["input_ids"]) in rows]
     assert len(same) <= 2, "a few definitions are the same in WordNet"
 
 
 def test_pairs_have_the_example_behind_the_definition():
-    words, store, _ = runs.read_texts("wordnet-pairs", 100, 128, seed=0)
-    assert all("; " in text for text in words)
+    words, lengths, numbers = choose_texts("wordnet-pairs", 100, 128, seed=0)
+    store, _ = runs.read_tokens("wordnet-pairs", numbers, 128)
+    assert all("; " in text for text in words) and (store.lengths == lengths).all()
     assert all(store[i]["token_type_ids"][-1] == 1 for i in range(100))
 
 
@@ -97,8 +105,25 @@ def test_what_is_wrong_with_packs_is_said(packs, said):
     assert lesson.pack_fault(packs, [5, 3, 4], 8, 2) == said
 
 
-def test_packs_to_read_are_small_enough_for_their_lines():
+def test_packs_to_read_are_small_enough_for_their_lines_and_nothing_is_cut():
     packs = pack_lengths(STORE.lengths, 64)
-    chosen = figures.readable(packs, lines=9)
-    assert len(set(chosen)) == 2 and all(len(packs[i]) <= 4 for i in chosen)
-    assert len(figures.readable(pack_lengths([3] * 20, 64), lines=9)) == 1, "none is small: one stands for all"
+    chosen = figures.readable(packs, WORDS, lines=9)
+    assert len(set(chosen)) == 2
+    assert all(sum(len(figures.on_lines(WORDS[i])) for i in packs[pack]) <= 4 for pack in chosen)
+    assert all(" ".join(figures.on_lines(text)) == text for text in WORDS)
+    alone = figures.readable(pack_lengths([3] * 20, 64), ["a text"] * 20, lines=9)
+    assert len(alone) == 1, "none is small: one stands for all"
+
+
+def test_a_model_of_frequencies_alone_has_the_loss_that_its_frequencies_say():
+    race = runs.Race(96, HELD_OUT, 64)
+    everywhere = runs.frequency_loss(STORE.take(np.arange(0)), race.batches)
+    assert everywhere == pytest.approx(np.log(4000)), "without texts, all tokens are equally likely"
+    assert runs.frequency_loss(STORE, race.batches) < everywhere
+
+
+def test_the_first_page_of_the_tour_does_not_wait_for_torch():
+    code = "import sys; from packlib.workbook.chapters.n00_tour import figures, lesson, texts"
+    code += "; from packlib.workbook.parameters import check_parameters; texts.tokens_of('a dog')"
+    code += "; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -2,16 +2,18 @@
 
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 
 from packlib.packing import Packs
-from packlib.workbook.chapters.shared.segments import name_segments
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING
+
+if TYPE_CHECKING:  # the first page does not wait for torch
+    import torch
 
 COLORS = OKABE_ITO[:6]
 LIGHT = "#f4f4f4"
@@ -41,35 +43,46 @@ def short(text: str, width: int = 90) -> str:
     return textwrap.shorten(text, width, placeholder=" …")
 
 
-def readable(packs: Packs, lines: int = 13) -> list[int]:
+def on_lines(text: str, width: int = 92) -> list[str]:
+    """A text on as many lines as it takes; nothing is left out."""
+    return textwrap.wrap(text, width)
+
+
+def readable(packs: Packs, words: Sequence[str], lines: int = 13) -> list[int]:
     """Packs whose texts can be written out on `lines` lines: two, if there are two that are small enough."""
-    sizes = np.diff(packs.offsets)
-    by_size = sorted(range(len(packs)), key=lambda i: (sizes[i] > lines // 2, -sizes[i], i))
-    return by_size[: 1 if len(packs) == 1 or sizes[by_size[1]] > lines // 2 else 2]
+    needs = [sum(len(on_lines(words[i])) for i in pack) for pack in packs]
+    by_need = sorted(range(len(packs)), key=lambda i: -needs[i])
+    small = [i for i in by_need if needs[i] <= lines // 2]
+    fits = [i for i in by_need if needs[i] <= lines]
+    return small[:2] if len(small) > 1 else fits[:1] or by_need[-1:]
 
 
 def draw_sentences(ax: Axes, packs: Sequence[np.ndarray], words: Sequence[str], lengths: np.ndarray) -> None:
     """Each pack as a bar of lettered pieces, and under it the text of each piece."""
     slots, y = max(int(lengths[pack].sum()) for pack in packs), 0.0
     for pack in packs:
-        start = 0
+        start, line = 0, y + 1.35
         for place, i in enumerate(pack):
             letter, color = chr(65 + place), COLORS[place % len(COLORS)]
             ax.barh(y, lengths[i], 1.2, left=start, color=color, edgecolor="white", linewidth=1.5)
             ink = {"color": "white" if place % len(COLORS) < 3 else INK, "weight": "bold", "va": "center"}
             ax.text(start + lengths[i] / 2, y, letter, ha="center", **ink)
             start += lengths[i]
-            line, box = y + place + 1.35, {"facecolor": color, "edgecolor": "none", "pad": 2}
+            box = {"facecolor": color, "edgecolor": "none", "pad": 2}
             ax.text(0.012 * slots, line, letter, ha="center", fontsize=10, bbox=box, **ink)
-            text = ax.text(0.03 * slots, line, short(words[i]), fontsize=10.5, va="center", parse_math=False)
-            text.set_in_layout(False)  # else the bars shrink to the longest text
-        y += len(pack) + 2.4
+            for part in on_lines(words[i]):
+                text = ax.text(0.03 * slots, line, part, fontsize=10.5, va="center", parse_math=False)
+                text.set_in_layout(False)  # else the bars shrink to the longest text
+                line += 1
+        y = line + 1.05
     ax.set(xlim=(0, slots), ylim=(y - 1.6, -0.7))
     ax.axis("off")
 
 
-def draw_looks(ax: Axes, segment_ids: torch.Tensor, allowed: torch.Tensor, title: str) -> None:
+def draw_looks(ax: Axes, segment_ids: "torch.Tensor", allowed: "torch.Tensor", title: str) -> None:
     """Which slot (row) looks at which (column): within a text in its color, at a stranger in dark gray."""
+    from packlib.workbook.chapters.shared.segments import name_segments
+
     real, own = segment_ids > 0, segment_ids[:, None] == segment_ids
     palette = np.array([to_rgb(COLORS[i % len(COLORS)]) for i in range(int(segment_ids.max()))])
     picture = np.full((*allowed.shape, 3), to_rgb(LIGHT))

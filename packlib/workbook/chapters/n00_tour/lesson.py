@@ -11,6 +11,7 @@ from packlib.workbook.chapters.n00_tour.figures import draw_rows
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.questions import Question, Questions
 
 TRIED = {
     "numbers": {"seed": 7, "number": 700, "max_length": 64, "updates": 12},
@@ -52,6 +53,57 @@ class RowsExplorer(Explorer):
             f"{percent(1 - best.efficiency)} empty: {best.packing_factor:.2f} texts in an average row. "
             f"{cut or 'None'} of the texts had to be cut."
         )  # fmt: skip
+
+
+QUESTIONS = Questions(
+    waste=Question(
+        "What share of the slots is empty, in percent?",
+        unit="%",
+        truth=lambda share, mean, slots: round(100 * share, 1),
+        why=lambda share, mean, slots: f"A text has {mean:.1f} tokens on average, and a row {slots} slots.",
+    ),
+    rows=Question(
+        "How many rows do these 48 texts need, if no text may be cut?",
+        unit="rows",
+        truth=lambda rows, tokens, bound: rows,
+        why=lambda rows, tokens, bound: (
+            f"They have {tokens:,} tokens in all, and it is proven that no packing needs fewer than {bound} rows."
+        ),
+    ),
+    mask=Question(
+        "Without the mask, how far off are the answers, in percent?",
+        unit="%",
+        truth=lambda off: round(100 * off),
+        why="The model has not learned anything yet, so this says nothing of a trained one. But the answers of a text "
+        "now depend on which strangers share its row.",
+    ),
+    same=Question(
+        "When both runs have seen as many texts, is the loss of the packed run lower, the same or higher?",
+        truth=lambda begin, padded, packed, known, texts: (
+            "the same" if abs(packed - padded) < 0.2 else "lower" if packed < padded else "higher"
+        ),
+        why=lambda begin, padded, packed, known, texts: (
+            f"{texts:,} texts bring it from {begin:.1f} to {padded:.1f} padded, and to {packed:.1f} packed. A model "
+            f"that knows only how frequent each token is has {known:.1f}. The order of the texts differs, and chance "
+            "with it."
+        ),
+        choices={
+            "lower": "Packing adds nothing to what a text teaches.",
+            "the same": "",
+            "higher": "The mask and the positions keep every text as it was, and each update sees about as many texts.",
+        },
+    ),
+    faster=Question(
+        "How many times faster was the packed run, on this machine?",
+        unit="times",
+        truth=lambda padded, packed, factor: round(padded / packed, 1),
+        why=lambda padded, packed, factor: (
+            f"{padded:.1f} s became {packed:.1f} s, and the packing factor is {factor:.2f}. Not all work shrinks with "
+            "the rows."
+        ),
+    ),
+)
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -99,6 +151,11 @@ def _next_fit(lengths, max_length):
     return packs
 
 
+def strangers(lengths):
+    """The share of all pairs of tokens in a pack that belong to two different texts."""
+    return 1 - sum(length**2 for length in lengths) / sum(lengths) ** 2
+
+
 EXERCISES = Exercises([
     Exercise(
         "three_rows", [[12, 8, 4], [11, 7, 6], [10, 9, 5]],
@@ -109,7 +166,22 @@ EXERCISES = Exercises([
             "forgets the shortest": [[12, 8], [11, 7, 6], [10, 9, 5]],
             "cuts a text in two": [[12, 8, 4], [11, 7, 6], [10, 9, 3, 2]],
         },
-        hint="three full rows leave no slot empty. Which two texts can stand beside 12?",
+        hint="three full rows leave no slot empty. Which two texts can stand beside 12, and which beside 11?",
+        level=1,
+        minutes=5,
+    ),
+    Exercise(
+        "strangers", strangers,
+        cases=(([3],), ([1, 1],), ([2, 1],), ([4, 4, 4],), ([5, 1, 2],), ([40, 30, 30, 20, 8],)),
+        wrong={
+            "counts each text as one": lambda lengths: 1 - 1 / len(lengths),
+            "the share of the pairs that are allowed": lambda lengths: 1 - strangers(lengths),
+            "leaves out the pairs of a token with itself": lambda lengths: (
+                1 - sum(n * (n - 1) for n in lengths) / max(1, sum(lengths) * (sum(lengths) - 1))),
+        },
+        hint="a text of n tokens has n × n pairs of its own: its block in the picture of the mask.",
+        level=2,
+        minutes=10,
     ),
     Exercise(
         "my_packs", first_fit,
@@ -122,6 +194,8 @@ EXERCISES = Exercises([
             "each length once": lambda lengths, max_length: first_fit(set(lengths), max_length),
         },
         hint="keep a list of rows, take the texts from long to short, and look at every row for room.",
+        level=3,
+        minutes=15,
     ),
 ])  # fmt: skip
 check = EXERCISES

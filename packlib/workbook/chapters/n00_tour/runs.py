@@ -6,8 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from transformers import BertConfig
 
 from packlib.batches import (
+    IGNORED,
     MlmMasking,
     PackedBatch,
     PackingCollator,
@@ -22,30 +24,44 @@ from packlib.lengths import wordnet_texts
 from packlib.model import PackedBert
 from packlib.packing import Packs
 from packlib.training import Recipe, evaluate
+from packlib.workbook.chapters.n00_tour.texts import HELD_OUT
 from packlib.workbook.chapters.shared.segments import spoiled
 from packlib.workbook.figures import img, label_ends, new_figure, publish, series
 
-TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page
-    "noun.animal", "noun.food", "noun.object", "noun.phenomenon", "noun.shape", "verb.weather", "verb.motion",
-)  # fmt: skip
-BATCH, HELD_OUT = 32, 160  # texts behind an update, and texts that are kept to test on
+BATCH = 32  # texts behind an update
+VOCABULARY = 4000  # tokens that the tokenizer knows
 
 
-def read_texts(texts: str, number: int, max_length: int, seed: int) -> tuple[list[str], TokenStore, TokenStore]:
-    """Some of WordNet's definitions in `TOPICS`; "wordnet-pairs" has the usage examples too.
+def read_tokens(texts: str, numbers: np.ndarray, max_length: int) -> tuple[TokenStore, TokenStore]:
+    """The tokens of WordNet's definitions with these numbers, longer ones cut; those of `HELD_OUT` texts apart."""
+    wordnet = wordnet_texts()
+    words, examples = wordnet.definition[numbers].tolist(), wordnet.examples[numbers].tolist()
+    paired = examples if texts == "wordnet-pairs" else None
+    store = tokenize(wordnet_tokenizer(), words, paired, None, max_length, overlong="truncate")
+    first, held_out = np.split(np.arange(len(store)), [len(store) - HELD_OUT])
+    return store.take(first), store.take(held_out)
 
-    Returns:
-        The texts, their tokens, and the tokens of other texts that are held out; longer ones are cut.
+
+def new_model(seed: int) -> PackedBert:
+    """A small BERT to train, in float32; the same seed gives the same weights each time."""
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=256,
+        max_position_embeddings=128, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return PackedBert(config)
+
+
+def frequency_loss(store: TokenStore, batches: list[PackedBatch]) -> float:
+    """The loss of a model that knows how frequent each token is among the texts of `store`, and nothing else.
+
+    Each token is counted once more than it occurs, so that none is impossible.
     """
-    wordnet, paired = wordnet_texts(), texts == "wordnet-pairs"
-    tokens = wordnet.pair_tokens if paired else wordnet.definition_tokens
-    there = np.flatnonzero((tokens > 0) & np.isin(wordnet.lexname, TOPICS))
-    some = np.random.default_rng(seed).choice(there, number + HELD_OUT, replace=False)
-    words, examples = wordnet.definition[some].tolist(), wordnet.examples[some].tolist()
-    store = tokenize(wordnet_tokenizer(), words, examples if paired else None, None, max_length, overlong="truncate")
-    shown = [f"{a}; {b}" for a, b in zip(words, examples, strict=True)] if paired else words
-    first, held_out = np.split(np.arange(len(store)), [number])
-    return shown[:number], store.take(first), store.take(held_out)
+    counts = 1 + np.bincount(store.input_ids, minlength=VOCABULARY)
+    labels = [batch.labels.flatten() for batch in batches if batch.labels is not None]
+    hidden = torch.cat(labels).numpy()
+    hidden = hidden[hidden != IGNORED]
+    return float(-np.log(counts / counts.sum())[hidden].mean())
 
 
 @torch.no_grad()
@@ -79,13 +95,16 @@ class Race:
 
     Attributes:
         points: by run, rows of (texts trained on, seconds of computing, loss on the held-out texts).
+        batches: the held-out texts, with the same tokens hidden for all runs.
+        known: the loss of a model that knows frequencies alone; a line in the picture, if it is given.
     """
 
-    def __init__(self, total: int, held_out: TokenStore, max_length: int, every: int = 4) -> None:
+    def __init__(self, total: int, held_out: TokenStore, max_length: int, every: int = 8) -> None:
         masking = MlmMasking.for_tokenizer(wordnet_tokenizer())
         packs = pack_lengths(held_out.lengths, max_length, "lpfhp")
         loader = pack_loader(held_out, packs, PackingCollator(max_length, masking), shuffle=False)
-        self.batches: list[PackedBatch] = list(loader)  # kept, so that all runs are asked the same
+        self.batches: list[PackedBatch] = list(loader)
+        self.known: float | None = None
         self.total, self.every = total, every
         self.points: dict[str, list[tuple[int, float, float]]] = {}
         self._handle = None
@@ -105,7 +124,7 @@ class Race:
             texts = record["sequences"]
             if record["update"] % self.every == 0 or texts >= self.total:
                 points.append((texts, seconds, evaluate(model, self.batches)["mlm_loss"]))
-                if seconds > shown + 0.4:  # else drawing would hide how fast a quick run is
+                if seconds > shown + 1:  # else drawing would hide how fast a quick run is
                     shown = seconds
                     self._show(*self.draw(f"{name}: {texts:,} of {self.total:,} texts"))
             since = time.process_time()
@@ -134,15 +153,20 @@ class Race:
                 lines[ax.plot(data[:, column], data[:, 2], **look)[0]] = run
                 ax.plot(*data[-1, [column, 2]], marker="o", color=look["color"], clip_on=False)
             # room for the labels: else the axes would jump while it trains
-            ax.set(xlim=(0, 1.36 * end), xlabel=label, ylim=(min(6.8, lowest - 0.2), 9))
+            ax.set(xlim=(0, 1.36 * end), xlabel=label, ylim=(min(6.6, lowest - 0.2), 8.6))
+            if self.known is not None:
+                ax.axhline(self.known, color="#999999", linestyle="--", linewidth=1.5)
+                ax.text(0.02 * end, self.known - 0.03, "frequencies alone", va="top", fontsize=11)
             label_ends(lines)
         axes[0].set_ylabel("loss on held-out texts")
+        axes[0].xaxis.set_major_formatter("{x:,.0f}")
         fig.suptitle(title, x=0.02, ha="left", fontsize=15)
         told = "; ".join(
             f"{run} {p[0][2]:.2f} to {p[-1][2]:.2f} with {p[-1][0]:,} texts in {p[-1][1]:.1f} seconds"
             for run, p in self.points.items()
         )
-        return fig, f"{title}. Loss on held-out texts while two runs train: {told}."
+        alone = "" if self.known is None else f" A model that knows frequencies alone has {self.known:.2f}."
+        return fig, f"{title}. Loss on held-out texts while two runs train: {told}.{alone}"
 
     def _show(self, fig: Figure, alt: str, name: str = "") -> None:
         from IPython.display import display

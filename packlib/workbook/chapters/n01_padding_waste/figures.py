@@ -27,6 +27,18 @@ def draw_batch(ax: Axes, lengths: Sequence[int], max_length: int) -> None:
         ax.text((start + end) / 2, -0.9, text, ha="center", va="bottom", fontsize=12)
 
 
+def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
+    """Batches of lengths one above the other, each as wide as said: tokens in blue, padding gray."""
+    ends = np.cumsum([0, *map(len, batches)])
+    rows = np.append(np.repeat(np.arange(ends[-1]), 2)[1:], ends[-1])  # the upper and the lower edge of each row
+    lengths, wide = np.concatenate(batches), np.repeat(widths, [len(batch) for batch in batches])
+    ax.fill_betweenx(rows, np.repeat(wide, 2), color=PADDING, linewidth=0)
+    ax.fill_betweenx(rows, np.repeat(lengths, 2), color=series("packed")["color"], linewidth=0)
+    ax.hlines(ends[1:-1], 0, max_length, colors="white", linewidth=1.5)
+    ax.set(xlim=(0, max_length), ylim=(ends[-1], 0), yticks=[], xlabel="slots; padding is gray")
+    ax.spines["left"].set_visible(False)
+
+
 def draw_ridges(ax: Axes, histograms: Sequence[LengthHistogram], bins: int = 64) -> None:
     """Histograms one above the other, each over its own share of the maximum length."""
     for row, histogram in enumerate(histograms):
@@ -46,6 +58,41 @@ def draw_ridges(ax: Axes, histograms: Sequence[LengthHistogram], bins: int = 64)
     ax.spines["left"].set_visible(False)
 
 
+def draw_causes(ax: Axes, shares: dict[str, float]) -> None:
+    """Shares of padding as labeled bars; the last one, which is no part of the model, is gray."""
+    for row, (_, share) in enumerate(shares.items()):
+        ax.barh(row, 100 * share, 0.7, color="#999999" if row == len(shares) - 1 else series("packed")["color"])
+        ax.text(100 * share + 1, row, percent(share), va="center")
+    ax.set_yticks(range(len(shares)), list(shares))
+    ax.set(xlim=(0, 80), ylim=(len(shares) - 0.5, -0.5), xlabel="padding at 512, % of all slots")
+
+
+def draw_examples(ax: Axes, counts: dict[str, np.ndarray], bins: int = 32) -> None:
+    """Two histograms over each other as steps, on a logarithmic axis; the second one gray and dashed."""
+    looks = ({"color": series("packed")["color"]}, {"color": "#666666", "linestyle": "--"})
+    for place, ((name, found), look) in enumerate(zip(counts.items(), looks, strict=True)):
+        heights, edges = np.histogram(np.arange(len(found)), bins=bins, range=(0, len(found)), weights=found)
+        ax.stairs(100 * heights / found.sum(), edges, baseline=None, linewidth=2, **look)
+        ax.plot((0.3, 0.42), [0.95 - 0.1 * place] * 2, transform=ax.transAxes, linewidth=2, marker="", **look)
+        ax.text(0.45, 0.95 - 0.1 * place, name, transform=ax.transAxes, va="center")
+    ax.set(xlabel="tokens of an example", ylabel="% of the examples, log scale", yscale="log", ylim=(0.5, 40))
+
+
+def draw_habits(ax: Axes, waste: dict[str, dict[str, float]]) -> None:
+    """For each data set a row with the marker of each habit at its share of padding; names stand in the first row."""
+    for row, shares in enumerate(waste.values()):
+        ax.hlines(row, 0, 100, colors="#dddddd", linewidth=1)
+        for habit, share in shares.items():
+            look = {**series(habit), "linestyle": "", "markersize": 10}
+            ax.plot(100 * share, row, **look, label=HABIT_NAMES[habit], zorder=3 if habit == "maximum" else 2)
+    ax.set_yticks(range(len(waste)), list(waste))
+    ax.set(xlim=(-2, 100), ylim=(len(waste) - 0.5, -0.5))
+    handles, labels = ax.get_legend_handles_labels()
+    few = len(HABIT_NAMES)
+    beside = {"loc": "upper right", "bbox_to_anchor": (1, -0.16), "ncols": 3, "frameon": False, "fontsize": 11}
+    ax.legend(handles[:few], labels[:few], **beside, columnspacing=1, handletextpad=0.2)
+
+
 def draw_spread(ax: Axes, spread: dict[str, Sequence[float]]) -> None:
     """Low, middle and high slots in a batch, by habit, as bars with a circle."""
     for row, (habit, (low, middle, high)) in enumerate(spread.items()):
@@ -53,6 +100,7 @@ def draw_spread(ax: Axes, spread: dict[str, Sequence[float]]) -> None:
         ax.plot(middle, row, marker="o", color="white", markeredgecolor=INK)
     ax.set_yticks(range(len(spread)), [HABIT_NAMES[habit] for habit in spread])
     ax.set(ylim=(len(spread) - 0.5, -0.5), xlim=(0, None))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_xlabel("slots in a batch: 5th percentile, median (circle), 95th")
 
 

@@ -1,49 +1,37 @@
 """Notebook 01: what padding costs."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import load, padding_waste
+from packlib.lengths import LengthHistogram, load, make_batches, padding_waste
+from packlib.workbook.chapters.n01_padding_waste.figures import draw_batches
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste
-from packlib.workbook.chapters.shared.histograms import shown_name
+from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
-from packlib.workbook.figures import INK, new_figure, percent, series
+from packlib.workbook.figures import INK, new_figure, percent
+from packlib.workbook.questions import Question, Questions
 
 EXPLORED = ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia", "log-normal", "uniform", "two-humped")
-
-
-def bert_examples(documents: Iterable[int], max_length: int, shortened: float, rng: np.random.Generator) -> np.ndarray:
-    """Lengths of the examples that BERT's preprocessing cuts from documents (simplified).
-
-    An example takes `max_length` tokens, or what is left of its document. A share `shortened` of the
-    examples takes a random number of tokens instead, so that the model sees short inputs too.
-
-    Args:
-        documents: tokens of each document.
-
-    Returns:
-        int64, shape (number of examples,).
-    """
-    lengths = []
-    for left in documents:
-        while left > 0:
-            target = int(rng.integers(2, max_length + 1)) if rng.random() < shortened else max_length
-            lengths.append(min(target, left))
-            left -= target
-    return np.array(lengths)
+MOST, ROWS = 20_000, 128  # sequences that make the explorer's batches, and about so many rows of them are drawn
 
 
 class WasteExplorer(Explorer):
-    """Data set, batch size and habit against the share of padding."""
+    """Data set, batch size and habit: batches as they come out, and the share of padding."""
 
     title = "How much of the work is padding?"
 
-    def __init__(self, dataset: str = "wikipedia") -> None:
+    def __init__(
+        self, dataset: str = "wikipedia", own: Sequence[int] = (12, 15, 9, 120, 14, 11, 13, 10), slots: int = 128
+    ) -> None:
         self.dataset = dataset
         self.histograms = {name: load(name) for name in dict.fromkeys((dataset, *EXPLORED))}
+        self.histograms["your own"] = LengthHistogram.from_lengths(own, slots, name="your own")
+        self.sample, self.waste = cache(self._sample), cache(self._waste)  # a move of one control repeats the others
         super().__init__()
 
     def controls(self):
@@ -54,26 +42,107 @@ class WasteExplorer(Explorer):
             "habit": choice("Habit", [(label, name) for name, label in HABIT_NAMES.items()], "random"),
         }
 
+    def _sample(self, dataset: str) -> np.ndarray:
+        """The lengths of the set, or `MOST` of them at random."""
+        data = self.histograms[dataset]
+        return data.expand() if data.num_sequences <= MOST else sample_lengths(data, MOST, 0)
+
+    def _waste(self, dataset: str, batch_size: int) -> dict[str, float]:
+        """The share of padding under each habit."""
+        data = self.histograms[dataset]
+        return {name: padding_waste(data, batch_size, name).padding_fraction for name in HABIT_NAMES}
+
     def draw(self, dataset: str, batch_size: int, habit: str) -> tuple[Figure, str]:
-        histogram = self.histograms[dataset]
-        waste = {name: padding_waste(histogram, batch_size, name).padding_fraction for name in HABIT_NAMES}
+        histogram, lengths = self.histograms[dataset], self.sample(dataset)
+        waste = self.waste(dataset, batch_size)
+        batches = list(make_batches(lengths, batch_size, habit))
+        some = np.unique(np.linspace(0, len(batches) - 1, max(2, ROWS // batch_size)).round().astype(int))
+        chosen = [lengths[batches[i]] for i in some]
+        widths = [histogram.max_length if habit == "maximum" else int(batch.max()) for batch in chosen]
         fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
-        heights, edges = np.histogram(
-            np.arange(histogram.max_length + 1), bins=min(64, histogram.max_length), weights=histogram.counts
-        )
-        left.stairs(100 * heights / histogram.num_sequences, edges, fill=True, color=series("packed")["color"])
-        left.set(xlabel="tokens", ylabel="% of the sequences", title=shown_name(histogram))
+        draw_batches(left, chosen, widths, histogram.max_length)
+        left.set_title(f"{len(chosen)} of {len(batches):,} batches" if len(batches) > 1 else "one batch")
         draw_waste(right, waste)
-        chosen = list(waste).index(habit)
-        right.get_yticklabels()[chosen].set_fontweight("bold")
-        right.patches[chosen].set(edgecolor=INK, linewidth=2.5)
-        right.set_title(f"{percent(waste[habit])} padding")
+        at = list(waste).index(habit)
+        right.get_yticklabels()[at].set_fontweight("bold")
+        right.patches[at].set(edgecolor=INK, linewidth=2.5)
+        right.set_title(f"{shown_name(histogram)}\n{percent(waste[habit])} padding")
         others = ", ".join(f"{HABIT_NAMES[name]} {percent(share)}" for name, share in waste.items() if name != habit)
+        wide = f"{min(widths)} to {max(widths)}" if min(widths) < max(widths) else f"all {widths[0]}"
         return fig, (
-            f"{shown_name(histogram)}, batches of {batch_size}: {HABIT_NAMES[habit]} makes "
-            f"{percent(waste[habit])} of the slots padding. The other habits: {others}. "
+            f"{shown_name(histogram)}, batches of {batch_size}, {HABIT_NAMES[habit]}: {percent(waste[habit])} of the "
+            f"slots are padding. The batches shown are {wide} slots wide. The other habits: {others}. "
             f"The best packing factor is {histogram.max_packing_factor:.2f}."
         )
+
+
+QUESTIONS = Questions(
+    eight_rows=Question(
+        "If all eight rows are padded to 128 slots, how much of the rectangle is padding, in percent?",
+        unit="%",
+        truth=lambda share: 100 * share,
+        why="The sentences are far shorter than the 128-token rows.",
+    ),
+    least_padding=Question(
+        "Padded to the maximum, which set has the smallest share of padding: wordnet, wordnet-pairs, docstrings, "
+        "squad or wikipedia?",
+        truth=lambda shares: min(shares, key=shares.get),
+        why="Its mean length is the largest share of its maximum, and even so about half of its slots are padding.",
+        choices={
+            "wordnet": "Single sentences are the shortest of all, and their rows have 128 slots.",
+            "wordnet-pairs": "A pair is longer than a single sentence, but its rows have 128 slots too.",
+            "docstrings": "Some fill their row, but the mean is below a third of it.",
+            "squad": "That was close. A question with its paragraph fills a little less than half of a row on average.",
+            "wikipedia": "",
+        },
+    ),
+    cause=Question(
+        "Which causes more padding: documents that end, random shortening or neither?",
+        truth=lambda documents, shortened: (
+            "neither" if abs(documents - shortened) < 0.01 else
+            "documents that end" if documents > shortened else "random shortening"
+        ),
+        why=lambda documents, shortened: (
+            f"Alone, documents that end leave {percent(documents)} of the slots empty, and random shortening "
+            f"{percent(shortened)}: a tenth of the rows is then half empty on average."
+        ),
+        choices={
+            "documents that end": "",
+            "random shortening": "It concerns a tenth of the examples only.",
+            "neither": "They differ by far.",
+        },
+    ),
+    random_batches=Question(
+        "On Wikipedia, how many percentage points of padding do random batches of 32 save, compared with rows of 512?",
+        unit="points",
+        truth=lambda saved, full: round(100 * saved, 1) + 0.0,
+        why=lambda saved, full: (
+            f"{percent(full)} of the examples are full, so {percent(1 - (1 - full) ** 32, 2)} of the batches hold at "
+            "least one of them. It sets the width for all."
+        ),
+    ),
+    windows=Question(
+        "With sorted windows, how many times larger is a 95th-percentile batch than a 5th-percentile one?",
+        unit="times",
+        truth=lambda ratio: round(ratio, 1),
+        why="The short sequences of a window meet in one batch, the long ones in another.",
+    ),
+    best_factor=Question(
+        "Which has the larger best factor, by 0.1 or more: uniform, wikipedia or neither?",
+        truth=lambda uniform, wikipedia: (
+            "neither" if abs(uniform - wikipedia) < 0.1 else "uniform" if uniform > wikipedia else "wikipedia"
+        ),
+        why=lambda uniform, wikipedia: (
+            f"Both means are half of the maximum, so the factors are {uniform:.2f} and {wikipedia:.2f}."
+        ),
+        choices={
+            "uniform": "What is the mean of the numbers from 1 to 512, as a share of 512?",
+            "wikipedia": "Its many short examples lower the mean, but its many full ones raise it.",
+            "neither": "",
+        },
+    ),
+)  # fmt: skip
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -84,16 +153,31 @@ def padding_share(lengths, max_length):
     return 1 - sum(lengths) / (len(lengths) * max_length)
 
 
+def best_factor(counts):
+    """`counts[l]` sequences have length l; the last index is the maximum length."""
+    tokens = sum(length * count for length, count in enumerate(counts))
+    return (len(counts) - 1) * sum(counts) / tokens
+
+
 def slots_of_batches(lengths, batch_size):
     """The slots of all batches, cut in the given order, each padded to its longest sequence."""
     batches = [lengths[i : i + batch_size] for i in range(0, len(lengths), batch_size)]
     return sum(len(batch) * max(batch) for batch in batches)
 
 
-def best_factor(counts):
-    """`counts[l]` sequences have length l; the last index is the maximum length."""
-    tokens = sum(length * count for length, count in enumerate(counts))
-    return (len(counts) - 1) * sum(counts) / tokens
+def mean_width(lengths, batch_size):
+    """The mean length of the longest of `batch_size` sequences, chosen at random, each at most once."""
+    total = 0
+    for shorter, length in enumerate(sorted(lengths)):
+        total += length * math.comb(shorter, batch_size - 1)  # choices whose longest is this one
+    return total / math.comb(len(lengths), batch_size)
+
+
+def _with_repeats(lengths, batch_size):
+    """The formula of the notebook: a sequence may come twice."""
+    number = len(lengths)
+    chances = [((i + 1) / number) ** batch_size - (i / number) ** batch_size for i in range(number)]
+    return sum(length * chance for length, chance in zip(sorted(lengths), chances, strict=True))
 
 
 EXERCISES = Exercises([
@@ -106,6 +190,22 @@ EXERCISES = Exercises([
             "forgets the number of sequences": lambda lengths, max_length: 1 - sum(lengths) / max_length,
         },
         hint="count the slots of the whole rectangle first.",
+        level=1,
+        minutes=5,
+    ),
+    Exercise(
+        "best_factor", best_factor,
+        cases=(([0, 1],), ([0, 2, 0],), ([0, 1, 1],), ([0, 3, 0, 1, 2],), ([0] + [1] * 512,)),
+        wrong={
+            "longest that occurs": lambda counts: (
+                max(n for n, c in enumerate(counts) if c) * sum(counts) / sum(n * c for n, c in enumerate(counts))),
+            "one slot too many": lambda counts: len(counts) * sum(counts) / sum(n * c for n, c in enumerate(counts)),
+            "mean over lengths, not sequences": lambda counts: (
+                (len(counts) - 1) / np.mean([n for n, c in enumerate(counts) if c])),
+        },
+        hint="divide the maximum length by the mean length of a sequence.",
+        level=1,
+        minutes=5,
     ),
     Exercise(
         "slots_of_batches", slots_of_batches,
@@ -118,19 +218,23 @@ EXERCISES = Exercises([
                 batch_size * max(lengths[i : i + batch_size]) for i in range(0, len(lengths), batch_size)),
             "sorts first": lambda lengths, batch_size: slots_of_batches(sorted(lengths), batch_size),
         },
-        hint="the last batch may hold fewer sequences; it still is a rectangle.",
+        hint="the last batch may hold fewer sequences, and it is a rectangle all the same.",
+        level=2,
+        minutes=10,
     ),
     Exercise(
-        "best_factor", best_factor,
-        cases=(([0, 1],), ([0, 2, 0],), ([0, 1, 1],), ([0, 3, 0, 1, 2],), ([0] + [1] * 512,)),
+        "mean_width", mean_width,
+        cases=(([5], 1), ([4, 6], 1), ([1, 3], 2), ([1, 2, 3], 2), ([7, 2, 5, 2], 3), ([3, 9, 1, 4, 4, 8, 2], 4)),
         wrong={
-            "longest that occurs": lambda counts: (
-                max(n for n, c in enumerate(counts) if c) * sum(counts) / sum(n * c for n, c in enumerate(counts))),
-            "one slot too many": lambda counts: len(counts) * sum(counts) / sum(n * c for n, c in enumerate(counts)),
-            "mean over lengths, not sequences": lambda counts: (
-                (len(counts) - 1) / np.mean([n for n, c in enumerate(counts) if c])),
+            "lets a sequence come twice": _with_repeats,
+            "the longest of all": lambda lengths, batch_size: max(lengths),
+            "the mean length": lambda lengths, batch_size: sum(lengths) / len(lengths),
+            "in the order given": lambda lengths, batch_size: slots_of_batches(lengths, batch_size) / len(lengths),
         },
-        hint="the maximum length, over the mean length of a sequence.",
+        hint="sort the lengths. If one of them is the longest chosen, all the others come from those before it: "
+        "in how many ways?",
+        level=3,
+        minutes=20,
     ),
 ])  # fmt: skip
 check = EXERCISES

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
@@ -49,9 +50,9 @@ class StepByStep(Explorer):
 
     def controls(self):
         return {
-            "lengths": choice("Sequences", self.sets, "the eight above"),
+            "lengths": choice("Sequences", self.sets, "four threes"),
             "depth": choice("Depth limit", [("none", 0), *((str(d), d) for d in range(1, 6))], self.depth),
-            "step": slider("Sequences placed", 0, len(EIGHT), value=5),
+            "step": slider("Sequences placed", 0, 4, value=4),
         }
 
     def react(self, name):
@@ -69,6 +70,7 @@ class StepByStep(Explorer):
         for ax, (rule, way) in zip(axes, WAYS.items(), strict=True):
             packs = ends[rule][step]
             draw_packs(ax, packs, slots, rows, newest(packs, ends[rule][step - 1]) if step else None)
+            ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             full = sum(sequences[:step]) / (slots * len(packs)) if packs else 0.0
             ax.set_title(f"{way}\n{len(packs)} packs, {percent(full, 0)} full", fontsize=12)
             words.append(f"{way[0].upper()}{way[1:]}: {told(packs) or 'no pack yet'}; {percent(full)} full.")

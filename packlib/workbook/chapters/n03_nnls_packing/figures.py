@@ -1,11 +1,25 @@
-"""What notebook 03 draws: the strategy matrix, and what does not meet."""
+"""What notebook 03 draws: the strategy matrix, what does not meet, and packs above the bound."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from packlib.workbook.chapters.n03_nnls_packing.runs import about
+from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.figures import INK, series
+
+__all__ = ["draw_above", "draw_columns", "draw_matrix", "draw_misses", "draw_packs", "draw_rounding", "draw_use"]
+
+GRAYS = ("#999999", "#666666", INK)  # of lines that are no methods
+WAYS = {  # what is done with the solution of least squares, and how it looks
+    "as published": {**series("nnlshp"), "markerfacecolor": "white"},
+    "NNLSHP": series("nnlshp"),
+    "extended NNLSHP": series("ennlshp"),
+    "SPFHP": series("spfhp"),
+    "LPFHP": series("lpfhp"),
+    "optimal": series("optimal"),
+}
 
 
 def draw_matrix(ax: Axes, matrix: np.ndarray) -> None:
@@ -22,24 +36,75 @@ def draw_matrix(ax: Axes, matrix: np.ndarray) -> None:
     ax.set(xlabel="strategy", ylabel="length")
 
 
+def draw_columns(ax: Axes, columns: Mapping[int, Sequence[int]], limit: int) -> dict:
+    """How many columns there are at each depth, a line for each number of slots; returns the lines with their labels.
+
+    Args:
+        limit: so many columns fill the memory at the most slots.
+    """
+    depths = range(1, len(next(iter(columns.values()))) + 1)
+    looks = [{"color": color, "marker": marker} for color, marker in zip(GRAYS, "osD", strict=True)]
+    ax.axhline(limit, color=INK, linestyle=":", linewidth=1.5)
+    ax.text(1, 1.4 * limit, f"at {max(columns)} slots: 16 GiB of memory", va="bottom")
+    ax.set(xlabel="depth", ylabel="columns", yscale="log")
+    found = zip(columns.items(), looks, strict=True)
+    return {ax.plot(depths, n, linestyle="-", **look)[0]: f"{slots} slots" for (slots, n), look in found}
+
+
+def draw_use(ax: Axes, x: np.ndarray) -> None:
+    """The share of the packs that the most used strategies make together, by how many of them are counted."""
+    shares = 100 * np.cumsum(np.sort(x)[::-1]) / x.sum()
+    number = np.arange(1, len(shares) + 1)
+    ax.plot(number, shares, **{**series("nnlshp"), "marker": ""})
+    ax.plot(1, shares[0], **series("nnlshp"))
+    ax.annotate("the first alone", (1, shares[0]), (10, -4), textcoords="offset points", va="top")
+    ticks = [tick for tick in (1, 10, 100, 1000, 10_000, 100_000) if tick <= len(shares)]
+    ax.set(xscale="log", ylim=(0, 102), xlabel="strategies counted", ylabel="% of the packs")
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.minorticks_off()
+
+
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
-    """By length: sequences without a slot upward, slots without a sequence downward."""
+    """By length: sequences without a place upward, places without a sequence downward; logarithmic from 10 on."""
     lengths = np.arange(len(left_over))
-    ax.bar(lengths, left_over, width=1, color=series("spfhp")["color"])
-    ax.bar(lengths, -empty, width=1, color="#666666")
+    ax.bar(lengths, left_over, width=1, color=series("packed")["color"])
+    ax.bar(lengths, -empty, width=1, color="#999999")
     ax.axhline(0, color=INK, linewidth=1)
-    largest = max(left_over.max(), empty.max(), 1)
-    ax.set(ylim=(-1.25 * largest, 1.25 * largest), xlim=(0, len(lengths)))
-    ax.text(0.98, 0.97, "sequences without a slot", ha="right", va="top", transform=ax.transAxes)
-    ax.text(0.98, 0.03, "slots without a sequence", ha="right", va="bottom", transform=ax.transAxes)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.0f}")
+    largest = max(left_over.max(), empty.max(), 10)
+    ax.set_yscale("symlog", linthresh=10, linscale=0.5)
+    ticks = [tick for tick in (100, 10_000, 1_000_000) if tick <= 10 * largest]
+    ticks = [*(-tick for tick in ticks[::-1]), 0, *ticks]
+    ax.set_yticks(ticks, [f"{abs(tick):,}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set(ylim=(-30 * largest, 30 * largest), xlim=(0, len(lengths)))
+    ax.text(0.98, 0.97, "sequences without a place", ha="right", va="top", transform=ax.transAxes)
+    ax.text(0.98, 0.03, "places without a sequence", ha="right", va="bottom", transform=ax.transAxes)
 
 
-def draw_bars(ax: Axes, percents: dict[str, float], styles: Sequence[str]) -> None:
-    """Percentages as labeled bars, in the colors of the methods `styles`."""
-    for row, (value, style) in enumerate(zip(percents.values(), styles, strict=True)):
-        ax.barh(row, value, height=0.6, color=series(style)["color"])
-        ax.annotate(f"{value:.2f} %", (value, row), (6, 0), textcoords="offset points", va="center")
-    ax.set_xlim(0, 1.25 * max(*percents.values(), 0.01))
-    ax.set_yticks(range(len(percents)), list(percents))
-    ax.set_ylim(len(percents) - 0.4, -0.6)
+def draw_above(ax: Axes, above: Mapping[str, int]) -> None:
+    """Packs above the lower bound, by way in `WAYS`: markers on a logarithmic axis that begins with 0."""
+    for row, (way, packs) in enumerate(above.items()):
+        ax.hlines(row, 0, packs, colors="#999999", linewidth=1.5)
+        ax.plot(packs, row, **{**WAYS[way], "linestyle": ""}, markersize=10, clip_on=False)
+        ax.annotate(about(packs), (packs, row), (10, 0), textcoords="offset points", va="center")
+    largest = max(*above.values(), 10)
+    ax.set_xscale("symlog", linthresh=1, linscale=0.5)
+    ticks = [tick for tick in (0, 1, 1_000, 1_000_000) if tick <= 3 * largest]
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set(xlim=(-0.2, 300 * largest), ylim=(len(above) - 0.4, -0.6), xlabel="packs above the lower bound")
+    ax.set_yticks(range(len(above)), list(above))
+
+
+def draw_rounding(ax: Axes, sizes: Sequence[int], cost: Mapping[str, np.ndarray]) -> None:
+    """Packs above the best by sample size: a pale marker for each draw, and a line through the means."""
+    looks = {"down": {"linestyle": "-"}, "nearest": {"linestyle": "--", "marker": "o"}}
+    for rounding, draws in cost.items():
+        look = {**series("nnlshp"), **looks[rounding]}
+        for draw in draws.T:
+            ax.plot(sizes, draw, **{**look, "linestyle": ""}, alpha=0.35, markersize=5)
+        ax.plot(sizes, draws.mean(axis=1), **look)
+        ax.annotate(rounding, (sizes[0], draws[0].mean()), (14, 4), textcoords="offset points")
+    ax.set(xscale="log", xlabel="sequences drawn", ylabel="packs above the best, %", ylim=(-0.1, None))
+    ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    ax.minorticks_off()

@@ -15,10 +15,10 @@ def solve(histogram: LengthHistogram, depth: int, cutoff: int = 8, weight: float
 
 
 def published_result(histogram: LengthHistogram, depth: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Round to the nearest; a sequence without a slot opens a pack; a slot without a sequence stays empty.
+    """Round to the nearest; a sequence without a place opens a pack; a place without a sequence stays empty.
 
     Returns:
-        Sequences left over and empty slots, both int64, shape (max_length + 1,); and the number of packs.
+        Sequences left over and empty places, both int64, shape (max_length + 1,); and the number of packs.
     """
     repeats = np.rint(x).astype(np.int64)
     places = (strategy_matrix(histogram.max_length, depth).astype(np.int64) @ repeats).tolist()
