@@ -13,7 +13,7 @@ OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreach
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides clean browser
+.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides site clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make notebooks  run all notebooks in place"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
+	@echo "make site       a web site of all notebooks that needs no network, in site/"
 	@echo "make setup      install into .venv, nothing else"
 	@echo "make clean      remove .venv and caches; your work in lab/ and out/ stays"
 
@@ -49,7 +50,7 @@ endef
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "make: $(PYTHON) has no venv: install it, on Debian and Ubuntu with: sudo apt-get install python3-venv" >&2; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(call install,--editable '.[train$(comma)lab$(comma)test$(comma)hub]',packlib and its packages into .venv)
+	$(call install,--editable '.[train$(comma)lab$(comma)site$(comma)test$(comma)hub]',packlib and its packages into .venv)
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
 	@touch $@
@@ -98,6 +99,9 @@ figures: .venv/.ready
 
 slides: figures
 	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS)
+
+site: .venv/.ready
+	@$(PY) -m packlib.workbook.website.building site
 
 clean:
 	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
