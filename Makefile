@@ -5,10 +5,12 @@ PORT ?= 8888
 LAB_ARGS ?=
 TEST_ARGS ?=
 BROWSER ?= yes
+TORCH_INDEX ?=
 
 PY := .venv/bin/python
 LOG := .venv/install.log
-PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint constraints.txt
+PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint constraints.txt \
+  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
@@ -27,6 +29,7 @@ help:
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
 	@echo "make site       a web site of all notebooks that needs no network, in site/"
 	@echo "make setup      install into .venv, nothing else"
+	@echo "                a Linux without a GPU: TORCH_INDEX=… takes torch from there, as pytorch.org says for the CPU"
 	@echo "make clean      remove .venv and caches; your work in lab/ and out/ stays"
 
 setup: .venv/.ready

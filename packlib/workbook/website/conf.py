@@ -19,6 +19,7 @@ html_js_files = [("frames.mjs", {"type": "module"})]
 html_favicon = "static/icon.svg"
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars: dict[str, list[str]] = {"index": [], "game": []}
 html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": True,
