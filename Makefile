@@ -6,6 +6,7 @@ LAB_ARGS ?=
 TEST_ARGS ?=
 BROWSER ?= yes
 TORCH_INDEX ?=
+SPEAKER ?=
 
 PY := .venv/bin/python
 LOG := .venv/install.log
@@ -15,7 +16,7 @@ OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreach
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides site clean browser
+.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides talk site clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +28,7 @@ help:
 	@echo "make notebooks  run all notebooks in place"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
+	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when')"
 	@echo "make site       a web site of all notebooks that needs no network, in site/"
 	@echo "make setup      install into .venv, nothing else"
 	@echo "                a Linux without a GPU: TORCH_INDEX=… takes torch from there, as pytorch.org says for the CPU"
@@ -101,7 +103,10 @@ figures: .venv/.ready
 	@$(PY) -m packlib.workbook.gallery figures $(CHAPTERS)
 
 slides: figures
-	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS)
+	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS) --speaker "$(SPEAKER)"
+
+talk: figures
+	@$(PY) -m packlib.workbook.talk slides/talk.html figures --speaker "$(SPEAKER)"
 
 site: .venv/.ready
 	@$(PY) -m packlib.workbook.website.building site
