@@ -75,6 +75,7 @@ class Explorer:
     telling: tuple[str, ...] = ()
     play: str | None = None
     interval = 600
+    _made: dict[str, Any]  # how to make it again, where no kernel runs
 
     def controls(self) -> dict[str, widgets.ValueWidget]:
         """The controls by the names of `draw`'s parameters, each with a description."""

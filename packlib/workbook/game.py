@@ -42,7 +42,7 @@ class PackingGame(anywidget.AnyWidget):
         super().__init__(lengths=checked, slots=slots)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**options)
+        bundle: Any = super()._repr_mimebundle_(**options)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         still = "Run this cell in JupyterLab to pack by hand; the site has the same game."
         return {**data, "text/html": f"<p>{still}</p>", "text/plain": still}, metadata

@@ -51,16 +51,15 @@ class Sources:
             self._page(page)
         for path in notebooks:
             notebook = nbformat.read(path, as_version=4)
-            self.up = "../" * len(path.relative_to(NOTEBOOKS).parts)
-            write_text(
-                self.folder / "notebooks" / path.relative_to(NOTEBOOKS), nbformat.writes(self.notebook(notebook))
-            )
+            place = path.relative_to(NOTEBOOKS)
+            self.up = "../" * len(place.parts)
+            write_text(self.folder / "notebooks" / place, nbformat.writes(self.notebook(notebook)))
         for room in ROOMS:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         write_text(self.folder / "game.md", (_HERE / "game.md").read_text(encoding="utf-8"))
         names = [path.relative_to(NOTEBOOKS).with_suffix("").as_posix() for path in notebooks]
-        for page, text in _leading(pages, names).items():
-            write_text(self.folder / f"{page}.md", text)
+        for name, text in _leading(pages, names).items():
+            write_text(self.folder / f"{name}.md", text)
         shutil.copy(ROOT / "README.svg", self.folder)
 
     def _page(self, page: str) -> None:
@@ -166,10 +165,10 @@ def _lighten(folder: Path) -> None:
     icons = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}|@font-face\{[^}]*Font Awesome[^}]*\}")
     style = folder / "_static/styles/pydata-sphinx-theme.css"
     write_text(style, icons.sub("", style.read_text(encoding="utf-8")))
-    for left in (*folder.rglob("*.map"), folder / "_static/scripts/fontawesome.js"):
-        left.unlink()
-    for left in ("_static/vendor", "_sources"):
-        shutil.rmtree(folder / left, ignore_errors=True)
+    for file in (*folder.rglob("*.map"), folder / "_static/scripts/fontawesome.js"):
+        file.unlink()
+    for name in ("_static/vendor", "_sources"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     for page in folder.rglob("*.html"):
         names = "fontawesome" if page.name == "search.html" else "fontawesome|searchtools|language_data|searchindex"
         text = page.read_text(encoding="utf-8")
@@ -194,10 +193,10 @@ def build(folder: Path, notebooks: Sequence[Path]) -> list[str]:
     told = io.StringIO()
     with work_folder(folder.parent) as work:
         Sources(work / "source").write(notebooks)
-        where = [work / "source", _HERE, work / "html", work / "trees"]
+        source, html, trees = (str(work / part) for part in ("source", "html", "trees"))
         options = {"release": version("packlib"), "html_extra_path": [str(work / "source" / "_extra")]}
         with patch_docutils(str(_HERE)), docutils_namespace():
-            app = Sphinx(*map(str, where), "html", options, status=None, warning=told)
+            app = Sphinx(source, str(_HERE), html, trees, "html", options, status=None, warning=told)
             app.build()
         if app.statuscode:
             raise RuntimeError(f"Sphinx could not build the site: {told.getvalue()}")

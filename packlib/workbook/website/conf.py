@@ -1,6 +1,7 @@
 """What Sphinx asks for; `packlib.workbook.website.building` lays out the sources and calls it."""
 
 import re
+from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -46,18 +47,19 @@ napoleon_use_ivar = True
 html_math_renderer = "mathml"
 
 
-def _inline(writer, node: nodes.math) -> None:
+def _inline(writer: Any, node: nodes.math) -> None:
     writer.body.append(convert(node.astext()))
     raise nodes.SkipNode
 
 
-def _block(writer, node: nodes.math_block) -> None:
+def _block(writer: Any, node: nodes.math_block) -> None:
     writer.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
     raise nodes.SkipNode
 
 
-def _as_restructured_text(app, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+def _as_restructured_text(*told: Any) -> None:
     """Docstrings are written as Markdown has it: code stands in an indented block, or ends within a word."""
+    lines: list[str] = told[-1]
     sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
     made: list[str] = []
     last = ""  # line that says something
@@ -70,7 +72,7 @@ def _as_restructured_text(app, what: str, name: str, thing: object, options: obj
     lines[:] = made
 
 
-def setup(app) -> None:
+def setup(app: Any) -> None:
     """Formulas are MathML, which browsers draw by themselves."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)  # before napoleon reads sections
