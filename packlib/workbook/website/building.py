@@ -29,7 +29,10 @@ from packlib.workbook.running import NOTEBOOKS, exit_code
 from packlib.workbook.website.frames import frames_of, player
 
 ROOMS = ("lengths", "packing", "batches", "model", "distributed", "training", "bridges", "advisor", "workbook")
-_PAGES = ("README.md", "GLOSSARY.md", "INSTRUCTORS.md", "CONTRIBUTING.md", "CHANGELOG.md", "packlib/bridges/README.md")
+_PAGES = (
+    "README.md", "USING.md", "packlib/bridges/README.md", "BENCHMARKS.md", "GLOSSARY.md", "INSTRUCTORS.md", "REFERENCES.md",
+    "CONTRIBUTING.md", "CHANGELOG.md",
+)  # fmt: skip
 _HERE = Path(__file__).parent
 _IMAGE = re.compile(r'<img alt="([^"]*)"([^>]*?) src="data:image/png;base64,([A-Za-z0-9+/=]+)">')
 
