@@ -7,6 +7,7 @@ TEST_ARGS ?=
 BROWSER ?= yes
 TORCH_INDEX ?=
 SPEAKER ?=
+REPOSITORY ?=
 
 PY := .venv/bin/python
 LOG := .venv/install.log
@@ -29,7 +30,7 @@ help:
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
 	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when')"
-	@echo "make site       a web site of all notebooks that needs no network, in site/"
+	@echo "make site       a web site of all notebooks that needs no network, in site/ (REPOSITORY=owner/name: links to run it)"
 	@echo "make setup      install into .venv, nothing else"
 	@echo "                a Linux without a GPU: TORCH_INDEX=… takes torch from there, as pytorch.org says for the CPU"
 	@echo "make clean      remove .venv and caches; your work in lab/ and out/ stays"
@@ -109,7 +110,7 @@ talk: figures
 	@$(PY) -m packlib.workbook.talk slides/talk.html figures --speaker "$(SPEAKER)"
 
 site: .venv/.ready
-	@$(PY) -m packlib.workbook.website.building site
+	@$(PY) -m packlib.workbook.website.building site $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 clean:
 	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -235,3 +235,14 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     with pytest.raises(FileExistsError, match="holds something else than a site"):
         building.build(tmp_path, [])
     assert [path.name for path in Path(tmp_path).iterdir()] == ["mine"]
+
+
+def test_links_to_hosted_services_need_a_repository(tmp_path):
+    (path,) = [path for name, path in notebooks().items() if name.startswith("02")]
+    building.Sources(tmp_path / "a", "someone/packing").write([path])
+    text = (tmp_path / "a" / "notebooks" / path.name).read_text(encoding="utf-8")
+    assert f"https://colab.research.google.com/github/someone/packing/blob/main/notebooks/{path.name}" in text
+    building.Sources(tmp_path / "b").write([path])
+    assert "colab" not in (tmp_path / "b" / "notebooks" / path.name).read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="repository must be a name at GitHub, such as owner/name, not 'a b'"):
+        building.Sources(tmp_path / "c", "a b")

@@ -4,6 +4,7 @@ The pages are the repository's own files: notebooks as they were run, README, gl
 copied into a folder where Sphinx finds them, and nothing in them is run again. No page needs a network.
 """
 
+import argparse
 import base64
 import copy
 import hashlib
@@ -20,6 +21,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from packlib.checks import shown
 from packlib.files import write_text
 from packlib.installed import ROOT, needed_by
 from packlib.markup import escaped
@@ -33,6 +35,10 @@ _PAGES = (
     "README.md", "USING.md", "packlib/bridges/README.md", "BENCHMARKS.md", "GLOSSARY.md", "INSTRUCTORS.md", "REFERENCES.md",
     "CONTRIBUTING.md", "CHANGELOG.md",
 )  # fmt: skip
+_HOSTED = (
+    "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/main/notebooks/{1}) or "
+    "[Binder](https://mybinder.org/v2/gh/{0}/main?labpath=notebooks/{1})."
+)
 _HERE = Path(__file__).parent
 _IMAGE = re.compile(r'<img alt="([^"]*)"([^>]*?) src="data:image/png;base64,([A-Za-z0-9+/=]+)">')
 
@@ -42,10 +48,16 @@ class Sources:
 
     Args:
         folder: an empty folder.
+        repository: "owner/name" at GitHub, for links that open a notebook in hosted services; "" for none.
+
+    Raises:
+        ValueError: if that is no such name.
     """
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, repository: str = ""):
+        if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.A):
+            raise ValueError(f"repository must be a name at GitHub, such as owner/name, not {shown(repository)}.")
+        self.folder, self.repository = folder, repository
         self.extra = folder / "_extra"  # Sphinx copies what is in it as it is
 
     def write(self, notebooks: Sequence[Path]) -> None:
@@ -56,7 +68,10 @@ class Sources:
             notebook = nbformat.read(path, as_version=4)
             place = path.relative_to(NOTEBOOKS)
             self.up = "../" * len(place.parts)
-            write_text(self.folder / "notebooks" / place, nbformat.writes(self.notebook(notebook)))
+            page = self.notebook(notebook)
+            if self.repository:
+                page.cells[0].source += _HOSTED.format(self.repository, place)
+            write_text(self.folder / "notebooks" / place, nbformat.writes(page))
         for room in ROOMS:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         write_text(self.folder / "game.md", (_HERE / "game.md").read_text(encoding="utf-8"))
@@ -179,7 +194,7 @@ def _lighten(folder: Path) -> None:
         write_text(page, re.sub(unused, "", text))
 
 
-def build(folder: Path, notebooks: Sequence[Path]) -> list[str]:
+def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list[str]:
     """Build the site in `folder`, in place of an earlier one, and return what Sphinx warned of, a line each.
 
     Raises:
@@ -195,7 +210,7 @@ def build(folder: Path, notebooks: Sequence[Path]) -> list[str]:
         raise FileExistsError(f"{folder} holds something else than a site; name another folder.")
     told = io.StringIO()
     with work_folder(folder.parent) as work:
-        Sources(work / "source").write(notebooks)
+        Sources(work / "source", repository).write(notebooks)
         source, html, trees = (str(work / part) for part in ("source", "html", "trees"))
         options = {"release": version("packlib"), "html_extra_path": [str(work / "source" / "_extra")]}
         with patch_docutils(str(_HERE)), docutils_namespace():
@@ -214,12 +229,20 @@ def all_notebooks() -> list[Path]:
     return [*sorted(NOTEBOOKS.glob("*.ipynb")), *sorted(NOTEBOOKS.glob("solutions/*.ipynb"))]
 
 
-def main(folder: Path, notebooks: Sequence[Path]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Build it, and say where it is and what Sphinx warned of."""
-    for line in build(folder, notebooks or all_notebooks()):
+    parser = argparse.ArgumentParser(prog="python -m packlib.workbook.website.building", description="Build the site.")
+    parser.add_argument("folder", type=Path, help="where it goes")
+    parser.add_argument("notebooks", type=Path, nargs="*", help="all if none is named")
+    parser.add_argument(
+        "--repository", default="", help="owner/name, for links that open a notebook in hosted services"
+    )
+    given = parser.parse_args(arguments)
+    paths = [path.resolve() for path in given.notebooks] or all_notebooks()
+    for line in build(given.folder, paths, given.repository):
         print(line, file=sys.stderr)
-    print(folder / "index.html")
+    print(given.folder / "index.html")
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(lambda: main(Path(sys.argv[1]), [Path(argument) for argument in sys.argv[2:]])))
+    sys.exit(exit_code(lambda: main(sys.argv[1:])))
