@@ -32,8 +32,8 @@ from packlib.workbook.website.frames import frames_of, player
 
 ROOMS = ("lengths", "packing", "batches", "model", "distributed", "training", "bridges", "advisor", "workbook")
 _PAGES = (
-    "README.md", "USING.md", "packlib/bridges/README.md", "BENCHMARKS.md", "GLOSSARY.md", "INSTRUCTORS.md", "REFERENCES.md",
-    "CONTRIBUTING.md", "CHANGELOG.md",
+    "README.md", "USING.md", "packlib/bridges/README.md", "BENCHMARKS.md", "GLOSSARY.md", "INSTRUCTORS.md",
+    "REFERENCES.md", "CONTRIBUTING.md", "CHANGELOG.md",
 )  # fmt: skip
 _HOSTED = (
     "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/main/notebooks/{1}) or "
