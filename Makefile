@@ -5,15 +5,19 @@ PORT ?= 8888
 LAB_ARGS ?=
 TEST_ARGS ?=
 BROWSER ?= yes
+TORCH_INDEX ?=
+SPEAKER ?=
+REPOSITORY ?=
 
 PY := .venv/bin/python
 LOG := .venv/install.log
-PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint constraints.txt
+PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint constraints.txt \
+  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides clean browser
+.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides talk site clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -25,7 +29,10 @@ help:
 	@echo "make notebooks  run all notebooks in place"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
+	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when')"
+	@echo "make site       a web site of all notebooks that needs no network, in site/ (REPOSITORY=owner/name: links to run it)"
 	@echo "make setup      install into .venv, nothing else"
+	@echo "                a Linux without a GPU: TORCH_INDEX=… takes torch from there, as pytorch.org says for the CPU"
 	@echo "make clean      remove .venv and caches; your work in lab/ and out/ stays"
 
 setup: .venv/.ready
@@ -49,7 +56,7 @@ endef
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "make: $(PYTHON) has no venv: install it, on Debian and Ubuntu with: sudo apt-get install python3-venv" >&2; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(call install,--editable '.[train$(comma)lab$(comma)test$(comma)hub]',packlib and its packages into .venv)
+	$(call install,--editable '.[train$(comma)lab$(comma)site$(comma)test$(comma)hub]',packlib and its packages into .venv)
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
 	@touch $@
@@ -97,7 +104,13 @@ figures: .venv/.ready
 	@$(PY) -m packlib.workbook.gallery figures $(CHAPTERS)
 
 slides: figures
-	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS)
+	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS) --speaker "$(SPEAKER)"
+
+talk: figures
+	@$(PY) -m packlib.workbook.talk slides/talk.html figures --speaker "$(SPEAKER)"
+
+site: .venv/.ready
+	@$(PY) -m packlib.workbook.website.building site $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 clean:
 	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

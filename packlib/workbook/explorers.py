@@ -27,6 +27,7 @@ from matplotlib.figure import Figure
 
 from packlib.markup import in_html
 from packlib.workbook.figures import img, publish
+from packlib.workbook.results import MEANING
 
 _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "max_width": "98%"}}
 
@@ -61,17 +62,20 @@ class Explorer:
 
     Attributes:
         title: the question the explorer answers.
+        telling: the names of one or two controls that move on the site, where no kernel runs; else the first does.
         play: the name of an integer slider that gets a play button, or None.
         interval: milliseconds between two steps of the play button.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
         picture: the widget whose HTML is the image, or a sentence if drawing failed.
-        alt: what the picture shows now, in words.
+        figure, alt: what the picture shows now, and the same in words.
         error: the exception of the last drawing, or None; the reader sees its sentence, no traceback.
     """
 
     title = ""
+    telling: tuple[str, ...] = ()
     play: str | None = None
     interval = 600
+    _made: dict[str, Any]  # how to make it again, where no kernel runs
 
     def controls(self) -> dict[str, widgets.ValueWidget]:
         """The controls by the names of `draw`'s parameters, each with a description."""
@@ -83,6 +87,12 @@ class Explorer:
 
     def react(self, name: str) -> None:
         """Called after the control `name` changed, before drawing: the place to move another one's limits."""
+
+    def __new__(cls, *args: Any, **options: Any) -> "Explorer":
+        made = super().__new__(cls)
+        plain = [part.tolist() if hasattr(part, "tolist") else part for part in args]  # as JSON knows it
+        made._made = {"module": cls.__module__, "name": cls.__name__, "args": plain, "options": options}
+        return made
 
     def __init__(self) -> None:
         _spare_the_collector()
@@ -123,8 +133,8 @@ class Explorer:
             values = {name: control.value for name, control in self.widgets.items()}
             if values == self._drawn:  # `react` moved a control, which has drawn already
                 return
-            self._figure, self.alt = self.draw(**values)
-            self.picture.value = img(self._figure, self.alt)
+            self.figure, self.alt = self.draw(**values)
+            self.picture.value = img(self.figure, self.alt)
             self.error, self._drawn = None, values
         except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
             self.alt, self.error, self._drawn = f"No picture: {error}", error, None
@@ -132,7 +142,9 @@ class Explorer:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
-        metadata = {} if self.error else publish(self._figure, self.alt, name, self.title)
+        metadata = {} if self.error else publish(self.figure, self.alt, name, self.title)
+        if metadata:
+            metadata[MEANING]["explorer"] = self._made
         live = self.box._repr_mimebundle_()
         note = "Run this cell in JupyterLab to move the controls: "
         note += ", ".join(control.description for control in self.widgets.values())

@@ -236,8 +236,8 @@ def test_the_balancing_loss_of_experts_is_not_lost_in_training():
         evaluate(model, [everything("causal")])
 
 
-def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
-    (example,) = re.findall(r"```python\n([^`]*PackTrainer[^`]*)```", (ROOT / "README.md").read_text(encoding="utf-8"))
+def test_the_example_of_the_page_trains(tmp_path, monkeypatch):
+    (example,) = re.findall(r"```python\n([^`]*PackTrainer[^`]*)```", (ROOT / "USING.md").read_text(encoding="utf-8"))
     ids = [store()[i]["input_ids"].tolist() for i in range(0, 120, 6)]
     rows = {
         "input_ids": ids,
@@ -249,7 +249,7 @@ def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(LlamaForCausalLM, "from_pretrained", classmethod(lambda cls, name: cls(config)))
     names = {"dataset": Dataset.from_dict(rows), "arguments": arguments(tmp_path), "name": "a model"}
-    exec(compile(example, "README.md", "exec"), names)
+    exec(compile(example, "USING.md", "exec"), names)
     assert names["trainer"].state.global_step > 0
 
 

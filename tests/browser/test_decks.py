@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.workbook.slides import deck
+from packlib.workbook.slides import deck, slides_of
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 READABLE = 22  # pixels, of 1080
@@ -52,7 +52,7 @@ def test_every_slide_fits_and_can_be_read(page, tmp_path, path):
     errors, requests = [], []
     page.on("pageerror", lambda error: errors.append(error))
     page.on("request", lambda request: requests.append(request.url))
-    text = deck(nbformat.read(path, as_version=4))
+    text = deck(slides_of(nbformat.read(path, as_version=4)), speaker="Somebody, somewhere, some day")
     faults = faults_of(page, tmp_path / "deck.html", text)
     assert not faults
     shown = page.locator("section.on")
@@ -72,11 +72,62 @@ def test_every_slide_fits_and_can_be_read(page, tmp_path, path):
     assert not errors and not [url for url in requests if not url.startswith(("file:", "data:"))]
 
 
+def claimed(source, *outputs, **wishes):
+    cell = nbformat.v4.new_code_cell(outputs=list(outputs)) if outputs else nbformat.v4.new_markdown_cell(source)
+    cell.metadata["packlib"] = {"slide": wishes}
+    return cell
+
+
+def small_deck():
+    notes = ["Say one.", "Say two.", "Say three."]
+    cells = [claimed("Text.", claim=f"Claim {n}", notes=note) for n, note in enumerate(notes)]
+    return deck(slides_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *cells])))
+
+
 def test_the_measure_sees_what_is_cut_off_or_small(page, tmp_path):
-    cells = [nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_markdown_cell("## Much\n\n" + "word " * 800)]
     small = {"text/html": '<span style="font-size: 12px">word</span> <img\nsrc="x">'}
-    cells.append(nbformat.v4.new_markdown_cell("## Small"))
-    cells.append(nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", small)]))
-    faults = faults_of(page, tmp_path / "deck.html", deck(nbformat.v4.new_notebook(cells=cells)))
+    cells = [nbformat.v4.new_markdown_cell("# Title"), claimed("word " * 800, claim="Much")]
+    cells.append(claimed("", nbformat.v4.new_output("display_data", small), claim="Small"))
+    faults = faults_of(page, tmp_path / "deck.html", deck(slides_of(nbformat.v4.new_notebook(cells=cells))))
     assert "too full" in faults["2 of 3: Much"] and "P is cut off" in faults["2 of 3: Much"]
     assert faults["3 of 3: Small"] == ["12 px: word", "a picture without words or bytes"]
+
+
+def test_the_presenter_sees_notes_the_next_slide_and_a_clock(page, tmp_path):
+    (tmp_path / "deck.html").write_text(small_deck(), encoding="utf-8")
+    page.goto((tmp_path / "deck.html").as_uri())
+    page.keyboard.press("ArrowRight")
+    with page.context.expect_page() as opened:
+        page.keyboard.press("p")
+    view = opened.value
+    view.wait_for_selector("body.presenter", state="attached")
+    assert (
+        view.locator("section.on aside").inner_text() == "Say one." and view.locator("section.on aside").is_visible()
+    )
+    assert view.locator("section.next").get_attribute("aria-label") == "3 of 4: Claim 1"
+    assert "since 0:0" in view.locator("time").inner_text()
+    view.keyboard.press("ArrowRight")
+    page.wait_for_function("location.hash === '#3'")
+    page.keyboard.press("End")
+    view.wait_for_function("location.hash === '#4'")
+    assert not page.locator("section.on aside").is_visible()
+    view.close()
+
+
+def test_overview_black_screen_and_notes(page, tmp_path):
+    (tmp_path / "deck.html").write_text(small_deck(), encoding="utf-8")
+    page.goto((tmp_path / "deck.html").as_uri())
+    page.keyboard.press("n")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("section.on aside").is_visible()
+    page.keyboard.press("b")
+    assert not page.locator("section.on").is_visible()
+    page.keyboard.press("b")
+    page.keyboard.press("o")
+    assert all(slide.is_visible() for slide in page.locator("section").all())
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#4") and not page.locator("section").first.is_visible()
+    page.keyboard.press("o")
+    page.locator("section").nth(2).click()
+    assert page.url.endswith("#3") and "overview" not in page.evaluate("document.body.className")

@@ -16,7 +16,7 @@ from packlib.workbook.gallery import contact_sheet
 from packlib.workbook.pages import PageExporter
 from packlib.workbook.report import page as report_page
 from packlib.workbook.results import fold
-from packlib.workbook.slides import deck
+from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.sweep import Outcome
 from packlib.workbook.tables import Points, Table
 from tests.hostile import FILE_NAME, HOSTILE, IMAGE
@@ -118,7 +118,9 @@ def test_a_deck(visit, outputs):
         output({"text/html": IMAGE}, kind="reveal", folded=fold(IMAGE, IMAGE)),
         output({"text/markdown": IMAGE}),
     ]
-    seen = visit(deck(new_notebook(cells=cells)))
+    for cell in cells[1:]:
+        cell.metadata["packlib"] = {"slide": {"claim": IMAGE, "notes": HOSTILE[2]}}
+    seen = visit(deck(slides_of(new_notebook(cells=cells)), speaker=IMAGE))
     assert_harmless(seen, IMAGE, HOSTILE[2])
     assert seen.page.title() == IMAGE and seen.page.locator("script").count() == 1
     seen.page.keyboard.press("ArrowRight")
@@ -150,7 +152,7 @@ def test_the_policy_stops_what_an_escape_forgot(visit, made):
     assert {"1", "2", "3"} <= set(page.dialogs), "without a policy it runs"
     cells = [new_markdown_cell("# A"), new_markdown_cell("## B\n\nb"), output({"text/html": f"<p>{attack}</p>"})]
     if made == "deck":
-        text = deck(new_notebook(cells=cells[:2])).replace("<h2>B</h2>", attack)
+        text = deck(slides_of(new_notebook(cells=cells[:1]))).replace("<h1>A</h1>", attack)
     else:
         text, _ = PageExporter().from_notebook_node(new_notebook(cells=cells))
     page = visit(text)

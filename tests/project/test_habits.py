@@ -38,12 +38,12 @@ def test_it_is_valid_by_the_official_schema(schema, path, wrong, tmp_path):
     assert check(schema, broken).exit_code == 1
 
 
-def test_the_citation_names_this_version_and_every_paper_of_the_readme():
+def test_the_citation_names_this_version_and_every_paper_of_the_references():
     assert (CITATION["version"], CITATION["license"]) == (PROJECT["version"], PROJECT["license"])
-    readme = (ROOT / "README.md").read_text()
-    cited = set(re.findall(r"arxiv\.org/abs/([\d.]+\d)", readme))
+    page = (ROOT / "REFERENCES.md").read_text()
+    cited = set(re.findall(r"arxiv\.org/abs/([\d.]+\d)", page))
     assert cited and cited == set(re.findall(r"arxiv\.org/abs/([\d.]+\d)", (ROOT / "CITATION.cff").read_text()))
-    table = readme.partition("| idea | cite |")[2].partition("```")[0]
+    table = page.partition("| idea | cite |")[2].partition("```")[0]
     for paper in CITATION["references"]:
         assert paper["authors"][0]["family-names"] in table and str(paper["year"]) in table, paper["title"]
 

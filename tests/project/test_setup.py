@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-INSTALLED = ("train", "lab", "test", "hub")  # extras of `make setup`
+INSTALLED = ("train", "lab", "site", "test", "hub")  # extras of `make setup`
 
 
 def pairs(lines):

@@ -81,7 +81,7 @@ def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kin
     assert all(labels) and len(set(labels)) == len(labels)
     for name, control in explorer.widgets.items():
         assert 2 <= number_of_steps(control) <= 128, f"{name}: the keyboard must lead through in a while"
-    assert style_faults(svg(explorer._figure, explorer.alt)) == []
+    assert style_faults(svg(explorer.figure, explorer.alt)) == []
     bundle, metadata = explorer._repr_mimebundle_()
     assert metadata["packlib"]["kind"] == "figure" and metadata["packlib"]["alt"] == explorer.alt
     assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]

@@ -34,10 +34,6 @@ def figure(name, alt="A line that <rises>."):
 ANSWER = data({"kind": "reveal", "folded": fold("5 packs", "Six & more would be too many.")}, text_html="<p>?</p>")
 
 
-def source(file, text):
-    return data({"kind": "source", "file": file, "text": text}, text_markdown="From the library")
-
-
 def printed(text):
     return nbformat.v4.new_output("stream", name="stdout", text=text)
 
@@ -52,80 +48,87 @@ def notebook(*cells):
 
 
 def told(*cells, pictures=()):
-    return [(slide.kind, slide.heading) for slide in slides_of(notebook("# Steps\n\nOne.", *cells), pictures)]
+    slides = slides_of(notebook("# Steps\n\nOne **claim**.\n\nGoals.", *cells), pictures)
+    return [(slide.kind, slide.heading) for slide in slides]
 
 
-def test_an_answer_comes_before_what_its_cell_prints():
-    cells = [
-        "## Count\n\n**How many?**",
-        code("guess = ..."),
-        code("reveal(guess)", printed("it is 5"), data({"kind": "source", "text": "x"}, text_plain="here"), ANSWER),
+def wishing(cell, **wishes):
+    cell = nbformat.v4.new_markdown_cell(cell) if isinstance(cell, str) else cell
+    cell.metadata["packlib"] = {"slide": wishes}
+    return cell
+
+
+def test_a_slide_is_a_claim_and_the_rest_is_what_the_speaker_says():
+    cells = ["## Count\n\n**How many?**", code("guess = ..."), code("reveal(guess)", printed("it is 5"), ANSWER)]
+    cells += [
+        wishing(code("show(fig)", figure("line")), claim="B < A", notes="Say <it>."),
+        code("print(7)", printed("seven")),
     ]
-    slides = slides_of(notebook("# Steps", *cells))
-    assert [slide.kind for slide in slides] == ["title", "text", "answer", "text"]
-    assert "it is 5" in slides[3].body and "here" in slides[3].body and "it is 5" not in slides[1].body
-    assert slides[2].body == "<p><strong>5 packs</strong></p><p>Six &amp; more would be too many.</p>"
+    title, slide = slides_of(notebook("# Steps\n\nOne.\n\nGoals.", *cells))
+    assert (title.kind, title.heading, title.body) == ("title", "Steps", "<h1>Steps</h1>") and "Goals." in title.notes
+    assert (slide.kind, slide.heading, slide.name, slide.section) == ("figure", "B < A", "line", "Count")
+    assert slide.body.startswith('<h2>B &lt; A</h2>\n<img alt="A line that &lt;rises&gt;."')
+    order = ["How many?", "<b>5 packs.</b> Six &amp; more", "Say &lt;it&gt;."]
+    assert [slide.notes.find(words) for words in order] == sorted(map(slide.notes.find, order))
+    assert min(map(slide.notes.find, order)) >= 0
+    page = deck([title, slide], speaker="A <b>")
+    assert "it is 5" not in page and "seven" not in page and "guess" not in page
+    assert "A &lt;b&gt;" in page and "Say &lt;it&gt;." in page and "1/2" in page and "2/2" in page
 
 
-def test_an_answer_that_is_folded_is_unfolded(monkeypatch):
+def test_an_answer_that_is_folded_is_told_in_the_notes(monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda *args, **options: shown.append((args[0], options)))
     Questions(share=Question("How full?", 25, "A <quarter>.", "%")).reveal("share", ...)
     ((bundle, options),) = shown
     output = nbformat.v4.new_output("display_data", bundle, metadata=options["metadata"])
-    slides = slides_of(notebook("# Steps", "## Count\n\n**How full?**", code("reveal()", output)))
-    assert (slides[2].kind, slides[2].heading) == ("answer", "Count: answer")
-    assert slides[2].body == "<p><strong>25 %</strong></p><p>A &lt;quarter&gt;.</p>"
+    cells = ["## Count\n\n**How full?**", code("reveal()", output), code("show(fig)", figure("line"))]
+    assert "<b>25 %.</b> A &lt;quarter&gt;." in slides_of(notebook("# Steps", *cells))[1].notes
 
 
-def test_code_is_shown_where_it_is_the_lesson_and_nowhere_else():
-    short = "def short():\n    pass\n"
-    long = "    line = 1\n" * 40
-    cells = [
-        "## See\n\nIt is short.",
-        code("show_source(short)", source("packlib/a.py", short), source("packlib/c.py", short)),
+def test_the_title_of_a_figure_is_its_claim_and_stands_once():
+    slides = slides_of(notebook("# S", "## A", code("show(fig)", figure("line"))))
+    assert slides[1].heading == "Up" and "<h2>" not in slides[1].body
+
+
+def test_a_section_with_several_claims_is_opened():
+    one, two = code("show(a)", figure("a")), code("show(b)", figure("b"))
+    assert told("## A", one, two) == [("title", "Steps"), ("section", "A"), ("figure", "Up"), ("figure", "Up")]
+    assert told("## A", one, "## B", two) == [("title", "Steps"), ("figure", "Up"), ("figure", "Up")]
+
+
+def test_any_cell_may_make_a_claim():
+    table = Table(("number", "square"), [("2", 4)])._repr_html_()
+    shown = code("table", data(text_html=table), data({"kind": "result", "name": "n", "value": 1}, text_plain="n: 1"))
+    assert told("## A", shown) == [("title", "Steps")]
+    claimed = [
+        wishing(shown, claim="Squares grow"),
+        wishing("## B\n\nText.", claim="Words"),
+        wishing(code("f", printed("<5>")), claim="Five"),
     ]
-    cells += [code("show_source(long)", source("packlib/b.py", long)), code("secret = 7", printed("seven"))]
-    slides = slides_of(notebook("# Steps", *cells))
-    assert [(s.kind, s.heading) for s in slides[1:]] == [
-        ("text", "See"), ("code", "packlib/a.py, packlib/c.py"),
-        ("code", "packlib/b.py"), ("code", "packlib/b.py"), ("text", "See"),
-    ]  # fmt: skip
-    page = deck(notebook("# Steps", *cells))
-    assert "short" in page and "secret" not in page and page.count('<span class="n">line</span>') == 40
+    slides = slides_of(notebook("# S", "## A", *claimed))[2:]
+    assert [(slide.kind, slide.heading) for slide in slides] == [
+        ("text", "Squares grow"),
+        ("text", "Words"),
+        ("text", "Five"),
+    ]
+    assert "<th " in slides[0].body and "n: 1" not in slides[0].body
+    assert "<p>Text.</p>" in slides[1].body and '<pre class="out">&lt;5&gt;</pre>' in slides[2].body
 
 
-def test_what_is_recorded_for_a_sweep_is_not_told():
-    recorded = data({"kind": "result", "name": "packs", "value": 5}, text_plain="packs: 5")
-    assert told("## A", code("result('packs', 5)", recorded)) == [("title", "Steps")]
-    del recorded.metadata["packlib"]
-    assert told("## A", code("result('packs', 5)", recorded)) == [("title", "Steps"), ("text", "A")]
-
-
-def test_a_long_table_goes_on_under_its_header():
-    table = Table(("number", "square"), [(str(n), n * n) for n in range(30)])._repr_html_()
-    slides = slides_of(notebook("# S", "## A", code("table", data(text_html=table))))[1:]
-    assert len(slides) == 3 and all(slide.body.count("<th ") == 2 for slide in slides)
-    cells = [cell for slide in slides for cell in re.findall(r"<td [^>]*>(\d+)<", slide.body)]
-    assert cells == [text for n in range(30) for text in (str(n), str(n * n))]
-
-
-def test_texts_share_a_slide_while_there_is_room():
-    def line():
-        return code("print(1)", printed("one\n" * 5))
-
-    assert told("## A\n\nText.", line()) == [("title", "Steps"), ("text", "A")]
-    assert told("## A\n\nText.", *(line() for _ in range(5))) == [("title", "Steps"), ("text", "A"), ("text", "A")]
-    assert told("## A", "### B\n\nText.", code("def f(): ...\n\n\ncheck('f', f)", printed("f: not tried yet"))) == [
-        ("title", "Steps"), ("text", "A: B"),
-    ]  # fmt: skip
+def test_what_speaks_to_a_learner_is_no_slide_and_the_summary_is_the_last():
+    drawn = code("show(a)", figure("a"))
+    summary = "## Summary\n\n- First.\n- Second.\n\nFurther reading."
+    slides = slides_of(notebook("# S\n\nOne `claim`\nhere.", "## Exercises", drawn, "## Explore", drawn, summary))
+    assert [(slide.kind, slide.heading) for slide in slides] == [("title", "S"), ("text", "One claim here.")]
+    assert "<li>First.</li>" in slides[1].body and "Further" not in slides[1].body and "Further" in slides[1].notes
 
 
 def test_figures_come_from_files_with_the_words_in_them(tmp_path):
     (tmp_path / "a.svg").write_text("<svg/>")
     picture = Picture(tmp_path / "a.svg", "line", "Up", "Another <line>.")
     cells = ["## A\n\nText.", code("show(fig)", figure("line"))]
-    stored, fresh = (slides_of(notebook("# Steps", *cells), given)[2] for given in ((), [picture]))
+    stored, fresh = (slides_of(notebook("# Steps", *cells), given)[1] for given in ((), [picture]))
     assert stored.body == '<img alt="A line that &lt;rises&gt;." src="data:image/png;base64,AAAA">'
     assert fresh.body == '<img alt="Another &lt;line&gt;." src="data:image/svg+xml;base64,PHN2Zy8+">'
     other = replace(picture, name="other")
@@ -134,28 +137,16 @@ def test_figures_come_from_files_with_the_words_in_them(tmp_path):
             slides_of(notebook("# Steps", *cells), given)
 
 
-def wishing(cell, **wishes):
-    cell.metadata["packlib"] = {"slide": wishes}
-    return cell
-
-
-def test_a_cell_may_say_what_becomes_of_it():
-    two = code("show(a); show(b)", figure("a", "One."), figure("b", "Two."), printed("both"))
+def test_a_cell_may_leave_figures_out_or_name_one():
+    two = code("show(a); show(b)", figure("a", "One."), figure("b", "Two."))
     text = nbformat.v4.new_markdown_cell("## A\n\nText.")
-    plain = slides_of(notebook("# S", text, two))
-    assert [slide.kind for slide in plain] == ["title", "text", "figure", "figure", "text"]
-    skipped = slides_of(notebook("# S", wishing(text, skip=True), two))
-    assert [slide.kind for slide in skipped] == ["title", "figure", "figure", "text"]
-    wished = notebook("# S", wishing(text, claim="B < A"), wishing(two, claim="Two", figure="b", notes="Say <it>."))
-    title, words, drawn, last = slides_of(wished)
-    assert words.heading == "B < A" and words.body == "<h2>B &lt; A</h2>\n<p>Text.</p>\n"
-    assert drawn.heading == "Two" and drawn.body.startswith('<h2>Two</h2>\n<img alt="Two."')
-    assert [slide.notes for slide in (title, words, drawn, last)] == ["", "", "Say <it>.", ""]
-    assert deck(wished).count("<aside>") == 1 and "<aside>Say &lt;it&gt;.</aside>" in deck(wished)
-    elsewhere = notebook("# S", wishing(text, figure="b"), wishing(two, skip=True))
-    assert [slide.kind for slide in slides_of(elsewhere)] == ["title", "text", "figure"]
+    assert [s.name for s in slides_of(notebook("# S", text, two)) if s.name] == ["a", "b"]
+    assert [s.name for s in slides_of(notebook("# S", text, wishing(two, figure="b"))) if s.name] == ["b"]
+    assert [s.name for s in slides_of(notebook("# S", text, wishing(two, skip=True))) if s.name] == []
+    elsewhere = notebook("# S", text, wishing(code("print(1)"), figure="b", claim="Two"), wishing(two, skip=True))
+    assert [s.name for s in slides_of(elsewhere) if s.name] == ["b"]
     with pytest.raises(ValueError, match="figure must be 'a' or 'b', not 'c'"):
-        slides_of(notebook("# S", wishing(text, figure="c"), two))
+        slides_of(notebook("# S", text, wishing(two, figure="c")))
 
 
 @pytest.mark.parametrize("module", [slides, cover], ids=lambda module: module.__name__)
@@ -169,9 +160,8 @@ def test_a_bad_place_is_one_sentence(tmp_path, module):
 
 
 def test_links_lead_to_other_decks():
-    page = deck(
-        notebook("# S", "## A\n\n[next](02_next.ipynb), [solved](solutions/01_a.ipynb), [more](https://x.org/a.ipynb)")
-    )
+    text = "## A\n\n[next](02_next.ipynb), [solved](solutions/01_a.ipynb), [more](https://x.org/a.ipynb)"
+    page = deck(slides_of(notebook("# S", wishing(text, claim="Go on"))))
     assert re.findall(r'href="([^"]*)"', page) == [
         "02_next.html",
         "../notebooks/solutions/01_a.ipynb",
@@ -180,14 +170,19 @@ def test_links_lead_to_other_decks():
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_deck_holds_all_figures_formulas_and_words_and_fetches_nothing(path):
+def test_a_deck_is_short_has_claims_and_fetches_nothing(path):
     source = nbformat.read(path, as_version=4)
-    slides, page = slides_of(source), deck(source)
-    alts = [re.search(r'<img alt="([^"]+)"', slide.body)[1] for slide in slides if slide.kind == "figure"]
-    assert len(alts) == len(meanings(source, "figure")) == page.count("<img ") > 0
+    slides = slides_of(source)
+    page = deck(slides)
+    words = sum(len(re.sub(r"<[^>]*>", " ", slide.body).split()) for slide in slides)
+    assert 5 <= len(slides) <= 25 and words <= 900
+    claims = [slide.heading for slide in slides if slide.kind not in ("title", "section")]
+    assert all(len(claim.split()) >= 3 for claim in claims) and len(set(claims)) == len(claims)
+    names = [slide.name for slide in slides if slide.name]
+    assert len(names) == len(set(names)) and set(names) <= {one["name"] for one in meanings(source, "figure")}
     assert not re.search(r'(?:src|<link[^>]*href)="(?!data:)', page) and "import " + "url" not in page
     for leak in ("check_parameters(", "guess = ...", "show(fig", "not tried yet", NO_GUESS, "$$"):
         assert leak not in page, leak
     for prose in re.findall(r"<p>(.*?)</p>", page, re.S):
         assert "\\" not in prose, "a formula was not understood"
-    assert slides[0].kind == "title" and slides[-1].heading == "Summary"
+    assert slides[0].kind == "title" and slides[-1].section == "Summary"
