@@ -1,6 +1,7 @@
 from .exercises import Exercise, Exercises, reveal
 from .explorers import Explorer
 from .figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series, show, show_source
+from .game import PackingGame
 from .memory import surprises
 from .parameters import check_parameters
 from .results import keep, result
@@ -13,6 +14,7 @@ __all__ = [
     "Exercise",
     "Exercises",
     "Explorer",
+    "PackingGame",
     "Points",
     "Table",
     "check_parameters",

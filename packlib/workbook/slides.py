@@ -28,7 +28,7 @@ from packlib.workbook.pages import fill_template, markdown_to_html
 from packlib.workbook.results import meaning, unfold
 from packlib.workbook.running import exit_code
 
-_FOR_LEARNERS = ("Exercises", "Explore")  # sections that have no slide
+_FOR_LEARNERS = ("Exercises", "Explore", "Play")  # sections that have no slide
 
 
 @dataclass(frozen=True)
