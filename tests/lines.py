@@ -12,11 +12,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "library": 5920,  # the rooms from lengths to training, and the files beside them
+    "work": 700,  # balanced work and whole documents, which stand beside packing
     "bridges": 2340,
     "advisor": None,
     "workbook": 1400,  # without the chapters
     "chapters": None,
 }
+WORK = {"packing/documents.py"}
 STILL = {"library": 7330, "workbook": 1865}  # above their limits today; these may only fall
 
 
@@ -36,7 +38,7 @@ def part_of(path: Path) -> str:
     room = path.parts[0]
     if room == "workbook" and "chapters" in path.parts:
         return "chapters"
-    return room if room in LIMITS else "library"
+    return "work" if path.as_posix() in WORK else room if room in LIMITS else "library"
 
 
 def count(folder: Path = ROOT / "packlib") -> Counter:
