@@ -14,16 +14,16 @@ def enumerated(p, m):
     for text in product((0, 1), repeat=m + 2):
         chances[text] = 0.5 * prod(p if token == text[0] else 1 - p for token in text[1:])
 
-    def total(kept):
-        return sum(chance for text, chance in chances.items() if kept(text))
+    def total(first, tokens):
+        """The probability that these tokens stand from token `first` on."""
+        return sum(chance for text, chance in chances.items() if text[first : first + len(tokens)] == tokens)
 
     losses = []
     for begin in (0, 1):  # tokens 0 to m were learned, or tokens 1 to m + 1
         loss = 0.0
         for asked in product((0, 1), repeat=m + 1):  # tokens 0 to m, of which the last is predicted
-            same = total(lambda text, asked=asked: text[begin : begin + m] == asked[:m])
-            both = total(lambda text, asked=asked: text[begin : begin + m + 1] == asked)
-            loss -= total(lambda text, asked=asked: text[: m + 1] == asked) * log(both / same)
+            same = total(begin, asked[:m])
+            loss -= total(0, asked) * log(total(begin, asked) / same)
         losses.append(loss)
     return losses
 

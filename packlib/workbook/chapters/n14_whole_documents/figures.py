@@ -19,7 +19,7 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
     Args:
         least: leave room for so many rows.
     """
-    top = rows.max_length
+    top, edge = rows.max_length, 0.012 * rows.max_length
     for at, row in enumerate(rows):
         begin = 0
         for document, first, length in row.tolist():
@@ -30,9 +30,10 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
             if length > 0.045 * len(name) * top:
                 ink = "white" if whole else "black"
                 ax.text(begin + length / 2, at, name, ha="center", va="center", color=ink, fontsize=11)
-            cuts = {begin: first > 0, begin + length: first + length < rows.document_lengths[document]}
-            for edge in (edge for edge, is_cut in cuts.items() if is_cut):
-                ax.plot([edge, edge], [at - 0.4, at + 0.4], color=INK, lw=5, solid_capstyle="butt", zorder=3)
+            if first > 0:
+                ax.barh(at, edge, left=begin, height=0.8, color=INK)
+            if first + length < rows.document_lengths[document]:
+                ax.barh(at, -edge, left=begin + length, height=0.8, color=INK)
             begin += length
         empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
         ax.barh(at, top - begin, left=begin, **empty)
