@@ -39,3 +39,9 @@ class Ragged:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """`starts[0]` and the `lengths[0] - 1` numbers after it, then the same of the others."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)

@@ -21,7 +21,9 @@ from packlib.files import atomic_path
 from packlib.installed import needed_by
 from packlib.lengths import LengthHistogram
 from packlib.packing import METHODS, PackingPlan, Packs, assign, plan
+from packlib.packing.documents import split
 from packlib.places import output_path
+from packlib.ragged import ranges
 from packlib.reading import naming
 
 OVERLONG = ("error", "truncate", "drop", "split")
@@ -187,23 +189,14 @@ class Pieces:
                     '"truncate", "drop" or "split".'
                 )
             if overlong == "split":
-                count = -(-lengths // max_length)
-                self.sequences = np.repeat(self.sequences, count)
-                before = ranges(np.zeros_like(count), count) * max_length
+                self.sequences, before, self.lengths = split(lengths, max_length)
                 self.starts = self.starts[self.sequences] + before
-                self.lengths = lengths[self.sequences] - before
             if overlong == "drop":
                 self.sequences = np.flatnonzero(~longer)
                 self.starts, self.lengths = self.starts[~longer], lengths[~longer]
             self.lengths = self.lengths.clip(max=max_length)
         if not len(self.lengths):
             raise ValueError("The data set has no sequence to pack.")
-
-
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """`starts[0]` and the `lengths[0] - 1` numbers after it, then the same of the others."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 from .certificate import PRICE_OF_A_PACK, certified_bound
+from .documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
 from .filling import fill_places
 from .greedy import spread_evenly
 from .methods import METHODS, plan
@@ -8,15 +9,19 @@ from .plans import PackingPlan
 from .stream import StreamPacker
 
 __all__ = [
+    "CUTTING_RULES",
     "METHODS",
     "PRICE_OF_A_PACK",
+    "DocumentRows",
     "PackingPlan",
     "Packs",
     "StreamPacker",
     "assign",
     "certified_bound",
+    "document_rows",
     "fill_places",
     "full_strategies",
+    "least_cuts",
     "num_full_strategies",
     "plan",
     "spread_evenly",

@@ -1,5 +1,7 @@
 """Faults in counting, planning and assigning. By file: what is there, what it becomes, which tests see it."""
 
+DOCUMENTS = "packing/test_documents.py::test_pieces_and_counts_are_those_of_plain_loops"
+
 FAULTS = {
     "packlib/lengths/counting.py": [
         (
@@ -59,6 +61,33 @@ FAULTS = {
             "rest * int(np.flatnonzero(histogram.counts)[-1])",
             "rest * int(np.flatnonzero(histogram.counts)[0])",
             "lengths/test_waste.py::test_sorted_and_maximum_are_exact",
+        ),
+    ],
+    "packlib/packing/documents.py": [
+        ("(ends - 1) // max_length", "ends // max_length", f"{DOCUMENTS}[wrapped]"),
+        (
+            "ranges(np.zeros_like(count), count) * max_length",
+            "ranges(np.zeros_like(count), count)",
+            f"{DOCUMENTS}[split]",
+        ),
+        ("lengths <= max_length)", "lengths < max_length)", f"{DOCUMENTS}[drop]"),
+        ("lengths[holding] % (2 * power)", "lengths[holding] % power", f"{DOCUMENTS}[powers_of_two]"),
+        ("(self._pieces_of > 0) & (", "(self._pieces_of > 1) & (", f"{DOCUMENTS}[truncate]"),
+        ("/ self.tokens - 1) / 2", "/ self.tokens) / 2", f"{DOCUMENTS}[split]"),
+        (
+            "(_checked(lengths) - 1) // top",
+            "_checked(lengths) // top",
+            "packing/test_documents.py::test_the_least_number_of_cuts_is_that_of_all_ways_to_cut",
+        ),
+        (
+            "ends > self.document_lengths[documents]",
+            "starts > self.document_lengths[documents]",
+            "packing/test_documents.py::test_rows_that_are_wrong_are_seen",
+        ),
+        (
+            "for at in range(0, len(self.lengths), 1024))",
+            "for at in [0])",
+            "packing/test_documents.py::test_squares_that_overflow_are_exact",
         ),
     ],
     "packlib/packing/plans.py": [

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 from experiments.arms import EXPERIMENTS, PADDED, WithoutMask, WithoutReset, l2_in_the_loss
+from experiments.documents import laid_out
 from experiments.heads import END, START, LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from model_cases import make_batch, make_model
 
 from packlib.batches import PackedBatch, TokenStore, pad
+from packlib.packing import document_rows
 from packlib.training import PretrainingObjective, adjust
 
 ARMS = [(e, name) for e, arms in EXPERIMENTS.items() for name in arms]
@@ -100,3 +102,15 @@ def test_a_task_costs_the_same_packed_and_padded_and_is_what_a_plain_loop_says(n
             right += int(logits[i].argmax()) == int(labels[i])
     assert float(packed["task_loss"].total.detach()) == pytest.approx(loss)
     assert int(packed["accuracy"].total) == right
+
+
+def test_rows_of_documents_hold_each_piece_in_a_segment_of_its_own():
+    rng = np.random.default_rng(0)
+    tokens = [rng.integers(1, 200, n).astype(np.uint8) for n in rng.integers(1, 40, 30)]
+    for rule in ("split", "wrapped"):
+        rows = document_rows([len(document) for document in tokens], 16, rule)
+        ids, segments = laid_out(tokens, rows)
+        for row, found_ids, found_segments in zip(rows, ids.tolist(), segments.tolist(), strict=True):
+            expected = [(t, i) for i, (d, s, n) in enumerate(row.tolist(), 1) for t in tokens[d][s : s + n].tolist()]
+            padding = [(0, 0)] * (16 - len(expected))
+            assert list(zip(found_ids, found_segments, strict=True)) == expected + padding

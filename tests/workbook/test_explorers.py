@@ -36,7 +36,8 @@ def positions(control):
 def number_of_steps(control):
     if isinstance(control, (widgets.IntSlider, widgets.FloatSlider)):
         return (control.max - control.min) / control.step + 1
-    assert isinstance(control, (widgets.SelectionSlider, widgets.Checkbox)), "JupyterLab takes the keys of others"
+    kinds = (widgets.SelectionSlider, widgets.ToggleButtons, widgets.Checkbox)
+    assert isinstance(control, kinds), "JupyterLab takes the keys of others"
     return len(positions(control))
 
 

@@ -1,0 +1,66 @@
+"""What notebook 14 draws."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from packlib.packing import DocumentRows
+from packlib.workbook.chapters.n14_whole_documents.runs import letter
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, series
+from packlib.workbook.tables import Table
+
+CUT = OKABE_ITO[1]  # the pieces of documents that are cut
+
+
+def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
+    """A line for each row: whole documents are blue, pieces of cut ones orange with a black edge at each cut.
+
+    Args:
+        least: leave room for so many rows.
+    """
+    top, edge = rows.max_length, 0.012 * rows.max_length
+    for at, row in enumerate(rows):
+        begin = 0
+        for document, first, length in row.tolist():
+            whole = length == rows.document_lengths[document]
+            color = series("packed")["color"] if whole else CUT
+            ax.barh(at, length, left=begin, height=0.8, color=color, ec="white", lw=1.5)
+            name = f"{letter(document)} {length}"
+            if length > 0.045 * len(name) * top:
+                ink = "white" if whole else "black"
+                ax.text(begin + length / 2, at, name, ha="center", va="center", color=ink, fontsize=11)
+            if first > 0:
+                ax.barh(at, edge, left=begin, height=0.8, color=INK)
+            if first + length < rows.document_lengths[document]:
+                ax.barh(at, -edge, left=begin + length, height=0.8, color=INK)
+            begin += length
+        empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
+        ax.barh(at, top - begin, left=begin, **empty)
+    ax.set_yticks([])
+    ax.set(xlim=(0, top), ylim=(max(len(rows), least) - 0.4, -0.6), xlabel="slots")
+    ax.spines["left"].set_visible(False)
+
+
+def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
+    """A logarithmic axis of row lengths, with plain numbers."""
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_xlabel("slots in a row")
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Numbers written as text, as a table."""
+    from IPython.display import display
+
+    display(Table(tuple(columns), rows, right=True))
+
+
+def bars(ax: Axes, values: dict[str, float], texts: Sequence[str], labels: Sequence[str]) -> None:
+    """A horizontal bar for each value, with a text at its end."""
+    for at, (value, text) in enumerate(zip(values.values(), texts, strict=True)):
+        ax.barh(at, value, height=0.6, color=series("packed")["color"])
+        ax.text(value + 0.02 * max(values.values()), at, text, va="center")
+    ax.set_yticks(np.arange(len(values)), labels)
+    ax.set(xlim=(0, 1.75 * max(values.values())), ylim=(len(values) - 0.4, -0.6))

@@ -1,0 +1,190 @@
+"""Documents cut at every row's end, or kept whole: train small causal models, and record data/runs/documents.csv.
+
+    python -m tests.experiments.documents                      # about ten minutes of one core
+    python -m tests.experiments.documents --seeds 0 --updates 20 --out out/try.csv
+
+The documents are the docstrings of Python's own library, each text once, as bytes after a token that begins a document,
+in rows of 256. The last tenth, drawn by one fixed seed, is held out. All arms see the same documents once, in as many
+updates of 16 rows; a seed gives all of them the same first weights and the same order of the documents:
+
+- "split": documents that fit into a row are kept whole, and no token sees another document.
+- "wrapped": documents are cut at every row's end, and no token sees another document.
+- "wrapped, no mask": the same rows, and every token sees all of its row before it.
+
+The loss, in nats a byte, is that of the held-out documents that fit into a row, each alone. The arms "unigram" and
+"bigram" are counts of the training documents. A run that is in the file already is not made again.
+"""
+
+import argparse
+import ast
+import csv
+import inspect
+import sysconfig
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import GPT2Config
+
+from packlib.model import PackedCausal
+from packlib.packing import DocumentRows, document_rows
+from packlib.ragged import ranges
+from tests.benchmarks import table
+
+ROOT = Path(__file__).resolve().parents[2]
+LENGTH, ROWS, RATE = 256, 16, 3e-3
+BEGIN, VOCABULARY = 0, 256  # no docstring holds the byte 0
+LATER = 64  # bytes of a document after which the loss is taken once more
+ARMS = ("split", "wrapped", "wrapped, no mask")
+COLUMNS = (
+    "arm", "seed", "updates", "documents", "cut_documents", "targets", "cpu_seconds", "held_out_loss", "later_loss",
+)  # fmt: skip
+
+
+def docstrings() -> Iterator[str]:
+    """Those of the modules, classes and functions of the standard library, without its tests and its tools."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    for path in sorted(root.rglob("*.py")):
+        if {"site-packages", "test", "tests", "idlelib", "lib2to3"} & set(path.relative_to(root).parts):
+            continue
+        with warnings.catch_warnings(action="ignore"):  # old escapes
+            tree = ast.parse(path.read_bytes())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                if text := inspect.cleandoc(ast.get_docstring(node, clean=False) or ""):
+                    yield text
+
+
+def documents() -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The tokens of each document: those to train on, and those held out that fit into a row."""
+    texts = sorted(set(docstrings()))
+    order = np.random.default_rng(0).permutation(len(texts))
+    tokens = [np.frombuffer(bytes([BEGIN]) + texts[i].encode(), np.uint8) for i in order]
+    train = len(tokens) * 9 // 10
+    return tokens[:train], [document for document in tokens[train:] if len(document) <= LENGTH]
+
+
+def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> tuple[Tensor, Tensor]:
+    """The token and the segment of each slot, 0 for padding; both of shape (rows, slots)."""
+    flat, begins = np.concatenate(tokens), np.cumsum([0, *map(len, tokens)])
+    per_row = np.diff(rows.offsets)
+    row = np.repeat(np.arange(len(rows)), per_row)
+    segment = ranges(np.ones_like(per_row), per_row)  # 1, 2, … in each row
+    before = np.cumsum(rows.lengths) - rows.lengths
+    slot = ranges(row * rows.max_length + before - before[rows.offsets[:-1]][row], rows.lengths)
+    ids, segments = np.zeros((2, len(rows) * rows.max_length), np.int64)
+    ids[slot] = flat[ranges(begins[rows.documents] + rows.starts, rows.lengths)]
+    segments[slot] = np.repeat(segment, rows.lengths)
+    shape = (len(rows), rows.max_length)
+    return torch.from_numpy(ids.reshape(shape)), torch.from_numpy(segments.reshape(shape))
+
+
+def new_model(seed: int) -> PackedCausal:
+    """Two layers, width 64, no dropout."""
+    torch.manual_seed(seed)
+    return PackedCausal(GPT2Config(
+        vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=4, bos_token_id=BEGIN,
+        eos_token_id=BEGIN, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
+    ))  # fmt: skip
+
+
+@torch.no_grad()
+def held_out_losses(model: PackedCausal, held_out: list[np.ndarray]) -> tuple[float, float]:
+    """The mean over all tokens but the first of each document, and over those after its first `LATER`."""
+    rows = document_rows([len(document) for document in held_out], LENGTH, "split")
+    ids, segments = laid_out(held_out, rows)
+    losses, later = [], []
+    for some_ids, some_segments in zip(ids.split(32), segments.split(32), strict=True):
+        output = model(input_ids=some_ids, segment_ids=some_segments)
+        losses.append(torch.nn.functional.cross_entropy(output.token_logits, output.token_labels, reduction="none"))
+        new = torch.nn.functional.pad(some_segments[:, 1:] != some_segments[:, :-1], (1, 0)).flatten()
+        slots = torch.arange(len(new))
+        begins = torch.where(new | (slots % LENGTH == 0), slots, 0).cummax(0).values
+        later.append((slots - begins)[output.token_positions] >= LATER)
+    joined = torch.cat(losses)
+    return float(joined.mean()), float(joined[torch.cat(later)].mean())
+
+
+def run(arm: str, seed: int, updates: int | None, train: list[np.ndarray], held_out: list[np.ndarray]) -> dict:
+    """Train one arm with one seed."""
+    rng = np.random.default_rng(seed)
+    shuffled = [train[i] for i in rng.permutation(len(train))]
+    rows = document_rows([len(document) for document in shuffled], LENGTH, arm.partition(",")[0])
+    ids, segments = laid_out(shuffled, rows)
+    if arm.endswith("no mask"):
+        segments = segments.clamp(max=1)
+    fewest = sum(map(len, train)) // (LENGTH * ROWS)  # as many for each arm
+    updates = min(updates or fewest, fewest)
+    order, model = torch.from_numpy(rng.permutation(len(rows))), new_model(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    warm = max(1, updates // 20)
+    rate = LambdaLR(optimizer, lambda done: min(1.0, (done + 1) / warm) * (1 - 0.9 * done / updates))
+    targets, begun = 0, time.process_time()
+    for some in order[: updates * ROWS].split(ROWS):
+        optimizer.zero_grad()
+        output = model(input_ids=ids[some], segment_ids=segments[some])
+        output.loss.backward()
+        optimizer.step()
+        rate.step()
+        targets += len(output.token_labels)
+    taken = time.process_time() - begun
+    loss, later = held_out_losses(model, held_out)
+    return {"arm": arm, "seed": seed, "updates": updates, "documents": len(train), "cut_documents": rows.cut_documents,
+            "targets": targets, "cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}  # fmt: skip
+
+
+def baselines(train: list[np.ndarray], held_out: list[np.ndarray]) -> list[dict]:
+    """What counts of single bytes and of pairs reach; a hundredth is added to each count."""
+    pairs = np.zeros((VOCABULARY, VOCABULARY))
+    for document in train:
+        np.add.at(pairs, (document[:-1], document[1:]), 1)
+    pairs += 0.01
+    single = pairs.sum(0) / pairs.sum()
+    tables = {"unigram": np.broadcast_to(single, pairs.shape), "bigram": pairs / pairs.sum(1, keepdims=True)}
+    before, after = (np.concatenate([d[part] for d in held_out]) for part in (slice(None, -1), slice(1, None)))
+    later = np.concatenate([np.arange(len(d) - 1) for d in held_out]) >= LATER
+    found = []
+    for arm, chances in tables.items():
+        losses = -np.log(chances[before, after])
+        row = dict.fromkeys(COLUMNS, 0) | {"arm": arm, "documents": len(train), "targets": int(pairs.sum())}
+        found.append(row | {"held_out_loss": float(losses.mean()), "later_loss": float(losses[later].mean())})
+    return found
+
+
+def read(path: Path) -> list[dict]:
+    if not path.is_file():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.experiments.documents", description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--updates", type=int, help="fewer than one pass over the documents")
+    parser.add_argument("--out", type=Path, help="default: data/runs/documents.csv")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    path = options.out or ROOT / "data" / "runs" / "documents.csv"
+    train, held_out = documents()
+    found = read(path) or baselines(train, held_out)
+    command = "python -m tests.experiments.documents"
+    command += f" --updates {options.updates}" if options.updates else ""
+    for seed in options.seeds:
+        for arm in ARMS:
+            if any(row["arm"] == arm and int(row["seed"]) == seed for row in found):
+                continue
+            found.append(run(arm, seed, options.updates, train, held_out))
+            rows = [{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS} for row in found]
+            table.record("documents", rows, command, packages=("torch", "transformers"), path=path)
+            last = rows[-1]
+            print(f"{arm}, seed {seed}: " + ", ".join(f"{name} {last[name]}" for name in COLUMNS[4:]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
