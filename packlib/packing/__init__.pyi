@@ -1,3 +1,4 @@
+from .balancing import Schedule, Waiting, balance, waiting
 from .certificate import PRICE_OF_A_PACK, certified_bound
 from .filling import fill_places
 from .greedy import spread_evenly
@@ -6,14 +7,19 @@ from .nnls import full_strategies, num_full_strategies, strategy_matrix
 from .packs import Packs, assign
 from .plans import PackingPlan
 from .stream import StreamPacker
+from .work import Work
 
 __all__ = [
     "METHODS",
     "PRICE_OF_A_PACK",
     "PackingPlan",
     "Packs",
+    "Schedule",
     "StreamPacker",
+    "Waiting",
+    "Work",
     "assign",
+    "balance",
     "certified_bound",
     "fill_places",
     "full_strategies",
@@ -21,4 +27,5 @@ __all__ = [
     "plan",
     "spread_evenly",
     "strategy_matrix",
+    "waiting",
 ]
