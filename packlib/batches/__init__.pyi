@@ -2,7 +2,7 @@ from .batch import IGNORED, PackedBatch
 from .collation import PackingCollator, collate, pad
 from .curriculum import SequenceLengthWarmup, shorten, warm_memory
 from .difficulty import difficulties
-from .loader import PackBatchSampler, PackDataset, PackLoader, pack_lengths, pack_loader
+from .loader import PackBatchSampler, PackDataset, PackLoader, ScheduleSampler, pack_lengths, pack_loader
 from .masking import MlmMasking
 from .token_budget import TokenBatches, batch_by_tokens
 from .token_loading import MicroBatch, PaddedSamples, TokenBatchSampler, TokenLoader, token_loader
@@ -20,6 +20,7 @@ __all__ = [
     "PackedBatch",
     "PackingCollator",
     "PaddedSamples",
+    "ScheduleSampler",
     "SequenceLengthWarmup",
     "TokenBatchSampler",
     "TokenBatches",

@@ -161,7 +161,7 @@ def balance(
         few = len(packs.sample_ids)
         raise ValueError(f"{steps} steps of {step} packs need as many sequences, and there are {few}.")
     count, cap = steps * step, packs.max_length
-    depth = min(limit or len(lengths), len(lengths))
+    most_sequences = min(limit or len(lengths), len(lengths))
 
     ids, pack_of = _cut_and_shuffle(packs, lengths, count, rng)
     each = lengths[ids].astype(np.int64)
@@ -170,14 +170,24 @@ def balance(
     ids, each, pack_of = ids[order], each[order], pack_of[order]
     for first, last, start, end in zip(pools[:-1], pools[1:], starts[:-1], starts[1:], strict=True):
         pool = each[start:end], pack_of[start:end] - first, (last - first) // step, ranks, packs_per_rank
-        pack_of[start:end] = first + _mix(*pool, cap, depth, work, rng)
+        pack_of[start:end] = first + _mix(*pool, cap, most_sequences, work, rng)
 
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
     from packlib.packing.balancing_loops import finish  # here, since Numba takes a while to import
 
     in_step = pack_of % step
-    finish(each, in_step, starts, ranks, packs_per_rank, cap, depth, float(work.per_token), float(work.per_square))
+    finish(
+        each,
+        in_step,
+        starts,
+        ranks,
+        packs_per_rank,
+        cap,
+        most_sequences,
+        float(work.per_token),
+        float(work.per_square),
+    )
     pack_of += in_step - pack_of % step
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of, minlength=count))])
@@ -221,8 +231,8 @@ def _by_part(part: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _mix(
-    lengths: np.ndarray, packs: np.ndarray, steps: int, ranks: int, of_a_rank: int, cap: int, depth: int, work: Work,
-    rng: np.random.Generator,
+    lengths: np.ndarray, packs: np.ndarray, steps: int, ranks: int, of_a_rank: int, cap: int, most_sequences: int,
+    work: Work, rng: np.random.Generator,
 ) -> np.ndarray:  # fmt: skip
     """Other packs for the sequences of these steps, so that the work of all ranks is even; the packs are shuffled.
 
@@ -234,27 +244,27 @@ def _mix(
     step = ranks * of_a_rank
     for together in dict.fromkeys((of_a_rank, 1)):
         groups = steps * step // together
-        if (made := _spread(lengths, groups, together, cap, depth)) is not None:
+        if (made := _spread(lengths, groups, together, cap, most_sequences)) is not None:
             group, place = np.divmod(made, together)
             packs = rng.permutation(groups)[group] * together + place
             if together == of_a_rank:
                 return packs
             break
     else:
-        level_tokens(lengths, packs, steps * step, cap, depth)
+        level_tokens(lengths, packs, steps * step, cap, most_sequences)
         packs = _places(np.bincount(packs, lengths), rng)[packs]
     of_packs = np.bincount(packs, work.total(lengths, lengths**2)).reshape(steps, step)
     return np.concatenate([i * step + deal_packs(each, ranks) for i, each in enumerate(of_packs)])[packs]
 
 
-def _spread(lengths: np.ndarray, ranks: int, of_a_rank: int, cap: int, depth: int) -> np.ndarray | None:
+def _spread(lengths: np.ndarray, ranks: int, of_a_rank: int, cap: int, most_sequences: int) -> np.ndarray | None:
     """The pack of each sequence with even tokens and squares; None if that was not found."""
     from packlib.packing.balancing_loops import spread
 
     even = min(cap, -int(-_ROOM * int(lengths.sum()) // (ranks * of_a_rank)))
     made = np.empty(len(lengths), np.int64)
     for room, pace in itertools.product(dict.fromkeys((even, cap)), _PACES):
-        if spread(lengths, ranks, of_a_rank, room, depth, pace, made):
+        if spread(lengths, ranks, of_a_rank, room, most_sequences, pace, made):
             return made
     return None
 

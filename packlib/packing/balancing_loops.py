@@ -24,7 +24,7 @@ def _roomiest(rank, of_a_rank, space, places):  # type: ignore[no-untyped-def]
 
 @compiled
 def spread(
-    lengths: np.ndarray, ranks: int, of_a_rank: int, cap: int, depth: int, pace: float, packs: np.ndarray
+    lengths: np.ndarray, ranks: int, of_a_rank: int, cap: int, most_sequences: int, pace: float, packs: np.ndarray
 ) -> bool:
     """Put sequences into `of_a_rank` packs of each rank, with even squares and tokens; False if one fits nowhere.
 
@@ -34,10 +34,10 @@ def spread(
 
     Args:
         lengths: int64, longest first.
-        cap, depth: the most tokens and sequences of a pack.
+        cap, most_sequences: the most tokens and sequences of a pack.
         packs: filled in with the pack of each sequence; int64, shape of `lengths`.
     """
-    space, places = np.full(ranks * of_a_rank, cap), np.full(ranks * of_a_rank, depth)
+    space, places = np.full(ranks * of_a_rank, cap), np.full(ranks * of_a_rank, most_sequences)
     squares, tokens, lacks = np.zeros(ranks), np.zeros(ranks), np.zeros(ranks)
     left, left_squares = 0.0, 0.0
     for length in lengths:
@@ -75,13 +75,13 @@ def spread(
         lacking -= min(length, max(lacks[rank], 0.0))
         lacks[rank] -= length
         heapq.heapreplace(heap, (-lacks[rank] if filling else squares[rank] - average * tokens[rank], rank))
-    return places.max() < depth  # no pack is empty
+    return places.max() < most_sequences  # no pack is empty
 
 
 @compiled
-def level_tokens(lengths: np.ndarray, packs: np.ndarray, count: int, cap: int, depth: int) -> None:
+def level_tokens(lengths: np.ndarray, packs: np.ndarray, count: int, cap: int, most_sequences: int) -> None:
     """Move sequences into the pack with the fewest tokens, until no move makes the fewest more; `packs` is changed."""
-    tokens, places = np.zeros(count, np.int64), np.full(count, depth)
+    tokens, places = np.zeros(count, np.int64), np.full(count, most_sequences)
     for i, length in enumerate(lengths):
         tokens[packs[i]] += length
         places[packs[i]] -= 1
@@ -122,8 +122,8 @@ def deal_packs(work: np.ndarray, ranks: int) -> np.ndarray:
 
 @compiled
 def finish(
-    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, ranks: int, of_a_rank: int, cap: int, depth: int,
-    per_token: float, per_square: float,
+    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, ranks: int, of_a_rank: int, cap: int,
+    most_sequences: int, per_token: float, per_square: float,
 ) -> None:  # fmt: skip
     """In each step, relieve the slowest rank while that makes the step faster.
 
@@ -139,7 +139,7 @@ def finish(
     for step in range(len(starts) - 1):
         length, pack = lengths[starts[step] : starts[step + 1]], packs[starts[step] : starts[step + 1]]
         work, few = per_token * length + per_square * length.astype(np.float64) ** 2, len(length) <= _FEW
-        space, places, each = np.full(count, cap), np.full(count, depth), np.zeros(ranks)
+        space, places, each = np.full(count, cap), np.full(count, most_sequences), np.zeros(ranks)
         for i in range(len(length)):
             space[pack[i]] -= length[i]
             places[pack[i]] -= 1
@@ -152,7 +152,7 @@ def finish(
             if pack[i] // of_a_rank != slowest:
                 continue
             goal, partner, best = -1, -1, each[slowest] * _BETTER
-            for other in range(count if places[pack[i]] < depth - 1 else 0):  # no pack is left empty
+            for other in range(count if places[pack[i]] < most_sequences - 1 else 0):  # no pack is left empty
                 there = each[other // of_a_rank] + work[i]
                 if there < best and space[other] >= length[i] and places[other] and other // of_a_rank != slowest:
                     goal, best = other, there

@@ -2,7 +2,7 @@
 
 python -m tests.benchmarks            # all but classes
 python -m tests.benchmarks packing    # or: model, batches, distributed, sorting, scaling, compiling, bridges, audit,
-                                      # classes
+                                      # balance, classes
 """
 
 import sys
@@ -70,6 +70,12 @@ def bridges() -> None:
     main()
 
 
+def balance() -> None:
+    from tests.benchmarks.bench_balance import main
+
+    main()
+
+
 SECTIONS = {
     "packing": packing,
     "model": model,
@@ -80,6 +86,7 @@ SECTIONS = {
     "compiling": compiling,
     "bridges": bridges,
     "audit": audit,
+    "balance": balance,
 }
 ALONE = {"classes": classes}  # a minute for each instance, so it is asked for by name
 
