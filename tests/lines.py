@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "library": 5920,  # the rooms from lengths to training, and the files beside them
-    "balance": 440,  # equal tokens, unequal work
+    "balance": 490,  # equal tokens, unequal work
     "bridges": 2340,
     "advisor": None,
     "workbook": 1400,  # without the chapters
@@ -34,7 +34,7 @@ def lines_of_code(source: str) -> int:
 
 def part_of(path: Path) -> str:
     """Which part a file belongs to, by its path in packlib."""
-    if path.stem in ("work", "balancing", "balancing_loops"):
+    if path.stem in ("work", "balancing", "balancing_loops", "schedule_sampler"):
         return "balance"
     room = path.parts[0]
     if room == "workbook" and "chapters" in path.parts:

@@ -2,8 +2,9 @@ from .batch import IGNORED, PackedBatch
 from .collation import PackingCollator, collate, pad
 from .curriculum import SequenceLengthWarmup, shorten, warm_memory
 from .difficulty import difficulties
-from .loader import PackBatchSampler, PackDataset, PackLoader, ScheduleSampler, pack_lengths, pack_loader
+from .loader import PackBatchSampler, PackDataset, PackLoader, pack_lengths, pack_loader
 from .masking import MlmMasking
+from .schedule_sampler import ScheduleSampler
 from .token_budget import TokenBatches, batch_by_tokens
 from .token_loading import MicroBatch, PaddedSamples, TokenBatchSampler, TokenLoader, token_loader
 from .tokens import TokenStore, tokenize

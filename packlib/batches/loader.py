@@ -208,45 +208,6 @@ class PackBatchSampler(EpochSampler):
             yield [(epoch, pack) for pack in packs.tolist()]
 
 
-class ScheduleSampler(EpochSampler):
-    """The steps of a `Schedule` in an order that the seed and the epoch give: this rank's packs of each.
-
-    Args:
-        ranks, rank: by default those of torch.distributed; there must be as many as the schedule was made for.
-
-    Raises:
-        TypeError, ValueError: for bad arguments, or another number of ranks.
-    """
-
-    depends_on = ("num_packs", "batch_size", "seed", "shuffle", "ranks")
-
-    def __init__(
-        self,
-        schedule: Schedule,
-        seed: int = 0,
-        shuffle: bool = True,
-        ranks: int | None = None,
-        rank: int | None = None,
-    ) -> None:
-        super().__init__(seed, shuffle, ranks, rank)
-        self.num_packs, self.batch_size = len(schedule), schedule.packs_per_rank
-        if self.ranks != schedule.ranks:
-            raise ValueError(f"ranks must be {schedule.ranks}, as the schedule was made for, not {self.ranks}.")
-
-    def __len__(self) -> int:
-        return self.num_packs // (self.batch_size * self.ranks)
-
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        epoch, first, self.start = self.epoch, self.start, 0
-        order = np.arange(len(self))
-        if self.shuffle:
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self))
-        for done, step in enumerate(order[first:].tolist(), start=first + 1):
-            self.done = done
-            pack = (step * self.ranks + self.rank) * self.batch_size
-            yield [(epoch, pack + i) for i in range(self.batch_size)]
-
-
 class PackLoader(DataLoader):
     """A `DataLoader` of packed batches: each pass through it is one epoch, shuffled by seed and epoch.
 
@@ -326,13 +287,10 @@ def pack_loader(
             f"The collator makes packs of {collator.max_length} tokens; "
             f"the fullest pack holds {packs.lengths_used.max()}."
         )
-    sampler: EpochSampler
     if isinstance(packs, Schedule):
-        if batch_size not in (None, packs.packs_per_rank):
-            raise ValueError(
-                f"batch_size must be {packs.packs_per_rank}, as the schedule has, not {shown(batch_size)}."
-            )
-        sampler = ScheduleSampler(packs, seed, shuffle, ranks, rank)
+        from packlib.batches.schedule_sampler import ScheduleSampler  # here, since it builds on this file
+
+        sampler: EpochSampler = ScheduleSampler(packs, batch_size, seed, shuffle, ranks, rank)
     else:
         size = 16 if batch_size is None else batch_size
         sampler = PackBatchSampler(len(packs), size, seed, shuffle, drop_last, ranks, rank)

@@ -7,7 +7,7 @@ from .nnls import full_strategies, num_full_strategies, strategy_matrix
 from .packs import Packs, assign
 from .plans import PackingPlan
 from .stream import StreamPacker
-from .work import Work
+from .work import Work, squares_of
 
 __all__ = [
     "METHODS",
@@ -26,6 +26,7 @@ __all__ = [
     "num_full_strategies",
     "plan",
     "spread_evenly",
+    "squares_of",
     "strategy_matrix",
     "waiting",
 ]

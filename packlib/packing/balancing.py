@@ -14,6 +14,7 @@ from packlib.packing.work import Work, squares_of
 
 _POOL = 1024  # packs whose sequences change places
 _ROOM = 1.01  # of the mean tokens of a pack; more where that does not do
+_SPARE = 0.005  # packs more than given, as a share
 _GOLDEN = (5**0.5 - 1) / 2
 _PACES = (1.0, 0.7, 1.4, 0.5, 2.0)  # of `spread`, until one finds room for all
 
@@ -113,7 +114,7 @@ def balance(
     *,
     work: Work,
     max_sequences_per_pack: int | None = None,
-    spare: float = 0.005,
+    spare: float | None = None,
     seed: int = 0,
 ) -> Schedule:
     """Deal the sequences of `packs` to steps and ranks, so that all ranks of a step have about equal work.
@@ -135,7 +136,8 @@ def balance(
         ranks, packs_per_rank: every rank trains on so many packs in every step.
         work: what a pack costs, see `Work`.
         max_sequences_per_pack: the depth limit, or None.
-        spare: packs more than those given, as a share: without any room sequences cannot change places.
+        spare: packs more than those given, as a share: room for sequences to change places, but more steps. None takes
+            the faster of 0 and 0.005.
         seed: of the random deal; the schedule depends on nothing else, so every process makes the same.
 
     Raises:
@@ -146,8 +148,9 @@ def balance(
     if not isinstance(work, Work):
         raise TypeError(f"work must be Work, not {shown(work)}.")
     ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
-    number("spare", spare, at_least=0, at_most=1)
-    rng, step = np.random.default_rng(whole_number("seed", seed, 0)), ranks * packs_per_rank
+    if spare is not None:
+        number("spare", spare, at_least=0, at_most=1)
+    seed, step = whole_number("seed", seed, 0), ranks * packs_per_rank
     lengths, limit = as_lengths(lengths), depth_limit(max_sequences_per_pack)
     if step > len(packs):
         raise ValueError(f"ranks × packs_per_rank must be at most {len(packs)}, the number of packs, not {step}.")
@@ -156,13 +159,27 @@ def balance(
     total = work.total(packs.lengths_used, squares_of(packs, lengths)).sum()
     if not np.isfinite(total):
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
-    steps = -(-int(len(packs) * (1 + spare)) // step)
-    if steps * step > len(packs.sample_ids):
-        few = len(packs.sample_ids)
-        raise ValueError(f"{steps} steps of {step} packs need as many sequences, and there are {few}.")
-    count, cap = steps * step, packs.max_length
-    most_sequences = min(limit or len(lengths), len(lengths))
+    few = len(packs.sample_ids)
+    spares = (0, _SPARE) if spare is None else (spare,)
+    wanted = dict.fromkeys(-(-int(len(packs) * (1 + more)) // step) for more in spares)
+    if min(wanted) * step > few:
+        raise ValueError(f"{min(wanted)} steps of {step} packs need as many sequences, and there are {few}.")
+    made = [
+        _schedule(packs, lengths, steps, ranks, packs_per_rank, work, limit, seed)
+        for steps in wanted
+        if steps * step <= few
+    ]
+    return min(made, key=lambda schedule: schedule.slowest)
 
+
+def _schedule(
+    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, packs_per_rank: int, work: Work, limit: int | None,
+    seed: int,
+) -> Schedule:  # fmt: skip
+    from packlib.packing.balancing_loops import finish  # here, since Numba takes a while to import
+
+    step, cap, most_sequences = ranks * packs_per_rank, packs.max_length, min(limit or len(lengths), len(lengths))
+    rng, count = np.random.default_rng(seed), steps * step
     ids, pack_of = _cut_and_shuffle(packs, lengths, count, rng)
     each = lengths[ids].astype(np.int64)
     pools = np.linspace(0, steps, max(1, min(steps, count // _POOL)) + 1).astype(np.int64) * step
@@ -174,20 +191,8 @@ def balance(
 
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
-    from packlib.packing.balancing_loops import finish  # here, since Numba takes a while to import
-
-    in_step = pack_of % step
-    finish(
-        each,
-        in_step,
-        starts,
-        ranks,
-        packs_per_rank,
-        cap,
-        most_sequences,
-        float(work.per_token),
-        float(work.per_square),
-    )
+    in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))
+    finish(each, in_step, starts, ranks, packs_per_rank, cap, most_sequences, *costs)
     pack_of += in_step - pack_of % step
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of, minlength=count))])

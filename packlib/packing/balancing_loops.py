@@ -186,8 +186,10 @@ def bounds(
 ) -> np.ndarray:
     """Work that the slowest rank of each step has at least, however the step's sequences are dealt to its ranks.
 
-    First, it has the mean. Second, some rank gets j + 1 of the j x ranks + 1 longest sequences, and all other packs
-    hold no more than the cap, so that rank has the tokens that are left, made of the shortest sequences there are.
+    First, the n longest sequences are with some n ranks. The packs of the others hold no more than the cap, so these n
+    have the tokens that are left too, at best made of the shortest sequences, and the slowest has their mean; for all
+    ranks that is the mean of the step. Second, some rank gets n + 1 of the n x ranks + 1 longest sequences, and what
+    the packs of all others cannot hold.
 
     Args:
         as in `finish`.
@@ -195,21 +197,31 @@ def bounds(
     Returns:
         float64, shape (number of steps,).
     """
-    found = np.empty(len(starts) - 1)
+    found = np.zeros(len(starts) - 1)
     for step in range(len(found)):
         length = lengths[starts[step] : starts[step + 1]]
         squares = length.astype(np.float64) ** 2
-        tokens = length.sum()
-        least = (per_token * tokens + per_square * squares.sum()) / ranks
+        tokens, held, held_squares = length.sum(), 0, 0.0
+        for n in range(1, min(ranks, len(length)) + 1):
+            held, held_squares = held + length[n - 1], held_squares + squares[n - 1]
+            forced = tokens - (ranks - n) * of_a_rank * cap if n < ranks else tokens
+            least = per_square * (held_squares + _shortest(length, squares, forced - held))
+            found[step] = max(found[step], (per_token * max(held, forced) + least) / n)
         forced = tokens - (ranks - 1) * of_a_rank * cap
-        for j in range((len(length) - 1) // ranks + 1):
-            few, many = j * ranks - j, j * ranks + 1
-            held, held_squares, i = length[few:many].sum(), squares[few:many].sum(), len(length) - 1
-            lack = forced - held
-            while lack > 0:  # part of a sequence costs its share, so that no whole one is counted too many
-                held_squares += squares[i] if length[i] <= lack else float(lack) * length[i]
-                lack -= length[i]
-                i -= 1
-            least = max(least, per_token * max(held, forced) + per_square * held_squares)
-        found[step] = least
+        for n in range(1, (len(length) - 1) // ranks + 1):
+            first, last = n * ranks - n, n * ranks + 1
+            among, among_squares = length[first:last].sum(), squares[first:last].sum()
+            least = per_square * (among_squares + _shortest(length, squares, forced - among))
+            found[step] = max(found[step], per_token * max(among, forced) + least)
     return found
+
+
+@compiled
+def _shortest(length, squares, lack):  # type: ignore[no-untyped-def]
+    """The squares of so many tokens of the shortest sequences; part of one costs its share, so none is overcounted."""
+    added, i = 0.0, len(length) - 1
+    while lack > 0:
+        added += squares[i] if length[i] <= lack else float(lack) * length[i]
+        lack -= length[i]
+        i -= 1
+    return added

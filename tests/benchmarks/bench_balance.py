@@ -21,7 +21,7 @@ from tests.benchmarks.table import record, show
 
 WORK = Work(6 * 4096, 0.5)
 SEQUENCES = {8192: (60_000, 420_000), 32_768: (200_000, 1_400_000), 131_072: (720_000, 5_800_000)}
-STEPS, LARGE_STEPS = 40, 8  # of a peer; all of ours
+PEERS = 512, 40  # packs that the slow peers are tried on, and steps at most; ours and random are tried on all
 
 
 def karmarkar_karp(weights: np.ndarray, parts: int) -> np.ndarray:
@@ -68,7 +68,7 @@ def peers(packs: Packs, lengths: np.ndarray, ranks: int, each: int) -> dict[str,
     random = work[order].reshape(len(order), each, ranks).sum(axis=1)
     totals = dict.fromkeys(("snaked", "Karmarkar-Karp", "with the cap"), 0.0)
     mean, over = 0.0, 0
-    few = order[: LARGE_STEPS if step > 64 else STEPS]
+    few = order[: min(max(PEERS[0] // step, 3), PEERS[1])]
     for ids in few:
         here = work[ids]
         totals["snaked"] += np.bincount(snaked(here, ranks), here).max()
