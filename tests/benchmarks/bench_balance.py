@@ -21,6 +21,7 @@ from tests.benchmarks.table import record, show
 
 WORK = Work(6 * 4096, 0.5)
 SEQUENCES = {8192: (60_000, 420_000), 32_768: (200_000, 1_400_000), 131_072: (720_000, 5_800_000)}
+WIDTH = 64  # of the measured layer
 PEERS = 512, 40  # packs that the slow peers are tried on, and steps at most; ours and random are tried on all
 
 
@@ -112,7 +113,7 @@ def settings() -> Iterator[dict]:
 class Layer(torch.nn.Module):
     """Attention and feed-forward on sequences that are kept apart: the work of one pack."""
 
-    def __init__(self, width: int = 128, heads: int = 2) -> None:
+    def __init__(self, width: int = WIDTH, heads: int = 1) -> None:
         super().__init__()
         self.heads, self.qkv, self.out = heads, torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
         self.inner = torch.nn.Sequential(
@@ -131,13 +132,13 @@ class Layer(torch.nn.Module):
 
 def seconds_of(layer: Layer, lengths: list[int]) -> float:
     """CPU seconds of one forward and backward pass."""
-    tokens = torch.zeros(sum(lengths), 128)
+    tokens = torch.zeros(sum(lengths), WIDTH)
     start = time.thread_time()
     layer(tokens, lengths).square().mean().backward()
     return time.thread_time() - start
 
 
-def measured(row: int = 4096, ranks: int = 4, steps: int = 6, runs: int = 9) -> dict:
+def measured(row: int = 4096, ranks: int = 4, each: int = 2, steps: int = 3, runs: int = 9) -> dict:
     """One thread plays the ranks one after the other; a step takes as long as its slowest rank.
 
     Both deals have the same sequences.
@@ -145,9 +146,10 @@ def measured(row: int = 4096, ranks: int = 4, steps: int = 6, runs: int = 9) -> 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     layer, rng = Layer(), np.random.default_rng(0)
-    lengths = rng.permutation(log_normal(2_000, row, 7.0, 1.0).expand())
-    lengths = lengths[np.cumsum(lengths) <= steps * ranks * row]
-    while len(packs := pack_lengths(lengths, row, "lpfhp")) > steps * ranks:
+    lengths = rng.permutation(log_normal(4_000, row, 6.0, 1.0).expand())
+    count = steps * ranks * each
+    lengths = lengths[np.cumsum(lengths) <= count * row]
+    while len(packs := pack_lengths(lengths, row, "lpfhp")) > count:
         lengths = lengths[1:]
 
     known = [[row // n] * n for n in (1, 2, 4, 16, 64)] + [[row // 2], [row // 8] * 4]
@@ -156,27 +158,28 @@ def measured(row: int = 4096, ranks: int = 4, steps: int = 6, runs: int = 9) -> 
     times = [float(np.median([seconds_of(layer, pack) for _ in range(5)])) for pack in known]
     work = Work.fitted([sum(p) for p in known], [sum(x * x for x in p) for p in known], times)
 
-    made = balance(packs, lengths, ranks, work=work, spare=0)
+    made = balance(packs, lengths, ranks, each, work=work, spare=0)
     order = np.random.default_rng([0, 0]).permutation(len(packs))
     deals = {"random": [lengths[packs[i]].tolist() for i in order],
              "balanced": [lengths[ids].tolist() for ids in made]}  # fmt: skip
 
-    def total(each: np.ndarray) -> float:
-        return float(np.asarray(each).reshape(steps, ranks).max(axis=1).sum())
+    def total(seconds: np.ndarray) -> float:
+        return float(np.asarray(seconds).reshape(steps, ranks, each).sum(axis=2).max(axis=1).sum())
 
     predicted = {name: total([work.of(pack).sum() for pack in deal]) for name, deal in deals.items()}
     taken: dict[str, list] = {name: [] for name in deals}
     for _ in range(runs):
-        for i in range(steps * ranks):
+        for i in range(count):
             for name, deal in deals.items():
                 taken[name].append(seconds_of(layer, deal[i]))
-    each = {name: np.array(times).reshape(runs, -1) for name, times in taken.items()}
-    ratios = np.sort([total(a) / total(b) for a, b in zip(each["random"], each["balanced"], strict=True)])
-    middle = {name: total(np.median(times, axis=0)) for name, times in each.items()}
+    by_run = {name: np.array(times).reshape(runs, -1) for name, times in taken.items()}
+    ratios = np.sort([total(a) / total(b) for a, b in zip(by_run["random"], by_run["balanced"], strict=True)])
+    middle = {name: total(np.median(times, axis=0)) for name, times in by_run.items()}
     low, high = ratios[0], ratios[-1]  # of nine: this interval covers the median with 99.6 %
     return {
         "row": row,
         "ranks": ranks,
+        "packs a rank": each,
         "steps": steps,
         "runs": runs,
         "seconds, random": f"{middle['random']:.3f}",
