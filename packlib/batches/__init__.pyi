@@ -4,6 +4,7 @@ from .curriculum import SequenceLengthWarmup, shorten, warm_memory
 from .difficulty import difficulties
 from .loader import PackBatchSampler, PackDataset, PackLoader, pack_lengths, pack_loader
 from .masking import MlmMasking
+from .schedule_sampler import ScheduleSampler
 from .token_budget import TokenBatches, batch_by_tokens
 from .token_loading import MicroBatch, PaddedSamples, TokenBatchSampler, TokenLoader, token_loader
 from .tokens import TokenStore, tokenize
@@ -20,6 +21,7 @@ __all__ = [
     "PackedBatch",
     "PackingCollator",
     "PaddedSamples",
+    "ScheduleSampler",
     "SequenceLengthWarmup",
     "TokenBatchSampler",
     "TokenBatches",

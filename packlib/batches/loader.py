@@ -13,6 +13,7 @@ from packlib.batches.tokens import TokenStore
 from packlib.checks import flag, shown, whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.lengths import LengthHistogram
+from packlib.packing.balancing import Schedule
 from packlib.packing.packs import Packs
 
 
@@ -253,7 +254,7 @@ def pack_loader(
     dataset: Any,
     packs: Packs,
     collator: PackingCollator | None = None,
-    batch_size: int = 16,
+    batch_size: int | None = None,
     *,
     seed: int = 0,
     shuffle: bool = True,
@@ -271,9 +272,10 @@ def pack_loader(
 
     Args:
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`).
-        packs: which samples share a pack.
+        packs: which samples share a pack; a `Schedule` keeps its steps, and has its own batch size.
         collator: by default one without masking, at the packs' maximum length.
-        seed, shuffle: the order of the packs, another one each epoch.
+        batch_size: by default 16.
+        seed, shuffle: the order of the packs, or of a schedule's steps, another one each epoch.
         drop_last: leave out an incomplete last batch (another one each epoch).
         ranks, rank: by default those of torch.distributed; `ranks=1` gives every rank all packs.
         options: passed on to `torch.utils.data.DataLoader` (`num_workers`, `pin_memory`, …).
@@ -285,5 +287,11 @@ def pack_loader(
             f"The collator makes packs of {collator.max_length} tokens; "
             f"the fullest pack holds {packs.lengths_used.max()}."
         )
-    sampler = PackBatchSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
+    if isinstance(packs, Schedule):
+        from packlib.batches.schedule_sampler import ScheduleSampler  # here, since it builds on this file
+
+        sampler: EpochSampler = ScheduleSampler(packs, batch_size, seed, shuffle, ranks, rank)
+    else:
+        size = 16 if batch_size is None else batch_size
+        sampler = PackBatchSampler(len(packs), size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, sampler, collator, **options)

@@ -1,3 +1,4 @@
+from .balancing import Schedule, Waiting, balance, waiting
 from .certificate import PRICE_OF_A_PACK, certified_bound
 from .documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
 from .filling import fill_places
@@ -7,6 +8,7 @@ from .nnls import full_strategies, num_full_strategies, strategy_matrix
 from .packs import Packs, assign
 from .plans import PackingPlan
 from .stream import StreamPacker
+from .work import Work, squares_of
 
 __all__ = [
     "CUTTING_RULES",
@@ -15,8 +17,12 @@ __all__ = [
     "DocumentRows",
     "PackingPlan",
     "Packs",
+    "Schedule",
     "StreamPacker",
+    "Waiting",
+    "Work",
     "assign",
+    "balance",
     "certified_bound",
     "document_rows",
     "fill_places",
@@ -25,5 +31,7 @@ __all__ = [
     "num_full_strategies",
     "plan",
     "spread_evenly",
+    "squares_of",
     "strategy_matrix",
+    "waiting",
 ]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_cases import MAX_LENGTH, masking, store
 
-from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, pack_lengths, pack_loader
+from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
+from packlib.packing import Work, balance
 
 
 def loader(batch_size=8, **options):
@@ -213,3 +214,23 @@ def test_bad_input_gets_one_sentence():
 def test_depth_one_leaves_sequences_unpacked():
     packs = pack_lengths(store().lengths, MAX_LENGTH, "lpfhp", 1)
     assert np.diff(packs.offsets).tolist() == [1] * len(store())
+
+
+def test_ranks_of_a_schedule_get_its_steps():
+    lengths = np.random.default_rng(0).integers(1, 60, 400)
+    data = TokenStore.from_samples([{"input_ids": [int(n)] * int(n)} for n in lengths])
+    made = balance(pack_lengths(lengths, 64), lengths, ranks=2, packs_per_rank=3, work=Work(10, 1))
+    loaders = [pack_loader(data, made, ranks=2, rank=rank, seed=4) for rank in range(2)]
+    batches = [list(loader) for loader in loaders]
+    assert [len(part) for part in batches] == [made.steps] * 2
+    order = np.random.default_rng([4, 0]).permutation(made.steps)
+    for at, step in enumerate(order):
+        for rank in range(2):
+            used = made.lengths_used.reshape(made.steps, 2, 3)[step, rank]
+            assert batches[rank][at].useful_tokens == used.sum()
+    loaders[0].load_state_dict({"epoch": 0, "batches_done": 2, **loaders[0].batch_sampler.setting()})
+    assert [b.useful_tokens for b in loaders[0]] == [b.useful_tokens for b in batches[0][2:]]
+    with pytest.raises(ValueError, match="ranks must be 2, as the schedule was made for, not 1"):
+        pack_loader(data, made)
+    with pytest.raises(ValueError, match="batch_size must be 3, as the schedule has, not 4"):
+        pack_loader(data, made, batch_size=4, ranks=2, rank=0)

@@ -2,7 +2,7 @@
 
 python -m tests.benchmarks            # all but classes
 python -m tests.benchmarks packing    # or: nnls, model, batches, distributed, sorting, scaling, compiling, bridges,
-                                      # audit, classes
+                                      # audit, balance, classes
 """
 
 import sys
@@ -76,6 +76,12 @@ def bridges() -> None:
     main()
 
 
+def balance() -> None:
+    from tests.benchmarks.bench_balance import main
+
+    main()
+
+
 SECTIONS = {
     "packing": packing,
     "nnls": nnls,
@@ -87,6 +93,7 @@ SECTIONS = {
     "compiling": compiling,
     "bridges": bridges,
     "audit": audit,
+    "balance": balance,
 }
 ALONE = {"classes": classes}  # a minute for each instance, so it is asked for by name
 

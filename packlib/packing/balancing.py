@@ -1,0 +1,319 @@
+"""Equal tokens are unequal work: a schedule of steps in which no rank waits long for the slowest."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from packlib.checks import depth_limit, number, shown, whole_number
+from packlib.lengths.counting import as_lengths
+from packlib.packing.packs import Packs
+from packlib.packing.work import Work, squares_of
+
+_POOL = 1024  # packs whose sequences change places
+_ROOM = 1.01  # of the mean tokens of a pack; more where that does not do
+_SPARE = 0.005  # packs more than given, as a share
+_GOLDEN = (5**0.5 - 1) / 2
+_PACES = (1.0, 0.7, 1.4, 0.5, 2.0)  # of `spread`, until one finds room for all
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule(Packs):
+    """Packs in the order of training: step by step, in each step rank by rank, `packs_per_rank` packs for each.
+
+    Attributes:
+        squares: the sum of squared lengths in each pack; int64, shape (number of packs,).
+        bounds: work that the slowest rank of each step has at least, whoever deals the step's sequences to its packs;
+            float64, shape (steps,).
+        ranks, packs_per_rank: every rank has so many packs in every step.
+        work: what a pack costs.
+        max_sequences_per_pack: the depth limit, or None.
+    """
+
+    squares: np.ndarray
+    bounds: np.ndarray
+    ranks: int
+    packs_per_rank: int
+    work: Work
+    max_sequences_per_pack: int | None = None
+
+    @property
+    def steps(self) -> int:
+        return len(self) // (self.ranks * self.packs_per_rank)
+
+    def work_of_ranks(self) -> np.ndarray:
+        """The work of each rank in each step; float64, shape (steps, ranks)."""
+        return self.work.total(self.lengths_used, self.squares).reshape(self.steps, self.ranks, -1).sum(axis=2)
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """Tokens in each step; int64, shape (steps,)."""
+        return self.lengths_used.reshape(self.steps, -1).sum(axis=1, dtype=np.int64)
+
+    @property
+    def slowest(self) -> float:
+        """The sum over steps of the slowest rank's work: how long training takes."""
+        return float(self.work_of_ranks().max(axis=1).sum())
+
+    @property
+    def mean(self) -> float:
+        """The sum over steps of the mean rank's work: no schedule of these sequences on so many ranks is faster."""
+        return float(self.work_of_ranks().mean(axis=1).sum())
+
+    @property
+    def lower_bound(self) -> float:
+        """No schedule that gives each step these sequences, in packs that keep the cap, is faster."""
+        return float(self.bounds.sum())
+
+    @property
+    def waiting(self) -> float:
+        """The share of the time that the average rank waits for the slowest."""
+        return 1 - self.mean / self.slowest
+
+    def verify(self, lengths: Iterable[int]) -> "Schedule":
+        """Check the schedule against the lengths it was made for, and return it.
+
+        Every sequence is in exactly one pack, no pack is over the cap or the depth limit, every rank has as many packs
+        in every step, squares and bounds are right, and no step is below its bound.
+
+        Raises:
+            ValueError: with the first thing that is wrong.
+        """
+        lengths = as_lengths(lengths)
+        self.__post_init__()
+        if len(self.sample_ids) != len(lengths):
+            raise ValueError(f"The schedule has {len(self.sample_ids)} sequences; there are {len(lengths)}.")
+        if len(self) != self.steps * self.ranks * self.packs_per_rank:
+            raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
+        deepest, limit = int(np.diff(self.offsets).max()), self.max_sequences_per_pack
+        if limit is not None and deepest > limit:
+            raise ValueError(f"A pack holds {deepest} sequences; the depth limit is {limit}.")
+        if not np.array_equal(squares_of(self, lengths), self.squares):
+            raise ValueError("The squares of the schedule are not those of its sequences.")
+        if not np.array_equal(_bounds(self, lengths), self.bounds):
+            raise ValueError("The bounds of the schedule do not follow from its sequences.")
+        if (self.work_of_ranks().max(axis=1) < self.bounds * (1 - 1e-12)).any():
+            raise ValueError("A step of the schedule is below its bound.")
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"Schedule({self.steps:,} steps of {self.ranks} ranks × {self.packs_per_rank} packs of {self.max_length}: "
+            f"the slowest rank has {self.slowest / self.mean:.3f} times the mean work, at most "
+            f"{self.slowest / self.lower_bound - 1:.1%} above the bound)"
+        )
+
+
+def balance(
+    packs: Packs,
+    lengths: Iterable[int],
+    ranks: int,
+    packs_per_rank: int = 1,
+    *,
+    work: Work,
+    max_sequences_per_pack: int | None = None,
+    spare: float | None = None,
+    seed: int = 0,
+) -> Schedule:
+    """Deal the sequences of `packs` to steps and ranks, so that all ranks of a step have about equal work.
+
+    The packs are shuffled into pools of about 1,024, so that each pool has the data set's mix of lengths. The sequences
+    of a pool are put into packs anew, so that the work of all ranks is even, and the ranks' packs are dealt to the
+    pool's steps at random. In each step the slowest rank then hands on what fits elsewhere. Steps are whole: packs are
+    cut until their number is a multiple of ranks × packs_per_rank.
+
+    >>> lengths = [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2]
+    >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)
+    >>> made = balance(packs, lengths, ranks=2, work=Work(10, 1))
+    >>> made.verify(lengths).steps, len(made)
+    (3, 6)
+
+    Args:
+        packs: who shares a pack today; their `max_length` is the cap.
+        lengths: the tokens of every sample, those that the packs were made from.
+        ranks, packs_per_rank: every rank trains on so many packs in every step.
+        work: what a pack costs, see `Work`.
+        max_sequences_per_pack: the depth limit, or None.
+        spare: packs more than those given, as a share: room for sequences to change places, but more steps. None takes
+            the faster of 0 and 0.005.
+        seed: of the random deal; the schedule depends on nothing else, so every process makes the same.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong; the packs are not changed.
+    """
+    if not isinstance(packs, Packs):
+        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
+    if not isinstance(work, Work):
+        raise TypeError(f"work must be Work, not {shown(work)}.")
+    ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
+    if spare is not None:
+        number("spare", spare, at_least=0, at_most=1)
+    seed, step = whole_number("seed", seed, 0), ranks * packs_per_rank
+    lengths, limit = as_lengths(lengths), depth_limit(max_sequences_per_pack)
+    if step > len(packs):
+        raise ValueError(f"ranks × packs_per_rank must be at most {len(packs)}, the number of packs, not {step}.")
+    if limit is not None and (deepest := int(np.diff(packs.offsets).max())) > limit:
+        raise ValueError(f"max_sequences_per_pack must be at least {deepest}, as the packs have, not {limit}.")
+    total = work.total(packs.lengths_used, squares_of(packs, lengths)).sum()
+    if not np.isfinite(total):
+        raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
+    few = len(packs.sample_ids)
+    spares = (0, _SPARE) if spare is None else (spare,)
+    wanted = dict.fromkeys(-(-int(len(packs) * (1 + more)) // step) for more in spares)
+    if min(wanted) * step > few:
+        raise ValueError(f"{min(wanted)} steps of {step} packs need as many sequences, and there are {few}.")
+    made = [
+        _schedule(packs, lengths, steps, ranks, packs_per_rank, work, limit, seed)
+        for steps in wanted
+        if steps * step <= few
+    ]
+    return min(made, key=lambda schedule: schedule.slowest)
+
+
+def _schedule(
+    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, packs_per_rank: int, work: Work, limit: int | None,
+    seed: int,
+) -> Schedule:  # fmt: skip
+    from packlib.packing.balancing_loops import finish  # here, since Numba takes a while to import
+
+    step, cap, most_sequences = ranks * packs_per_rank, packs.max_length, min(limit or len(lengths), len(lengths))
+    rng, count = np.random.default_rng(seed), steps * step
+    ids, pack_of = _cut_and_shuffle(packs, lengths, count, rng)
+    each = lengths[ids].astype(np.int64)
+    pools = np.linspace(0, steps, max(1, min(steps, count // _POOL)) + 1).astype(np.int64) * step
+    order, starts = _by_part(np.repeat(np.arange(len(pools) - 1), np.diff(pools))[pack_of], each)
+    ids, each, pack_of = ids[order], each[order], pack_of[order]
+    for first, last, start, end in zip(pools[:-1], pools[1:], starts[:-1], starts[1:], strict=True):
+        pool = each[start:end], pack_of[start:end] - first, (last - first) // step, ranks, packs_per_rank
+        pack_of[start:end] = first + _mix(*pool, cap, most_sequences, work, rng)
+
+    order, starts = _by_part(pack_of // step, each)
+    ids, each, pack_of = ids[order], each[order], pack_of[order]
+    in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))
+    finish(each, in_step, starts, ranks, packs_per_rank, cap, most_sequences, *costs)
+    pack_of += in_step - pack_of % step
+    order = np.argsort(pack_of, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of, minlength=count))])
+    used, squares = (np.add.reduceat(values[order], offsets[:-1]) for values in (each, each**2))
+    made = Schedule._of(
+        sample_ids=ids[order], offsets=offsets, lengths_used=used, max_length=cap, squares=squares,
+        ranks=ranks, packs_per_rank=packs_per_rank, work=work, max_sequences_per_pack=limit,
+    )  # fmt: skip
+    object.__setattr__(made, "bounds", _bounds(made, lengths))
+    return made
+
+
+def _cut_and_shuffle(
+    packs: Packs, lengths: np.ndarray, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sample ids, and the pack of each when the packs are cut into `count` and dealt at random."""
+    inside = np.delete(np.arange(len(packs.sample_ids)), packs.offsets[:-1])  # where a pack could be cut
+    cuts = rng.choice(inside, count - len(packs), replace=False)
+    offsets = np.sort(np.concatenate([packs.offsets, cuts]))
+    used = np.add.reduceat(lengths[packs.sample_ids], offsets[:-1])
+    return packs.sample_ids, np.repeat(_places(used, rng), np.diff(offsets))
+
+
+def _places(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Places for packs in a random order, but with those that have few tokens far from each other.
+
+    Multiples of the golden ratio spread every run of an order evenly, here the order by tokens.
+    """
+    shuffled = rng.permutation(len(tokens))
+    places = np.empty_like(shuffled)
+    spread = np.argsort(np.arange(len(tokens)) * _GOLDEN % 1)
+    places[shuffled[np.argsort(tokens[shuffled], kind="stable")][spread]] = np.arange(len(tokens))
+    return places
+
+
+def _by_part(part: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An order by part, in each part longest first, and where the parts begin in it, and the last ends."""
+    top = int(lengths.max())
+    order = np.argsort(part * (top + 1) + (top - lengths), kind="stable")
+    return order, np.concatenate([[0], np.cumsum(np.bincount(part))])
+
+
+def _mix(
+    lengths: np.ndarray, packs: np.ndarray, steps: int, ranks: int, of_a_rank: int, cap: int, most_sequences: int,
+    work: Work, rng: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """Other packs for the sequences of these steps, so that the work of all ranks is even; the packs are shuffled.
+
+    All packs of a rank are filled at once, or else pack by pack. Where room is so scarce that neither finds a place for
+    each sequence, the packs stay nearly as they are.
+    """
+    from packlib.packing.balancing_loops import deal_packs, level_tokens  # here, since Numba takes a while to import
+
+    step = ranks * of_a_rank
+    for together in dict.fromkeys((of_a_rank, 1)):
+        groups = steps * step // together
+        if (made := _spread(lengths, groups, together, cap, most_sequences)) is not None:
+            group, place = np.divmod(made, together)
+            packs = rng.permutation(groups)[group] * together + place
+            if together == of_a_rank:
+                return packs
+            break
+    else:
+        level_tokens(lengths, packs, steps * step, cap, most_sequences)
+        packs = _places(np.bincount(packs, lengths), rng)[packs]
+    of_packs = np.bincount(packs, work.total(lengths, lengths**2)).reshape(steps, step)
+    return np.concatenate([i * step + deal_packs(each, ranks) for i, each in enumerate(of_packs)])[packs]
+
+
+def _spread(lengths: np.ndarray, ranks: int, of_a_rank: int, cap: int, most_sequences: int) -> np.ndarray | None:
+    """The pack of each sequence with even tokens and squares; None if that was not found."""
+    from packlib.packing.balancing_loops import spread
+
+    even = min(cap, -int(-_ROOM * int(lengths.sum()) // (ranks * of_a_rank)))
+    made = np.empty(len(lengths), np.int64)
+    for room, pace in itertools.product(dict.fromkeys((even, cap)), _PACES):
+        if spread(lengths, ranks, of_a_rank, room, most_sequences, pace, made):
+            return made
+    return None
+
+
+def _bounds(made: Schedule, lengths: np.ndarray) -> np.ndarray:
+    from packlib.packing.balancing_loops import bounds
+
+    each = lengths[made.sample_ids].astype(np.int64)
+    step = np.repeat(np.arange(made.steps), np.diff(made.offsets[:: made.ranks * made.packs_per_rank]))
+    order, starts = _by_part(step, each)
+    work = float(made.work.per_token), float(made.work.per_square)
+    return bounds(each[order], starts, made.ranks, made.packs_per_rank, made.max_length, *work)
+
+
+class Waiting(NamedTuple):
+    """Shares of the time that the average rank waits for the slowest: now, balanced, and at the least."""
+
+    now: float
+    balanced: float
+    least: float
+
+
+def waiting(
+    packs: Packs, lengths: Iterable[int], ranks: int, packs_per_rank: int = 1, *, work: Work, seed: int = 0
+) -> Waiting:
+    """How long ranks wait for the slowest when packs come at random, and when they are balanced.
+
+    >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)
+    >>> waits = waiting(packs, [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2], ranks=2, work=Work(10, 1))
+    >>> waits.now >= waits.balanced >= waits.least
+    True
+
+    Args:
+        as in `balance`. The random deal is that of a `PackBatchSampler` with this seed, in its first epoch.
+
+    Returns:
+        Now, in whole steps alone; balanced; and what no schedule with the balanced one's steps can avoid.
+    """
+    made = balance(packs, lengths, ranks, packs_per_rank, work=work, seed=seed)
+    each = work.of(packs, lengths)[np.random.default_rng([seed, 0]).permutation(len(packs))]
+    step = ranks * packs_per_rank
+    of_ranks = each[: len(each) // step * step].reshape(-1, packs_per_rank, ranks).sum(axis=1)
+    return Waiting(
+        float(1 - of_ranks.mean(axis=1).sum() / of_ranks.max(axis=1).sum()),
+        made.waiting,
+        1 - made.mean / made.lower_bound,
+    )

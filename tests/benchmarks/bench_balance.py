@@ -1,0 +1,204 @@
+"""How long the slowest rank takes: packs dealt at random, by three peers, and by `balance`.
+
+    python -m tests.benchmarks balance
+
+prints the tables and writes `data/benchmarks/balance.csv` and `balance_measured.csv`. Lengths are synthetic:
+log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the row. Work is 6 d l + l² / 2, d = 4096.
+"""
+
+import heapq
+import itertools
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from packlib.batches import pack_lengths
+from packlib.lengths.families import log_normal
+from packlib.packing import Packs, Work, assign, balance, plan
+from tests.benchmarks.table import record, show
+
+WORK = Work(6 * 4096, 0.5)
+SEQUENCES = {8192: (60_000, 420_000), 32_768: (200_000, 1_400_000), 131_072: (720_000, 5_800_000)}
+WIDTH = 64  # of the measured layer
+PEERS = 512, 40  # packs that the slow peers are tried on, and steps at most; ours and random are tried on all
+
+
+def karmarkar_karp(weights: np.ndarray, parts: int) -> np.ndarray:
+    """The part of each weight by the largest differencing method (Karmarkar and Karp, 1982), for several parts.
+
+    Every weight begins as a partial solution with one part that is not empty. The two solutions whose parts differ most
+    are joined, the heaviest part of one with the lightest of the other, until one is left.
+    """
+    heap: list[tuple] = []
+    for i, weight in enumerate(weights.tolist()):
+        sums = np.zeros(parts)
+        sums[0] = weight
+        heapq.heappush(heap, (-weight, i, sums, [[i], *([] for _ in range(parts - 1))]))
+    for number in itertools.count(len(weights)):
+        _, _, one, held = heapq.heappop(heap)
+        if not heap:
+            break
+        _, _, two, other = heapq.heappop(heap)
+        sums = one + two[::-1]
+        joined = [a + b if a and b else a or b for a, b in zip(held, reversed(other), strict=True)]
+        order = np.argsort(-sums, kind="stable")
+        sums = sums[order]
+        heapq.heappush(heap, (sums[-1] - sums[0], number, sums, [joined[i] for i in order]))
+    part = np.empty(len(weights), int)
+    for p, ids in enumerate(held):
+        part[ids] = p
+    return part
+
+
+def snaked(work: np.ndarray, ranks: int) -> np.ndarray:
+    """Sorted by work, then dealt forth and back: the rank of each pack."""
+    turns = np.arange(len(work)) // ranks
+    place = np.arange(len(work)) % ranks
+    rank = np.empty(len(work), int)
+    rank[np.argsort(-work, kind="stable")] = np.where(turns % 2, ranks - 1 - place, place)
+    return rank
+
+
+def peers(packs: Packs, lengths: np.ndarray, ranks: int, each: int) -> dict[str, float]:
+    """Σ slowest ÷ Σ mean of each peer on the same steps of the same random deal, and how often one is over the cap."""
+    step, work = ranks * each, WORK.of(packs, lengths)
+    order = np.random.default_rng([0, 0]).permutation(len(packs))
+    order = order[: len(packs) // step * step].reshape(-1, step)
+    random = work[order].reshape(len(order), each, ranks).sum(axis=1)
+    totals = dict.fromkeys(("snaked", "Karmarkar-Karp", "with the cap"), 0.0)
+    mean, over = 0.0, 0
+    few = order[: min(max(PEERS[0] // step, 3), PEERS[1])]
+    for ids in few:
+        here = work[ids]
+        totals["snaked"] += np.bincount(snaked(here, ranks), here).max()
+        items = lengths[np.concatenate([packs[i] for i in ids])].astype(float)
+        part = karmarkar_karp(WORK.total(items, items**2), ranks)
+        slowest = np.bincount(part, WORK.total(items, items**2)).max()
+        kept = np.bincount(part, items).max() <= each * packs.max_length
+        totals["Karmarkar-Karp"] += slowest
+        totals["with the cap"] += slowest if kept else here.reshape(each, ranks).sum(axis=0).max()
+        mean, over = mean + here.sum() / ranks, over + (not kept)
+    found = {name: total / mean for name, total in totals.items()}
+    return {"random": random.max(1).sum() / random.mean(1).sum(), **found, "over the cap": over / len(few)}
+
+
+def settings() -> Iterator[dict]:
+    for row, (some, many) in SEQUENCES.items():
+        for ranks, each in itertools.product((8, 64), (1, 8)):
+            lengths = log_normal(many if ranks * each > 64 else some, row, 7.0, 1.3).expand()
+            packs = assign(plan(log_normal(len(lengths), row, 7.0, 1.3), "lpfhp"), lengths, seed=0)
+            start = time.process_time()
+            made = balance(packs, lengths, ranks, each, work=WORK)
+            seconds = time.process_time() - start
+            found = peers(packs, lengths, ranks, each)
+            over = found.pop("over the cap")
+            yield {
+                "row": row,
+                "ranks": ranks,
+                "packs a rank": each,
+                "sequences": len(lengths),
+                **{name: f"{ratio:.3f}" for name, ratio in found.items()},
+                "Karmarkar-Karp over the cap": f"{over:.0%} of steps",
+                "ours": f"{made.slowest / made.mean:.4f}",
+                "bound": f"{made.lower_bound / made.mean:.4f}",
+                "above the bound": f"{made.slowest / made.lower_bound - 1:.2%}",
+                "more packs": f"{len(made) / len(packs) - 1:.2%}",
+                "tokens of a step": f"{abs(made.tokens / made.tokens.mean() - 1).max():.2%} from the mean at most",
+                "CPU seconds": f"{seconds:.2f}",
+            }
+
+
+class Layer(torch.nn.Module):
+    """Attention and feed-forward on sequences that are kept apart: the work of one pack."""
+
+    def __init__(self, width: int = WIDTH, heads: int = 1) -> None:
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.inner = torch.nn.Sequential(
+            torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width)
+        )
+
+    def forward(self, tokens: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+        parts = []
+        for part in self.qkv(tokens).split(lengths):
+            q, k, v = part.view(len(part), 3, self.heads, -1).permute(1, 2, 0, 3).unsqueeze(1)
+            mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            parts.append(mixed[0].transpose(0, 1).reshape(len(part), -1))
+        hidden = tokens + self.out(torch.cat(parts))
+        return hidden + self.inner(hidden)
+
+
+def seconds_of(layer: Layer, lengths: list[int]) -> float:
+    """CPU seconds of one forward and backward pass."""
+    tokens = torch.zeros(sum(lengths), WIDTH)
+    start = time.thread_time()
+    layer(tokens, lengths).square().mean().backward()
+    return time.thread_time() - start
+
+
+def measured(row: int = 4096, ranks: int = 4, each: int = 2, steps: int = 3, runs: int = 9) -> dict:
+    """One thread plays the ranks one after the other; a step takes as long as its slowest rank.
+
+    Both deals have the same sequences.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    layer, rng = Layer(), np.random.default_rng(0)
+    lengths = rng.permutation(log_normal(4_000, row, 6.0, 1.0).expand())
+    count = steps * ranks * each
+    lengths = lengths[np.cumsum(lengths) <= count * row]
+    while len(packs := pack_lengths(lengths, row, "lpfhp")) > count:
+        lengths = lengths[1:]
+
+    known = [[row // n] * n for n in (1, 2, 4, 16, 64)] + [[row // 2], [row // 8] * 4]
+    for pack in known:
+        seconds_of(layer, pack)
+    times = [float(np.median([seconds_of(layer, pack) for _ in range(5)])) for pack in known]
+    work = Work.fitted([sum(p) for p in known], [sum(x * x for x in p) for p in known], times)
+
+    made = balance(packs, lengths, ranks, each, work=work, spare=0)
+    order = np.random.default_rng([0, 0]).permutation(len(packs))
+    deals = {"random": [lengths[packs[i]].tolist() for i in order],
+             "balanced": [lengths[ids].tolist() for ids in made]}  # fmt: skip
+
+    def total(seconds: np.ndarray) -> float:
+        return float(np.asarray(seconds).reshape(steps, ranks, each).sum(axis=2).max(axis=1).sum())
+
+    predicted = {name: total([work.of(pack).sum() for pack in deal]) for name, deal in deals.items()}
+    taken: dict[str, list] = {name: [] for name in deals}
+    for _ in range(runs):
+        for i in range(count):
+            for name, deal in deals.items():
+                taken[name].append(seconds_of(layer, deal[i]))
+    by_run = {name: np.array(times).reshape(runs, -1) for name, times in taken.items()}
+    ratios = np.sort([total(a) / total(b) for a, b in zip(by_run["random"], by_run["balanced"], strict=True)])
+    middle = {name: total(np.median(times, axis=0)) for name, times in by_run.items()}
+    low, high = ratios[0], ratios[-1]  # of nine: this interval covers the median with 99.6 %
+    return {
+        "row": row,
+        "ranks": ranks,
+        "packs a rank": each,
+        "steps": steps,
+        "runs": runs,
+        "seconds, random": f"{middle['random']:.3f}",
+        "seconds, balanced": f"{middle['balanced']:.3f}",
+        "ratio": f"{middle['random'] / middle['balanced']:.3f}",
+        "low": f"{low:.3f}",
+        "high": f"{high:.3f}",
+        "predicted": f"{predicted['random'] / predicted['balanced']:.3f}",
+        "inside": bool(low <= predicted["random"] / predicted["balanced"] <= high),
+        "seconds a token": f"{work.per_token:.3e}",
+        "seconds a pair": f"{work.per_square:.3e}",
+    }
+
+
+def main() -> None:
+    command = "python -m tests.benchmarks balance"
+    rows = [measured()]
+    show(rows)
+    print(record("balance_measured", rows, command, packages=("numpy", "torch")), flush=True)
+    rows = list(settings())
+    show(rows)
+    print(record("balance", rows, command, packages=("numpy", "numba")))

@@ -1,0 +1,50 @@
+"""Faults in work and balance. By file: what is there, what it becomes, which tests see it."""
+
+_TESTS = "packing/test_balancing.py"
+
+FAULTS = {
+    "packlib/packing/work.py": [
+        (
+            "self.per_square * np.asarray(squares",
+            "2 * self.per_square * np.asarray(squares",
+            "packing/test_work.py::test_packs_plans_and_histograms_agree_about_their_work",
+        ),
+        ("+ 2 * queries\n", "\n", "packing/test_work.py::test_a_decoder_costs_what_its_matrix_products_do"),
+        ("> INT64_MAX:", "> 2 * INT64_MAX:", "packing/test_work.py::test_squares_that_overflow_are_refused"),
+    ],
+    "packlib/packing/balancing.py": [
+        (
+            "rng.permutation(groups)[group]",
+            "group",
+            f"{_TESTS}::test_the_mix_of_a_step_cannot_be_told_from_a_random_deals "
+            f"{_TESTS}::test_near_the_bound_at_even_tokens_and_few_more_packs",
+        ),
+        (
+            "        level_tokens(lengths, packs, steps * step, cap, most_sequences)\n",
+            "",
+            f"{_TESTS}::test_where_room_is_scarce_packs_stay_and_tokens_are_level",
+        ),
+        (
+            "np.random.default_rng([seed, 0])",
+            "np.random.default_rng([seed, 1])",
+            f"{_TESTS}::test_better_than_the_random_deal_that_it_starts_from",
+        ),
+    ],
+    "packlib/packing/balancing_loops.py": [
+        (
+            "forced = tokens - (ranks - 1) * of_a_rank * cap\n",
+            "forced = tokens - (ranks - 2) * of_a_rank * cap\n",
+            f"{_TESTS}::test_the_bound_is_below_the_optimum_and_that_below_ours",
+        ),
+        (
+            "first, last = n * ranks - n, n * ranks + 1",
+            "first, last = 0, n + 1",
+            f"{_TESTS}::test_the_bound_is_below_the_optimum_and_that_below_ours",
+        ),
+        (
+            "fits = tokens[least] + length <= cap and places[least]",
+            "fits = tokens[least] + length <= 2 * cap and places[least]",
+            f"{_TESTS}::test_where_room_is_scarce_packs_stay_and_tokens_are_level",
+        ),
+    ],
+}

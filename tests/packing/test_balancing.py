@@ -1,0 +1,183 @@
+"""Schedules: every sequence once, caps kept, a bound below the optimum, and a mix like a random deal's."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packlib.lengths import LengthHistogram
+from packlib.lengths.families import log_normal
+from packlib.packing import Packs, Work, assign, balance, plan, waiting
+
+WORK = Work(6 * 4096, 0.5)
+
+
+def packed(lengths, cap, depth=None):
+    return assign(plan(LengthHistogram.from_lengths(lengths, cap), "lpfhp", depth), lengths)
+
+
+@pytest.fixture(scope="module")
+def long_tail():
+    lengths = np.random.default_rng(0).permutation(log_normal(12_000, 32_768, 7.0, 1.3).expand())
+    return lengths, packed(lengths, 32_768)
+
+
+@pytest.mark.parametrize(("ranks", "each"), [(8, 1), (8, 8), (64, 1), (3, 2)])
+def test_near_the_bound_at_even_tokens_and_few_more_packs(long_tail, ranks, each):
+    lengths, packs = long_tail
+    made = balance(packs, lengths, ranks, each, work=WORK).verify(lengths)
+    assert made.slowest <= 1.01 * made.lower_bound
+    assert len(made) <= 1.005 * len(packs) + ranks * each
+    assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.01
+    if ranks * each == 64 and each == 8:  # here no single sequence sets the limit
+        assert made.slowest <= 1.03 * made.mean
+
+
+def test_better_than_the_random_deal_that_it_starts_from(long_tail):
+    lengths, packs = long_tail
+    waits = waiting(packs, lengths, 8, 8, work=WORK)
+    assert waits.now > 0.05 and waits.balanced < 0.01 and 0 <= waits.least <= waits.balanced
+    in_order = WORK.of(packs, lengths)[np.random.default_rng([0, 0]).permutation(len(packs))]
+    steps = in_order[: len(packs) // 64 * 64].reshape(-1, 64)
+    slowest = sum(max(step[rank::8].sum() for rank in range(8)) for step in steps)
+    assert waits.now == pytest.approx(1 - steps.sum() / 8 / slowest)
+
+
+def dispersion(made_lengths, steps_of):
+    """How much the steps differ in their numbers of sequences of eight classes of length."""
+    edges = np.quantile(made_lengths, np.arange(1, 8) / 8)
+    classes = np.digitize(made_lengths, edges)
+    counts = np.bincount(steps_of * 8 + classes, minlength=8 * (steps_of.max() + 1)).reshape(-1, 8)
+    return float(((counts - counts.mean(0)) ** 2 / counts.mean(0)).sum())
+
+
+def test_the_mix_of_a_step_cannot_be_told_from_a_random_deals(long_tail):
+    lengths, packs = long_tail
+    made = balance(packs, lengths, 8, 1, work=WORK)
+    each, sizes, rng = lengths[made.sample_ids], np.diff(made.offsets), np.random.default_rng(1)
+
+    def of(order):  # which step each sequence is in when the packs come in this order
+        place = np.empty(len(made), int)
+        place[order] = np.arange(len(made))
+        return dispersion(each, np.repeat(place // 8, sizes))
+
+    random = sorted(of(rng.permutation(len(made))) for _ in range(200))
+    assert random[1] < of(np.arange(len(made))) < random[-2]
+    by_work = of(np.argsort(WORK.total(made.lengths_used, made.squares)))
+    assert by_work > 1.5 * random[-1]  # neighbours in the order of work wait for nobody, and are all alike
+
+
+def best_by_trying(lengths, ranks, each, cap, depth, work):
+    """The least work of the slowest rank over all ways to fill the packs of one step, none of them empty."""
+    found = np.inf
+    for packs in itertools.product(range(ranks * each), repeat=len(lengths)):
+        held = [[x for x, p in zip(lengths, packs, strict=True) if p == pack] for pack in range(ranks * each)]
+        if all(0 < sum(pack) <= cap and len(pack) <= depth for pack in held):
+            done = [sum(work.of(pack).sum() for pack in held[r * each : (r + 1) * each]) for r in range(ranks)]
+            found = min(found, max(done))
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=6), st.sampled_from([None, 2, 3]), st.data())
+def test_the_bound_is_below_the_optimum_and_that_below_ours(lengths, depth, data):
+    packs = packed(lengths, 12, depth)
+    ranks = data.draw(st.sampled_from([n for n in range(1, len(packs) + 1) if len(packs) % n == 0]))
+    work = Work(data.draw(st.integers(0, 5)), data.draw(st.integers(1, 3)))
+    each = len(packs) // ranks
+    made = balance(packs, lengths, ranks, each, work=work, max_sequences_per_pack=depth, spare=0).verify(lengths)
+    best = best_by_trying(lengths, ranks, each, 12, depth or 6, work)
+    assert made.lower_bound <= best * (1 + 1e-12) and best <= made.slowest * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=12, max_size=120), st.integers(1, 4), st.integers(1, 3), st.data())
+def test_any_lengths_make_a_schedule_that_verifies(lengths, ranks, each, data):
+    depth = data.draw(st.sampled_from([None, 3, 4]))
+    packs = packed(lengths, 40, depth)
+    if ranks * each > len(packs):
+        return
+    seed = data.draw(st.integers(0, 3))
+    options = dict(work=Work(3, 1), max_sequences_per_pack=depth, seed=seed)
+    try:
+        made = balance(packs, lengths, ranks, each, **options)
+    except ValueError as refused:
+        assert "need as many sequences" in str(refused)
+        return
+    made.verify(lengths)
+    again = balance(packs, lengths, ranks, each, **options)
+    assert np.array_equal(made.sample_ids, again.sample_ids) and np.array_equal(made.offsets, again.offsets)
+
+
+def test_another_seed_deals_other_steps(long_tail):
+    lengths, packs = long_tail
+    one, two = (balance(packs, lengths, 8, work=WORK, seed=seed) for seed in (0, 1))
+    assert set(one[0].tolist()) != set(two[0].tolist())
+
+
+def test_where_room_is_scarce_packs_stay_and_tokens_are_level():
+    rng = np.random.default_rng(0)
+    lengths = rng.choice([60, 61, 62, 38, 39, 40, 100], 3_000)
+    packs = packed(lengths, 100)
+    made = balance(packs, lengths, 4, 2, work=Work(10, 1)).verify(lengths)
+    assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.07
+    assert made.lengths_used.min() >= 60  # a pack that was cut has others' sequences
+    assert made.waiting < waiting(packs, lengths, 4, 2, work=Work(10, 1)).now
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda s: dict(squares=s.squares + (np.arange(len(s)) == 1)), "The squares of the schedule are not those"),
+        (lambda s: dict(bounds=s.bounds * 1.001), "The bounds of the schedule do not follow"),
+        (lambda s: dict(sample_ids=np.roll(s.sample_ids, 1)), "was made for other lengths"),
+        (lambda s: dict(sample_ids=np.where(s.sample_ids == 1, 0, s.sample_ids)), "comes more than once in the packs"),
+        (lambda s: dict(lengths_used=s.lengths_used - (np.arange(len(s)) == 1)), "was made for other lengths"),
+        (lambda s: dict(max_length=int(s.lengths_used.max()) - 1), "lengths_used must have"),
+        (lambda s: dict(max_sequences_per_pack=1), "sequences; the depth limit is 1."),
+        (lambda s: dict(packs_per_rank=len(s)), "packs do not make whole steps of 8 ×"),
+        (lambda s: dict(work=Work(1, 1)), "The bounds of the schedule do not follow"),
+    ],
+)
+def test_verify_sees_what_was_changed(long_tail, change, says):
+    lengths, packs = long_tail
+    made = balance(packs, lengths, 8, work=WORK)
+    with pytest.raises((TypeError, ValueError)) as caught:
+        replace(made, **change(made)).verify(lengths)
+    assert says in str(caught.value)
+
+
+def test_verify_sees_a_sequence_that_is_missing(long_tail):
+    lengths, packs = long_tail
+    made = balance(packs, lengths, 8, work=WORK)
+    with pytest.raises(ValueError, match="The schedule has 12000 sequences; there are 12001"):
+        made.verify([*lengths.tolist(), 5])
+
+
+FEW = Packs([0, 1, 2, 3], [0, 1, 2, 4], [8, 8, 8], max_length=8)
+SHORT = [8, 8, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: balance(FEW, SHORT, 0, work=WORK), "ranks must be at least 1, not 0."),
+        (lambda: balance(FEW, SHORT, 4, work=WORK), "packs_per_rank must be at most 3, the number of packs, not 4."),
+        (lambda: balance(FEW, SHORT, 1, 0, work=WORK), "packs_per_rank must be at least 1, not 0."),
+        (lambda: balance(FEW, [9, 8, 4, 4], 1, work=WORK), "made for other lengths: it has 8 tokens, not 9."),
+        (lambda: balance(FEW, SHORT, 1, work=3), "work must be Work, not 3."),
+        (lambda: balance([[0]], SHORT, 1, work=WORK), "packs must be Packs, not [[0]]."),
+        (lambda: balance(FEW, SHORT, 1, work=Work(1e308, 1e308)), "The work of all packs must be finite, not inf"),
+        (lambda: balance(FEW, SHORT, 1, work=WORK, spare=-0.1), "spare must be at least 0 and at most 1, not -0.1."),
+        (lambda: balance(FEW, SHORT, 1, work=WORK, seed=-1), "seed must be at least 0, not -1."),
+        (lambda: balance(FEW, SHORT, 1, work=WORK, max_sequences_per_pack=1), "must be at least 2, as the packs have"),
+        (lambda: balance(FEW, SHORT, 3, work=WORK, spare=1), "2 steps of 3 packs need as many sequences, and there"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call, says):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert says in str(caught.value)
