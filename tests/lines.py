@@ -36,8 +36,6 @@ def lines_of_code(source: str) -> int:
 
 def part_of(path: Path) -> str:
     """Which part a file belongs to, by its path in packlib."""
-    if path.stem in ("work", "balancing", "balancing_loops", "schedule_sampler"):
-        return "balance"
     room = path.parts[0]
     if room == "workbook" and "chapters" in path.parts:
         return "chapters"
