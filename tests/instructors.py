@@ -20,6 +20,7 @@ LESSONS = {  # what goes together, and in which order
     "Many processes": ("09_distributed_sorting", "10_compilation"),
     "Large machines": ("11_scaling_up",),
     "Your own data": ("12_your_dataset",),
+    "Work and documents": ("13_balanced_work", "14_whole_documents"),
 }
 
 
