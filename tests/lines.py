@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "library": 5920,  # the rooms from lengths to training, and the files beside them
-    "bridges": 2340,
+    "bridges": 2400,
     "advisor": None,
     "workbook": 1400,  # without the chapters
     "chapters": None,
