@@ -230,7 +230,8 @@ class Advice:
         return (
             f"With static shapes every row has {many(deepest, 'place')} for what a sequence has once, such as its "
             f"class: {many(deepest * self.plan.num_packs, 'place')} for {many(n, 'sequence')}, "
-            f"{share_of(empty, deepest)} of them empty. A pooler in the empty ones adds {share_of(empty * pooler, layer)} of a layer's work (an "
+            f"{share_of(empty, deepest)} of them empty. A pooler in the empty ones adds "
+            f"{share_of(empty * pooler, layer)} of a layer's work (an "
             f"estimate, by counting multiplications, {WIDTH:,} wide). Rows without such places, as of most causal "
             "models, pay nothing."
         )

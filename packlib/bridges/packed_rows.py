@@ -20,6 +20,7 @@ from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path
 from packlib.installed import needed_by
 from packlib.lengths import LengthHistogram
+from packlib.lengths.own_files import parquet_batches
 from packlib.packing import METHODS, PackingPlan, Packs, assign
 from packlib.packing import plan as make_plan
 from packlib.places import output_path
@@ -137,8 +138,7 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
         with naming(dataset, "whole Parquet file of sequences") as path:
             try:
                 with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                    for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
-                        yield from file.iter_batches(_ROWS, [group])
+                    yield from parquet_batches(file, file.schema_arrow.names)
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(str(error)) from None
         return
@@ -244,9 +244,7 @@ class _Packing:
         if (top := self.plan.histogram.max_length) != self.max_length:
             raise ValueError(f"max_length must be {top}, that of the plan, not {self.max_length}.")
         if self.method is not None or self.max_sequences_per_pack is not None:
-            raise ValueError(
-                "method and max_sequences_per_pack must be left out where a plan is given, which has both."
-            )
+            raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
     def write(self, spool: Spool, path: Path, writer: Callable, progress: bool) -> dict[str, Any]:
         """Pack what was read into a file; returns what a reader of it may want to know, which stands in its schema."""

@@ -170,14 +170,14 @@ def test_a_plan_is_used_as_it_is_and_kept_apart_in_the_cache():
         made = plan(LengthHistogram.from_lengths(lengths, 8, "truncate"), method)
         packed = pack_dataset(rows, 8, plan=PackingPlan.from_json(made.to_json()), overlong="truncate")
         assert packed.num_rows == packs == json.loads(packed.info.description)["num_packs"]
-    for says, given in {
+    for says, options in {
         "plan must be a PackingPlan, not 'plan.json'.": {"plan": "plan.json"},
         "max_length must be 8, that of the plan, not 9.": {"plan": made, "max_length": 9},
         "method and max_sequences_per_pack must be left out with a plan": {"plan": made, "method": "lpfhp"},
         "The plan was made for other lengths": {"plan": made, "overlong": "drop"},
     }.items():
         with pytest.raises((TypeError, ValueError), match=says):
-            pack_dataset(rows, **{"max_length": 8, "overlong": "truncate", **given})
+            pack_dataset(rows, **{"max_length": 8, "overlong": "truncate", **options})
 
 
 def wrong_data():

@@ -52,11 +52,6 @@ FAULTS = {
             "places = tokens if column.by_token else mine",
             "bridges/test_pack_dataset.py::test_what_becomes_of_overlong_sequences",
         ),
-        (
-            "for group in range(file.num_row_groups):",
-            "for group in range(1, file.num_row_groups):",
-            "bridges/test_pack_dataset.py::test_the_command_packs_one_parquet_file_into_another",
-        ),
     ],
     "packlib/bridges/spool.py": [
         (
