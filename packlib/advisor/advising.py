@@ -9,7 +9,7 @@ import statistics
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN, Advice, Compiling, Overhead
 from packlib.advisor.records import recorded
-from packlib.advisor.trials import UNTIL_LOST, recommended, try_depths, try_methods
+from packlib.advisor.trials import UNTIL_LOST, recommended, try_depths, try_methods, with_plan
 from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
 from packlib.training.adjustment import adjust
 from packlib.training.recipe import Recipe
@@ -54,7 +54,8 @@ def advise(
             with contextlib.suppress(TimeIsUpError):  # a formula, slow only for tens of thousands of lengths
                 waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=UNTIL_LOST * patience)[0])
         depths = try_depths(bounded, histogram, max_sequences_per_pack, WITHIN, patience)
-        trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN), patience, seed)
+        depth = recommended(depths, WITHIN)
+        trials, best = try_methods(bounded, histogram, depth, patience, seed)
     curve = waste_curve(histogram, MOST_BUCKETS).tolist()
     enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
     few = next(k for k, share in enumerate(curve, 1) if share <= enough)
@@ -66,7 +67,7 @@ def advise(
         batch_size=batch_size,
         waste=tuple(waste),
         max_sequences_per_pack=max_sequences_per_pack,
-        depths=depths,
+        depths=with_plan(depths, depth, best, WITHIN),
         trials=trials,
         plan=best,
         overheads=measured_overheads(),

@@ -8,7 +8,8 @@ from packlib import pack_dataset
 from packlib.packing import PackingPlan
 
 # dataset: rows with input_ids, in any order; labels are made for a causal model where there are none
-packed = pack_dataset(dataset, max_length={top}, plan=PackingPlan.from_json("plan.json"){overlong})
+plan = PackingPlan.from_json("plan.json")
+packed = pack_dataset(dataset, max_length={top}, plan=plan{overlong})
 """
 _LOOP = """\
 from itertools import islice
@@ -95,7 +96,7 @@ def code_for(histogram: LengthHistogram, recipe: Recipe) -> dict[str, str]:
     """Python for the "Packs" and then for each trainer; it takes `dataset`, `model`, and for TRL `tokenizer` as given.
 
     >>> code_for(LengthHistogram([0, 3, 1]), Recipe(2, 1e-4, 40))["Packs"].splitlines()[-1]
-    'packed = pack_dataset(dataset, max_length=2, plan=PackingPlan.from_json("plan.json"))'
+    'packed = pack_dataset(dataset, max_length=2, plan=plan)'
 
     Args:
         histogram: the lengths that the plan packs.

@@ -120,6 +120,11 @@ class Advice:
         return fewer * (1 - most), fewer * (1 - least)
 
     @property
+    def about_speed(self) -> str:
+        """The expected speed-up over padding to the maximum, in words."""
+        return said_range(*self.speedup())
+
+    @property
     def verdict(self) -> str:
         """Whether to pack, in the words that open the advice."""
         if self.speedup()[0] <= 1:
@@ -152,6 +157,7 @@ class Advice:
                 f"most {100 * one.highest:.1f} %{'' if one.applies_to(top) else '; not applied here'}."
                 for one in self.overheads
             ),
+            *([] if self.compiling is None else [f"{self.compiling.source}: the seconds of compiling."]),
             "Attention is part of that overhead. Where a habit's rows are shorter than a pack, attention over the "
             "longer row costs more, unless its kernel skips what lies between sequences.",
             "The model sees the same: the mask and the losses are per sequence, and the recipe is adjusted.",
@@ -163,7 +169,7 @@ class Advice:
         h, best = self.histogram, self.plan
         names = {"maximum": "padding to the maximum", "random": f"random batches of {self.batch_size}"}
         faster = [
-            f"{f'{low:.2f} to' if low < high else 'at most'} {high:.2f} times that of {names[habit]}"
+            f"{said_range(low, high)} times that of {names[habit]}"
             for habit in names
             if habit in self.habits
             for low, high in [self.speedup(habit)]
@@ -244,8 +250,8 @@ class Advice:
             return f"A compiler makes {many(graphs, 'graph')} for them, and one for packs, which all have one length."
         return (
             f"Compiling a graph for each would take {graphs * one.least:.0f} to {graphs * one.most:.0f} s, and "
-            f"{one.packed:.0f} s for packs, which all have one length. This is an estimate: so long took a BERT of one "
-            f"layer, {one.least:.1f} to {one.most:.1f} s a graph ({one.source}); more layers take longer."
+            f"{one.packed:.0f} s for packs, which all have one length. This is an estimate: a BERT of one layer took "
+            f"{one.least:.1f} to {one.most:.1f} s a graph on a CPU, and more layers take longer."
         )
 
     @property
@@ -326,6 +332,13 @@ class Advice:
             indent=2,
             ensure_ascii=False,
         )  # fmt: skip
+
+
+def said_range(low: float, high: float) -> str:
+    """An estimate from low to high in words: "2.06 to 2.16", "about 3.02", and "at most 2" without a lower end."""
+    if low == high:
+        return f"at most {high:.2f}"
+    return f"about {low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
 
 
 def many(count: int, noun: str) -> str:

@@ -24,6 +24,8 @@ class Risk:
 def share_of(part: float, whole: float = 1) -> str:
     """A share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "25 %"."""
     value = 100 * part / whole
+    if 0 < abs(value) < 0.005:
+        return "under 0.01 %"
     return f"{value:.2f} %" if 0 < abs(value) < 1 or 99 < value < 100 else f"{value:.1f} %"
 
 

@@ -5,6 +5,7 @@ import itertools
 import math
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.lengths import LengthHistogram
@@ -152,7 +153,7 @@ def try_depths(
         known[(low + high) // 2] = at((low + high) // 2)
 
 
-def _monotone(known: dict[int, DepthTrial], best: DepthTrial, close: float) -> tuple[DepthTrial, ...]:
+def _monotone(known: dict[Any, DepthTrial], best: DepthTrial, close: float) -> tuple[DepthTrial, ...]:
     """The trials by depth, each with the fewest packs of those up to it and the highest bound of those from it on."""
     trials = [*(known[depth] for depth in sorted(known)), best]
     if trials[-2].depth == best.depth:
@@ -163,6 +164,18 @@ def _monotone(known: dict[int, DepthTrial], best: DepthTrial, close: float) -> t
         replace(trial, packs=fewest, bound=bound, gave_up=fewest > (1 + close) * bound)
         for trial, fewest, bound in zip(trials, packs, bounds, strict=True)
     )
+
+
+def with_plan(depths: tuple[DepthTrial, ...], depth: int, made: PackingPlan, within: float) -> tuple[DepthTrial, ...]:
+    """The trials of `try_depths` with what the plan that was made at one of the depths shows besides."""
+    known = {
+        trial.depth: replace(trial, packs=min(trial.packs, made.num_packs), bound=max(trial.bound, made.lower_bound))
+        if trial.depth == depth
+        else trial
+        for trial in depths
+    }
+    last = known[depths[-1].depth]
+    return _monotone({depth: trial for depth, trial in known.items() if depth}, last, within / 10)
 
 
 def recommended(depths: tuple[DepthTrial, ...], within: float) -> int:

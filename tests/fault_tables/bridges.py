@@ -37,7 +37,6 @@ FAULTS = {
         ("np.allclose(got, shares, rtol=0.05)", "True", f"{NAMED}[mean_of_means]"),
         ("(loss.touched & ~predicted)", "(loss.touched & predicted)", f"{NAMED}[z-loss_over_padding]"),
         ("list(_SCALES)[:3]", "list(_SCALES)[:4]", f"{NAMED}[loss_times_the_rows]"),
-        ("if not any(steady(", "if False and any(steady(", f"{NAMED}[gradients_times_the_depth_of_a_pack]"),
     ],
     "packlib/bridges/packed_rows.py": [
         (

@@ -89,7 +89,10 @@ def test_the_page_opens_with_the_advice_and_shows_no_code():
         assert shown in words
     assert all(name in words and text in words for name, text in advice["code"].items())
     assert words.index("Mind.") < words.index("How it was made")
-    assert "size: A4" in said and not Elements(said).faults()
+    assert "size: A4" in said and said.rindex("@media screen and (prefers-color-scheme: dark)") > said.rindex(
+        "--jp-ui-font-color1: rgba"
+    )
+    assert not Elements(said).faults()
     assert "<title>Packing report: a&lt;b</title>" in said and "secret" not in said and "an output" in said
     assert said.index("<li>Pack.</li>") < said.index("<li>Mind.</li>") < said.index("Something else")
 
