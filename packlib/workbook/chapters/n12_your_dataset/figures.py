@@ -77,15 +77,14 @@ def draw_depths(ax: Axes, advice: Advice) -> None:
 def draw_methods(ax: Axes, advice: Advice) -> None:
     """How far each method is above the proven bound at the recommended depth; or why it gives no answer."""
     bound = advice.plan.num_packs - advice.gap
-    shares = {trial: _distance(trial.packs, bound) for trial in advice.trials if trial.packs is not None}
-    widest = max(*shares.values(), 1)
+    widest = max(1, *(_distance(trial.packs, bound) for trial in advice.trials if trial.packs is not None))
     for row, trial in enumerate(advice.trials):
-        if trial not in shares:
+        if trial.packs is None:
             ax.text(NEAREST, row, f" {trial.reason}", va="center", fontsize=11, style="italic")
             continue
-        ax.barh(row, shares[trial], height=0.7, color=series(trial.method)["color"])
-        text = f" {many(trial.packs, 'pack')}, gap {trial.gap:,}"
-        ax.text(shares[trial], row, text, va="center", fontsize=11)
+        share = _distance(trial.packs, bound)
+        ax.barh(row, share, height=0.7, color=series(trial.method)["color"])
+        ax.text(share, row, f" {many(trial.packs, 'pack')}, gap {trial.gap:,}", va="center", fontsize=11)
     ax.set_yticks(range(len(advice.trials)), [trial.method for trial in advice.trials])
     ax.set_xscale("log")
     ticks = [tick for tick in (NEAREST, 0.01, 0.1, 1, 10, 100, 1000) if tick <= 2 * widest]
