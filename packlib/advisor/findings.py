@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from packlib.advisor.applying import code_for
 from packlib.advisor.risks import Risk, find_risks, share_of
@@ -267,8 +268,11 @@ class Advice:
         text += f"{many(best.packs, 'pack')} {at}"
         paid = self.more_packs
         first = max((depth for depth, more in paid.items() if more > NOTICED), default=1)
+        less = {depth for (_, before), (depth, more) in pairwise(paid.items()) if more < before}
         told = [
-            f"depth {d}: +{share_of(more)}" for d, more in paid.items() if first <= d and (more or d <= self.depth)
+            f"depth {d}: +{share_of(more)}"
+            for d, more in paid.items()
+            if d in (first, self.depth) or (first < d and d in less and (more or d < self.depth))
         ]
         text += f". Packs more than that: {', '.join(told)}"
         return f"{text}.{self._about_giving_up()}"
@@ -278,9 +282,8 @@ class Advice:
         if not gave_up:
             return ""
         most = max(trial.packs / trial.bound - 1 for trial in self.depths if trial.gave_up)
-        return (
-            f" The search gave up at depth {', '.join(gave_up)}: its packs may be {share_of(most)} above the fewest."
-        )
+        where = f"depth {', '.join(gave_up)}" if len(gave_up) < 4 else f"{len(gave_up)} of {len(self.depths)} depths"
+        return f" The search gave up at {where}: its packs may be {share_of(most)} above the fewest."
 
     @property
     def numbers(self) -> dict[str, int | float]:

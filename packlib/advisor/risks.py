@@ -85,7 +85,7 @@ def find_risks(
         and f"The recipe has rows of {recipe_length} tokens, the advice is for {top}: with other rows the packing "
         "factor is another.",
         "few data": plan.num_packs < FEW_UPDATES * rows
-        and f"One pass over the data is {plan.num_packs / rows:,.1f} updates of {rows:,} rows. With so few, a pack "
+        and f"One pass over the data is {plan.num_packs / rows:,.1f} batches of {rows:,} rows. With so few, a pack "
         "more or less is felt, and so is the last, smaller batch.",
         "not proven": gap > 0.001 * plan.num_packs
         and f"The plan may be up to {share_of(gap, plan.num_packs)} above the fewest packs; more time "

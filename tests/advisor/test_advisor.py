@@ -225,6 +225,11 @@ def test_the_trade_off_of_depth_is_printed_on_both_sides_of_half_a_percent(advic
     assert said.endswith("Packs more than that: depth 4: +10.5 %, depth 6: +0.90 %, depth 27: +0.40 %.")
     assert json.loads(chosen.to_json())["more_packs"]["6"] == pytest.approx(0.009)
     assert "depth 1" not in said and "depth 64" not in said
+    packs = {2: 2000, 4: 1105, 6: 1004, 8: 1004, 9: 1001, 12: 1001, 64: 1000, None: 1000}
+    level = replace(advice, depths=tuple(DepthTrial(depth, count, 990, count) for depth, count in packs.items()))
+    assert "depth 4: +10.5 %, depth 6: +0.40 %, depth 9: +0.10 %." in " ".join(level.sentences)
+    tired = replace(level, depths=tuple(replace(trial, gave_up=trial.depth != 2) for trial in level.depths))
+    assert "The search gave up at 7 of 8 depths: its packs may be 11.6 % above" in " ".join(tired.sentences)
 
 
 def test_a_search_that_gave_up_says_so(advice):
