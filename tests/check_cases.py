@@ -101,6 +101,12 @@ def masked_at_random(rows):
     return {**batch, "labels": ids.masked_fill(~chosen, -100), "input_ids": ids.masked_fill(chosen, 5)}
 
 
+def masked_at_random_in_segments(rows):
+    """The same, for a model that reads segment ids."""
+    batch = dense(causal=False, segments=True)(rows)
+    return {**masked_at_random(rows), "segment_ids": batch["segment_ids"], "attention_mask": None}
+
+
 class Autocast(nn.Module):
     """A model in mixed precision."""
 
@@ -334,6 +340,49 @@ class Tiny(nn.Module):
         if self.answer == "tuple":
             return (logits,) if loss is None else (loss, logits)
         return {"logits": logits, "loss": loss}
+
+
+class Odd(Tiny):
+    """Attention, and a loss or a model with something about it that depends on the company of a sequence, or not."""
+
+    def __init__(self, fault, **options):
+        super().__init__("attention", fault=fault, **options)
+
+    def forward(self, input_ids, position_ids=None, segment_ids=None, **more):
+        segments = torch.ones_like(input_ids) if segment_ids is None else segment_ids
+        if self.fault == "positions clipped" and position_ids is not None:
+            position_ids = position_ids.clamp(max=10)
+        if self.fault == "last border off by one" and segment_ids is not None:
+            moved = segments[-1:].roll(1, 1)
+            segments = torch.cat([segments[:-1], torch.cat([segments[-1:, :1], moved[:, 1:]], 1)])
+        if self.fault == "ids come again" and segment_ids is not None:
+            segments = torch.where(segments > 0, (segments - 1) % 2 + 1, 0)
+        self.used = (segments > 0).sum(1)[:, None, None]
+        return super().forward(input_ids, position_ids, segments, **more)
+
+    def _attention(self, part, x, segments, same, wrong):
+        if self.fault == "attention by the row":
+            x = x * (1 + 0.05 * self.used)
+        return super()._attention(part, x, segments, same, wrong)
+
+    def _loss(self, logits, labels, segments, items):
+        depth, rows = segments.amax(1), len(logits)
+        if self.fault == "gradients by pack":
+            logits = logits * depth[:, None, None] - (logits * (depth[:, None, None] - 1)).detach()
+        if self.fault == "first label of each":
+            starts = F.pad(segments[:, 1:] != segments[:, :-1], (1, 0), value=True)
+            labels = labels.masked_fill(F.pad(starts[:, :-1], (1, 0)), -100)
+        base = super()._loss(logits, labels, segments, items)
+        asked = F.pad(labels[:, 1:], (0, 1), value=-100) != -100
+        share = asked / (asked.sum() if items is None else items)
+        smooth, z = -logits.log_softmax(-1).mean(-1), logits.logsumexp(-1) ** 2
+        return {
+            "twice": 2 * base, "times rows": base * rows, "over rows": base / rows,
+            "over sequences": base / depth.sum(), "gradients by rows": base * rows - (base * (rows - 1)).detach(),
+            "smoothing": 0.9 * base + 0.1 * (smooth * share).sum(),
+            "smoothing over padding": 0.9 * base + 0.1 * smooth.mean(),
+            "z-loss": base + 0.01 * (z * share).sum(), "z-loss over padding": base + 0.01 * z.mean(),
+        }.get(self.fault, base)  # fmt: skip
 
 
 class ByHand(Tiny):

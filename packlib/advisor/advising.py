@@ -7,9 +7,9 @@ import contextlib
 import statistics
 
 from packlib.advisor.bounded import Bounded, TimeIsUpError
-from packlib.advisor.findings import WITHIN, Advice, Overhead
+from packlib.advisor.findings import WITHIN, Advice, Compiling, Overhead
 from packlib.advisor.records import recorded
-from packlib.advisor.trials import UNTIL_LOST, recommended, try_depths, try_methods
+from packlib.advisor.trials import UNTIL_LOST, recommended, try_depths, try_methods, with_plan
 from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
 from packlib.training.adjustment import adjust
 from packlib.training.recipe import Recipe
@@ -30,7 +30,7 @@ def advise(
     batch_size: int = 32,
     recipe: Recipe | None = None,
     patience: float = 5,
-    tokens_lost: int = 0,
+    whole: LengthHistogram | None = None,
     seed: int = 0,
 ) -> Advice:
     """Find what to do with sequences of these lengths.
@@ -41,7 +41,7 @@ def advise(
         batch_size: sequences in a padded batch.
         recipe: of the padded training; by default an example.
         patience: seconds for each method on an idle machine; for `optimal` they are counted in rounds.
-        tokens_lost: by cutting or leaving out sequences that are too long.
+        whole: the lengths before they were cut; by default none were.
         seed: of the methods that are random.
 
     Raises:
@@ -54,7 +54,8 @@ def advise(
             with contextlib.suppress(TimeIsUpError):  # a formula, slow only for tens of thousands of lengths
                 waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=UNTIL_LOST * patience)[0])
         depths = try_depths(bounded, histogram, max_sequences_per_pack, WITHIN, patience)
-        trials, best = try_methods(bounded, histogram, recommended(depths, WITHIN), patience, seed)
+        depth = recommended(depths, WITHIN)
+        trials, best = try_methods(bounded, histogram, depth, patience, seed)
     curve = waste_curve(histogram, MOST_BUCKETS).tolist()
     enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
     few = next(k for k, share in enumerate(curve, 1) if share <= enough)
@@ -62,14 +63,15 @@ def advise(
     after, reasons, _ = adjust(before, best.packing_factor, "batch")
     return Advice(
         histogram=histogram,
-        tokens_lost=tokens_lost,
+        whole=whole or histogram,
         batch_size=batch_size,
         waste=tuple(waste),
         max_sequences_per_pack=max_sequences_per_pack,
-        depths=depths,
+        depths=with_plan(depths, depth, best, WITHIN),
         trials=trials,
         plan=best,
         overheads=measured_overheads(),
+        compiling=measured_compiling(),
         bucket_waste=tuple(curve),
         buckets=choose_buckets(histogram, few),
         recipe=before,
@@ -79,8 +81,8 @@ def advise(
     )
 
 
-def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[LengthHistogram, int]:
-    """The lengths of a data set or file for rows of `max_length` slots, and the tokens that are lost.
+def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[LengthHistogram, LengthHistogram]:
+    """The lengths of a data set or file for rows of `max_length` slots, and as they are.
 
     Args:
         max_length: by default the data set's own, or the longest length of the file.
@@ -90,7 +92,7 @@ def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[Le
         ValueError: if no sequence is short enough to stay.
     """
     whole, own = uncut(dataset)
-    return cut(whole, max_length or own, overlong)
+    return cut(whole, max_length or own, overlong), whole
 
 
 def uncut(dataset: str, column: str | None = None) -> tuple[LengthHistogram, int]:
@@ -99,13 +101,12 @@ def uncut(dataset: str, column: str | None = None) -> tuple[LengthHistogram, int
     return (load(dataset, _UNCUT) if own.truncated else own), own.max_length
 
 
-def cut(whole: LengthHistogram, max_length: int, overlong: str) -> tuple[LengthHistogram, int]:
-    """The lengths for rows of `max_length` slots, and the tokens that are lost; as `lengths_for`."""
+def cut(whole: LengthHistogram, max_length: int, overlong: str) -> LengthHistogram:
+    """The lengths for rows of `max_length` slots; as `lengths_for`."""
     if overlong == "drop" and not whole.counts[: max_length + 1].any():
         count = f"All {whole.num_sequences:,} sequences of {whole.name}"
         raise ValueError(f'{count} are longer than {max_length} tokens: overlong="drop" leaves none.')
-    histogram = whole.with_max_length(max_length, overlong)
-    return histogram, whole.num_tokens - histogram.num_tokens
+    return whole.with_max_length(max_length, overlong)
 
 
 def example_recipe(histogram: LengthHistogram, batch_size: int) -> Recipe:
@@ -127,3 +128,15 @@ def measured_overheads() -> tuple[Overhead, ...]:
         if lost := [max(0.0, 1 - share) for share in kept if share]:
             found.append(Overhead(statistics.median(lost), max(lost), table.source, _RECORDED_IN))
     return (*found, PUBLISHED)
+
+
+def measured_compiling() -> Compiling | None:
+    """What compiling a graph took in the recorded benchmark; None where the recorded runs are not installed."""
+    try:
+        table = recorded("compiling_shapes")
+    except FileNotFoundError:
+        return None
+    rows = {row["batches"]: row for row in table.rows if row["run"] == "static"}
+    packed = rows.pop("packed")["compile seconds"]
+    each = [row["compile seconds"] / row["graphs"] for row in rows.values()]
+    return Compiling(min(each), max(each), packed, table.source)

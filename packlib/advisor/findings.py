@@ -3,7 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 
+from packlib.advisor.applying import code_for
 from packlib.advisor.risks import Risk, find_risks, share_of
 from packlib.advisor.trials import DepthTrial, Trial, recommended
 from packlib.lengths import LengthHistogram, PaddingWaste
@@ -31,13 +33,23 @@ class Overhead:
         return self.max_length <= 2 * max_length <= 4 * self.max_length
 
 
+@dataclass(frozen=True)
+class Compiling:
+    """Seconds to compile a graph for one bucket length, from `least` to `most`, and for `packed` rows."""
+
+    least: float
+    most: float
+    packed: float
+    source: str
+
+
 @dataclass(frozen=True, eq=False)
 class Advice:
     """What to do with sequences of these lengths.
 
     Attributes:
         histogram: the lengths, cut to the maximum length.
-        tokens_lost: by cutting or leaving out sequences that are too long.
+        whole: the lengths as they were before.
         batch_size: sequences in a padded batch.
         waste: what each batching habit costs now; a habit that takes too long to compute is missing.
         max_sequences_per_pack: the depth that was asked for, or None.
@@ -45,6 +57,7 @@ class Advice:
         trials: every method at the recommended depth, or why it gives no answer.
         plan: the best plan found at that depth.
         overheads: what packing costs the model.
+        compiling: what compiling a graph costs, or None where that is not recorded.
         bucket_waste: the least share of padding with 1, 2, … bucket lengths.
         buckets: the lengths to pad to, if you do not pack.
         recipe, packed_recipe: before packing, and adjusted.
@@ -53,7 +66,7 @@ class Advice:
     """
 
     histogram: LengthHistogram
-    tokens_lost: int
+    whole: LengthHistogram
     batch_size: int
     waste: tuple[PaddingWaste, ...]
     max_sequences_per_pack: int | None
@@ -61,12 +74,18 @@ class Advice:
     trials: tuple[Trial, ...]
     plan: PackingPlan
     overheads: tuple[Overhead, ...]
+    compiling: Compiling | None
     bucket_waste: tuple[float, ...]
     buckets: Buckets
     recipe: Recipe
     packed_recipe: Recipe
     reasons: tuple[str, ...]
     is_example: bool
+
+    @property
+    def tokens_lost(self) -> int:
+        """Tokens lost by cutting or leaving out sequences that are too long."""
+        return self.whole.num_tokens - self.histogram.num_tokens
 
     @property
     def depth(self) -> int:
@@ -102,6 +121,11 @@ class Advice:
         return fewer * (1 - most), fewer * (1 - least)
 
     @property
+    def about_speed(self) -> str:
+        """The expected speed-up over padding to the maximum, in words."""
+        return said_range(*self.speedup())
+
+    @property
     def verdict(self) -> str:
         """Whether to pack, in the words that open the advice."""
         if self.speedup()[0] <= 1:
@@ -115,7 +139,7 @@ class Advice:
         """What to mind, the gravest first."""
         rows = self.batch_size if self.is_example else self.packed_recipe.global_batch
         stated = None if self.is_example else self.recipe.max_length
-        return find_risks(self.histogram, self.plan, self.gap, self.tokens_lost, rows, stated)
+        return find_risks(self.histogram, self.plan, self.gap, self.tokens_lost, rows, stated, self.whole)
 
     @property
     def about_cut(self) -> str:
@@ -134,6 +158,7 @@ class Advice:
                 f"most {100 * one.highest:.1f} %{'' if one.applies_to(top) else '; not applied here'}."
                 for one in self.overheads
             ),
+            *([] if self.compiling is None else [f"{self.compiling.source}: the seconds of compiling."]),
             "Attention is part of that overhead. Where a habit's rows are shorter than a pack, attention over the "
             "longer row costs more, unless its kernel skips what lies between sequences.",
             "The model sees the same: the mask and the losses are per sequence, and the recipe is adjusted.",
@@ -145,7 +170,7 @@ class Advice:
         h, best = self.histogram, self.plan
         names = {"maximum": "padding to the maximum", "random": f"random batches of {self.batch_size}"}
         faster = [
-            f"{f'{low:.2f} to' if low < high else 'at most'} {high:.2f} times that of {names[habit]}"
+            f"{said_range(low, high)} times that of {names[habit]}"
             for habit in names
             if habit in self.habits
             for low, high in [self.speedup(habit)]
@@ -161,9 +186,10 @@ class Advice:
             f"The expected speed, an estimate from slots and overhead, is {', and '.join(faster)}.{self._unmeasured()}",
             self.about_attention,
             self._about_depth(),
+            self.about_places,
             f"If you pad instead, to {many(len(self.buckets.lengths), 'length')} "
             f"({', '.join(map(str, self.buckets.lengths))}), {share_of(self.buckets.padding_fraction)} of the slots "
-            "stay padding. Packs all have one length.",
+            f"stay padding. {self.about_compiling}",
             f"{'With the example recipe: ' if self.is_example else ''}{' '.join(self.reasons[:2])}",
             self.about_steps,
         )
@@ -203,18 +229,36 @@ class Advice:
         )
 
     @property
-    def code(self) -> str:
-        """Python that applies the plan, once it is written to `plan.json`, to a data set of `input_ids`."""
-        cut = f", each cut to {self.histogram.max_length} tokens" * bool(self.histogram.truncated)
+    def about_places(self) -> str:
+        """What static shapes cost: places for what a sequence has once, in each row as many as in the deepest pack."""
+        deepest, top, n = self.plan.deepest, self.histogram.max_length, self.histogram.num_sequences
+        empty = deepest - n / self.plan.num_packs  # of a row, on average
+        pooler, layer = 2 * WIDTH**2, top * (24 * WIDTH**2 + 4 * top * WIDTH)
         return (
-            "from packlib.batches import pack_loader\n"
-            "from packlib.packing import PackingPlan, assign\n\n"
-            f"# dataset[i]: a mapping with input_ids{cut}\n"
-            'plan = PackingPlan.from_json("plan.json")\n'
-            'packs = assign(plan, [len(sample["input_ids"]) for sample in dataset])\n'
-            f"loader = pack_loader(dataset, packs, batch_size={self.packed_recipe.micro_batch})\n"
-            "# or packlib.bridges.PackTrainer, a transformers.Trainer, with train_dataset=PackDataset(dataset, packs)"
+            f"With static shapes every row has {many(deepest, 'place')} for what a sequence has once, such as its "
+            f"class: {many(deepest * self.plan.num_packs, 'place')} for {many(n, 'sequence')}, "
+            f"{share_of(empty, deepest)} of them empty. A pooler in the empty ones adds "
+            f"{share_of(empty * pooler, layer)} of a layer's work (an "
+            f"estimate, by counting multiplications, {WIDTH:,} wide). Rows without such places, as of most causal "
+            "models, pay nothing."
         )
+
+    @property
+    def about_compiling(self) -> str:
+        """What the bucket lengths cost a compiler, and packs."""
+        graphs, one = len(self.buckets.lengths), self.compiling
+        if one is None:
+            return f"A compiler makes {many(graphs, 'graph')} for them, and one for packs, which all have one length."
+        return (
+            f"Compiling a graph for each would take {graphs * one.least:.0f} to {graphs * one.most:.0f} s, and "
+            f"{one.packed:.0f} s for packs, which all have one length. This is an estimate: a BERT of one layer took "
+            f"{one.least:.1f} to {one.most:.1f} s a graph on a CPU, and more layers take longer."
+        )
+
+    @property
+    def code(self) -> dict[str, str]:
+        """Python that applies the plan, once it is written to `plan.json`, and trains on it, by trainer."""
+        return code_for(self.histogram, self.packed_recipe)
 
     def _about_depth(self) -> str:
         best = self.depths[-1]
@@ -224,8 +268,11 @@ class Advice:
         text += f"{many(best.packs, 'pack')} {at}"
         paid = self.more_packs
         first = max((depth for depth, more in paid.items() if more > NOTICED), default=1)
+        less = {depth for (_, before), (depth, more) in pairwise(paid.items()) if more < before}
         told = [
-            f"depth {d}: +{share_of(more)}" for d, more in paid.items() if first <= d and (more or d <= self.depth)
+            f"depth {d}: +{share_of(more)}"
+            for d, more in paid.items()
+            if d in (first, self.depth) or (first < d and d in less and (more or d < self.depth))
         ]
         text += f". Packs more than that: {', '.join(told)}"
         return f"{text}.{self._about_giving_up()}"
@@ -235,9 +282,8 @@ class Advice:
         if not gave_up:
             return ""
         most = max(trial.packs / trial.bound - 1 for trial in self.depths if trial.gave_up)
-        return (
-            f" The search gave up at depth {', '.join(gave_up)}: its packs may be {share_of(most)} above the fewest."
-        )
+        where = f"depth {', '.join(gave_up)}" if len(gave_up) < 4 else f"{len(gave_up)} of {len(self.depths)} depths"
+        return f" The search gave up at {where}: its packs may be {share_of(most)} above the fewest."
 
     @property
     def numbers(self) -> dict[str, int | float]:
@@ -289,6 +335,13 @@ class Advice:
             indent=2,
             ensure_ascii=False,
         )  # fmt: skip
+
+
+def said_range(low: float, high: float) -> str:
+    """An estimate from low to high in words: "2.06 to 2.16", "about 3.02", and "at most 2" without a lower end."""
+    if low == high:
+        return f"at most {high:.2f}"
+    return f"about {low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
 
 
 def many(count: int, noun: str) -> str:

@@ -44,9 +44,9 @@ def about_memory(model: str, max_length: int, micro_batch: int) -> str:
     total, activations = gigabytes("MEMORY", False), gigabytes("ACTIVATIONS", False)
     parameters = value_of(calculate(setup, [phase]), "parameters")
     return (
-        f"About {total:.1f} GB on one device with {micro_batch:,} rows of {max_length:,} tokens, packed or padded: "
-        f"{total - activations:.1f} GB of weights, gradients and moments, and {activations:.1f} GB of activations; "
-        f"{gigabytes('MEMORY', True):.1f} GB in all if each layer is computed twice. This is an estimate by the "
+        f"About {total:,.1f} GB on one device with {micro_batch:,} rows of {max_length:,} tokens, packed or padded: "
+        f"{total - activations:,.1f} GB of weights, gradients and moments, and {activations:,.1f} GB of activations; "
+        f"{gigabytes('MEMORY', True):,.1f} GB in all if each layer is computed twice. This is an estimate by the "
         f"formulas of packlib.training.scaling.calculator, for {shape}, {parameters / 1e6:,.0f} million parameters "
         "in 16 bits with FP32 master weights and AdamW, nothing sharded, attention scores not stored, and dropout."
     )

@@ -8,7 +8,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 
 FEW_UPDATES = 100  # in one pass: below, a pack more or less is felt
-NEAR, PILED = 16, 10  # so many lengths just below the maximum; so many times their mean is no accident
+NEAR, PILED = 16, 10  # so many lengths just below the longest; so many times their mean is no accident
 DEEP = 16  # sequences in a pack from which static shapes waste much
 SHORT = 8  # tokens; two or three of them are special
 
@@ -24,7 +24,26 @@ class Risk:
 def share_of(part: float, whole: float = 1) -> str:
     """A share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "25 %"."""
     value = 100 * part / whole
+    if 0 < abs(value) < 0.005:
+        return "under 0.01 %"
     return f"{value:.2f} %" if 0 < abs(value) < 1 or 99 < value < 100 else f"{value:.1f} %"
+
+
+def piled_up(histogram: LengthHistogram) -> tuple[int, int]:
+    """The longest length, and how many sequences have it uncut if they look cut before they were counted; else 0.
+
+    >>> import numpy as np
+    >>> drawn = np.random.default_rng(0).geometric(0.01, 5000)
+    >>> piled_up(LengthHistogram.from_lengths(np.minimum(drawn, 200), 512))
+    (200, 683)
+    """
+    counts = histogram.counts
+    longest = int(counts.nonzero()[0][-1])
+    count = int(counts[longest]) - histogram.truncated  # which are known to be cut
+    near = counts[max(1, longest - NEAR) : longest].sum() / NEAR
+    different = np.count_nonzero(counts[:longest]) >= NEAR  # data of a few lengths pile up everywhere
+    cut = max(PILED * near, 0.001 * histogram.num_sequences) < count < histogram.num_sequences and different
+    return longest, count if cut else 0
 
 
 def find_risks(
@@ -34,6 +53,7 @@ def find_risks(
     tokens_lost: int,
     rows: int,
     recipe_length: int | None = None,
+    whole: LengthHistogram | None = None,
 ) -> tuple[Risk, ...]:
     """The risks of packing these lengths by this plan.
 
@@ -42,13 +62,13 @@ def find_risks(
         tokens_lost: by cutting or leaving out sequences over the maximum length.
         rows: packs behind one update.
         recipe_length: the row length that the user's recipe states.
+        whole: the lengths before they were cut, or None.
     """
     h, top, n = histogram, histogram.max_length, histogram.num_sequences
     below = np.cumsum(h.counts)
     most = int(np.searchsorted(below, 0.99 * n))  # the length that 99 % of the sequences do not pass
     short, long = int(below[min(SHORT, top)]), n - int(below[top // 2])
-    uncut = int(h.counts[top]) - h.truncated  # exactly as long as a row
-    just_below = h.counts[max(1, top - NEAR) : top].sum() / NEAR
+    longest, piled = piled_up(whole or h)
     lost = f", which loses {share_of(tokens_lost, tokens_lost + h.num_tokens)} of the tokens" * (tokens_lost > 0)
     found = {
         "over-long": h.truncated
@@ -57,14 +77,15 @@ def find_risks(
         "left out": h.dropped
         and f"{h.dropped:,} sequences ({share_of(h.dropped, n + h.dropped)}) are longer than {top:,} tokens. The "
         f"advice assumes that they are left out{lost}.",
-        "cut before": max(PILED * just_below, 0.001 * n) < uncut < n
-        and f"{uncut:,} sequences ({share_of(uncut, n)}) have exactly {top:,} tokens, far more than the lengths just "
-        "below. They may have been cut before they were counted: look at what made them.",
+        "cut before": piled
+        and f"{piled:,} sequences ({share_of(piled, n + h.dropped)}) have exactly {longest:,} tokens, the longest of "
+        "all, and far more than the lengths just below. They may have been cut before they were counted: look at what "
+        "made them.",
         "other maximum": recipe_length not in (None, top)
         and f"The recipe has rows of {recipe_length} tokens, the advice is for {top}: with other rows the packing "
         "factor is another.",
         "few data": plan.num_packs < FEW_UPDATES * rows
-        and f"One pass over the data is {plan.num_packs / rows:,.1f} updates of {rows:,} rows. With so few, a pack "
+        and f"One pass over the data is {plan.num_packs / rows:,.1f} batches of {rows:,} rows. With so few, a pack "
         "more or less is felt, and so is the last, smaller batch.",
         "not proven": gap > 0.001 * plan.num_packs
         and f"The plan may be up to {share_of(gap, plan.num_packs)} above the fewest packs; more time "

@@ -5,6 +5,7 @@ import itertools
 import math
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.lengths import LengthHistogram
@@ -17,8 +18,9 @@ _LEAST_SQUARES = {"nnlshp": 2.5e-9, "ennlshp": 2e-8}
 _SMALL = LengthHistogram.from_lengths([1, 1, 2, 3], 4)
 _ONE_BY_ONE = {"next_fit": 8e-7}  # seconds for each sequence, on Wikipedia's lengths; the same core
 _HOPELESS = 2  # times the patience: what is estimated to take longer is not begun
-# Seconds of a round of `optimal`: for the cube of the lengths, each entry of its table, and each round; the same core.
-_LINEAR_PROGRAM, _TABLE, _LEAST = 3e-11, 2e-9, 0.02
+# Seconds of a round of `optimal`: for the square of the lengths, each entry of its table, and each round. Fitted to the
+# CPU seconds of 45 searches of at most 30 rounds; half of them took from half to twice as long as this says.
+_LINEAR_PROGRAM, _TABLE, _LEAST = 1.5e-7, 4.4e-9, 0.002
 UNTIL_LOST = 30  # times the patience: a search that counts rounds is stopped by the clock only then
 
 
@@ -151,7 +153,7 @@ def try_depths(
         known[(low + high) // 2] = at((low + high) // 2)
 
 
-def _monotone(known: dict[int, DepthTrial], best: DepthTrial, close: float) -> tuple[DepthTrial, ...]:
+def _monotone(known: dict[Any, DepthTrial], best: DepthTrial, close: float) -> tuple[DepthTrial, ...]:
     """The trials by depth, each with the fewest packs of those up to it and the highest bound of those from it on."""
     trials = [*(known[depth] for depth in sorted(known)), best]
     if trials[-2].depth == best.depth:
@@ -162,6 +164,18 @@ def _monotone(known: dict[int, DepthTrial], best: DepthTrial, close: float) -> t
         replace(trial, packs=fewest, bound=bound, gave_up=fewest > (1 + close) * bound)
         for trial, fewest, bound in zip(trials, packs, bounds, strict=True)
     )
+
+
+def with_plan(depths: tuple[DepthTrial, ...], depth: int, made: PackingPlan, within: float) -> tuple[DepthTrial, ...]:
+    """The trials of `try_depths` with what the plan that was made at one of the depths shows besides."""
+    known = {
+        trial.depth: replace(trial, packs=min(trial.packs, made.num_packs), bound=max(trial.bound, made.lower_bound))
+        if trial.depth == depth
+        else trial
+        for trial in depths
+    }
+    last = known[depths[-1].depth]
+    return _monotone({depth: trial for depth, trial in known.items() if depth}, last, within / 10)
 
 
 def recommended(depths: tuple[DepthTrial, ...], within: float) -> int:
@@ -178,7 +192,7 @@ def rounds(histogram: LengthHistogram, depth: int | None, seconds: float) -> int
     """
     lengths = int((histogram.counts > 0).sum())
     table = lengths * histogram.max_length * min(depth or 1, histogram.max_length)
-    return max(1, int(seconds / (_LINEAR_PROGRAM * lengths**3 + _TABLE * table + _LEAST)))
+    return max(1, int(seconds / (_LINEAR_PROGRAM * lengths**2 + _TABLE * table + _LEAST)))
 
 
 class _CloseEnough(Exception):

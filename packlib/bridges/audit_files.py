@@ -24,12 +24,13 @@ import numpy as np
 
 from packlib.arrays import map_arrays, npy_header
 from packlib.checks import shown
+from packlib.lengths.own_files import parquet_batches
 from packlib.packing.packs import Packs
 from packlib.reading import named, naming
 
 NEMO, MEGATRON, PACKS = "seq_start_id", "Megatron's index", "packlib's packs"
 KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "position_ids", "input_ids")
-_TOKENS, _ROWS = 1 << 19, 1 << 16  # that are read at once
+_ROWS = 1 << 16  # that are read at once
 _STORE = (("input_ids", "token_type_ids", "offsets", "sequence_labels"), ("labels", "sample_ids"))
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 8, 7: 4, 8: 2}  # bytes of a token by Megatron's code of its dtype
 
@@ -109,12 +110,7 @@ def _parquet(path: Path) -> PackedData:
 
     def batches(names: list[str]) -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
-            for group in range(file.num_row_groups):
-                about = file.metadata.row_group(group)
-                columns = map(about.column, range(about.num_columns))
-                most = max(c.num_values for c in columns if c.path_in_schema.split(".")[0] in names)
-                at_once = max(1, min(_ROWS, _TOKENS * about.num_rows // max(most, 1)))
-                yield from file.iter_batches(at_once, row_groups=[group], columns=names)
+            yield from parquet_batches(file, names)
 
     try:
         with pq.ParquetFile(path) as file:

@@ -5,7 +5,7 @@ import importlib.metadata
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path
 from packlib.installed import needed_by
 from packlib.lengths import LengthHistogram
-from packlib.packing import METHODS, PackingPlan, Packs, assign, plan
+from packlib.lengths.own_files import parquet_batches
+from packlib.packing import METHODS, PackingPlan, Packs, assign
+from packlib.packing import plan as make_plan
 from packlib.packing.documents import split
 from packlib.places import output_path
 from packlib.ragged import ranges
@@ -39,6 +41,7 @@ def pack_dataset(
     method: str | None = None,
     max_sequences_per_pack: int | None = None,
     *,
+    plan: PackingPlan | None = None,
     overlong: str = "error",
     labels: bool = True,
     seed: int | None = 0,
@@ -67,6 +70,8 @@ def pack_dataset(
         method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp", and "optimal" unless that is proven
             to be within 0.1 % of the fewest packs.
         max_sequences_per_pack: the depth limit, or None.
+        plan: a plan for exactly these lengths, such as the `plan.json` of a report, to be used as it is; `method` and
+            `max_sequences_per_pack` are then left out.
         overlong: what to do with a sequence of more tokens: "error", "truncate" it, "drop" it, or "split" it into
             several sequences; what is kept for a sequence is kept for each of them.
         labels: where the data has none, make labels for a causal model, which shifts them itself: the tokens, and -100
@@ -84,14 +89,18 @@ def pack_dataset(
     if isinstance(dataset, datasets.IterableDataset):
         from packlib.bridges.stream import PackedStream
 
-        if method is not None:
-            raise ValueError(f"method must be left out for a stream, which a StreamPacker packs, not {shown(method)}.")
+        for name, value in (("method", method), ("plan", plan)):
+            if value is not None:
+                raise ValueError(
+                    f"{name} must be left out for a stream, which a StreamPacker packs, not {shown(value)}."
+                )
         return PackedStream(dataset, max_length, max_sequences_per_pack, overlong, labels, window)
-    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed)
+    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     folder.mkdir(parents=True, exist_ok=True)
     spool = _read(dataset, folder, flag("progress", progress))
-    text = json.dumps([importlib.metadata.version("packlib"), asdict(packing), spool.digest()])
+    asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
+    text = json.dumps([importlib.metadata.version("packlib"), asked, spool.digest()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
         packing.write(spool, path, pa.ipc.new_stream, progress)
@@ -131,8 +140,7 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
         with naming(dataset, "whole Parquet file of sequences") as path:
             try:
                 with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                    for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
-                        yield from file.iter_batches(_ROWS, [group])
+                    yield from parquet_batches(file, file.schema_arrow.names)
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(str(error)) from None
         return
@@ -209,6 +217,7 @@ class _Packing:
     overlong: str = "error"
     labels: bool = True
     seed: int | None = 0
+    plan: PackingPlan | None = None
 
     def __post_init__(self) -> None:
         whole_number("max_length", self.max_length, 1)
@@ -219,6 +228,16 @@ class _Packing:
             one_of("method", self.method, METHODS)
         if self.seed is not None:
             whole_number("seed", self.seed, 0)
+        if self.plan is not None:
+            self._check_plan()
+
+    def _check_plan(self) -> None:
+        if not isinstance(self.plan, PackingPlan):
+            raise TypeError(f"plan must be a PackingPlan, not {shown(self.plan)}.")
+        if (top := self.plan.histogram.max_length) != self.max_length:
+            raise ValueError(f"max_length must be {top}, that of the plan, not {self.max_length}.")
+        if self.method is not None or self.max_sequences_per_pack is not None:
+            raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
     def write(self, spool: Spool, path: Path, writer: Callable, progress: bool) -> dict[str, Any]:
         """Pack what was read into a file; returns what a reader of it may want to know, which stands in its schema."""
@@ -242,9 +261,11 @@ class _Packing:
         return found
 
     def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
+        if self.plan:
+            return self.plan
         depth = self.max_sequences_per_pack
         if self.method != "optimal":
-            made = plan(histogram, self.method or "lpfhp", depth)
+            made = make_plan(histogram, self.method or "lpfhp", depth)
             if self.method or made.gap <= _NEAR * made.lower_bound:
                 return made
         with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
@@ -253,7 +274,7 @@ class _Packing:
                 bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
                 bar.update()
 
-            return plan(histogram, "optimal", depth, progress=tell)
+            return make_plan(histogram, "optimal", depth, progress=tell)
 
     def _rows(self, spool: Spool, pieces: Pieces, packs: Packs) -> Iterator[pa.RecordBatch]:
         """The packs, about a million tokens at a time."""

@@ -120,6 +120,8 @@ def _wrong_positions(case: Case) -> Finding:
         names = "uneven positions"
     elif columns.any() and (starts - starts[0] == columns).all():
         names = "positions run on"
+    elif (starts == case.start).all():
+        names = "changed positions"
     wrong = next((start for start in starts if start != case.start), starts[0])
     return Finding.failed("positions", evidence, names, given=wrong, own=case.start or 0)
 

@@ -23,6 +23,14 @@ IGNORED = -100  # as in packlib.batches
 _SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
 _MEANS = {"token": "a mean over tokens", "sequence": "a mean over sequences", "pack": "a mean over packs",
           "slot": "a mean over all slots", "sum": "a sum over tokens"}  # fmt: skip
+_FAINT = 0.02  # of what a label weighs: with less, a slot is touched by what a loss has besides its cross entropy
+_SCALES = {  # what the weights of a batch may add up to, of what is counted in it; only the first do no harm
+    "": lambda n: 1, "sum over tokens": lambda n: n["tokens"], "sum over sequences": lambda n: n["sequences"],
+    "multiplied by the number of rows": lambda n: n["rows"], "divided by the number of rows": lambda n: 1 / n["rows"],
+    "multiplied by the number of slots": lambda n: n["slots"],
+    "divided by the number of slots": lambda n: 1 / n["slots"],
+    "divided by the number of sequences": lambda n: 1 / n["sequences"],
+}  # fmt: skip
 
 
 class Loss:
@@ -32,6 +40,7 @@ class Loss:
         value: the loss.
         target: shape (N,), what each slot is to predict.
         weight: shape (N,), how much it weighs in the loss; 0 for nothing to predict.
+        touched: shape (N,), whether the loss depends on its scores at all.
         certain: whether each gradient has the form of one target.
     """
 
@@ -41,7 +50,7 @@ class Loss:
         self.case, self.batch, self.pieces = case, batch, found_in(batch, case.few)
         seen, slots = case.box(batch), batch["input_ids"].numel()
         self.value = None if seen.loss is None else float(seen.loss.detach())
-        self.target, self.weight = np.full(slots, IGNORED), np.zeros(slots)
+        self.target, self.weight, self.touched = np.full(slots, IGNORED), np.zeros(slots), np.zeros(slots, bool)
         slope = None
         if seen.loss is not None and seen.loss.requires_grad and seen.scores.requires_grad:
             (slope,) = torch.autograd.grad(seen.loss, seen.scores, allow_unused=True)
@@ -51,7 +60,8 @@ class Loss:
             slope, scores = (x.detach().flatten(0, -2).double().cpu() for x in (slope, seen.scores))
             least, target = slope.min(1)
             weight = -least / (1 - scores.softmax(1).gather(1, target[:, None])[:, 0]).clamp(min=1e-6)
-            kept = weight > 1e-7 * weight.max()
+            kept, size = weight > 1e-7 * weight.max(), slope.abs().amax(1)
+            self.touched[seen.at.cpu().numpy()] = (size > 1e-7 * size.max()).numpy()
             self.certain = bool(((slope[kept] < 0).sum(1) == 1).all())
             at = seen.at.cpu()[kept].numpy()
             self.target[at], self.weight[at] = target[kept].numpy(), weight[kept].numpy()
@@ -123,6 +133,22 @@ class Loss:
         return int((known[at[inside]] == self.target[piece.slots[inside]]).sum())
 
     @cached_property
+    def of_sequence(self) -> dict[int, tuple[float, float]]:
+        """What each sequence with a target weighs: a token of it, and all of it."""
+        weights: dict[int, list[float]] = {}
+        for piece in self.pieces:
+            weights.setdefault(piece.sequence, []).extend(w for w in self.weight[piece.slots] if w > 0)
+        return {sequence: (sum(all_) / len(all_), sum(all_)) for sequence, all_ in weights.items() if all_}
+
+    @property
+    def held(self) -> dict[str, int]:
+        """What a batch has of what a loss may be divided by."""
+        width = self.batch["input_ids"].shape[-1]
+        slots = len(self.weight)
+        tokens = int((self.weight > 0).sum())
+        return {"tokens": tokens, "sequences": len(self.of_sequence), "rows": slots // width, "slots": slots}
+
+    @cached_property
     def means(self) -> tuple[list[str], str]:
         """The names in `_MEANS` that the weights fit, and what was measured."""
         slots = np.flatnonzero((self.weight > 0) & (owners(self.batch["input_ids"], self.pieces).ravel() >= 0))
@@ -166,8 +192,9 @@ def _borders(loss: Loss) -> Finding:
 def _labels(loss: Loss) -> Finding:
     case, shift = loss.case, loss.shift
     count = prompts = lost = wrong = ends = 0
+    predicted = loss.weight > _FAINT * np.median(loss.weight[loss.weight > 0])
     for piece in loss.pieces:
-        at, asked = piece.places + shift, loss.weight[piece.slots] > 0
+        at, asked = piece.places + shift, predicted[piece.slots]
         inside = (at >= piece.places[0]) & (at <= piece.places[-1])
         wanted = np.where(inside, loss.labels(piece)[np.where(inside, at, 0)], IGNORED)
         missing = ~asked & (wanted != IGNORED)
@@ -175,12 +202,13 @@ def _labels(loss: Loss) -> Finding:
         count, lost = count + int((wanted != IGNORED).sum()), lost + int(missing.sum())
         prompts += int((asked & inside & (wanted == IGNORED)).sum())
         wrong += int((asked & (wanted != IGNORED) & (wanted != loss.target[piece.slots])).sum())
-    padding = int((loss.weight[case.padding] > 0).sum())
+    padding, aside = int(predicted[case.padding].sum()), int((loss.touched & ~predicted)[case.padding].sum())
     told = any("labels" in row for row in case.few)  # else what a collator leaves out may be meant
     evidence = (
         f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
     )
     evidence += f"slots of padding are predicted. A token is asked for {_SHIFTS[shift]}."
+    evidence += f" The loss depends on the scores of {aside} slots of padding besides." * bool(aside)
     names = {
         "ahead": shift == 1 and not case.causal,
         "shifted twice": shift == 2,
@@ -190,6 +218,7 @@ def _labels(loss: Loss) -> Finding:
         "labels": wrong or (lost and told),
         "prompts": prompts,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
+        "aside": aside,
     }
     name = next((name for name, failed in names.items() if failed), None)
     return Finding("labels", PASSED, evidence) if name is None else Finding.failed("labels", evidence, name)
@@ -197,21 +226,54 @@ def _labels(loss: Loss) -> Finding:
 
 def _mean(loss: Loss, wanted: str | None) -> Finding:
     found, evidence = loss.means
+    if wanted is None and found[:1] in (["pack"], ["slot"]):
+        return Finding.failed("mean", evidence, f"{found[0]} mean")
+    cause, more = _company(loss)
+    if cause:
+        return Finding.failed("mean", evidence + more, "scaled" if cause in _SCALES else "company", how=cause)
     if wanted is None:
-        if not found:
-            return Finding("mean", UNKNOWN, evidence)
-        bad = found[0] in ("pack", "slot")
-        return Finding.failed("mean", evidence, f"{found[0]} mean") if bad else Finding("mean", PASSED, evidence)
+        return Finding("mean", PASSED, evidence + more)
     if wanted in found:
         return Finding("mean", UNKNOWN if {"token", "sequence"} <= set(found) else PASSED, evidence)
     names = "other mean" if found else "no mean"
     return Finding.failed("mean", evidence, names, found=_MEANS[found[0]] if found else "", wanted=wanted)
 
 
+def _company(loss: Loss) -> tuple[str, str]:
+    """How what a sequence weighs depends on the others of its batch, "" if it does not; and what was measured.
+
+    The same sequences are given in reverse, and in two batches. What a sequence weighs beside the others must stay,
+    by its tokens or as a whole, and all weights must add up to the same, or to a sum.
+    """
+    case, near = loss.case, 0.05 if loss.case.rounding > 1e-4 else 0.01
+    groups = case.few[::-1], *_thirds(case)
+    batches = [loss, *(Loss(case, batch) for rows in groups for batch in case.collate(rows))]
+    batches = [batch for batch in batches if batch.readable]
+
+    def steady(values: Sequence[float]) -> bool:
+        return len(values) == 0 or np.ptp(values) <= near * np.mean(values)
+
+    totals = [batch.weight.sum() for batch in batches]
+    evidence = f" In {len(batches)} batches of them weights add up to {', '.join(f'{total:.3g}' for total in totals)}."
+    for other in batches[1:]:
+        pairs = [(loss.of_sequence[s], other.of_sequence[s]) for s in loss.of_sequence.keys() & other.of_sequence]
+        if not any(steady([mine[at] / theirs[at] for mine, theirs in pairs]) for at in (0, 1)):
+            return "company", evidence
+    for name, scale in _SCALES.items():
+        if steady([total / scale(batch.held) for total, batch in zip(totals, batches, strict=True)]):
+            return ("" if name in list(_SCALES)[:3] else name), evidence
+    return "company", evidence
+
+
+def _thirds(case: Case) -> tuple[list[dict], list[dict]]:
+    """Two groups of different sizes."""
+    third = max(len(case.few) // 3, 1)
+    return case.few[:third], case.few[third:]
+
+
 def accumulation(case: Case, step: Callable | None) -> Iterator[Finding]:
     """Whether two micro-batches of different sizes are added up to one mean."""
-    third = max(len(case.few) // 3, 1)
-    parts = [Loss(case, batch) for rows in (case.few[:third], case.few[third:]) for batch in case.collate(rows)]
+    parts = [Loss(case, batch) for rows in _thirds(case) for batch in case.collate(rows)]
     if len(parts) != 2 or not all(part.readable and part.value for part in parts):
         yield Finding("accumulation", UNKNOWN, "There is no loss of two micro-batches whose gradient can be read.")
         return

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from packlib.checks import one_of
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.reading import named, naming, regular_file
 
-_ROWS = 1 << 16  # rows read at a time
+_ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
 _LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
 _NO_TEXT = "{} is no text file of lengths (.npy and .parquet files need their suffix)."
@@ -213,6 +214,15 @@ def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
             yield np.fromfile(file, dtype, min(_ROWS, shape[0] - start))
 
 
+def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
+    """Columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: so memory is bounded."""
+    for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
+        about = file.metadata.row_group(group)
+        columns = map(about.column, range(about.num_columns))
+        most = max(1, *(column.num_values for column in columns if column.path_in_schema.split(".")[0] in names))
+        yield from file.iter_batches(max(1, min(_ROWS, _TOKENS * about.num_rows // most)), [group], names)
+
+
 def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -228,8 +238,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
                 what = f"The column {column} of {named(path)}"
                 raise TypeError(f"{what} holds {kind}; lengths are integers or lists of tokens.")
             row = 0
-            for batch in file.iter_batches(_ROWS, columns=[column]):
-                values = batch.column(0)
+            for values in (batch.column(0) for batch in parquet_batches(file, [column])):
                 if values.null_count:
                     at = pc.index(values.is_null(), True).as_py()
                     raise ValueError(f"The column {column} of {named(path)} has no value in row {row + at}.")

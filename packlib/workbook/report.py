@@ -5,6 +5,7 @@ import platform
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,10 @@ def report(
     return advice, files
 
 
+def _code(name: str, text: str) -> str:
+    return f'<h3>{in_html(name)}</h3><pre class="packlib-code">{in_html(text)}</pre>'
+
+
 def page(
     notebook: NotebookNode, advice: Mapping[str, Any], parameters: Mapping[str, Any] | None = None, command: str = ""
 ) -> str:
@@ -77,7 +82,7 @@ def page(
         f'<section class="packlib-box"><h2>In short</h2>{Points(advice["advice"])._repr_html_()}</section>'
         f"<h2>How it was made</h2>{Table(('parameter', 'value'), rows)._repr_html_()}"
         f'<pre class="packlib-code">{in_html(command)}</pre>'
-        f'<h2>How to use plan.json</h2><pre class="packlib-code">{in_html(advice.get("code", ""))}</pre>'
+        f"<h2>How to use plan.json</h2>{''.join(starmap(_code, advice['code'].items()))}"
     )
     notebook.metadata["title"] = title
     notebook.cells.insert(0, new_code_cell(outputs=[new_output("display_data", {"text/html": opening})]))

@@ -11,6 +11,7 @@ import pytest
 
 from packlib.advisor import advising as advisor
 from packlib.advisor.advising import advise, cut, lengths_for, measured_overheads
+from packlib.advisor.findings import many
 from packlib.advisor.records import Recorded, recorded
 from packlib.advisor.risks import find_risks
 from packlib.advisor.trials import DepthTrial
@@ -33,22 +34,24 @@ def of(lengths, max_length=None):
 def test_what_is_cut_or_left_out_is_counted(tmp_path, overlong):
     lengths = np.array([3, 9, 10, 11, 40, 2, 10])
     np.save(tmp_path / "mine.npy", lengths)
-    histogram, lost = lengths_for(str(tmp_path / "mine.npy"), 10, overlong)
+    histogram, whole = lengths_for(str(tmp_path / "mine.npy"), 10, overlong)
+    lost = whole.num_tokens - histogram.num_tokens
     kept = np.minimum(lengths, 10) if overlong == "truncate" else lengths[lengths <= 10]
-    assert histogram == of(kept, 10) and lost == lengths.sum() - kept.sum()
+    assert histogram == of(kept, 10) and whole == of(lengths) and lost == lengths.sum() - kept.sum()
     assert (histogram.truncated, histogram.dropped) == ((2, 0) if overlong == "truncate" else (0, 2))
-    advice = advise(histogram, tokens_lost=lost)
+    advice = advise(histogram, whole=whole)
     said = f"2 sequences ({200 / 7:.1f} %) are longer than 10 tokens. The advice assumes that they are "
     assert said in advice.about_cut and advice.about_cut in advice.sentences
     assert f"loses {100 * lost / lengths.sum():.1f} % of the tokens" in advice.about_cut
 
 
 def test_a_data_set_is_cut_from_its_whole_lengths():
-    histogram, lost = lengths_for("docstrings", 256, "truncate")
+    histogram, whole = lengths_for("docstrings", 256, "truncate")
+    lost = whole.num_tokens - histogram.num_tokens
     rows = [line.split(",") for line in open("data/lengths/docstrings.csv").read().splitlines()[1:]]
     assert lost == sum((int(length) - 256) * int(count) for length, count in rows if int(length) > 256)
     assert histogram.truncated == sum(int(count) for length, count in rows if int(length) > 256)
-    assert lengths_for("squad", None, "truncate") == (load("squad"), 0)
+    assert lengths_for("squad", None, "truncate") == (load("squad"), load("squad"))
 
 
 def test_nothing_left_is_refused():
@@ -61,8 +64,9 @@ def test_nothing_left_is_refused():
 
 @pytest.fixture(scope="module")
 def advice():
-    """On sentence pairs, of which fifteen are cut."""
-    return advise(load("wordnet-pairs"), batch_size=16, tokens_lost=2)
+    """On sentence pairs, of which some are cut."""
+    histogram, whole = lengths_for("wordnet-pairs", 128, "truncate")
+    return advise(histogram, batch_size=16, whole=whole)
 
 
 def test_the_speedup_is_slots_over_slots_less_the_overhead(advice):
@@ -154,7 +158,7 @@ def test_what_was_measured_at_one_length_is_not_applied_to_another():
     assert low == high == pytest.approx(6000 / found.plan.num_packs)
     assert f"is at most {high:.2f} times" in " ".join(found.sentences)
     assert "was not measured in rows of about 8,192" in " ".join(found.sentences)
-    assert [one.endswith("; not applied here.") for one in found.assumptions[1:-2]] == [True] * len(found.overheads)
+    assert [one.endswith("; not applied here.") for one in found.assumptions[1:-3]] == [True] * len(found.overheads)
     published = measured_overheads()[-1]
     assert [published.applies_to(top) for top in (128, 256, 512, 1024, 1025)] == [False, True, True, True, False]
 
@@ -174,25 +178,44 @@ def test_steps_and_passes_are_counted(advice):
     assert advisor.example_recipe(many, 32).total_sequences == many.num_sequences
 
 
-def test_lengths_that_pile_up_at_the_maximum_look_cut():
+@pytest.mark.parametrize("top", [100, 200, 1000])
+def test_lengths_that_pile_up_at_the_longest_look_cut_whatever_the_rows(top):
     rng = np.random.default_rng(0)
-    whole = rng.geometric(0.01, 5000)
-    for lengths, suspected in ((np.minimum(whole, 200), True), (whole[whole <= 200], False)):
-        h = of(lengths, 200)
-        risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, "lpfhp"), 0, 0, 32)}
+    drawn = rng.geometric(0.01, 5000)
+    for lengths, suspected in ((np.minimum(drawn, 200), True), (drawn[drawn <= 200], False)):
+        whole = of(lengths)
+        h = whole.with_max_length(top, "truncate")
+        risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, "lpfhp"), 0, 0, 32, whole=whole)}
         assert ("cut before" in risks) == suspected
-    here = LengthHistogram.from_lengths(whole, 200, "truncate")
-    assert "cut before" not in {risk.name for risk in find_risks(here, plan(here, "lpfhp"), 0, 0, 32)}
+        if suspected:
+            count = int((drawn >= 200).sum())
+            assert f"{count} sequences ({count / 50:.1f} %) have exactly 200 tokens" in risks["cut before"]
+    for unsuspected in (LengthHistogram.from_lengths(drawn, 200, "truncate"), of([60, 4] * 500, 64)):
+        risks = find_risks(unsuspected, plan(unsuspected, "lpfhp"), 0, 0, 32)
+        assert "cut before" not in {risk.name for risk in risks}
 
 
-def test_the_code_applies_the_plan(advice, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plan.json").write_text(advice.plan.to_json())
-    names = {"dataset": [{"input_ids": [7] * length} for length in advice.histogram.expand().tolist()]}
-    exec(advice.code, names)
-    assert len(names["packs"]) == advice.plan.num_packs
-    assert next(iter(names["loader"])).input_ids.shape == (advice.packed_recipe.micro_batch, 128)
-    assert json.loads(advice.to_json())["code"] == advice.code
+def test_the_places_of_static_shapes_are_counted(advice):
+    rows, deepest = advice.plan.num_packs, max(map(len, advice.plan.strategies))
+    empty = rows * deepest - advice.histogram.num_sequences
+    said = f"{rows * deepest:,} places for {advice.histogram.num_sequences:,} sequences, "
+    assert f"{said}{100 * empty / (rows * deepest):.1f} % of them empty" in advice.about_places
+    work = 128 * (8 * 1024**2 + 4 * 1024 * 4096 + 4 * 128 * 1024)  # projections, feed-forward, attention
+    assert (
+        f"adds {100 * empty / rows * 2 * 1024**2 / work:.2f} % of a layer's work (an estimate" in advice.about_places
+    )
+    assert advice.about_places in advice.sentences
+
+
+def test_the_seconds_of_compiling_are_those_recorded(advice):
+    rows = [row for row in recorded("compiling_shapes").rows if row["run"] == "static" and row["batches"] != "packed"]
+    each = [row["compile seconds"] / row["graphs"] for row in rows]
+    count = len(advice.buckets.lengths)
+    assert f"would take {count * min(each):.0f} to {count * max(each):.0f} s, and 13 s for packs" in " ".join(
+        advice.sentences
+    )
+    assert "This is an estimate" in advice.about_compiling and "bench_compiling shapes" in " ".join(advice.assumptions)
+    assert f"{many(count, 'graph')} for them, and one" in replace(advice, compiling=None).about_compiling
 
 
 def test_the_trade_off_of_depth_is_printed_on_both_sides_of_half_a_percent(advice):
@@ -202,6 +225,11 @@ def test_the_trade_off_of_depth_is_printed_on_both_sides_of_half_a_percent(advic
     assert said.endswith("Packs more than that: depth 4: +10.5 %, depth 6: +0.90 %, depth 27: +0.40 %.")
     assert json.loads(chosen.to_json())["more_packs"]["6"] == pytest.approx(0.009)
     assert "depth 1" not in said and "depth 64" not in said
+    packs = {2: 2000, 4: 1105, 6: 1004, 8: 1004, 9: 1001, 12: 1001, 64: 1000, None: 1000}
+    level = replace(advice, depths=tuple(DepthTrial(depth, count, 990, count) for depth, count in packs.items()))
+    assert "depth 4: +10.5 %, depth 6: +0.40 %, depth 9: +0.10 %." in " ".join(level.sentences)
+    tired = replace(level, depths=tuple(replace(trial, gave_up=trial.depth != 2) for trial in level.depths))
+    assert "The search gave up at 7 of 8 depths: its packs may be 11.6 % above" in " ".join(tired.sentences)
 
 
 def test_a_search_that_gave_up_says_so(advice):

@@ -13,7 +13,16 @@ from processes import gone_within
 
 from packlib.advisor.bounded import Bounded, TimeIsUpError
 from packlib.advisor.findings import WITHIN
-from packlib.advisor.trials import DepthTrial, _monotone, packs_at, recommended, rounds, try_depths, try_methods
+from packlib.advisor.trials import (
+    DepthTrial,
+    _monotone,
+    packs_at,
+    recommended,
+    rounds,
+    try_depths,
+    try_methods,
+    with_plan,
+)
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
 from packlib.packing.master import MasterProblem
@@ -99,6 +108,17 @@ def test_a_smaller_depths_plan_is_used_where_it_is_better():
     *_, three, four, best = _monotone(known, DepthTrial(None, 42, 29, 42), 0.1)
     assert (three.packs, four.packs, best.packs) == (40, 40, 40)
     assert (three.bound, four.bound, best.bound) == (31, 31, 29) and four.greedy == 44 and four.gave_up
+
+
+def test_the_plan_at_the_recommended_depth_is_known_of_all_deeper_ones():
+    depths = tuple(DepthTrial(d, packs, 30, 50, True) for d, packs in ((2, 50), (3, 41), (4, 40), (None, 40)))
+    made = plan(of([4, 3, 3] * 39, 10), "optimal", 3)
+    assert made.num_packs == made.lower_bound == 39
+    two, three, four, last = with_plan(depths, 3, made, WITHIN)
+    assert (two.packs, three.packs, four.packs, last.packs) == (50, 39, 39, 39)
+    assert (two.bound, three.bound, last.bound) == (39, 39, 30) and two.gave_up and not three.gave_up
+    alone = (DepthTrial(1, 117, 117, 117),)
+    assert with_plan(alone, 1, plan(made.histogram, "lpfhp", 1), WITHIN) == alone
 
 
 def test_a_slow_machine_finds_the_same_plan(bounded, monkeypatch):

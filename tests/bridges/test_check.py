@@ -63,6 +63,10 @@ def own(*layers, **options):
     return Tiny(*layers, **options), dense(**SEGMENTS), ROWS
 
 
+def odd(fault, **options):
+    return cases.Odd(fault, **options), dense(**SEGMENTS), ROWS
+
+
 def packed_gpt2(**options):
     return PackedCausal(GPT2Config(vocab_size=120, n_embd=16, n_layer=1, n_head=2, n_positions=128), **options)
 
@@ -110,6 +114,13 @@ RIGHT = {
     "tokens without rows": lambda: (cases.Flat(), cases.flat(), ROWS),
     "dropout in training": lambda: (llama(attention_dropout=0.3).train(), flattened(), ROWS),
     "24 sequences": lambda: (llama(), flattened(), sequences(24)),
+    "twice the mean": lambda: odd("twice"),
+    "label smoothing": lambda: odd("smoothing"),
+    "a z-loss": lambda: odd("z-loss"),
+    "a sum over tokens": lambda: own("attention", reduction="sum"),
+    "masked at random, by sequence": lambda: (
+        Tiny("attention", causal=False, reduction="sequence"), cases.masked_at_random_in_segments,
+        sequences(prompts=False), {"reduction": "sequence"}),
     "an update of one mean": lambda: (llama(), dense(), ROWS, {"step": cases.one_mean}),
 }  # fmt: skip
 
@@ -218,6 +229,19 @@ FAULTS = {
         lambda: own("attention", fault="ignores the count"), "accumulation", "mean of means"),
     "labels of another row": (lambda: (llama(), dense(rolled=True), ROWS), "labels", "belong to other tokens"),
     "truncated": (lambda: (llama(), dense(cut=12), ROWS), "tokens", "truncated"),
+    "loss times the rows": (lambda: odd("times rows"), "mean", "multiplied by the number of rows"),
+    "loss over the rows": (lambda: odd("over rows"), "mean", "divided by the number of rows"),
+    "loss over the sequences": (lambda: odd("over sequences"), "mean", "divided by the number of sequences"),
+    "gradients times the rows": (lambda: odd("gradients by rows"), "mean", "multiplied by the number of rows"),
+    "gradients times the depth of a pack": (lambda: odd("gradients by pack"), "mean", "which others share its pack"),
+    "label smoothing over padding": (lambda: odd("smoothing over padding"), "labels", "besides the cross entropy"),
+    "z-loss over padding": (lambda: odd("z-loss over padding"), "labels", "besides the cross entropy"),
+    "first label of each": (lambda: odd("first label of each"), "labels", "labels are lost"),
+    "positions clipped": (lambda: odd("positions clipped"), "positions", "clips or scales"),
+    "border off by one in the last pack": (
+        lambda: odd("last border off by one"), EARLIER, "a border is in the wrong place"),
+    "segment ids that come again": (lambda: odd("ids come again"), EARLIER, "no document mask"),
+    "attention scaled by the row": (lambda: odd("attention by the row"), ALONE, "otherwise than alone"),
 }  # fmt: skip
 
 
@@ -252,7 +276,9 @@ SINGLE = {  # faults that leave every other question as it is
     "mean over packs": set(), "mean of means": set(),
     "last sample lost": set(), "a sequence twice": set(), "truncated": set(), "cache left on": {ALONE},
     "convolution": {ALONE}, "state-space state": {ALONE}, "padding attended": {ALONE}, "mask transposed": set(),
-    "last label of each": set(), "padding trained on": set(), "dropout left on": set(),
+    "loss times the rows": set(), "gradients times the depth of a pack": set(), "first label of each": set(),
+    "label smoothing over padding": set(), "last label of each": set(), "padding trained on": set(),
+    "dropout left on": set(),
 }  # fmt: skip
 
 

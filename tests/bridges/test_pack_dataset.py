@@ -21,7 +21,7 @@ import packlib
 from packlib.batches import TokenStore
 from packlib.bridges import PackedStream, pack_dataset, packed_rows, spool
 from packlib.lengths import LengthHistogram
-from packlib.packing import StreamPacker, plan
+from packlib.packing import PackingPlan, StreamPacker, plan
 from packlib.workbook import cli
 
 
@@ -157,10 +157,27 @@ def test_optimal_comes_in_where_the_quick_plan_is_not_proven_near(monkeypatch):
     def bad(histogram, method, *rest, **options):
         return plan(histogram, "unpacked" if method == "lpfhp" else method, *rest, **options)
 
-    monkeypatch.setattr(packed_rows, "plan", bad)
+    monkeypatch.setattr(packed_rows, "make_plan", bad)
     rows = [{"input_ids": [1] * n} for n in (5, 3, 3, 2, 8)]
     assert json.loads(pack_dataset(rows, 8).info.description)["method"] == "optimal"
     assert pack_dataset(rows, 8, "lpfhp").num_rows == 5
+
+
+def test_a_plan_is_used_as_it_is_and_kept_apart_in_the_cache():
+    lengths = [5, 3, 3, 2, 8, 40]
+    rows = [{"input_ids": [7] * n} for n in lengths]
+    for method, packs in (("unpacked", 6), ("optimal", 4)):
+        made = plan(LengthHistogram.from_lengths(lengths, 8, "truncate"), method)
+        packed = pack_dataset(rows, 8, plan=PackingPlan.from_json(made.to_json()), overlong="truncate")
+        assert packed.num_rows == packs == json.loads(packed.info.description)["num_packs"]
+    for says, options in {
+        "plan must be a PackingPlan, not 'plan.json'.": {"plan": "plan.json"},
+        "max_length must be 8, that of the plan, not 9.": {"plan": made, "max_length": 9},
+        "method and max_sequences_per_pack must be left out with a plan": {"plan": made, "method": "lpfhp"},
+        "The plan was made for other lengths": {"plan": made, "overlong": "drop"},
+    }.items():
+        with pytest.raises((TypeError, ValueError), match=says):
+            pack_dataset(rows, **{"max_length": 8, "overlong": "truncate", **options})
 
 
 def wrong_data():
@@ -225,7 +242,7 @@ def test_an_interrupt_leaves_no_half_written_file(cache, monkeypatch):
         raise KeyboardInterrupt
 
     rows = list(samples())
-    for place, name in ((packed_rows, "plan"), (packed_rows, "_lists"), (spool.Spool, "add")):
+    for place, name in ((packed_rows, "make_plan"), (packed_rows, "_lists"), (spool.Spool, "add")):
         with monkeypatch.context() as patched:
             patched.setattr(place, name, stop)
             with pytest.raises(KeyboardInterrupt):

@@ -11,7 +11,45 @@ FAULTS = {
     "packlib/workbook/running.py": [
         ("return 128 + signal.SIGPIPE", "raise", "workbook/test_cli.py::test_nobody_who_reads_is_no_failure")
     ],
+    "packlib/advisor/findings.py": [
+        (
+            "empty = deepest - n / self.plan.num_packs",
+            "empty = deepest + n / self.plan.num_packs",
+            "advisor/test_advisor.py::test_the_places_of_static_shapes_are_counted",
+        )
+    ],
+    "packlib/advisor/risks.py": [
+        (
+            "- histogram.truncated  # which",
+            "# which",
+            "advisor/test_advisor.py::test_lengths_that_pile_up_at_the_longest_look_cut_whatever_the_rows",
+        )
+    ],
+    "packlib/advisor/trials.py": [
+        (
+            "min(trial.packs, made.num_packs)",
+            "trial.packs",
+            "advisor/test_trials.py::test_the_plan_at_the_recommended_depth_is_known_of_all_deeper_ones",
+        )
+    ],
+    "packlib/advisor/applying.py": [
+        (
+            " * accelerator.num_processes",
+            "",
+            "advisor/test_applying.py::test_accelerate_makes_them_on_as_many_ranks_as_the_recipe_has",
+        )
+    ],
     "packlib/lengths/own_files.py": [
+        (
+            "for group in range(file.num_row_groups):",
+            "for group in range(1, file.num_row_groups):",
+            "bridges/test_pack_dataset.py::test_the_command_packs_one_parquet_file_into_another",
+        ),
+        (
+            "_TOKENS * about.num_rows // most",
+            "_ROWS",
+            "lengths/test_sources_files.py::test_a_parquet_file_is_read_in_bounded_memory",
+        ),
         (
             "0 < blank <= number or not re.match(_LENGTH, text)",
             "not re.match(_LENGTH, text)",

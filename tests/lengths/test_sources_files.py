@@ -110,6 +110,17 @@ def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         assert max(sizes) <= 10 and sum(sizes) == 95
 
 
+def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
+    """However long the rows are, no batch holds many more tokens than are read at a time."""
+    monkeypatch.setattr(own_files, "_TOKENS", 1000)
+    rows = [[7] * 99] * 105 + [[7]] * 300
+    pq.write_table(pa.table({"n": range(len(rows)), "ids": rows}), tmp_path / "a.parquet", row_group_size=100)
+    with pq.ParquetFile(tmp_path / "a.parquet") as file:
+        read = [len(batch.column(0).flatten()) for batch in own_files.parquet_batches(file, ["ids"])]
+    assert max(read) <= 1000 and sum(read) == 105 * 99 + 300
+    assert load(tmp_path / "a.parquet", column="ids").counts[[1, 99]].tolist() == [300, 105]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -24,7 +24,7 @@ IGNORED = "nbval-ignore-output"
 # They ask with truth and reason in the cell, and their exercises have no levels; one chapter after the other leaves.
 OLD_FORM = {
     "04_optimal_packing", "05_packed_attention", "06_unpacking_losses", "07_hyperparameters", "08_curriculum",
-    "10_compilation", "12_your_dataset",
+    "10_compilation",
 }  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def test_the_page_opens_with_the_advice_and_shows_no_code():
         nbformat.v4.new_code_cell("secret = 1", outputs=[output]),
     ]
     advice = {"data": {"name": "a<b"}, "advice": ["Pack.", "Mind."]}
-    advice["code"] = "plan = 'x' < 3"
+    advice["code"] = {"one": "plan = 'x' < 3", "two": "train(plan)"}
     said = page(
         nbformat.v4.new_notebook(cells=cells), advice, {"max_length": 7, "recipe": None}, "packlib report 'a<b'"
     )
@@ -87,8 +87,12 @@ def test_the_page_opens_with_the_advice_and_shows_no_code():
         "none",
     ):
         assert shown in words
-    assert advice["code"] in words and words.index("Mind.") < words.index("How it was made")
-    assert "size: A4" in said and not Elements(said).faults()
+    assert all(name in words and text in words for name, text in advice["code"].items())
+    assert words.index("Mind.") < words.index("How it was made")
+    assert "size: A4" in said and said.rindex("@media screen and (prefers-color-scheme: dark)") > said.rindex(
+        "--jp-ui-font-color1: rgba"
+    )
+    assert not Elements(said).faults()
     assert "<title>Packing report: a&lt;b</title>" in said and "secret" not in said and "an output" in said
     assert said.index("<li>Pack.</li>") < said.index("<li>Mind.</li>") < said.index("Something else")
 
@@ -98,7 +102,7 @@ def test_a_name_is_no_path(tmp_path, monkeypatch, name):
     async def run_notebook(path, values, environment, **_):
         counted = Path(values["dataset"])
         assert counted.parent.parent == tmp_path / "a" / "out" and counted.is_file()
-        advice = {"data": {"name": load(counted).name}, "advice": []}
+        advice = {"data": {"name": load(counted).name}, "advice": [], "code": {}}
         (counted.parent / "advice.json").write_text(json.dumps(advice))
         return nbformat.v4.new_notebook()
 
@@ -114,11 +118,11 @@ def test_what_is_known_of_the_lengths_reaches_the_notebook(tmp_path, monkeypatch
     whole = LengthHistogram([0, 1, 5, 2], kind="synthetic", source="a formula", truncated=2, dropped=3)
 
     async def run_notebook(path, values, environment, **_):
-        histogram, lost = lengths_for(values["dataset"], values["max_length"], "truncate")
-        assert lost == 0 and histogram == whole and repr(histogram) == repr(whole)
+        histogram, read = lengths_for(values["dataset"], values["max_length"], "truncate")
+        assert read.num_tokens == whole.num_tokens and histogram == whole and repr(histogram) == repr(whole)
         assert (histogram.kind, histogram.source) == ("synthetic", "a formula")
         folder = Path(environment[RESULTS_FOLDER])
-        (folder / "advice.json").write_text('{"data": {"name": "a"}, "advice": ["Pack."]}')
+        (folder / "advice.json").write_text('{"data": {"name": "a"}, "advice": ["Pack."], "code": {}}')
         return nbformat.v4.new_notebook()
 
     monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
@@ -128,7 +132,12 @@ def test_what_is_known_of_the_lengths_reaches_the_notebook(tmp_path, monkeypatch
 
 def test_the_memory_of_a_model_stands_in_the_page_and_in_the_json(tmp_path, monkeypatch):
     async def run_notebook(path, values, environment, **_):
-        found = {"data": {"name": "a", "max_length": 3}, "advice": [], "recipe": {"after": {"micro_batch": 5}}}
+        found = {
+            "data": {"name": "a", "max_length": 3},
+            "advice": [],
+            "code": {},
+            "recipe": {"after": {"micro_batch": 5}},
+        }
         (Path(environment[RESULTS_FOLDER]) / "advice.json").write_text(json.dumps(found))
         return nbformat.v4.new_notebook()
 

@@ -2,12 +2,14 @@
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 
-from packlib.advisor.findings import Advice, many
+from packlib.advisor.findings import Advice, many, said_range
 from packlib.lengths import LengthHistogram
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES
 from packlib.workbook.figures import INK, label_ends, series
 
+NEAREST = 1e-3  # percent: nearer to the best is drawn as 0
 RING = {  # around what was chosen
     "marker": "o", "markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2,
 }  # fmt: skip
@@ -42,37 +44,54 @@ def draw_lengths(ax: Axes, histogram: LengthHistogram) -> None:
     ax.set(xlabel="tokens", ylabel="% of the sequences", xlim=(0, histogram.max_length * 1.01), ylim=(0, 1.38 * top))
 
 
+def _distance(packs: int, bound: int) -> float:
+    """Packs above what is proven to be needed, in percent; at least `NEAREST`, since the axis is logarithmic."""
+    return max(NEAREST, 100 * (packs / bound - 1))
+
+
+def _label_distances(axis: Axis) -> None:
+    axis.set_major_formatter(lambda value, _: "0" if value <= NEAREST else f"{value:,g}")
+
+
 def draw_depths(ax: Axes, advice: Advice) -> None:
-    """Efficiency by depth limit, of the best packing found and of LPFHP; a ring marks the recommended depth."""
-    tokens, top = advice.histogram.num_tokens, advice.histogram.max_length
-    at = range(len(advice.depths))
-    best = [100 * tokens / (trial.packs * top) for trial in advice.depths]
-    greedy = [100 * tokens / (trial.greedy * top) for trial in advice.depths]
+    """Packs above the proven fewest by depth limit, of the best found and of LPFHP; a ring marks the choice."""
+    at, bound = range(len(advice.depths)), advice.depths[-1].bound
+    best = [_distance(trial.packs, bound) for trial in advice.depths]
+    greedy = [_distance(trial.greedy, bound) for trial in advice.depths]
     lines = {
         ax.plot(at, best, **series("optimal"))[0]: "best found",
         ax.plot(at, greedy, **series("lpfhp"))[0]: "LPFHP",
     }
     chosen = [trial.depth for trial in advice.depths].index(advice.depth)
-    ax.plot(chosen, best[chosen], **RING)
-    ax.set_xticks(at, ["none" if trial.depth is None else str(trial.depth) for trial in advice.depths])
+    ax.plot(chosen, best[chosen], clip_on=False, **RING)
+    ax.set_xticks(at, ["none" if trial.depth is None else f"{trial.depth:,}" for trial in advice.depths])
     if len(at) > 12:
         ax.tick_params(axis="x", rotation=60)
-    ax.set(xlabel="depth limit", ylabel="efficiency, %", ylim=(0, 105), xlim=(-0.3, len(at) - 0.7))
+    ax.set_yscale("log")
+    ax.set(xlabel="depth limit", ylabel="packs above the proven fewest, %", xlim=(-0.3, len(at) - 0.7))
+    ax.set_ylim(0.7 * NEAREST, 2 * max(*best, *greedy, 1))
+    _label_distances(ax.yaxis)
     label_ends(lines)
 
 
 def draw_methods(ax: Axes, advice: Advice) -> None:
-    """Efficiency of each method at the recommended depth, with its packs; or why it gives no answer."""
-    tokens, top = advice.histogram.num_tokens, advice.histogram.max_length
+    """How far each method is above the proven bound at the recommended depth; or why it gives no answer."""
+    bound = advice.plan.num_packs - advice.gap
+    widest = max(1, *(_distance(trial.packs, bound) for trial in advice.trials if trial.packs is not None))
     for row, trial in enumerate(advice.trials):
         if trial.packs is None:
-            ax.text(1, row, trial.reason, va="center", fontsize=11, style="italic")
+            ax.text(NEAREST, row, f" {trial.reason}", va="center", fontsize=11, style="italic")
             continue
-        full = 100 * tokens / (trial.packs * top)
-        ax.barh(row, full, height=0.7, color=series(trial.method)["color"])
-        ax.text(102, row, f"{many(trial.packs, 'pack')}, gap {trial.gap:,}", va="center", fontsize=11)
+        share = _distance(trial.packs, bound)
+        ax.barh(row, share, height=0.7, color=series(trial.method)["color"])
+        ax.text(share, row, f" {many(trial.packs, 'pack')}, gap {trial.gap:,}", va="center", fontsize=11)
     ax.set_yticks(range(len(advice.trials)), [trial.method for trial in advice.trials])
-    ax.set(xlim=(0, 185), xticks=range(0, 101, 20), ylim=(len(advice.trials) - 0.5, -0.5), xlabel="efficiency, %")
+    ax.set_xscale("log")
+    ticks = [tick for tick in (NEAREST, 0.01, 0.1, 1, 10, 100, 1000) if tick <= 2 * widest]
+    ax.set(xlim=(NEAREST, 300 * widest), ylim=(len(advice.trials) - 0.5, -0.5), xticks=ticks)
+    ax.minorticks_off()
+    ax.set_xlabel("packs above the proven fewest at this depth, %")
+    _label_distances(ax.xaxis)
 
 
 def draw_speedups(ax: Axes, advice: Advice) -> None:
@@ -82,9 +101,7 @@ def draw_speedups(ax: Axes, advice: Advice) -> None:
     for row, habit in enumerate(habits):
         low, high = advice.speedup(habit)
         ax.barh(row, max(high - low, 0.004 * widest), left=low, height=0.6, color=series(habit)["color"])
-        ax.text(
-            high + 0.02 * widest, row, f"{low:.2f} to {high:.2f}" if low < high else f"at most {high:.2f}", va="center"
-        )
+        ax.text(high + 0.02 * widest, row, said_range(low, high), va="center")
     ax.axvline(1, color=INK, linestyle=":")
     ax.set_yticks(range(len(habits)), [HABIT_NAMES[habit] for habit in habits])
     ax.set(xlim=(0, 1.25 * max(widest, 1)), ylim=(len(habits) - 0.5, -0.5), xlabel="times as fast")

@@ -1,5 +1,7 @@
 """Notebook 12: your own lengths, and the advice."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -11,6 +13,7 @@ from packlib.workbook.chapters.shared.packs import spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, series
+from packlib.workbook.questions import Question, Questions
 
 EXPLORED_DEPTHS = (2, 4, 8, None)
 
@@ -18,14 +21,19 @@ EXPLORED_DEPTHS = (2, 4, 8, None)
 class MaximumExplorer(Explorer):
     """Maximum length, depth and what is done with longer sequences, against the slots computed and the tokens lost.
 
-    The maximum lengths go up to the data set's own, or to `max_length` if that is longer.
+    The maximum lengths go up to the data set's own, or to `max_length` if that is longer. `own` lengths take its place.
     """
 
     title = "What does a longer row cost?"
 
-    def __init__(self, dataset: str = "docstrings", max_length: int = 0) -> None:
-        self.whole, own = uncut(dataset)
-        longest, shortest = max(own, max_length), int(np.flatnonzero(self.whole.counts)[0])
+    def __init__(self, dataset: str = "docstrings", max_length: int = 0, own: Sequence[int] | None = None) -> None:
+        if own is None:
+            self.whole, longest = uncut(dataset)
+            longest = max(longest, max_length)
+        else:
+            self.whole = LengthHistogram.from_lengths(own)
+            longest = self.whole.max_length
+        shortest = int(np.flatnonzero(self.whole.counts)[0])
         self.tops = sorted({max(shortest, longest * eighths // 8) for eighths in range(1, 9)})
         self._found: dict[tuple, list[tuple[float, float, float]]] = {}
         super().__init__()
@@ -33,7 +41,7 @@ class MaximumExplorer(Explorer):
     def controls(self):
         return {
             "max_length": choice("Maximum length", self.tops, self.tops[len(self.tops) // 2 - 1]),
-            "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in EXPLORED_DEPTHS], 0),
+            "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in EXPLORED_DEPTHS], 2),
             "overlong": choice("Longer sequences", [("cut them", "truncate"), ("leave them out", "drop")], "truncate"),
         }
 
@@ -75,6 +83,42 @@ class MaximumExplorer(Explorer):
         )
 
 
+QUESTIONS = Questions(
+    padding=Question(
+        "Every sequence gets a row of its own, filled up to the maximum. How much of the rows is padding, in percent?",
+        unit="%",
+        truth=lambda histogram: 100 * histogram.padding_fraction,
+        why=lambda histogram: (
+            f"The mean is {histogram.mean_length:.1f} of {histogram.max_length:,} tokens, and the rest of each row is "
+            "empty. A few long sequences raise the mean above the length that half of them do not pass."
+        ),
+    ),
+    depth=Question(
+        "What is the smallest depth that costs at most half a percent more packs?",
+        unit="sequences in a pack",
+        truth=lambda depth, histogram: depth,
+        why=lambda depth, histogram: (
+            f"No packing beats {histogram.max_packing_factor:.2f} sequences a row on average, so a lower limit cannot "
+            "do. Packs of short sequences need some more than the average."
+        ),
+    ),
+    longer=Question(
+        "With rows twice as long, how many slots does each token take in packs: more, fewer or as many?",
+        truth=lambda now, then: "as many" if abs(then / now - 1) < 0.02 else "more" if then > now else "fewer",
+        why=lambda now, then: (
+            f"It is {now:.2f} slots a token now, and {then:.2f} in rows of twice the length, both packed by LPFHP "
+            "without a depth limit. Padded, each sequence pays for the whole row instead."
+        ),
+        choices={
+            "more": "Padded, it would be so, since each sequence gets the whole row.",
+            "fewer": "Packs were nearly full before, so there is little left to save.",
+            "as many": "Packs of the shorter rows were not full, and longer rows leave more choice.",
+        },
+    ),
+)
+reveal = QUESTIONS.reveal
+
+
 # Exercises
 
 
@@ -87,6 +131,23 @@ def smallest_depth(packs, within):
     """The smallest depth whose packs are at most a share `within` above the fewest."""
     most = min(packs.values()) * (1 + within)
     return min(depth for depth, number in packs.items() if number <= most)
+
+
+def same_update(micro_batch, accumulation, factor):
+    """(micro batch, accumulation) of packed rows, for as many sequences behind an update as before."""
+    wanted = micro_batch * accumulation
+    pairs = [
+        (rows, steps)
+        for rows in range(micro_batch, (micro_batch + 1) // 2 - 1, -1)
+        for steps in range(1, accumulation + 1)
+    ]
+    return min(pairs, key=lambda pair: abs(pair[0] * pair[1] * factor - wanted))
+
+
+def _nearest(micro_batch, accumulation, factor, least=1):
+    """A learner's pair: the larger micro batch is not preferred."""
+    pairs = [(rows, steps) for rows in range(least, micro_batch + 1) for steps in range(1, accumulation + 1)]
+    return min(pairs, key=lambda pair: abs(pair[0] * pair[1] * factor - micro_batch * accumulation))
 
 
 def _packable(lengths):
@@ -113,6 +174,8 @@ EXERCISES = Exercises([
             "as extra time": lambda slots_now, slots_packed, overhead: slots_now / slots_packed / (1 + overhead),
         },
         hint="overhead is lost speed: at 0.1, nine tenths of the speed are left.",
+        level=1,
+        minutes=5,
     ),
     Exercise(
         "smallest_depth", smallest_depth,
@@ -124,6 +187,8 @@ EXERCISES = Exercises([
             "the deepest": lambda packs, within: max(packs),
         },
         hint="first find the fewest packs at any depth, then the smallest depth near it.",
+        level=2,
+        minutes=5,
     ),
     Exercise(
         "stubborn", [51] * 10,
@@ -135,6 +200,24 @@ EXERCISES = Exercises([
         },
         hint="what is the shortest length of which no two fit into a pack?",
         fault=_packable,
+        level=2,
+        minutes=10,
+    ),
+    Exercise(
+        "same_update", same_update,
+        cases=((2, 1, 1.0), (8, 4, 2.0), (4, 6, 3.0), (32, 8, 5.71), (15, 7, 2.2), (1, 9, 4.0)),
+        wrong={
+            "divides the accumulation": lambda micro_batch, accumulation, factor: (
+                micro_batch, max(1, round(accumulation / factor))),
+            "divides the micro batch": lambda micro_batch, accumulation, factor: (
+                max(1, round(micro_batch / factor)), accumulation),
+            "any micro batch": _nearest,
+            "the smaller micro batch": lambda micro_batch, accumulation, factor: _nearest(
+                micro_batch, accumulation, factor, (micro_batch + 1) // 2),
+        },
+        hint="there are few pairs: try them all, and keep the first whose product with the factor is nearest.",
+        level=3,
+        minutes=15,
     ),
 ])  # fmt: skip
 check = EXERCISES
