@@ -152,7 +152,8 @@ def measured(row: int = 4096, ranks: int = 4, each: int = 2, steps: int = 3, run
     while len(packs := pack_lengths(lengths, row, "lpfhp")) > count:
         lengths = lengths[1:]
 
-    known = [[row // n] * n for n in (1, 2, 4, 16, 64)] + [[row // 2], [row // 8] * 4]
+    known = [[row // n] * n for n in (1, 2, 4, 8, 16)] + [[row // 2], [row // 8] * 4]
+    known += [[row >> i for i in range(1, 6)], [row >> i for i in range(2, 6)] * 2]  # mixed, as packs are
     for pack in known:
         seconds_of(layer, pack)
     times = [float(np.median([seconds_of(layer, pack) for _ in range(5)])) for pack in known]

@@ -67,7 +67,7 @@ def test_the_mix_of_a_step_cannot_be_told_from_a_random_deals(long_tail):
     random = sorted(of(rng.permutation(len(made))) for _ in range(200))
     assert random[1] < of(np.arange(len(made))) < random[-2]
     by_work = of(np.argsort(WORK.total(made.lengths_used, made.squares)))
-    assert by_work > 1.5 * random[-1]  # neighbours in the order of work wait for nobody, and are all alike
+    assert by_work > 1.5 * random[-1]  # neighbors in the order of work wait for nobody, and are all alike
 
 
 def best_by_trying(lengths, ranks, each, cap, depth, work):

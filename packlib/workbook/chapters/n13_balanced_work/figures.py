@@ -12,7 +12,7 @@ TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
 def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) -> None:
     """A bar for each rank of one step: the work of tokens, the work of pairs, and waiting, in units of the mean."""
     parts = work.per_token * np.asarray(tokens, float), work.per_square * np.asarray(squares, float)
-    mean = sum(parts).mean()
+    mean = (parts[0] + parts[1]).mean()
     linear, pairs = (part / mean for part in parts)
     rows, slowest = np.arange(len(linear)), (linear + pairs).max()
     ax.barh(rows, linear, 0.8, color=TOKENS)
@@ -22,7 +22,7 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
     ax.axvline(1, color=INK, linewidth=1)
     ax.set_yticks(rows, [f"rank {rank}" for rank in rows] if len(rows) <= 16 else [""] * len(rows))
     ax.tick_params(axis="y", length=0)
-    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, max(2.0, slowest)), xlabel="work; 1 is the mean of the ranks")
+    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, max(1.3, slowest)), xlabel="work; 1 is the mean of the ranks")
     ax.spines["left"].set_visible(False)
 
 
