@@ -15,7 +15,7 @@ from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, n
 from tests.benchmarks import table
 from tests.experiments.batchings import batches
 from tests.experiments.curriculum import BY_TEXT, HELD_OUT_ROWS, LENGTH, ROWS, joined_rows
-from tests.experiments.pretraining import PADDED, loader, split
+from tests.experiments.pretraining import loader, split
 
 ROOT = Path(__file__).resolve().parents[2]
 VOCABULARY = 4000

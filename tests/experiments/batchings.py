@@ -37,9 +37,7 @@ class Update:
     length: int
 
 
-def batched_updates(
-    name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES
-) -> Iterator[Update]:
+def batched_updates(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[Update]:
     """One pass over `store`, about `size` sequences an update."""
     for batch in batches(name, store, seed, length, size):
         tokens = batch.useful_tokens
@@ -52,7 +50,7 @@ def batched_updates(
 
 
 def batches(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[PackedBatch]:
-    """The batches of one pass, each of `size` sequences, or about as many; "ascending" is a budget, short texts first."""
+    """The batches of one pass, each of `size` sequences or about as many; "ascending" has short texts first."""
     lengths, rng = store.lengths, np.random.default_rng(seed)
     if name in ("token budget", "ascending"):
         budget = size * len(store.input_ids) // len(store)

@@ -4,8 +4,9 @@
     python -m tests.experiments.curriculum alibi --seeds 0 --sequences 800 --out out/try.csv
 
 WordNet's texts are joined and cut into rows of 128 tokens, sixteen of them an update; "comparison" takes the texts one
-by one, and so does "rates", about sixteen an update in batches by tokens. One core. A run that is in the file already is not made again. Each row of a file is one evaluation on held-out
-rows of full length; the seconds are those of training alone, the processor's and the clock's.
+by one, and so does "rates", about sixteen an update in batches by tokens. One core. A run that is in the file already
+is not made again. Each row of a file is one evaluation on held-out rows of full length; the seconds are those of
+training alone, the processor's and the clock's.
 """
 
 import argparse
