@@ -39,7 +39,7 @@ KEYS = {  # by element; the first two are for one step, since a control may stan
 RANDOM_MOVES = 8  # in each explorer
 ALL = bool(os.environ.get("PACKLIB_ALL"))
 GUESSED = (  # where each question gets guesses of all kinds: numbers with units and signs, words, yes or no
-    "03_nnls_packing", "07_hyperparameters", *["11_scaling_up"] * ALL
+    "03_nnls_packing", *["11_scaling_up"] * ALL
 )  # fmt: skip
 BY_NAME = "02_greedy_packing"  # the same, where questions are asked by name
 IN_FULL = NAMES if ALL else [BY_NAME, *GUESSED]

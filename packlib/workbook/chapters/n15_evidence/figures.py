@@ -31,7 +31,7 @@ def draw_distances(ax: Axes, distances: Mapping[str, tuple[float, float]]) -> No
     ax.set_yticks(range(len(distances)), list(distances))
     ax.set_ylim(len(distances) - 0.5, -0.6)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("held-out loss at the end, less the bigram's; lowest and highest arm")
+    ax.set_xlabel("held-out loss less the bigram's, lowest and highest arm")
 
 
 def draw_experiments(ax: Axes, means: np.ndarray, halves: np.ndarray) -> None:
