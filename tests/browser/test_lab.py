@@ -38,7 +38,7 @@ KEYS = {  # by element; the first two are for one step, since a control may stan
 }
 RANDOM_MOVES = 8  # in each explorer
 ALL = bool(os.environ.get("PACKLIB_ALL"))
-GUESSED = ("07_hyperparameters",)  # each question gets guesses of all kinds: numbers, words, yes or no
+GUESSED = ("04_optimal_packing",)  # each question gets guesses of all kinds: numbers, words, yes or no
 BY_NAME = "02_greedy_packing"  # the same, where questions are asked by name
 IN_FULL = NAMES if ALL else [BY_NAME, *GUESSED]
 TOGETHER = "91_explorers"  # of the other notebooks

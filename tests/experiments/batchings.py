@@ -37,9 +37,9 @@ class Update:
     length: int
 
 
-def batched_updates(name: str, store: TokenStore, seed: int, length: int) -> Iterator[Update]:
-    """One pass over `store`."""
-    for batch in batches(name, store, seed, length):
+def batched_updates(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[Update]:
+    """One pass over `store`, about `size` sequences an update."""
+    for batch in batches(name, store, seed, length, size):
         tokens = batch.useful_tokens
         if name == "nested":
             longest = int(batch.lengths.max())
@@ -50,11 +50,12 @@ def batched_updates(name: str, store: TokenStore, seed: int, length: int) -> Ite
 
 
 def batches(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[PackedBatch]:
-    """The batches of one pass, each of `size` sequences, or about as many."""
+    """The batches of one pass, each of `size` sequences or about as many; "ascending" has short texts first."""
     lengths, rng = store.lengths, np.random.default_rng(seed)
-    if name == "token budget":
+    if name in ("token budget", "ascending"):
         budget = size * len(store.input_ids) // len(store)
-        sampler = TokenBatchSampler(lengths, budget, order="ascending", shuffle=True, seed=seed)
+        shuffle = name == "token budget"
+        sampler = TokenBatchSampler(lengths, budget, order="ascending", shuffle=shuffle, seed=seed)
         yield from token_loader(store, sampler)
     elif name == "packed":
         packs = PackDataset(store, pack_lengths(lengths, length, "lpfhp", seed=seed))

@@ -1,11 +1,12 @@
-"""Short sequences first, and five ways to batch: train small causal models, record data/runs/curriculum-NAME.csv.
+"""Short sequences first, and ways to batch: train small causal models, record data/runs/curriculum-NAME.csv.
 
-    python -m tests.experiments.curriculum duration     # or: stability, batch-size, alibi, comparison
+    python -m tests.experiments.curriculum duration     # or: stability, batch-size, alibi, comparison, rates
     python -m tests.experiments.curriculum alibi --seeds 0 --sequences 800 --out out/try.csv
 
 WordNet's texts are joined and cut into rows of 128 tokens, sixteen of them an update; "comparison" takes the texts one
-by one. One core. A run that is in the file already is not made again. Each row of a file is one evaluation on held-out
-rows of full length; the seconds are those of training alone, the processor's and the clock's.
+by one, and so does "rates", about sixteen an update in batches by tokens. One core. A run that is in the file already
+is not made again. Each row of a file is one evaluation on held-out rows of full length; the seconds are those of
+training alone, the processor's and the clock's.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from transformers import GPT2Config
 from transformers.utils import ModelOutput
 
 from packlib.batches import SequenceLengthWarmup, TokenStore, VariableBatchLR
+from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
 from packlib.model import PackedCausal
 from packlib.model.attention import additive_mask
@@ -33,6 +35,7 @@ from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_up
 from tests.experiments.pretraining import split
 
 ROOT = Path(__file__).resolve().parents[2]
+BY_TEXT = {"comparison": 9_600, "rates": 6_400}  # experiments on single texts, and how many they take
 LENGTH, ROWS, HELD_OUT_ROWS, EVALUATIONS = 128, 16, 48, 25
 RATE, LARGE_RATE = 3e-3, 2.4e-2
 COLUMNS = (
@@ -87,6 +90,12 @@ EXPERIMENTS: dict[str, dict[str, Arm]] = {
         for alibi in (False, True)
         for duration in (0.0, 0.3)
     },
+}
+
+RATES = {  # batches by tokens: the rule that scales the rate, and the order of the batches
+    f"{order}, {rule}": (rule, batching)
+    for order, batching in (("shuffled", "token budget"), ("ascending", "ascending"))
+    for rule in RATE_RULES
 }
 
 
@@ -147,6 +156,7 @@ def train(
     rule: str,
     reference: int,
     held_out: Callable,
+    evaluations: int = EVALUATIONS,
 ) -> list[dict]:
     """Train on all updates; a record each time that a further share of the planned sequences is done.
 
@@ -180,7 +190,7 @@ def train(
         for name in ("sequences", "tokens", "slots"):
             total[name] += getattr(update, name)
         finite = np.isfinite(losses[-1]) and np.isfinite(norms[-1])
-        if done * EVALUATIONS // planned > (done - update.sequences) * EVALUATIONS // planned or not finite:
+        if done * evaluations // planned > (done - update.sequences) * evaluations // planned or not finite:
             variances = [float(state["exp_avg_sq"].max()) for state in optimizer.state.values()]
             with torch.no_grad():
                 test = float(held_out(model))
@@ -197,12 +207,15 @@ def train(
 
 def run(experiment: str, name: str, seed: int, planned: int, stores: tuple[TokenStore, TokenStore]) -> list[dict]:
     """Train one arm with one seed."""
-    if experiment == "comparison":
+    if experiment in BY_TEXT:
         store = stores[0].take(np.random.default_rng(seed).permutation(len(stores[0]))[:planned])
         held_out = partial(padded_loss, batch=next(batches("packed", stores[1], 0, LENGTH, 320)))
-        rule = "sqrt" if name == "token budget" else "none"
-        updates = batched_updates(name, store, seed, LENGTH)
-        records = train(new_model(seed), updates, planned, RATE, rule, SEQUENCES, held_out)
+        if experiment == "rates":
+            rule, batching, size, times = *RATES[name], ROWS, 5
+        else:
+            rule, batching, size, times = "sqrt" if name == "token budget" else "none", name, SEQUENCES, EVALUATIONS
+        updates = batched_updates(batching, store, seed, LENGTH, size)
+        records = train(new_model(seed), updates, planned, RATE, rule, size, held_out, times)
     else:
         arm, rows = EXPERIMENTS[experiment][name], joined_rows(stores[1], 0)[:HELD_OUT_ROWS]
         held_out = partial(rows_loss, ids=rows, mask=torch.ones_like(rows))
@@ -240,15 +253,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.experiments.curriculum", description=__doc__.splitlines()[0]
     )
-    names = (*EXPERIMENTS, "comparison")
+    names = (*EXPERIMENTS, *BY_TEXT)
     parser.add_argument("experiment", help=", ".join(names))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--sequences", type=int, help="to train on: rows of 128, or texts; default 3,200 or 9,600")
+    parser.add_argument("--sequences", type=int, help="to train on: rows of 128, or texts")
     parser.add_argument("--out", type=Path, help="default: data/runs/curriculum-EXPERIMENT.csv")
     options = parser.parse_args(arguments)
     experiment = one_of("experiment", options.experiment, names)
-    comparison = experiment == "comparison"
-    planned = (9_600 if comparison else 3_200) if options.sequences is None else options.sequences
+    arms = {"comparison": BATCHINGS, "rates": RATES}.get(experiment) or EXPERIMENTS[experiment]
+    planned = BY_TEXT.get(experiment, 3_200) if options.sequences is None else options.sequences
     whole_number("sequences", planned, EVALUATIONS * ROWS)
     torch.set_num_threads(1)
     path = options.out or ROOT / "data" / "runs" / f"curriculum-{experiment}.csv"
@@ -256,12 +269,14 @@ def main(arguments: list[str] | None = None) -> None:
     if others := {int(row["planned"]) for row in found} - {planned}:
         raise ValueError(f"{path} holds runs on {min(others)} sequences; this one has {planned}: name another --out.")
     for seed in options.seeds:
-        for name in BATCHINGS if comparison else EXPERIMENTS[experiment]:
+        for name in arms:
             if any(row["arm"] == name and int(row["seed"]) == seed for row in found):
                 continue
             records = run(experiment, name, seed, planned, stores)
             found += records
-            write(path, found, f"python -m tests.experiments.curriculum {experiment} --sequences {planned}")
+            seeds = " ".join(map(str, sorted({int(row["seed"]) for row in found})))
+            command = f"python -m tests.experiments.curriculum {experiment} --seeds {seeds} --sequences {planned}"
+            write(path, found, command)
             last = records[-1]
             print(f"{experiment}: {name}, seed {seed}: {last['cpu_seconds']:.1f} s of the processor, "
                   f"{last['tokens'] / last['cpu_seconds']:,.0f} tokens/s, "

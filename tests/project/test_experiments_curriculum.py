@@ -103,7 +103,8 @@ def test_runs_are_recorded_and_not_made_again(experiment, sequences, tmp_path, m
     first = path.read_text()
     assert capsys.readouterr().out.count("seed 0") == 2
     curriculum.main([*arguments, "--seeds", "0", "1"])
-    assert capsys.readouterr().out.count("seed 1") == 2 and path.read_text().startswith(first)
+    (_, before), (command, after) = (text.split("\n", 1) for text in (first, path.read_text()))
+    assert capsys.readouterr().out.count("seed 1") == 2 and after.startswith(before) and "--seeds 0 1 " in command
     rows = curriculum.read(path)
     last = rows[-1]
     assert float(last["held_out_loss"]) < float(next(r for r in rows if r["seed"] == "1")["held_out_loss"])

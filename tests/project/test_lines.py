@@ -39,7 +39,15 @@ def test_each_file_belongs_to_one_part(tmp_path):
                  "workbook/chapters/n01_a/lesson.py", "workbook/website/a.py", "workbook/game.py"):  # fmt: skip
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x = 1\n")
-    assert lines.count(tmp_path) == {"library": 2, "work": 2, "bridges": 1, "advisor": 1, "workbook": 1, "site": 2, "chapters": 1}
+    assert lines.count(tmp_path) == {
+        "library": 2,
+        "work": 2,
+        "bridges": 1,
+        "advisor": 1,
+        "workbook": 1,
+        "site": 2,
+        "chapters": 1,
+    }
 
 
 @pytest.mark.parametrize("part", [part for part, limit in lines.LIMITS.items() if limit])

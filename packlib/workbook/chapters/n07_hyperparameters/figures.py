@@ -1,13 +1,11 @@
-"""What notebook 07 draws: updates and recipes, and recorded runs over the spread of seeds."""
-
-import re
+"""What notebook 07 draws: updates and recipes, and a recorded run beside what counting tokens reaches."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.lines import Line2D
 
 from packlib.training import Recipe
+from packlib.workbook.chapters.shared.recorded_runs import Interval
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, series
 
 
@@ -47,93 +45,40 @@ def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
     ax.axis("off")
 
 
-BAND = "#d9d9d9"  # the range of the padded seeds
-LOOKS = {
-    "padded": series("unpacked"),
-    "packed, accumulation divided": series("packed"),
-    "packed, even updates": series("sorted"),
-    "packed, betas adjusted": series("buckets"),
-    "packed, rate doubled": series("random"),
-    "packed, nothing adjusted": series("megabatches"),
-    "packed, batch doubled": series("next_fit"),
-}
+PALE = "#BBDDF5"  # the interval behind a line in the color of packs
 
 
-def draw_band(ax: Axes, x: np.ndarray, y: np.ndarray, base: np.ndarray | float = 0.0) -> Line2D:
-    """The padded run: the range of its seeds as a band, their mean as a line; less `base`, where given."""
-    ax.fill_between(x, y.min(0) - base, y.max(0) - base, color=BAND, linewidth=0, antialiased=False)
-    look = {**LOOKS["padded"], "marker": "", "color": INK}
-    return ax.plot(x, y.mean(0) - base, **look)[0]
-
-
-def draw_curves(
-    ax: Axes, found: dict[str, tuple], arms: dict[str, str], at_end: bool = True, unit: float = 1000
-) -> None:
-    """The mean curve of each of `arms`, with the text given at its end, or in a legend; padded with its band."""
+def draw_learning(ax: Axes, found: dict[str, tuple], baselines: dict[str, float]) -> None:
+    """The loss of each arm, the mean of its seeds, over thousands of sequences; what counting reaches as gray lines."""
     lines = {}
-    for arm, label in arms.items():
-        x, y = found[arm]
-        if arm == "padded":
-            line = draw_band(ax, x / unit, y)
-        else:
-            (line,) = ax.plot(x / unit, y.mean(0), **{**LOOKS[arm], "marker": "", "linewidth": 2})
-        lines[line] = label
-    if at_end:
-        label_ends(lines)
-    else:
-        ax.legend(list(lines), list(lines.values()))
+    for (arm, (x, y)), look in zip(found.items(), (series("unpacked"), series("packed")), strict=True):
+        (line,) = ax.plot(x / 1000, y.mean(0), **{**look, "marker": ""})
+        lines[line] = arm
+    for name, loss in baselines.items():
+        (line,) = ax.plot([0, x[-1] / 1000], [loss, loss], color="#777777", linestyle="--", linewidth=1.5)
+        lines[line] = name
+    ax.set(xlabel="sequences, thousands", ylabel="held-out loss")
+    label_ends(lines)
 
 
-def draw_differences(ax: Axes, found: dict[str, tuple], arm: str, unit: float = 1000) -> None:
-    """Each seed's distance from the mean of the padded seeds, over sequences, on the padded seeds' band."""
-    (base_x, base_y), (x, y) = found["padded"], found[arm]
-    draw_band(ax, base_x / unit, base_y, base_y.mean(0))
-    differences = y - np.interp(x, base_x, base_y.mean(0))
-    ax.plot(x / unit, differences.T, **{**LOOKS[arm], "marker": "", "linewidth": 1.5})
+def draw_difference(ax: Axes, x: np.ndarray, found: list[Interval]) -> None:
+    """The mean difference at each evaluation and its interval; 0 is a dotted line."""
+    mean, half = (np.array([getattr(one, name) for one in found]) for name in ("mean", "half"))
+    ax.fill_between(x / 1000, mean - half, mean + half, color=PALE, linewidth=0, antialiased=False)
+    ax.plot(x / 1000, mean, **{**series("packed"), "marker": ""})
+    ax.axhline(0, **{**series("unpacked"), "marker": "", "linewidth": 1.5})
+    ax.set(xlabel="sequences, thousands", ylabel="difference, 95 % interval")
 
 
-def draw_ends(
-    ax: Axes, groups: dict[str, np.ndarray], looks: dict[str, dict], yardstick: np.ndarray | None = None
-) -> None:
-    """A row a group: each seed a point, the mean a bar; behind them the range of the yardstick's seeds."""
-    if yardstick is not None:
-        ax.axvspan(yardstick.min(), yardstick.max(), color=BAND, linewidth=0)
-    for row, (name, values) in enumerate(groups.items()):
-        look = {**looks[name], "linestyle": ""}
-        ax.plot(values, np.full(len(values), row), **look)
-        ax.plot([values.mean()] * 2, [row - 0.28, row + 0.28], color=INK, linewidth=2, linestyle="-")
-    ax.set_yticks(range(len(groups)), list(groups))
-    ax.set_ylim(len(groups) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-
-
-def draw_growth(ax: Axes, ended: dict[str, np.ndarray], ways: dict[str, str]) -> None:
-    """The ends of runs named "… × 4 …" against that number: a line for each of two ways, a point a seed.
-
-    `ways` holds the label of each way, and what the names of its arms contain.
-    """
-    drawn = {}
-    for (label, part), look in zip(ways.items(), (series("packed"), series("random")), strict=True):
-        arms = {int(re.findall(r"× (\d+)", arm)[0]): ended[arm] for arm in ended if part in arm}
-        (line,) = ax.plot(list(arms), [values.mean() for values in arms.values()], **{**look, "marker": ""})
-        for times, values in arms.items():
-            ax.plot(np.full(len(values), times), values, **{**look, "linestyle": "", "markersize": 5})
-        drawn[line] = label
-    ax.set(xscale="log", xticks=[], xlabel="batch and rate, times the first")
-    ax.minorticks_off()
-    ax.set_xticks(list(arms), [f"× {times}" for times in arms])
-    label_ends(drawn)
-
-
-def draw_short_experiments(axes: np.ndarray, ended: dict[str, dict[str, np.ndarray]]) -> None:
-    """The ends of four experiments in a square: weight decay, warm-up, growing batch, ablations."""
-    (decay, warm), (missing, batch) = axes
-    looks = [series(name) for name in ("packed", "random", "buckets", "megabatches")]
-    for ax, name in ((decay, "weight-decay"), (missing, "ablations")):
-        draw_ends(ax, ended[name], dict(zip(ended[name], looks, strict=False)))
-    draw_growth(warm, ended["warm-up"], {"with": ", with ", "without": ", without "})
-    draw_growth(batch, ended["batch"], {"LAMB": "lamb,", "AdamW": "adamw,"})
-    warm.set_xlabel("")
-    for ax, title in ((decay, "Weight decay"), (warm, "Warm-up"), (missing, "Missing"), (batch, "Growing batch")):
-        ax.set_title(title, fontsize=13, pad=6)
+def draw_sizes(ax: Axes, sizes: dict[str, np.ndarray], target: float) -> None:
+    """How many updates held how many sequences, for two ways to end an update; the target is a line."""
+    everything = np.concatenate(list(sizes.values()))
+    edges = np.arange(everything.min(), everything.max() + 3, 2) - 0.5
+    for (name, values), look, filled in zip(
+        sizes.items(), (series("random"), series("packed")), (False, True), strict=True
+    ):
+        style = {"facecolor": PALE if filled else "none", "edgecolor": look["color"], "linestyle": look["linestyle"]}
+        ax.hist(values, edges, histtype="stepfilled", linewidth=2, label=name, **style)
+    ax.axvline(target, color=INK, linewidth=1)
+    ax.legend()
+    ax.set(xlabel="sequences in an update; the line is the target", ylabel="updates")

@@ -10,7 +10,8 @@ from packlib.training import Recipe, adjust
 from packlib.workbook.chapters.n07_hyperparameters.figures import draw_recipes
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import OKABE_ITO, new_figure
+from packlib.workbook.figures import OKABE_ITO, new_figure, percent
+from packlib.workbook.questions import Question, Questions
 
 
 def weight_left(beta: float, sequences_per_update: float, age: np.ndarray) -> np.ndarray:
@@ -23,34 +24,39 @@ class RecipeExplorer(Explorer):
 
     title = "What does packing change, and what do you?"
 
+    def __init__(self, factor: float = 1.99) -> None:
+        self.factors = sorted({1.0, 1.5, 1.99, 3.0, 5.0, 8.5, round(float(factor), 2)})
+        self.factor = round(float(factor), 2)
+        super().__init__()
+
     def controls(self):
+        betas = [(f"{b1} and {b2}", (b1, b2)) for b1, b2 in ((0.81, 0.81), (0.81, 0.98), (0.9, 0.98), (0.9, 0.999))]
         return {
-            "factor": choice("Packing factor", (1, 1.5, 1.99, 2.05, 3, 5, 8.5), 1.99),
-            "micro_batch": slider("Micro batch", 1, 64, value=15),
-            "accumulation": slider("Accumulation", 1, 128, value=100),
-            "beta1": choice("Beta 1", (0.5, 0.81, 0.9, 0.95), 0.81),
-            "beta2": choice("Beta 2", (0.81, 0.95, 0.98, 0.999), 0.98),
+            "factor": choice("Packing factor", [(f"{k:g}", k) for k in self.factors], self.factor),
+            "accumulation": slider("Accumulation", 1, 128, value=3),
+            "betas": choice("Betas", betas, (0.9, 0.98)),
             "how": choice("Change", ("nothing", "accumulation", "betas", "linear_rate"), "accumulation"),
         }
 
-    def draw(self, factor, micro_batch, accumulation, beta1, beta2, how) -> tuple[Figure, str]:
+    def draw(self, factor, accumulation, betas, how) -> tuple[Figure, str]:
         before = Recipe(
-            micro_batch=micro_batch, gradient_accumulation_steps=accumulation, learning_rate=0.006,
-            betas=(beta1, beta2), optimizer="lamb", total_sequences=10_500_000, warmup_sequences=3_000_000,
+            micro_batch=15, gradient_accumulation_steps=accumulation, learning_rate=0.006, betas=betas,
+            optimizer="lamb", total_sequences=10_500_000, warmup_sequences=3_000_000,
         )  # fmt: skip
         packed = replace(before, packing_factor=float(factor))
         after = packed if how == "nothing" else adjust(before, factor, how).recipe
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 4))
         draw_recipes(left, before, after)
-        ages = np.geomspace(100, 1e6, 60)
-        for recipe, color, width in ((before, "#cccccc", 7), (after, OKABE_ITO[0], 2.5)):
-            for beta in recipe.betas:
+        ages = np.geomspace(10, 1e6, 60)
+        for recipe, look in ((before, {"color": "#cccccc", "linewidth": 7}), (after, {"linewidth": 2.5})):
+            for beta, line in zip(recipe.betas, ("-", "--"), strict=True):
                 weights = 100 * weight_left(beta, recipe.sequences_per_update, ages)
-                right.plot(ages, weights, color=color, linewidth=width, linestyle="-", antialiased=width < 5)
+                style = {"color": OKABE_ITO[0], "linestyle": line, **look}
+                right.plot(ages, weights, antialiased=recipe is after, **style)
         for name, life in zip("mv", after.half_lives, strict=True):
             right.text(1.3 * life, 52, name, fontsize=15)
-        right.set(xscale="log", xlabel="sequences later", xticks=(1e2, 1e4, 1e6), yticks=(0, 50, 100))
-        right.set_title("Weight left in m and v, %", fontsize=13)
+        right.set(xscale="log", xlabel="sequences later", xticks=(1e1, 1e3, 1e5), yticks=(0, 50, 100))
+        right.set_title("Weight left, %; gray: before", fontsize=13)
         right.minorticks_off()
         lives = [", ".join(f"{life:,.0f}" for life in recipe.half_lives) for recipe in (before, after)]
         off = after.sequences_per_update / before.sequences_per_update - 1
@@ -66,6 +72,117 @@ class RecipeExplorer(Explorer):
         )  # fmt: skip
 
 
+QUESTIONS = Questions(
+    update=Question(
+        "If only the data are packed, what changes for one update: its rows, its sequences or nothing?",
+        truth=lambda before, after: (
+            "its sequences" if after.sequences_per_update > before.sequences_per_update else "nothing"
+        ),
+        why=lambda before, after: (
+            f"The code still takes {after.global_batch:,} rows, and each row now holds {after.packing_factor:g} "
+            f"sequences on average: {after.sequences_per_update:,.1f} instead of {before.sequences_per_update:,.0f}. "
+            f"The same data last {after.total_steps:,} updates instead of {before.total_steps:,}."
+        ),
+        choices={
+            "its rows": "A loader counts rows, and a pack is one row like any other.",
+            "its sequences": "",
+            "nothing": "Look at how many sequences an average row holds.",
+        },
+    ),
+    bubble=Question(
+        "With the divided accumulation, is the share of the time that stages wait larger, smaller or equal?",
+        truth=lambda before, after: "larger" if after > before else "equal",
+        why=lambda before, after: (
+            f"{percent(after)} instead of {percent(before)}. The stages wait as long at the ends of each update as "
+            "before, and between the ends there is less to do."
+        ),
+        choices={
+            "larger": "",
+            "smaller": "An update is shorter now, but its two ends, where stages wait, are as long as before.",
+            "equal": "The formula has the micro-batches in its denominator only.",
+        },
+    ),
+    recorded=Question(
+        "How does packed compare with padded after 80,000 sequences: lower, higher or cannot be told?",
+        truth=lambda found: found.verdict,
+        why=lambda found: (
+            f"The difference of the losses is {found}: with 95 % confidence it lies between "
+            f"{found.mean - found.half:+.2f} and {found.mean + found.half:+.2f}. A smaller one would not be seen."
+        ),
+        choices={
+            "lower": "The mean of the packed runs is lower, but by far less than what the seeds leave open.",
+            "higher": "The mean of the packed runs is not higher.",
+            "cannot be told": "",
+        },
+    ),
+    half_life=Question(
+        "After how many sequences has the weight of a gradient in the first moment halved?",
+        unit="sequences",
+        truth=lambda recipe: round(recipe.half_lives[0]),
+        why=lambda recipe: (
+            f"β to the power of {recipe.half_lives[0] / recipe.sequences_per_update:.1f} is one half, and each update "
+            f"sees {recipe.sequences_per_update:,.0f} sequences. The second moment takes {recipe.half_lives[1]:,.0f}."
+        ),
+    ),
+    second_moment=Question(
+        "With k = 2, how many percent of the second moment are left?",
+        unit="%",
+        truth=lambda left, off: round(left[2]),
+        why=lambda left, off: (
+            f"Gradients that are nothing but noise would leave about 50 %, equal ones 100 %. The first moment is only "
+            f"{off[2]:.1f} % off. With k = 4, {left[4]:.0f} % are left, and with 8, {left[8]:.0f} %."
+        ),
+    ),
+    rate_rule=Question(
+        "A batch four times as large, with Adam: which rule stays closer to the small batch, linear or sqrt?",
+        truth=lambda misses: min(("linear", "sqrt"), key=misses.get),
+        why=lambda misses: (
+            f"On average the loss is {misses['sqrt']:.0f} % away with the square root and {misses['linear']:.0f} % "
+            "with the linear rule. Adam divides by the root of the second moment, which is mostly noise here. With "
+            "less noise its steps are longer already by √4, and the rule adds the other √4."
+        ),
+        choices={"linear": "That is the rule for SGD, whose step follows the gradient and nothing else.", "sqrt": ""},
+    ),
+    lamb_step=Question(
+        "Which layer does LAMB move farther, in percent of its own length: small, large or equal?",
+        truth=lambda shares, adamw: (
+            "equal" if abs(shares[0] - shares[1]) < 1e-6 else "small" if shares[0] > shares[1] else "large"
+        ),
+        why=lambda shares, adamw: (
+            f"Both move by {shares[0]:.2f} %. The trust ratio takes the length of the update out and puts the length "
+            f"of the weights in, so only the rate is left. AdamW moves the small layer by {adamw[0]:.1f} % and the "
+            f"large one by {adamw[1]:.1f} %."
+        ),
+        choices={
+            "small": "That is what AdamW does: its steps do not know how long the weights are.",
+            "large": "Multiply the step by the trust ratio that is printed above.",
+            "equal": "",
+        },
+    ),
+    bias=Question(
+        "Which bias comes closer to its target in fifty updates: with the ratio, without it or neither?",
+        truth=lambda left: "without it" if left["without it"] < left["with the ratio"] else "with the ratio",
+        why=lambda left: (
+            f"The loss ends at {left['without it']:.2f} without the ratio, and at {left['with the ratio']:.2f} with "
+            "it. A step of 2 % of almost nothing is almost nothing, so a small bias stays small."
+        ),
+        choices={
+            "with the ratio": "How long is 2 % of a bias whose length is 0.002?",
+            "without it": "",
+            "neither": "The two lengths of a step differ by a lot: 2 % of 0.002, or about 0.02 for each number.",
+        },
+    ),
+    schedule=Question(
+        "At how many percent of its highest rate does the packed run end?",
+        unit="%",
+        truth=lambda left: round(100 * left),
+        why="The schedule waits for updates that never come. The warm-up took twice as many sequences as planned, and "
+        "the data ended before the rate had fallen.",
+    ),
+)
+reveal = QUESTIONS.reveal
+
+
 # Exercises
 
 
@@ -74,10 +191,13 @@ def same_memory(beta, before, after):
     return beta ** (after / before)
 
 
-def first_lamb_step(weights, gradient, rate):
-    """A layer's weights after LAMB's first update: bias correction, no weight decay, epsilon 0."""
-    u = [math.copysign(1.0, g) for g in gradient]  # m̂ is the gradient, v̂ its square
-    ratio = math.hypot(*weights) / math.hypot(*u) or 1.0
+def first_lamb_step(weights, gradient, rate, decay, excluded):
+    """A tensor's values after LAMB's first update, with bias correction and epsilon 0."""
+    u = [math.copysign(1.0, g) for g in gradient]  # m̂ is the gradient, and v̂ its square
+    if excluded:  # a bias or the gain of a norm: no decay and no ratio
+        return [x - rate * part for x, part in zip(weights, u, strict=True)]
+    u = [part + decay * x for part, x in zip(u, weights, strict=True)]
+    ratio = math.hypot(*weights) / math.hypot(*u) if any(weights) and any(u) else 1.0
     return [x - rate * ratio * part for x, part in zip(weights, u, strict=True)]
 
 
@@ -104,57 +224,81 @@ def _fault(got, target, factor, replicas, most_rows):
     return None
 
 
-def _layer_step(u, weights, rate, ratio):
-    return [x - rate * ratio * float(part) for x, part in zip(weights, u, strict=True)]
+def _without_decay(weights, gradient, rate, decay, excluded):
+    return first_lamb_step(weights, gradient, rate, 0.0, excluded)
 
 
-EXERCISES = Exercises([
-    Exercise(
-        "same_memory", same_memory,
-        cases=((0.81, 64, 128), (0.9, 100, 100), (0.9, 100, 50), (0.98, 64, 131.2), (0.999, 1500, 2985)),
-        wrong={
-            "upside down": lambda beta, before, after: beta ** (before / after),
-            "times, not to the power": lambda beta, before, after: beta * before / after,
-            "the first order only": lambda beta, before, after: 1 - (1 - beta) * after / before,
-            "keeps it": lambda beta, before, after: beta,
-        },
-        hint="the weight that is left after n sequences is beta to the power of n / (sequences an update).",
-    ),
-    Exercise(
-        "first_lamb_step", first_lamb_step,
-        cases=(([2.0], [1.0], 0.1), ([3.0, 4.0], [1.0, 1.0], 0.1), ([3.0, 4.0], [-10.0, 0.1], 0.02),
-               ([0.0, 0.0], [1.0, -2.0], 0.1)),
-        wrong={
-            "AdamW: no trust ratio": lambda weights, gradient, rate: _layer_step(np.sign(gradient), weights, rate, 1),
-            "the gradient itself, scaled": lambda weights, gradient, rate: _layer_step(
-                gradient, weights, rate, math.hypot(*weights) / math.hypot(*gradient) or 1
+def _never_excluded(weights, gradient, rate, decay, excluded):
+    return first_lamb_step(weights, gradient, rate, decay, False)
+
+
+def _adamw(weights, gradient, rate, decay, excluded):
+    u = np.sign(gradient) + (0 if excluded else decay) * np.array(weights)
+    return (np.array(weights) - rate * u).tolist()
+
+
+def _from_the_gradient(weights, gradient, rate, decay, excluded):
+    u = np.array(gradient) + (0 if excluded else decay) * np.array(weights)
+    ratio = 1 if excluded else math.hypot(*weights) / math.hypot(*u) or 1
+    return (np.array(weights) - rate * ratio * u).tolist()
+
+
+EXERCISES = Exercises(
+    [
+        Exercise(
+            "same_memory",
+            same_memory,
+            cases=((0.81, 64, 128), (0.9, 100, 100), (0.9, 100, 50), (0.98, 64, 131.2), (0.999, 1500, 2985)),
+            wrong={
+                "upside down": lambda beta, before, after: beta ** (before / after),
+                "times, not to the power": lambda beta, before, after: beta * before / after,
+                "the first order only": lambda beta, before, after: 1 - (1 - beta) * after / before,
+                "keeps it": lambda beta, before, after: beta,
+            },
+            hint="the weight that is left after n sequences is beta to the power of n / (sequences an update).",
+            level=1,
+            minutes=5,
+        ),
+        Exercise(
+            "fit_device",
+            fit_device,
+            cases=((64, 2, 1, 16), (64, 2.05, 1, 16), (60, 1.5, 1, 16), (1500, 1.99, 10, 15), (30_000, 1.99, 8, 40)),
+            wrong={
+                "rounds only the accumulation": lambda target, factor, replicas, most_rows: (
+                    most_rows, max(1, round(target / (most_rows * replicas * factor)))
+                ),
+                "forgets the factor": lambda target, factor, replicas, most_rows: fit_device(
+                    target, 1, replicas, most_rows
+                ),
+                "forgets the replicas": lambda target, factor, replicas, most_rows: fit_device(
+                    target, factor, 1, most_rows
+                ),
+                "one micro-batch": lambda target, factor, replicas, most_rows: (round(target / replicas / factor), 1),
+            },
+            fault=_fault,
+            hint="try every micro batch that is allowed, each with the accumulation that comes closest.",
+            level=2,
+            minutes=10,
+        ),
+        Exercise(
+            "first_lamb_step",
+            first_lamb_step,
+            cases=(
+                ([2.0], [1.0], 0.1, 0.0, False), ([3.0, 4.0], [1.0, 1.0], 0.1, 0.0, False),
+                ([3.0, 4.0], [-10.0, 0.1], 0.02, 0.5, False), ([0.0, 0.0], [1.0, -2.0], 0.1, 0.5, False),
+                ([0.5, -0.1], [3.0, -2.0], 0.1, 0.5, True),
             ),
-            "upside down": lambda weights, gradient, rate: _layer_step(
-                np.sign(gradient), weights, rate, len(weights) ** 0.5 / (math.hypot(*weights) or len(weights) ** 0.5)
-            ),
-            "never leaves zero": lambda weights, gradient, rate: _layer_step(
-                np.sign(gradient), weights, rate, math.hypot(*weights) / len(weights) ** 0.5
-            ),
-        },
-        hint="at the first step m̂ / √v̂ is the sign of the gradient; the ratio is ‖x‖ / ‖u‖, or 1 where ‖x‖ is 0.",
-    ),
-    Exercise(
-        "fit_device", fit_device,
-        cases=((64, 2, 1, 16), (64, 2.05, 1, 16), (60, 1.5, 1, 16), (1500, 1.99, 10, 15), (30_000, 1.99, 8, 40)),
-        wrong={
-            "rounds only the accumulation": lambda target, factor, replicas, most_rows: (
-                most_rows, max(1, round(target / (most_rows * replicas * factor)))
-            ),
-            "forgets the factor": lambda target, factor, replicas, most_rows: fit_device(
-                target, 1, replicas, most_rows
-            ),
-            "forgets the replicas": lambda target, factor, replicas, most_rows: fit_device(
-                target, factor, 1, most_rows
-            ),
-            "one micro-batch": lambda target, factor, replicas, most_rows: (round(target / replicas / factor), 1),
-        },
-        fault=_fault,
-        hint="try every micro batch that is allowed, each with the accumulation that comes closest.",
-    ),
-])  # fmt: skip
+            wrong={
+                "AdamW: no trust ratio": _adamw,
+                "the gradient itself, scaled": _from_the_gradient,
+                "forgets the decay": _without_decay,
+                "a ratio for biases too": _never_excluded,
+            },
+            hint="at the first step m̂ / √v̂ is the sign of the gradient; add the decay; the ratio is ‖x‖ / ‖u‖, or 1 "
+            "where ‖x‖ is 0.",
+            level=3,
+            minutes=15,
+        ),
+    ]
+)  # fmt: skip
 check = EXERCISES

@@ -1,4 +1,4 @@
-"""What notebook 07 computes: updates, live runs of seconds, and recorded ones as curves."""
+"""What notebook 07 computes: updates, gradients, a noisy bowl, and recorded runs as curves."""
 
 import math
 
@@ -11,7 +11,7 @@ from packlib.model import PackedBert, nsp_loss, token_loss
 from packlib.packing import Packs
 from packlib.training import Recipe
 from packlib.workbook.chapters.shared.gradients import gradients
-from packlib.workbook.chapters.shared.recorded_runs import Runs
+from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, interval
 
 
 def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
@@ -25,11 +25,12 @@ def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int,
     return list(parts)
 
 
-def smooth(records: list[dict], every: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences and masked-token loss of a run, means of `every` updates; what is left at the end is dropped."""
-    points = np.array([(record["sequences"], record["mlm_loss"]) for record in records])
-    points = points[: len(points) // every * every].reshape(-1, every, 2).mean(1)
-    return points[:, 0], points[:, 1]
+def strips(
+    lengths: np.ndarray, updates: dict[str, tuple[Packs, Recipe]], slots: int, seed: int
+) -> dict[str, list[np.ndarray]]:
+    """The first eight micro-batches of an update of each kind, under its name and the sequences of the whole update."""
+    parts = {name: micro_batches(lengths, *which, slots, seed) for name, which in updates.items()}
+    return {f"{name}: {sum(ids.max(1).sum() for ids in part):,} sequences": part[:8] for name, part in parts.items()}
 
 
 def flat_gradients(model: PackedBert, loader: PackLoader, number: int) -> torch.Tensor:
@@ -52,10 +53,11 @@ def two_layers() -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
     return model, torch.randn(8, 3, dtype=torch.float64), torch.randn(8, 2, dtype=torch.float64)
 
 
-def roll(optimizer: str, times: int, rate: float, betas=(0.9, 0.98), seed: int = 0) -> np.ndarray:
+def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98), seed: int = 0) -> np.ndarray:
     """Mean loss of 400 runs down a bowl whose gradients are noisy, after each update; a batch `times` as large.
 
-    The loss is Σ λᵢ wᵢ² / 2; the noise of a gradient falls with the root of the batch. All runs see as many
+    The loss is Σ λᵢ wᵢ² / 2, and every w begins at 3. `noise` is the deviation of what is added to a gradient of the
+    small batch; it falls with the root of the batch. All runs see as many
     samples. "adam" is without weight decay, its betas raised to the power of `times`.
     """
     curvature, rng = np.array([1.0, 0.5, 0.2, 0.1]), np.random.default_rng(seed)
@@ -64,7 +66,7 @@ def roll(optimizer: str, times: int, rate: float, betas=(0.9, 0.98), seed: int =
     beta1, beta2 = (beta**times for beta in betas)
     for t in range(1, 480 // times + 1):
         losses.append((curvature * w**2).sum(1).mean() / 2)
-        g = curvature * w + 6 * rng.standard_normal(w.shape) / math.sqrt(times)
+        g = curvature * w + noise * rng.standard_normal(w.shape) / math.sqrt(times)
         if optimizer == "sgd":
             w = w - rate * g
         else:
@@ -81,26 +83,8 @@ def curves(runs: Runs, y: str = "mlm_loss", x: str = "sequences") -> dict[str, t
     }
 
 
-def told(values: np.ndarray, digits: int = 2) -> str:
-    """The mean, and the range of the seeds: "5.12 (5.10 to 5.14)"."""
-    low, mean, high = (f"{v:.{digits}f}" for v in (values.min(), values.mean(), values.max()))
-    return f"{mean} ({low} to {high})" if len(values) > 1 else mean
-
-
-def fine_tuned(rows: list[dict]) -> tuple[dict[str, np.ndarray], float, float]:
-    """The accuracies of a task's seeds by start and rows, in %; how many times faster packed was; and its factor."""
-    groups: dict[str, list[float]] = {}
-    seconds = {"padded": 0.0, "packed": 0.0}
-    for row in rows:
-        groups.setdefault(f"{row['start']}, {row['rows']}", []).append(100 * row["accuracy"])
-        seconds[row["rows"]] += row["cpu_seconds"]
-    order = [f"{start}, {kind}" for start in ("random", "checkpoint") for kind in seconds]
-    factor = max(row["packing_factor"] for row in rows)
-    return {name: np.array(groups[name]) for name in order}, seconds["padded"] / seconds["packed"], factor
-
-
-def outside(found: dict[str, tuple], arm: str) -> np.ndarray:
-    """How far the mean of the arm's seeds lies outside the range of the padded seeds, at each evaluation."""
-    (base_x, base_y), (x, y) = found["padded"], found[arm]
-    low, high = (np.interp(x, base_x, line) for line in (base_y.min(0), base_y.max(0)))
-    return np.maximum(0, np.maximum(low - y.mean(0), y.mean(0) - high))
+def differences(found: dict[str, tuple], arm: str, base: str) -> tuple[np.ndarray, list[Interval]]:
+    """After how many sequences of `base`, and the interval of `arm` less `base`, seed by seed, at each evaluation."""
+    (x, y), (base_x, base_y) = found[arm], found[base]
+    met = np.array([np.interp(base_x, x, seed) for seed in y])  # the arms are evaluated a few sequences apart
+    return base_x, [interval(column) for column in (met - base_y).T]

@@ -1,4 +1,4 @@
-"""What notebook 08 draws: words and batches, and recorded runs."""
+"""What notebook 08 draws: words and batches."""
 
 from collections.abc import Sequence
 
@@ -47,6 +47,7 @@ def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: i
     ax.axhline(budget, color=INK, linestyle="--", linewidth=1)
     ax.set_xlim(-0.6, len(batches) - 0.4)
     ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.set_major_formatter("{x:,.0f}")
 
 
 def draw_micro_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, ranks: int, steps: int) -> None:
@@ -68,26 +69,3 @@ def draw_micro_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, ran
     ax.set_yticks([(i + 0.4) * high for i in range(ranks)], [f"process {i + 1}" for i in range(ranks)])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-
-
-WITHOUT, WITH = series("maximum"), series("packed")  # a length warm-up
-
-
-def draw_by_duration(ax: Axes, values: dict[str, np.ndarray | float], special: str) -> None:
-    """Points over the duration, one a seed, their mean a line; `special` is an arm beside the line, and named."""
-    plain = {float(arm): np.atleast_1d(value) for arm, value in values.items() if arm != special}
-    for duration, seeds in plain.items():
-        ax.plot(np.full(len(seeds), duration), seeds, **{**WITH, "linestyle": ""})
-    ax.plot(list(plain), [seeds.mean() for seeds in plain.values()], **{**WITH, "marker": ""})
-    at, name = special.split(", ")
-    other = np.atleast_1d(values[special])
-    ax.plot(np.full(len(other), float(at)), other, **{**series("random"), "linestyle": ""})
-    beside = {"xytext": (12, 26), "textcoords": "offset points", "ha": "center"}
-    ax.annotate(name, (float(at), other.mean()), **beside, arrowprops={"arrowstyle": "-", "color": INK})
-    ax.set_xlabel("duration of the warm-up")
-
-
-def draw_runs(ax: Axes, runs: list[dict[str, np.ndarray]], y: str, look: dict, label: str, x: str = "update") -> None:
-    """A line for each seed."""
-    for number, run in enumerate(runs):
-        ax.plot(run[x], run[y], **{**look, "marker": ""}, label="" if number else label)

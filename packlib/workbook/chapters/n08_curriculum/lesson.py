@@ -1,18 +1,19 @@
 """Notebook 08: lengths that grow, batches of as many tokens, and rates that follow the batch."""
 
+from collections.abc import Sequence
+
 from matplotlib.figure import Figure
 
 from packlib.batches import batch_by_tokens, scale_learning_rate
 from packlib.batches.token_budget import ORDERS
 from packlib.batches.variable_rate import RATE_RULES
-from packlib.lengths import load
+from packlib.lengths import LengthHistogram, load
 from packlib.workbook.chapters.n08_curriculum.figures import LOOKS, draw_batches
-from packlib.workbook.chapters.shared.histograms import sample_lengths
+from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-
-# Figures
+from packlib.workbook.questions import Question, Questions
 
 
 class BudgetExplorer(Explorer):
@@ -20,31 +21,132 @@ class BudgetExplorer(Explorer):
 
     title = "What do batches of equally many tokens look like?"
 
-    def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0) -> None:
-        self.lengths = sample_lengths(load(dataset, 128, overlong="truncate"), 160, seed)
+    def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0, own: Sequence[int] = (30, 5, 90)) -> None:
+        histogram = load(dataset, 128, overlong="truncate")
+        self.lengths = {
+            shown_name(histogram): sample_lengths(histogram, 160, seed),
+            "your own": LengthHistogram.from_lengths(own, 128).expand(),
+        }
         super().__init__()
 
     def controls(self):
         return {
+            "lengths": choice("Lengths", self.lengths, next(iter(self.lengths))),
             "budget": slider("Tokens a batch", 128, 1024, value=384, step=64),
             "order": choice("Order", ORDERS, "random"),
             "rule": choice("Rule for the rate", list(RATE_RULES), "linear"),
         }
 
-    def draw(self, budget, order, rule) -> tuple[Figure, str]:
-        batches = batch_by_tokens(self.lengths, budget, order=order)
-        sizes, reference = batches.sizes, round(float(batches.sizes.mean()))
+    def draw(self, lengths, budget, order, rule) -> tuple[Figure, str]:
+        samples = self.lengths[lengths]
+        batches = batch_by_tokens(samples, budget, order=order)
+        sizes, reference = batches.sizes, max(1, round(float(batches.sizes.mean())))
         rates = [1000 * scale_learning_rate(1e-3, size, reference, rule) for size in sizes.tolist()]
         fig, (above, below) = new_figure(2, 1, height_ratios=(5, 2), sharex=True)
-        draw_batches(above, batches, self.lengths, budget)
-        above.set(ylabel="tokens", title=f"{len(batches)} batches, {percent(batches.padding_fraction)} padding")
-        below.plot(rates, **{**LOOKS[rule], "marker": ""})
+        draw_batches(above, batches, samples, budget)
+        above.set(ylabel="tokens", title=f"{len(batches):,} batches, {percent(batches.padding_fraction)} padding")
+        below.plot(rates, **LOOKS[rule])
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
-            f"{len(self.lengths)} samples, {order} order, at most {budget} tokens a batch: {len(batches)} batches of "
-            f"{sizes.min()} to {sizes.max()} samples, {percent(batches.padding_fraction)} of the slots padding. "
-            f"With reference {reference} and rule {rule} the rate is {min(rates):.2f} to {max(rates):.2f} thousandths."
-        )  # fmt: skip
+            f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {len(batches):,} "
+            f"batches of {sizes.min()} to {sizes.max()} samples, {percent(batches.padding_fraction)} of the slots "
+            f"padding. With reference {reference} and rule {rule} the rate is {min(rates):.2f} to {max(rates):.2f} "
+            "thousandths."
+        )
+
+
+def _change(before: float, after: float) -> str:
+    """What a correlation does, to a tenth."""
+    return "stay" if abs(after - before) < 0.1 else "rise" if after > before else "fall"
+
+
+QUESTIONS = Questions(
+    rarity=Question(
+        "Without these tokens in the score, does the correlation rise, stay or fall?",
+        truth=_change,
+        why=lambda before, after: (
+            f"It is {after:.2f} instead of {before:.2f}. Each pair has the same three special tokens, and they are "
+            "frequent. In a short pair they weigh more, so they alone make short pairs look easy."
+        ),
+        choices={
+            "rise": "The special tokens do not hide a relation.",
+            "stay": "Three tokens of eleven are many.",
+            "fall": "",
+        },
+    ),
+    saved=Question(
+        "With duration 0.3, how many percent of the slots of the whole run does the warm-up save?",
+        unit="%",
+        truth=lambda share: round(100 * share, 1),
+        why="During 30 % of the run the rows have about half of the full length on average.",
+    ),
+    fair=Question(
+        "What should both runs have in common to be compared: updates, rows or tokens?",
+        truth="tokens",
+        why=lambda share: (
+            f"After as many updates, or rows, the run with the warm-up has seen {percent(share, 0)} of the tokens. Li "
+            "and others stop both runs after as many tokens, and let the rate fall by tokens too."
+        ),
+        choices={
+            "updates": "An update with rows of 8 tokens teaches less than one with rows of 128.",
+            "rows": "A row that is cut to 8 tokens is still a row.",
+            "tokens": "",
+        },
+    ),
+    norms=Question(
+        "In the first update, which rows have the larger gradient norm: short, full or neither?",
+        truth=lambda short_less_full: {"higher": "short", "lower": "full"}.get(short_less_full.verdict, "neither"),
+        why=lambda short_less_full: (
+            f"The difference is {short_less_full}. A mean over fewer tokens has more noise in it, and noise has a "
+            "length too."
+        ),
+        choices={
+            "short": "",
+            "full": "The reason given for a warm-up is about outliers later in the run.",
+            "neither": "The short rows have an eighth of the tokens. What does that do to the noise?",
+        },
+    ),
+    padding=Question(
+        "In random order, how many percent of the slots are padding?",
+        unit="%",
+        truth=lambda mixed, ordered: round(100 * mixed.padding_fraction, 1),
+        why=lambda mixed, ordered: (
+            "The longest sample of a batch sets the width of all. Sorted, neighbors are about as long as each other, "
+            f"and {percent(ordered.padding_fraction)} of the slots are padding."
+        ),
+    ),
+    order=Question(
+        "Where does training in ascending order end, against shuffled batches: lower, higher or cannot be told?",
+        truth=lambda found: found.verdict,
+        why=lambda found: (
+            f"The difference is {found}, without a rule for the rate. A possible reason: at the end the model has not "
+            "seen a short text for a long time, and the held-out texts have all lengths."
+        ),
+        choices={
+            "lower": "Easy samples first does not help in this experiment.",
+            "higher": "",
+            "cannot be told": "The differences are large compared with how much they vary.",
+        },
+    ),
+    shapes=Question(
+        "In random order, how many percent of all slots are there only because four shapes must be equal?",
+        unit="%",
+        truth=lambda cost: round(100 * cost["random"], 1),
+        why=lambda cost: f"In ascending order it is {percent(cost['ascending'])}, because neighbors are alike anyway.",
+    ),
+    fewest=Question(
+        "Which computes the fewest slots: padded, bucketed, token budget or packed?",
+        truth=lambda slots: min(slots, key=slots.get),
+        why=lambda slots: "Slots: " + ", ".join(f"{how} {number:,}" for how, number in slots.items()) + ".",
+        choices={
+            "padded": "Every row is as wide as the widest of all.",
+            "bucketed": "Texts of similar length still differ a little within a batch.",
+            "token budget": "Texts of similar length still differ a little within a batch.",
+            "packed": "A pack that no text fits into keeps a few empty slots, and there is one shape for all.",
+        },
+    ),
+)
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -64,6 +166,24 @@ def update_rates(sizes, ranks, accumulation, reference, rate):
     """The linear rate of each update; `sizes` are the samples of all micro-batches in turn."""
     every = ranks * accumulation
     return [rate * sum(sizes[i : i + every]) / reference for i in range(0, len(sizes), every)]
+
+
+def length_due(done, total, duration, lengths):
+    """The length when `done` of `total` updates are over: all but the last share the warm-up equally."""
+    warmup = round(duration * total)
+    if done >= warmup:
+        return lengths[-1]
+    return lengths[(len(lengths) - 1) * done // warmup]
+
+
+def _public_rule(done, total, duration, lengths):
+    every = max(1, int(total * duration) // (len(lengths) - 1))  # without max, short runs divide by zero
+    return lengths[min(len(lengths) - 1, done // every)]
+
+
+def _all_share(done, total, duration, lengths):
+    warmup = max(1, round(duration * total))
+    return lengths[min(len(lengths) - 1, len(lengths) * done // warmup)]
 
 
 def _without_the_last(lengths, budget):
@@ -110,6 +230,7 @@ def _pipeline_fault(got, lengths, budget):
 
 
 _REAL = (23, 31, 58, 17, 40, 26, 22, 35, 64, 19, 28, 45, 30, 21, 37, 25)  # lengths of sentence pairs
+_PUBLIC = list(range(8, 1025, 8))  # the lengths of the public warm-up
 EXERCISES = Exercises([
     Exercise(
         "cut_by_tokens", cut_by_tokens,
@@ -119,7 +240,7 @@ EXERCISES = Exercises([
             "stays below the budget": lambda lengths, budget: cut_by_tokens(lengths, budget - 1),
             "counts samples": lambda lengths, budget: [lengths[i : i + 2] for i in range(0, len(lengths), 2)],
         },
-        hint="begin a batch only where the next length does not fit into the last one.",
+        hint="begin a batch only where the next length does not fit into the last one.", level=1, minutes=5,
     ),
     Exercise(
         "update_rates", update_rates,
@@ -135,7 +256,21 @@ EXERCISES = Exercises([
             "the mean of the micro-batches": lambda sizes, ranks, accumulation, reference, rate: [
                 r / (ranks * accumulation) for r in update_rates(sizes, ranks, accumulation, reference, rate)],
         },
-        hint="an update is ranks × accumulation micro-batches; all their samples count.",
+        hint="an update is ranks × accumulation micro-batches; all their samples count.", level=2, minutes=10,
+    ),
+    Exercise(
+        "length_due", length_due,
+        cases=((0, 10, 0.0, [8, 16]), (0, 10, 0.5, [8, 16]), (5, 10, 0.5, [8, 16]), (4, 10, 0.5, [8, 16, 24]),
+               *((done, 100, 0.3, _PUBLIC) for done in (0, 1, 29, 30)),
+               *((done, 1000, 0.3, _PUBLIC) for done in (0, 2, 3, 253, 254, 299, 300, 999))),
+        wrong={
+            "the public rule": _public_rule,
+            "all lengths share": _all_share,
+            "forgets the duration": lambda done, total, duration, lengths: length_due(done, total, 1.0, lengths),
+            "counts from the end": lambda done, total, duration, lengths: length_due(
+                total - done - 1, total, duration, lengths),
+        },
+        hint="multiply before you divide: (number of steps) × done // (updates of the warm-up).", level=2, minutes=15,
     ),
     Exercise(
         "pipeline_updates", pipeline_updates,
@@ -143,7 +278,7 @@ EXERCISES = Exercises([
         fault=_pipeline_fault,
         wrong={"data set order, one row each": _small_and_in_order, "different shapes": _different_shapes,
                "loses the last update": lambda lengths, budget: pipeline_updates(lengths, budget)[:-1]},
-        hint="neighbors in sorted order have about one length.",
+        hint="neighbors in sorted order have about one length.", level=3, minutes=20,
     ),
 ])  # fmt: skip
 check = EXERCISES

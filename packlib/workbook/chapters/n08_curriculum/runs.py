@@ -1,12 +1,9 @@
-"""What notebook 08 runs: small models on few texts, the same digits every time, and what recorded runs say."""
-
-import time
-from collections.abc import Iterable
+"""What notebook 08 computes: rows of joined text, gradients of a small model, and short sentences to draw."""
 
 import numpy as np
 import torch
 
-from packlib.batches import PackedBatch, TokenStore, VariableBatchLR, collate, wordnet_tokenizer
+from packlib.batches import PackedBatch, TokenStore, wordnet_tokenizer
 from packlib.lengths import wordnet_texts
 from packlib.model import PackedCausal
 
@@ -18,46 +15,18 @@ def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBat
     return [PackedBatch(input_ids=part, segment_ids=torch.ones_like(part)) for part in batches]
 
 
-def train(
-    model: PackedCausal, batches: Iterable[PackedBatch], rate: float = 3e-3, reference: int = 1, rule: str = "none"
-) -> list[dict]:
-    """An update a batch; of each its sequences, tokens, slots, loss and gradient norm, and the seconds so far."""
-    optimizer = torch.optim.AdamW(model.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule, records, start = VariableBatchLR(optimizer, reference, rule), [], time.process_time()
-    for batch in batches:
-        schedule.scale(batch.num_sequences)
-        optimizer.zero_grad()
-        loss = model(**batch).loss
-        loss.backward()
-        norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-        optimizer.step()
-        schedule.step()
-        records.append({
-            "sequences": batch.num_sequences, "tokens": batch.useful_tokens, "slots": batch.input_ids.numel(),
-            "loss": loss.item(), "gradient_norm": norm.item(), "seconds": time.process_time() - start,
-        })  # fmt: skip
-    return records
+def gradient_norm(model: PackedCausal, batch: PackedBatch) -> float:
+    """The length of the gradient of the batch's mean loss, at the weights as they are."""
+    model.zero_grad()
+    model(**batch).loss.backward()
+    found = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+    model.zero_grad()
+    return float(found)
 
 
-def total(records: list[dict], name: str) -> int:
-    return sum(record[name] for record in records)
-
-
-def held_out_loss(model: PackedCausal, store: TokenStore) -> float:
-    with torch.no_grad():
-        return model(**collate(store, [1] * len(store), int(store.lengths.max()))).loss.item()
-
-
-def until(runs: list[dict[str, np.ndarray]], loss: float, column: str) -> float:
-    """What `column` was when the held-out loss first was `loss`, by straight lines; the mean over seeds."""
-    values = []
-    for run in runs:
-        at = int(np.argmax(run["held_out_loss"] <= loss))
-        if run["held_out_loss"][at] > loss:
-            return float("nan")
-        pair = slice(at - 1, at + 1) if at else slice(0, 1)
-        values.append(np.interp(loss, run["held_out_loss"][pair][::-1], run[column][pair][::-1]))
-    return float(np.mean(values))
+def first_rows(batch: PackedBatch, number: int) -> PackedBatch:
+    """The first rows of a batch whose rows are full."""
+    return PackedBatch(input_ids=batch.input_ids[:number], segment_ids=batch.segment_ids[:number])
 
 
 def short_sentences(number: int, seed: int, longest_word: int = 5) -> list[str]:

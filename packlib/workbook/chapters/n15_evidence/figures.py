@@ -1,0 +1,45 @@
+"""What notebook 15 draws beside ends and intervals."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from packlib.workbook.figures import INK, OKABE_ITO
+
+_MARKERS = "os^Dv"
+_LINES = ("-", "--", "-.", ":")
+
+
+def draw_pairs(ax: Axes, ended: Mapping[str, np.ndarray]) -> None:
+    """An arm a column, and a line for each seed from arm to arm."""
+    values = np.array(list(ended.values()))
+    for seed, line in enumerate(values.T):
+        look = {"marker": _MARKERS[seed % 5], "linestyle": _LINES[seed % 4], "color": OKABE_ITO[seed % 4]}
+        ax.plot(range(len(values)), line, **look, label=f"seed {seed}")
+    ax.set_xticks(range(len(values)), list(ended))
+    ax.set_xlim(-0.3, len(values) - 0.7)
+    ax.set_ylabel("held-out loss at the end")
+    ax.legend()
+
+
+def draw_distances(ax: Axes, distances: Mapping[str, tuple[float, float]]) -> None:
+    """A row an experiment: from its lowest to its highest loss at the end, less the loss of the bigram."""
+    for row, (low, high) in enumerate(distances.values()):
+        ax.plot([low, high], [row, row], color=OKABE_ITO[0], linewidth=3, marker="o", linestyle="-")
+    ax.axvline(0, color=INK, linewidth=1.5)
+    ax.set_yticks(range(len(distances)), list(distances))
+    ax.set_ylim(len(distances) - 0.5, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("held-out loss less the bigram's, lowest and highest arm")
+
+
+def draw_experiments(ax: Axes, means: np.ndarray, halves: np.ndarray) -> None:
+    """Intervals of many experiments, from low to high; those that exclude 0 are filled."""
+    order = np.argsort(means)
+    ax.axhline(0, color=INK, linewidth=1.5)
+    for x, at in enumerate(order):
+        seen = abs(means[at]) > halves[at]
+        look = {"color": OKABE_ITO[1] if seen else "#777777", "fillstyle": "full" if seen else "none"}
+        ax.errorbar(x, means[at], yerr=halves[at], marker="o", linestyle="", markersize=6, **look)
+    ax.set(xticks=[], xlabel="simulated experiments, by their mean", ylabel="difference, in deviations")

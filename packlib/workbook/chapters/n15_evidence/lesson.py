@@ -1,0 +1,219 @@
+"""Notebook 15: what was measured, and how sure it is."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import t
+
+from packlib.workbook.chapters.n15_evidence import runs
+from packlib.workbook.chapters.n15_evidence.figures import draw_experiments
+from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
+from packlib.workbook.chapters.shared.recorded_runs import interval
+from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.explorers import Explorer, choice, slider
+from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.questions import Question, Questions
+
+
+class ExperimentExplorer(Explorer):
+    """Forty experiments with as many seeds: how many of them see a difference that is there?"""
+
+    title = "What would an experiment like this tell?"
+
+    def __init__(self, confidence: float = 0.95, seed: int = 0, own: Sequence[float] = (-0.07, -0.02, 0.04)) -> None:
+        self.confidence, self.seed, self.own = confidence, seed, np.array(own, float)
+        super().__init__()
+
+    def controls(self):
+        return {
+            "data": choice("Differences", ("simulated", "your own"), "simulated"),
+            "seeds": slider("Seeds of each way", 2, 20, value=3),
+            "effect": slider("True difference, % of s", 0, 300, value=100, step=10),
+        }
+
+    def draw(self, data, seeds, effect) -> tuple[Figure, str]:
+        fig, ax = new_figure()
+        if data == "your own":
+            found = interval(self.own, self.confidence)
+            draw_intervals(ax, {"your own": found})
+            ax.set_xlabel("difference")
+            ax.set_title(found.verdict.capitalize())
+            return fig, f"The interval of your own differences is {found}: {found.verdict}."
+        drawn = runs.simulated(effect / 100, seeds, 40, self.seed)
+        halves = drawn.std(1, ddof=1) * runs.half_widths(np.array(seeds), self.confidence)
+        draw_experiments(ax, drawn.mean(1), halves)
+        share = runs.found_share(effect / 100, seeds, self.confidence, seed=self.seed)
+        title = f"{seeds} seeds: the interval excludes 0 in {percent(share, 0)} of experiments"
+        ax.set_title(title)
+        return fig, (
+            f"Forty simulated experiments of {seeds} pairs, true difference {effect / 100:g} deviations, and their "
+            f"intervals of {percent(self.confidence)}. Of 4,000 such experiments {percent(share, 0)} exclude 0."
+        )
+
+
+QUESTIONS = Questions(
+    band=Question(
+        "In how many percent of the experiments does the band rule see a difference that is not there?",
+        unit="%",
+        truth=lambda share, pairs: round(100 * share),
+        why=lambda share, pairs: (
+            f"The range of {pairs} seeds is itself a matter of chance, and often narrow. Nothing in the rule says how "
+            "sure it is."
+        ),
+    ),
+    betas=Question(
+        "Raised betas against nothing adjusted, both packed: lower, higher or cannot be told?",
+        truth=lambda found: found.verdict,
+        why=lambda found: (
+            f"The difference is {found}. That speaks of this recipe alone: LAMB, one learning rate for all arms, and "
+            "curves that were still falling. With a rate chosen for each arm it may be different."
+        ),
+        choices={
+            "lower": "The published recipe raises them, but these three pairs all say the opposite.",
+            "higher": "",
+            "cannot be told": "The three differences are close to each other, so the interval is narrow.",
+        },
+    ),
+    two_seeds=Question(
+        "With two seeds, how many times s is half of the interval's width?",
+        unit="times",
+        truth=lambda half: round(half, 1),
+        why="One deviation estimated from two numbers is hardly known at all, and t pays for that. The third seed "
+        "helps more than all others.",
+    ),
+    table_or_model=Question(
+        "Which has the lower held-out loss on these rows at the end: the model or the bigram?",
+        truth=lambda model, bigram: "the model" if model < bigram else "the bigram",
+        why=lambda model, bigram: (
+            f"The model ends at {model:.2f} and the bigram at {bigram:.2f}. A model that is worse than a table of "
+            "neighbors makes no use of a long context yet."
+        ),
+        choices={"the model": "Two hundred updates are few, and a table needs none.", "the bigram": ""},
+    ),
+    rule=Question(
+        "The linear rule against none, in shuffled batches: lower, higher or cannot be told?",
+        truth=lambda found: found.verdict,
+        why=lambda found: f"The difference is {found}.",
+        choices={
+            "lower": "Look at the seeds in the picture of notebook 08 again.",
+            "higher": "Look at the seeds in the picture of notebook 08 again.",
+            "cannot be told": "Look at the seeds in the picture of notebook 08 again.",
+        },
+    ),
+)
+reveal = QUESTIONS.reveal
+
+
+# Exercises
+
+
+def paired_interval(first, second, t):
+    """The lowest and the highest mean difference of `first` less `second`; `t` is Student's factor."""
+    d = [one - other for one, other in zip(first, second, strict=True)]
+    n, mean = len(d), sum(d) / len(d)
+    s = (sum((x - mean) ** 2 for x in d) / (n - 1)) ** 0.5
+    return mean - t * s / n**0.5, mean + t * s / n**0.5
+
+
+def sign_flip_p(differences):
+    """The share of all ways to flip signs whose sum is at least as far from 0 as the one that was observed."""
+    observed = abs(sum(differences))
+    flipped = [
+        abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    return sum(one >= observed - 1e-12 for one in flipped) / len(flipped)
+
+
+def choose_seeds(deviation, wanted, arms, most):
+    """The fewest seeds for which all of `arms` intervals together hold with 95 %, each at most ± `wanted`; or 0."""
+    confidence = 1 - 0.05 / arms
+    for n in range(2, most + 1):
+        if t.ppf((1 + confidence) / 2, n - 1) * deviation / n**0.5 <= wanted:
+            return n
+    return 0
+
+
+def _normal(deviation, wanted, arms, most):
+    return next((n for n in range(2, most + 1) if 1.96 * deviation / n**0.5 <= wanted), 0)
+
+
+def _unpaired(first, second, t):
+    half = t * ((np.var(first, ddof=1) + np.var(second, ddof=1)) / len(first)) ** 0.5
+    mean = np.mean(first) - np.mean(second)
+    return float(mean - half), float(mean + half)
+
+
+def _one_sided(differences):
+    flipped = [
+        sum(sign * d for sign, d in zip(signs, differences, strict=True))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    return sum(one >= sum(differences) - 1e-12 for one in flipped) / len(flipped)
+
+
+def _seeds_without_root(first, second, t):
+    low, high = paired_interval(first, second, t)
+    middle, half = (low + high) / 2, (high - low) / 2 * len(first) ** 0.5
+    return middle - half, middle + half
+
+
+EXERCISES = Exercises(
+    [
+        Exercise(
+            "paired_interval",
+            paired_interval,
+            cases=(
+                ([2.0, 2.0], [1.0, 1.0], 12.7), ([3.0, 1.0], [1.0, 1.0], 1.0),
+                ([5.4, 5.3, 5.5], [5.2, 5.3, 5.1], 4.303),
+                ([1.0, 2.0, 4.0, 8.0], [1.5, 2.5, 4.0, 9.0], 3.182),
+            ),
+            wrong={
+                "not in pairs": _unpaired,
+                "forgets the root of n": _seeds_without_root,
+                "the wrong way round": lambda first, second, t: paired_interval(second, first, t),
+                "divides by n": lambda first, second, t: paired_interval(
+                    first, second, t * ((len(first) - 1) / len(first)) ** 0.5
+                ),
+            },
+            hint="subtract first, then take the mean and the deviation of the differences, dividing by n - 1.",
+            level=1,
+            minutes=10,
+        ),
+        Exercise(
+            "sign_flip_p",
+            sign_flip_p,
+            cases=(([1.0],), ([1.0, 2.0],), ([1.0, -1.0],), ([3.0, 1.0, -2.0],), ([0.1, 0.2, 0.3, 0.4, 0.1],)),
+            wrong={
+                "one side only": _one_sided,
+                "leaves out what was observed": lambda differences: sign_flip_p(differences)
+                - 1 / 2 ** len(differences),
+                "the share of positive ones": lambda differences: sum(d > 0 for d in differences) / len(differences),
+            },
+            hint="itertools.product((1, -1), repeat=n) gives all ways to flip; count both tails, and the observed one.",
+            level=2,
+            minutes=15,
+        ),
+        Exercise(
+            "choose_seeds",
+            choose_seeds,
+            cases=(
+                (0.1, 0.1, 1, 100), (0.1, 0.05, 1, 100), (0.1, 0.05, 6, 100), (0.1, 0.01, 3, 20), (0.06, 0.1, 6, 10),
+            ),
+            wrong={
+                "1.96 for any n": _normal,
+                "each interval by itself": lambda deviation, wanted, arms, most: choose_seeds(
+                    deviation, wanted, 1, most
+                ),
+                "forgets the limit": lambda deviation, wanted, arms, most: choose_seeds(deviation, wanted, arms, 5000),
+            },
+            hint="try n from 2 on; each of the intervals gets the confidence 1 - 0.05 / arms; scipy.stats.t.ppf knows "
+            "the factor.",
+            level=3,
+            minutes=20,
+        ),
+    ]
+)  # fmt: skip
+check = EXERCISES

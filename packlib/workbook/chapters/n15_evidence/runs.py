@@ -1,0 +1,110 @@
+"""What notebook 15 computes: simulated experiments, and every recorded one as differences from its base."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t
+
+from packlib.advisor.records import recorded
+from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, by_arm, interval
+
+
+class Recorded(NamedTuple):
+    """A recorded experiment: what it asks, the arm that the others are compared with, and the text it is tested on."""
+
+    asks: str
+    base: str
+    text: str
+    column: str
+
+
+EXPERIMENTS = {
+    "curves": Recorded("how to adjust a recipe to packs", "padded", "masked", "mlm_loss"),
+    "continued": Recorded("the same, from a padded checkpoint", "padded", "masked", "mlm_loss"),
+    "ablations": Recorded("what a missing mask or restart costs", "packed", "masked", "mlm_loss"),
+    "weight-decay": Recorded("weight decay or L2 in the loss", "AdamW", "masked", "mlm_loss"),
+    "warm-up": Recorded("with or without a warm-up of the rate", "rate × 1, with warm-up", "masked", "mlm_loss"),
+    "batch": Recorded("batches that grow, and rates with them", "adamw, batch × 1", "masked", "mlm_loss"),
+    "curriculum-rates": Recorded("rules and orders for batches by tokens", "shuffled, none", "texts", "held_out_loss"),
+    "curriculum-duration": Recorded("how long to warm the length up", "0.0", "rows", "held_out_loss"),
+    "curriculum-stability": Recorded(
+        "does it allow larger rates", "normal rate, without length warm-up", "rows", "held_out_loss"
+    ),
+    "curriculum-batch-size": Recorded("length and batch-size warm-up together", "no warm-up", "rows", "held_out_loss"),
+    "curriculum-alibi": Recorded(
+        "length warm-up with ALiBi", "learned positions, without length warm-up", "rows", "held_out_loss"
+    ),
+    "curriculum-comparison": Recorded("five ways to batch", "padded", "texts", "held_out_loss"),
+}
+
+
+def ends_of(name: str) -> dict[str, np.ndarray]:
+    """By arm of a recorded experiment: the held-out loss at the end of each seed."""
+    return at_end(by_arm(recorded(name, "runs").rows), EXPERIMENTS[name].column)
+
+
+def differences_of(name: str, confidence: float) -> dict[str, Interval]:
+    """By arm: its interval against the base of the experiment."""
+    return against(ends_of(name), EXPERIMENTS[name].base, confidence)
+
+
+def baselines() -> dict[str, dict[str, float]]:
+    """By text: the losses of the unigram and the bigram."""
+    found: dict[str, dict[str, float]] = {}
+    for row in recorded("baselines", "runs").rows:
+        found.setdefault(row["text"], {})[row["baseline"]] = row["loss"]
+    return found
+
+
+def rate_differences(ended: dict[str, np.ndarray], confidence: float) -> dict[str, Interval]:
+    """Of batches by tokens: each rule less none in either order, and ascending less shuffled with each rule."""
+    pairs = {
+        f"{order}: {rule} less none": (f"{order}, {rule}", f"{order}, none")
+        for order in ("shuffled", "ascending")
+        for rule in ("sqrt", "linear")
+    } | {
+        f"{rule}: ascending less shuffled": (f"ascending, {rule}", f"shuffled, {rule}")
+        for rule in ("none", "sqrt", "linear")
+    }
+    return {name: interval(ended[one] - ended[other], confidence) for name, (one, other) in pairs.items()}
+
+
+def fine_tuned(confidence: float) -> dict[str, Interval]:
+    """Differences of accuracy in points: packed less padded from either start, and a checkpoint less random weights."""
+    found = {}
+    for task in ("lexname", "span"):
+        right = {
+            (row["start"], row["rows"], row["seed"]): 100 * row["accuracy"] for row in recorded(task, "runs").rows
+        }
+        seeds = sorted({seed for *_, seed in right})
+
+        def less(one, other, right=right, seeds=seeds):
+            return interval(np.array([right[*one, seed] - right[*other, seed] for seed in seeds]), confidence)
+
+        for start in ("random", "checkpoint"):
+            found[f"{task}, {start}: packed less padded"] = less((start, "packed"), (start, "padded"))
+        for rows in ("padded", "packed"):
+            found[f"{task}, {rows}: checkpoint less random"] = less(("checkpoint", rows), ("random", rows))
+    return found
+
+
+def time_share(confidence: float) -> Interval:
+    """The processor seconds of the packed run with divided accumulation, as a share of the padded run's."""
+    used = at_end(by_arm(recorded("curves", "runs").rows), "cpu_seconds")
+    return interval(used["packed, accumulation divided"] / used["padded"], confidence)
+
+
+def half_widths(seeds: np.ndarray, confidence: float) -> np.ndarray:
+    """Half of the interval's width for so many seeds, in deviations of the differences."""
+    return t.ppf((1 + confidence) / 2, seeds - 1) / np.sqrt(seeds)
+
+
+def simulated(effect: float, seeds: int, number: int, seed: int) -> np.ndarray:
+    """Paired differences of deviation 1 around `effect`: shape (number of experiments, seeds)."""
+    return effect + np.random.default_rng(seed).standard_normal((number, seeds))
+
+
+def found_share(effect: float, seeds: int, confidence: float, number: int = 4000, seed: int = 0) -> float:
+    """In which share of simulated experiments the interval excludes 0."""
+    d = simulated(effect, seeds, number, seed)
+    return float((np.abs(d.mean(1)) > d.std(1, ddof=1) * half_widths(np.array(seeds), confidence)).mean())

@@ -1,0 +1,67 @@
+"""What counting tokens reaches on the texts of each experiment, recorded in data/runs/baselines.csv: seconds.
+
+    python -m tests.experiments.baselines
+
+"rows" are the joined rows of `curriculum`, "texts" the single texts of its "comparison" and "rates" (both as seed 0 has
+them), "masked" the masked tokens of `pretraining`, given the token before them as the model sees it.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from packlib.batches import wordnet_tokenizer
+from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, neighbors, unigram_loss
+from tests.benchmarks import table
+from tests.experiments.batchings import batches
+from tests.experiments.curriculum import BY_TEXT, HELD_OUT_ROWS, LENGTH, ROWS, joined_rows
+from tests.experiments.pretraining import loader, split
+
+ROOT = Path(__file__).resolve().parents[2]
+VOCABULARY = 4000
+
+
+def texts(store, size: int) -> Neighbors:
+    """The tokens that a causal model predicts in packs of these texts; all of them in one batch."""
+    batch = next(batches("packed", store, 0, LENGTH, size))
+    return neighbors(batch.input_ids.numpy(), batch.segment_ids.numpy())
+
+
+def masked(store) -> Neighbors:
+    """The masked tokens of the held-out pairs, each with the token before it, hidden or not."""
+    data, _ = loader(store, True, 32, seed=0, shuffle=False)
+    found = [(b.input_ids.numpy().ravel(), b.labels.numpy().ravel()) for b in data]
+    ids, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    at = np.flatnonzero(labels >= 0)
+    return ids[at - 1], labels[at]
+
+
+def cases() -> dict[str, tuple[Neighbors, Neighbors]]:
+    """By kind of text: what is counted, and what is predicted."""
+    train, held_out = split()
+    planned = BY_TEXT["rates"]
+    some = train.take(np.random.default_rng(0).permutation(len(train))[:planned])
+    rows, test = joined_rows(train, 0)[: 200 * ROWS].numpy(), joined_rows(held_out, 0)[:HELD_OUT_ROWS].numpy()
+    before, token = train.input_ids[:-1].astype(np.int64), train.input_ids[1:].astype(np.int64)
+    words = ~np.isin(token, wordnet_tokenizer().all_special_ids)  # only these are masked
+    return {
+        "masked": ((before[words], token[words]), masked(held_out)),
+        "rows": (neighbors(rows), neighbors(test)),
+        "texts": (texts(some, planned), texts(held_out, 320)),
+    }
+
+
+def main() -> None:
+    found = []
+    for name, (text, test) in cases().items():
+        for baseline, loss in (("unigram", unigram_loss), ("bigram", bigram_loss)):
+            value = loss(text, test, VOCABULARY)
+            found.append({"text": name, "baseline": baseline, "counted": len(text[1]), "held_out": len(test[1]),
+                          "loss": f"{value:.6g}"})  # fmt: skip
+    table.show(found)
+    path = ROOT / "data" / "runs" / "baselines.csv"
+    table.record("baselines", found, "python -m tests.experiments.baselines", packages=("torch",), path=path)
+
+
+if __name__ == "__main__":
+    main()
