@@ -46,7 +46,7 @@ class MeansExplorer(Explorer):
         means = {name: float(losses @ share) for name, share in shares.items()}
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
         draw_weights(left, packs, least=0.24, names=_names(len(losses), at))
-        left.set_title("What counts how much: packs dark, light, …", fontsize=13)
+        left.set_title("Weights (packs dark, light)", fontsize=13)
         for row, (name, value) in enumerate(means.items()):
             right.barh(row, value, 0.6, color=LOOKS[name]["color"])
             right.text(10.3, row, f"{value:.2f}", va="center")
