@@ -24,7 +24,7 @@ IGNORED = "nbval-ignore-output"
 # They ask with truth and reason in the cell, and their exercises have no levels; one chapter after the other leaves.
 OLD_FORM = {
     "00_tour", "01_padding_waste", "03_nnls_packing", "04_optimal_packing",
-    "07_hyperparameters", "08_curriculum", "09_distributed_sorting", "10_compilation",
+    "07_hyperparameters", "08_curriculum", "09_distributed_sorting",
     "11_scaling_up", "12_your_dataset",
 }  # fmt: skip
 
