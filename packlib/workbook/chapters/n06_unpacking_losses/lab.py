@@ -23,8 +23,7 @@ def texts(number: int = 8, seed: int = 0) -> list[dict[str, list[int]]]:
     fitting = (np.flatnonzero(lengths == 6 + 2 * i) for i in range(number))
     some = [found[seed % len(found)] for found in fitting]
     masked = MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)(tokenized(np.array(some), seed, 64))
-    parts = [masked.take([i]) for i in range(number)]
-    return [{"input_ids": part.input_ids.tolist(), "labels": part.labels.tolist()} for part in parts]
+    return [{name: masked[i][name].tolist() for name in ("input_ids", "labels")} for i in range(number)]
 
 
 def model(seed: int = 0) -> BertForMaskedLM:

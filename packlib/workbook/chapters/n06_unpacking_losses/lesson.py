@@ -1,6 +1,7 @@
 """Notebook 06: the loss, the accuracy and the gradients of the unpacked run."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -170,12 +171,9 @@ def _tensors(*given):
 
 def _counts_elsewhere(values, slots, starts, side=True, first=0):
     """Slips in the search: the border belongs to the wrong side, or sequences are counted from another number."""
-    sequence = torch.searchsorted(starts, slots, right=side) - 1 + first
+    sequence = (torch.searchsorted(starts, slots, right=side) - 1 + first).clamp(min=0)
     zeros = torch.zeros(len(starts) + 1, dtype=values.dtype)
-    found = (
-        zeros.index_add(0, sequence.clamp(min=0), values),
-        zeros.index_add(0, sequence.clamp(min=0), torch.ones_like(values)),
-    )
+    found = zeros.index_add(0, sequence, values), zeros.index_add(0, sequence, torch.ones_like(values))
     return tuple(part[: len(starts)] for part in found)
 
 
@@ -214,8 +212,8 @@ EXERCISES = Exercises([
             _tensors([1, 2, 4, 8], [0, 3, 5, 9], [0, 4, 8]), _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
         ),
         wrong={
-            "the border belongs to the sequence before": lambda *x: _counts_elsewhere(*x, side=False),
-            "counts sequences from 1": lambda *x: _counts_elsewhere(*x, first=1),
+            "the border belongs to the sequence before": partial(_counts_elsewhere, side=False),
+            "counts sequences from 1": partial(_counts_elsewhere, first=1),
             "means in place of sums": lambda *x: (unpack(*x)[0] / unpack(*x)[1].clamp(min=1), unpack(*x)[1]),
             "leaves out who has nothing to predict": lambda *x: tuple(p[unpack(*x)[1] > 0] for p in unpack(*x)),
         },
