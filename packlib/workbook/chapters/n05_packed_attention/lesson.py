@@ -133,10 +133,18 @@ QUESTIONS = Questions(
             "the same for both": "Of what the model needs, one fault takes the words, the other the places.",
         },
     ),
-    state_hears=Question(
-        "Does a sequence in the middle of the pack hear the one before it through such a state: yes or no?",
-        truth=lambda hears: bool(hears),
-        why="The state is carried over the border. No attention mask reaches it, since no attention is computed.",
+    most_leaks=Question(
+        "Which joins the most pairs of strangers in our pack: the window, the convolution, or the state?",
+        truth=lambda crossed: f"the {max(('window', 'convolution', 'state'), key=crossed.get)}",
+        why=lambda crossed: (
+            f"The window joins {crossed['window']} pairs, the convolution {crossed['convolution']}, and the state "
+            f"{crossed['state']}. The first two reach few slots over a border; the state carries all before it."
+        ),
+        choices={
+            "the window": "It reaches three slots over a border, and no further.",
+            "the convolution": "It reaches one slot over a border, on either side.",
+            "the state": "",
+        },
     ),
     share_of_scores=Question(
         "At T = 512, which part has more multiplications: the weights, the scores and sums, or neither?",
