@@ -35,7 +35,8 @@ def test_docstrings_comments_and_empty_lines_do_not_count():
 
 
 def test_each_file_belongs_to_one_part(tmp_path):
-    for path in ("checks.py", "packing/plan.py", "packing/documents.py", "packing/work.py", "bridges/a.py", "advisor/a.py", "workbook/a.py",
+    for path in ("checks.py", "packing/plan.py", "packing/documents.py", "packing/work.py",
+                 "bridges/a.py", "advisor/a.py", "workbook/a.py",
                  "workbook/chapters/n01_a/lesson.py", "workbook/website/a.py", "workbook/game.py"):  # fmt: skip
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x = 1\n")

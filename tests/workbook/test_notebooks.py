@@ -23,7 +23,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 IGNORED = "nbval-ignore-output"
 # They ask with truth and reason in the cell, and their exercises have no levels; one chapter after the other leaves.
 OLD_FORM = {
-    "04_optimal_packing", "05_packed_attention", "06_unpacking_losses", "10_compilation",
+    "04_optimal_packing",
 }  # fmt: skip
 
 

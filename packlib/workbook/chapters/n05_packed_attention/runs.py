@@ -1,6 +1,9 @@
-"""What notebook 05 computes: influence, the three forms of the mask, and their work."""
+"""What notebook 05 computes: a trained model, who moves whom, the three forms of the mask, and their work."""
 
+import math
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from timeit import repeat
 
@@ -9,13 +12,49 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
+from transformers import BertConfig, LlamaConfig, LlamaForCausalLM
 
-from packlib.batches import PackedBatch, TokenStore, collate, pack_lengths
+from packlib.batches import MlmMasking, PackedBatch, PackingCollator, TokenStore, collate, pack_lengths
 from packlib.model import PackedBert, per_sequence
 from packlib.model.attention import additive_mask, allowed_pairs, block_mask, cumulative_lengths
+from packlib.model.families import families
 from packlib.workbook.chapters.shared.segments import spoiled
+from packlib.workbook.results import show_recorded
+from packlib.workbook.tables import Table
 
 TILE = 128  # FlexAttention decides about 128 × 128 pairs at once
+CLS, MASK, WORDS = 2, 4, 60  # tokens of the two-word language; its words come after the five special tokens
+
+
+def two_words(number: int, seed: int) -> TokenStore:
+    """Sequences of 8 to 16 tokens. Each draws two words and repeats them in turn: [CLS] a b a b a b …"""
+    rng, samples = np.random.default_rng(seed), []
+    for length in rng.integers(8, 17, number):
+        words = MASK + 1 + rng.choice(WORDS, 2, replace=False)
+        samples.append({"input_ids": [CLS, *words[np.arange(length - 1) % 2].tolist()]})
+    return TokenStore.from_samples(samples)
+
+
+def two_word_batch(store: TokenStore, seed: int, slots: int = 64) -> PackedBatch:
+    """All of them in packs, with masked tokens."""
+    collator = PackingCollator(slots, MlmMasking(seed, MASK, MASK + 1 + WORDS, tuple(range(MASK + 1))))
+    return collator([(0, store.take(ids)) for ids in pack_lengths(store.lengths, slots, "lpfhp", seed=seed)])
+
+
+def trained_on_two_words(layers: int, seed: int, updates: int = 200) -> PackedBert:
+    """A small BERT that has learned to look up the hidden words, trained on packs with mask and positions right."""
+    torch.manual_seed(seed)
+    sizes = {"vocab_size": MASK + 1 + WORDS, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = PackedBert(BertConfig(num_hidden_layers=layers, max_position_embeddings=128, **sizes, **off)).double()
+    optimizer, texts = torch.optim.AdamW(model.parameters(), lr=5e-3), two_words(40 * updates, seed)
+    for update in range(updates):
+        batch = two_word_batch(texts.take(np.arange(40 * update, 40 * update + 40)), seed)
+        model(**batch).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return model
 
 
 def influence(model: PackedBert, batch: PackedBatch, mask: bool = True, restart: bool = True) -> np.ndarray:
@@ -29,6 +68,47 @@ def influence(model: PackedBert, batch: PackedBatch, mask: bool = True, restart:
         useful = gradient[batch.segment_ids > 0]  # shape (tokens, d), sequence after sequence
         rows.append([part.norm().item() for part in useful.split(batch.lengths.tolist())])
     return np.array(rows)
+
+
+def heard(layer: Callable[[Tensor], Tensor], slots: int) -> Tensor:
+    """Which slots (columns) move the output of each slot (rows) of a layer from (T,) to (T,); bool, shape (T, T)."""
+    jacobian = torch.autograd.functional.jacobian(layer, torch.linspace(1, 2, slots, dtype=torch.float64))
+    return jacobian.abs() > 1e-12
+
+
+def attended(x: Tensor, mask: Tensor) -> Tensor:
+    """Attention of one head of width 1 over the slots that `mask`, shape (T, T), lets through."""
+    scores = (x[:, None] * x).masked_fill(~mask, torch.finfo(x.dtype).min)
+    return scores.softmax(-1) @ x
+
+
+def convolved(x: Tensor) -> Tensor:
+    """A convolution of width 3: each slot, and one to either side."""
+    return torch.nn.functional.conv1d(x[None, None], x.new_ones(1, 1, 3), padding=1)[0, 0]
+
+
+def carried(x: Tensor) -> Tensor:
+    """A state that goes from left to right, h ← h / 2 + x, as the simplest state-space layer."""
+    states = [x[0]]
+    for value in x[1:]:
+        states.append(states[-1] / 2 + value)
+    return torch.stack(states)
+
+
+def surveyed() -> Counter:
+    """How many causal families of transformers are "exact", or refused since they carry a state or convolve."""
+    rows = [row for (kind, _), row in families().items() if kind == "causal"]
+    found = Counter(row["result"] for row in rows)
+    found["state"] = sum("carries a state" in row["reason"] for row in rows)
+    found["convolution"] = sum("convolves" in row["reason"] for row in rows)
+    return found
+
+
+def small_llama(seed: int) -> LlamaForCausalLM:
+    """A causal model as transformers makes it, at random, in float64."""
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=4000, initializer_range=0.2, **sizes)).double().eval()
 
 
 def with_dense_mask(query: Tensor, key: Tensor, value: Tensor, segment_ids: Tensor, causal: bool) -> Tensor:
@@ -81,3 +161,17 @@ def pairs_computed(segment_ids: Tensor) -> dict[str, float]:
         needed += int((allowed_pairs(part) & (part > 0)[:, None]).sum())
     computed = (packs * slots**2, tiles * min(TILE, slots) ** 2, within)
     return {form: pairs / needed for form, pairs in zip(WAYS, computed, strict=True)}
+
+
+def show_tables() -> None:
+    """Show what was recorded of bytes sent, of padding removed, and of packing a stream."""
+    from IPython.display import display
+
+    kept = {
+        "model_bytes": ("run", "bytes a useful token", "bytes a useful token, float32 mask sent too"),
+        "model_unpadding": ("run", "microseconds a useful token", "speed-up"),
+        "model_stream": ("window", "texts a second", "mean wait, seconds"),
+    }
+    for name, columns in kept.items():
+        rows = [[row[column] for column in columns] for row in show_recorded(name)]
+        display(Table(columns, [[None if cell == math.inf else cell for cell in row] for row in rows]))

@@ -1,28 +1,40 @@
-"""What notebook 06 draws: the weights in a mean, first tokens, micro-batches."""
+"""What notebook 06 draws: the weights in a mean, first tokens, and how far the mean of means is off."""
+
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from packlib.batches import PackedBatch
 from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
-from packlib.workbook.figures import INK, OKABE_ITO, series
+from packlib.workbook.figures import INK, OKABE_ITO
 
-LOOKS = {"token": series("sorted"), "sequence": series("packed"), "pack": series("random")}  # of the three means
+LOOKS = {  # of the three means
+    "token": {"color": OKABE_ITO[2], "linestyle": "--", "marker": "P"},
+    "sequence": {"color": OKABE_ITO[0], "linestyle": "-", "marker": "o"},
+    "pack": {"color": OKABE_ITO[1], "linestyle": ":", "marker": "s"},
+}
+SHADES = ("#666666", "#dddddd")  # of packs, in turn
 
 
-def draw_weights(ax: Axes, packs: list[list[int]], least: float = 0.12) -> None:
-    """One bar for each mean, cut by how much each sequence counts; packs differ in color.
+def draw_weights(
+    ax: Axes, packs: list[list[int]], least: float = 0.12, names: Sequence[str] = ascii_uppercase
+) -> None:
+    """One bar for each mean, cut by how much each sequence counts; packs are dark and light in turn.
 
-    Sequences of a weight over `least` are labeled with it.
+    Sequences of a weight over `least` are labeled with it beside their name.
     """
-    colors = [OKABE_ITO[row % 6] for row, pack in enumerate(packs) for _ in pack]
+    pack_of = [row for row, pack in enumerate(packs) for _ in pack]
     for row, shares in enumerate(weights(packs).values()):
         starts = 100 * (np.cumsum(shares) - shares)
         for i, (start, share) in enumerate(zip(starts, shares, strict=True)):
-            ax.barh(row, 100 * share, 0.6, left=start, color=colors[i], edgecolor="white", linewidth=2)
+            shade = pack_of[i] % 2
+            ax.barh(row, 100 * share, 0.6, left=start, color=SHADES[shade], edgecolor="white", linewidth=2)
             if share > 0.03:
-                text = f"{chr(65 + i)} {100 * share:.0f} %" if share > least else chr(65 + i)
-                ax.text(start + 50 * share, row, text, ha="center", va="center", color="white", fontweight="bold")
+                text = f"{names[i]} {100 * share:.0f} %" if share > least else names[i]
+                look = {"color": INK if shade else "white", "fontweight": "bold"}
+                ax.text(start + 50 * share, row, text, ha="center", va="center", **look)
     ax.set_yticks(range(3), [f"mean over {name}s" for name in LOOKS])
     ax.set(xlim=(0, 100), ylim=(2.5, -0.5), xlabel="weight in the mean, %")
     ax.spines["left"].set_visible(False)
@@ -42,15 +54,14 @@ def draw_first_tokens(ax: Axes, batch: PackedBatch) -> None:
     ax.set_yticks([])
 
 
-def draw_micro_batches(ax: Axes, parts: list[tuple[int, float]]) -> None:
-    """Mean loss of micro-batches, given as (sequences, mean), and both ways to join them."""
-    for place, (count, mean) in enumerate(parts):
-        ax.plot(place, mean, marker="o", color=LOOKS["sequence"]["color"], markersize=3 * count**0.5)
-        ax.annotate(f"{count} sequences", (place, mean), (18, -4), textcoords="offset points")
-    counts, means = np.array(parts).T
-    joined = {"mean of means": means.mean(), "sums / counts": counts @ means / counts.sum()}
-    for (text, value), line in zip(joined.items(), (":", "-"), strict=True):
-        ax.axhline(value, color=INK, linestyle=line, linewidth=1.5)
-        above = value == max(joined.values())
-        ax.text(len(parts) + 0.2, value, f"{text} {value:.3f}", va="bottom" if above else "top", ha="right")
-    ax.set(xlim=(-0.3, len(parts) + 0.2), xlabel="micro-batch", ylabel="mean loss", xticks=range(len(parts)))
+def draw_errors(ax: Axes, shuffled: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
+    """By the number of micro-batches: a dot for each shuffle of the packs, a triangle for the packer's order."""
+    for place, (parts, errors) in enumerate(shuffled.items()):
+        beside = place - 0.25 + 0.5 * np.arange(len(errors)) / len(errors)
+        ax.plot(beside, errors, marker="o", linestyle="", color=OKABE_ITO[0], alpha=0.5, markersize=5)
+        ax.plot(place, in_order[parts], marker="^", color=OKABE_ITO[1], markersize=12)
+        label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the packer's order"
+        ax.annotate(label, (place, in_order[parts]), (10, 4), textcoords="offset points")
+    ax.set_xticks(range(len(shuffled)), list(shuffled))
+    ax.set(ylim=(0, None), xlim=(-0.5, len(shuffled) - 0.2), xlabel="micro-batches of one update")
+    ax.set_ylabel("gradient off, % of its length")

@@ -1,47 +1,142 @@
 """Notebook 06: the loss, the accuracy and the gradients of the unpacked run."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
+import torch
+from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packlib.workbook.chapters.n06_unpacking_losses.figures import LOOKS, draw_weights
+from packlib.workbook.chapters.n06_unpacking_losses.lab import FAULTS, not_the_four
 from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, slider
-from packlib.workbook.figures import INK, new_figure, percent
+from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.questions import Question, Questions
 
 
 class MeansExplorer(Explorer):
-    """One long sequence in its own pack, some short ones in another: lengths and losses against the means."""
+    """Packs of typed lengths; the losses of A and of the others, and where A lies, against the three means."""
 
     title = "How far apart are the three means?"
 
+    def __init__(self, packs: Sequence[Sequence[int]] = ((2,), (6, 6))):
+        """`packs` holds the numbers of predicted tokens of each sequence; A is the first."""
+        self.packs = [list(map(int, pack)) for pack in packs if len(pack)]
+        if not 2 <= sum(map(len, self.packs)) <= 26 or min(map(min, self.packs)) < 1:
+            raise ValueError(f"packs must be lists of 2 to 26 whole numbers from 1 in all, not {packs!r}.")
+        super().__init__()
+
     def controls(self):
         return {
-            "long": slider("Tokens of A", 1, 12, value=8),
-            "long_loss": slider("Loss of A's tokens", 0, 10, value=2),
-            "number": slider("Short sequences", 1, 6, value=2),
-            "short": slider("Tokens of each", 1, 6, value=2),
-            "short_loss": slider("Loss of their tokens", 0, 10, value=5),
+            "loss": slider("Loss of A's tokens", 0, 10, value=8),
+            "other": slider("Loss of all others", 0, 10, value=2),
+            "moved": Checkbox(False, description="A joins the last pack"),
         }
 
-    def draw(self, long, long_loss, number, short, short_loss) -> tuple[Figure, str]:
-        packs, losses = [[long], [short] * number], np.array([long_loss] + [short_loss] * number)
-        means = {name: float(losses @ shares) for name, shares in weights(packs).items()}
+    def draw(self, loss: int, other: int, moved: bool) -> tuple[Figure, str]:
+        (first, *rest), *packs = self.packs
+        packs = [rest, *packs[:-1], [first, *packs[-1]]] if moved and packs else [[first, *rest], *packs]
+        packs = [pack for pack in packs if pack]
+        at = sum(map(len, packs[:-1])) if moved else 0  # where A stands now
+        losses = np.full(sum(map(len, packs)), other)
+        losses[at] = loss
+        shares = weights(packs)
+        means = {name: float(losses @ share) for name, share in shares.items()}
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
-        draw_weights(left, packs, least=0.24)
-        left.set_title("What counts how much", fontsize=13)
+        draw_weights(left, packs, least=0.24, names=_names(len(losses), at))
+        left.set_title("Weights (packs dark, light)", fontsize=13)
         for row, (name, value) in enumerate(means.items()):
             right.barh(row, value, 0.6, color=LOOKS[name]["color"])
             right.text(10.3, row, f"{value:.2f}", va="center")
-        right.axvline(means["sequence"], color=INK, linestyle=":", linewidth=1.5)
         right.set(xlim=(0, 12.5), xticks=(0, 5, 10), ylim=(2.5, -0.5), yticks=[], xlabel="loss")
         off = means["pack"] - means["sequence"]
         right.set_title(f"Over packs: {off:+.2f}" if abs(off) > 0.005 else "Over packs: as unpacked", fontsize=13)
-        alt = f"A has {long} tokens of loss {long_loss}; {number} short sequences have {short} tokens each of loss "
-        alt += f"{short_loss} and share a pack. Mean over tokens {means['token']:.2f}, over sequences "
+        held = " | ".join(" + ".join(map(str, pack)) for pack in packs)
+        alt = f"Packs of {held} predicted tokens. A is in the {'last' if moved else 'first'} pack and has a loss of "
+        alt += f"{loss}, all others of {other}. Mean over tokens {means['token']:.2f}, over sequences "
         alt += f"{means['sequence']:.2f}, over packs {means['pack']:.2f}. A counts "
-        alt += ", ".join(f"{percent(shares[0], 0)} by {name}" for name, shares in weights(packs).items()) + "."
-        return fig, alt
+        return fig, alt + ", ".join(f"{percent(share[at], 0)} by {name}" for name, share in shares.items()) + "."
+
+
+def _names(number: int, at: int) -> list[str]:
+    """Letters for sequences, with A where it stands now."""
+    names = [chr(65 + i) for i in range(1, number)]
+    return [*names[:at], "A", *names[at:]]
+
+
+QUESTIONS = Questions(
+    toy_packed=Question(
+        "What does the same code give on the two packed rows: 4 again, less or more?",
+        truth=lambda mean: "4 again" if mean == 4 else "less" if mean < 4 else "more",
+        why=lambda mean: (
+            f"The second row's mean is 5, and (2 + 5) / 2 is {mean:g}. B and C now share one vote. Nothing crashed, "
+            "but another quantity is minimized."
+        ),
+        choices={
+            "4 again": "That would need B and C to keep a vote each, but the code sees rows.",
+            "less": "",
+            "more": "B and C have the higher losses, and they lose weight.",
+        },
+    ),
+    beyond_eight=Question(
+        "How many percent of the sequences come after the eighth of their pack?",
+        unit="%",
+        truth=lambda sizes: 100 * np.maximum(sizes - 8, 0).sum() / sizes.sum(),
+        why=lambda sizes: (
+            f"Some packs hold many short definitions, and the deepest holds {sizes.max()}. A pack of 20 alone has 12 "
+            "after its eighth."
+        ),
+    ),
+    repacked=Question(
+        "Which means change: none of them, the mean over packs, or all three?",
+        truth=lambda moving: "the mean over packs" if np.ptp(moving) > 1e-10 else "none of them",
+        why=lambda moving: (
+            "Only the mean over packs depends on which sequences share a row."
+            if np.ptp(moving) > 1e-10
+            else "With one sequence in a pack there is nobody to trade places with."
+        ),
+        choices={
+            "none of them": "The losses of the sequences stay, but one of the means also depends on who shares a row.",
+            "the mean over packs": "Here no two sequences share a row.",
+            "all three": "Tokens and sequences keep their losses, so two of the means are sums of the same numbers.",
+        },
+    ),
+    first_tokens=Question(
+        "Which sequences would such a head be trained on: all of them, the first of each pack, or none?",
+        truth=lambda packs, sequences: "the first of each pack" if packs < sequences else "all of them",
+        why=lambda packs, sequences: (
+            f"That is {packs} of {sequences}. The other {sequences - packs} would never be trained on, and no error "
+            "would say so."
+        ),
+        choices={
+            "all of them": "A pack has one position 0, however many sequences it holds.",
+            "the first of each pack": "Here each sequence has a row of its own.",
+            "none": "At position 0 there is a [CLS], that of the first sequence.",
+        },
+    ),
+    gradient_off=Question(
+        "And the gradient of the mean over packs: how far is it from that of the mean over sequences, in percent of "
+        "its length?",
+        unit="%",
+        truth=lambda off, losses: 100 * off,
+        why=lambda off, losses: (
+            f"The two losses, {losses[0]:.2f} and {losses[1]:.2f}, look alike. A gradient is a sum of many vectors "
+            "that point in different directions, and in the two means they have different weights."
+        ),
+    ),
+    accumulated=Question(
+        "How far is that gradient from the whole batch's, in percent of its length?",
+        unit="%",
+        truth=lambda off, counts: 100 * off,
+        why=lambda off, counts: (
+            f"The micro-batches hold {', '.join(map(str, counts))} sequences. A sequence counts more in a small one."
+        ),
+    ),
+)
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -53,15 +148,11 @@ def sequence_mean(packs):
     return sum(means) / len(means)
 
 
-def first_slots(segment_ids):
-    """Where each sequence of a batch begins among all slots, the packs laid end to end."""
-    slots = len(segment_ids[0])
-    return [
-        row * slots + i
-        for row, pack in enumerate(segment_ids)
-        for i, s in enumerate(pack)
-        if s > 0 and (i == 0 or s != pack[i - 1])
-    ]
+def unpack(values, slots, starts):
+    """The summed loss of each sequence, and its number of predicted tokens, as two lists or tensors."""
+    sequence = torch.searchsorted(starts, slots, right=True) - 1
+    zeros = torch.zeros(len(starts), dtype=values.dtype)
+    return zeros.index_add(0, sequence, values), zeros.index_add(0, sequence, torch.ones_like(values))
 
 
 def loss_factor(counts):
@@ -71,6 +162,19 @@ def loss_factor(counts):
 
 def _mean(values):
     return sum(values) / len(values)
+
+
+def _tensors(*given):
+    values, slots, starts = given
+    return torch.tensor(values, dtype=torch.float64), torch.tensor(slots), torch.tensor(starts)
+
+
+def _counts_elsewhere(values, slots, starts, side=True, first=0):
+    """Slips in the search: the border belongs to the wrong side, or sequences are counted from another number."""
+    sequence = (torch.searchsorted(starts, slots, right=side) - 1 + first).clamp(min=0)
+    zeros = torch.zeros(len(starts) + 1, dtype=values.dtype)
+    found = zeros.index_add(0, sequence, values), zeros.index_add(0, sequence, torch.ones_like(values))
+    return tuple(part[: len(starts)] for part in found)
 
 
 EXERCISES = Exercises([
@@ -87,21 +191,7 @@ EXERCISES = Exercises([
             ),
         },
         hint="one mean for each sequence that has a loss, then one mean of those, whatever their packs.",
-    ),
-    Exercise(
-        "first_slots", first_slots,
-        cases=(([[1]],), ([[1, 1, 2]],), ([[1, 2, 0]],), ([[1, 1], [1, 2]],), ([[1, 2, 2, 0, 0], [1, 1, 1, 2, 3]],)),
-        wrong={
-            "position 0 only": lambda segment_ids: [row * len(segment_ids[0]) for row in range(len(segment_ids))],
-            "padding begins one too": lambda segment_ids: [
-                row * len(pack) + i for row, pack in enumerate(segment_ids) for i, s in enumerate(pack)
-                if i == 0 or s != pack[i - 1]
-            ],
-            "forgets the rows above": lambda segment_ids: [
-                slot % len(segment_ids[0]) for slot in first_slots(segment_ids)
-            ],
-        },
-        hint="pack `row` begins at slot row × T; a sequence begins where the id is above 0 and new.",
+        level=1, minutes=5,
     ),
     Exercise(
         "loss_factor", loss_factor,
@@ -113,6 +203,34 @@ EXERCISES = Exercises([
             "averages the steps too": lambda counts: len(counts) * len(counts[0]) / sum(map(sum, counts)),
         },
         hint="gradients are added over steps and averaged over replicas: undo the averaging, divide by all sequences.",
+        level=2, minutes=10,
+    ),
+    Exercise(
+        "unpack", unpack,
+        cases=(
+            _tensors([3], [0], [0]), _tensors([3, 4], [1, 2], [0]), _tensors([3, 4], [1, 4], [0, 4]),
+            _tensors([1, 2, 4, 8], [0, 3, 5, 9], [0, 4, 8]), _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
+        ),
+        wrong={
+            "the border belongs to the sequence before": partial(_counts_elsewhere, side=False),
+            "counts sequences from 1": partial(_counts_elsewhere, first=1),
+            "means in place of sums": lambda *x: (unpack(*x)[0] / unpack(*x)[1].clamp(min=1), unpack(*x)[1]),
+            "leaves out who has nothing to predict": lambda *x: tuple(p[unpack(*x)[1] > 0] for p in unpack(*x)),
+        },
+        hint="torch.searchsorted(starts, slots, right=True) - 1 says whose each value is; then two index_add.",
+        level=2, minutes=15,
+    ),
+    Exercise(
+        "broken_trainer", FAULTS,
+        fault=not_the_four,
+        wrong={
+            "what cannot be missed": ["isolation", "positions"],
+            "all suspects": ["tokens", "isolation", "padding", "positions", "labels", "mean", "accumulation"],
+            "no suspect": ["attention", "positions", "mean", "accumulation"],
+            "one of them innocent": ["padding", "positions", "mean", "accumulation"],
+        },
+        hint="two faults are in `collate`, one is in `loss`, and one is in `step`.",
+        level=3, minutes=30,
     ),
 ])  # fmt: skip
 check = EXERCISES

@@ -1,12 +1,23 @@
 """What notebook 06 computes: texts and a model for them, and the three means."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
-from packlib.batches import MlmMasking, PackingCollator, TokenStore, pack_lengths, pack_loader, wordnet_tokenizer
+from packlib.batches import (
+    MlmMasking,
+    PackedBatch,
+    PackingCollator,
+    TokenStore,
+    pack_lengths,
+    pack_loader,
+    wordnet_tokenizer,
+)
 from packlib.lengths import wordnet_texts
-from packlib.model import PackedBert
+from packlib.model import PackedBert, token_loss
 from packlib.packing import Packs
+from packlib.workbook.chapters.shared.gradients import gradients
 from packlib.workbook.chapters.shared.small_models import small_bert
 from packlib.workbook.chapters.shared.wordnet import tokenized
 
@@ -37,6 +48,20 @@ def pack_mean(losses: np.ndarray, counts: np.ndarray, packs: Packs) -> float:
     """The mean over packs of each pack's mean over tokens, from sums and counts by sequence."""
     by_pack = [(losses[ids].sum(), counts[ids].sum()) for ids in packs]
     return float(np.mean([total / count for total, count in by_pack]))
+
+
+def pack_gradients(model: PackedBert, batches: Sequence[PackedBatch]) -> tuple[np.ndarray, np.ndarray]:
+    """For each batch, the gradient of the summed losses of its sequences, and how many sequences have one.
+
+    Returns:
+        Two arrays of shape (batches, parameters) and (batches,).
+    """
+    rows, counts = [], []
+    for batch in batches:
+        sums = token_loss(model(**batch), batch, "sequence")
+        rows.append(torch.cat([g.flatten() for g in gradients(model, sums.total).values()]))
+        counts.append(int(sums.count))
+    return torch.stack(rows).numpy(), np.array(counts)
 
 
 def weights(packs: list[list[int]]) -> dict[str, list[float]]:

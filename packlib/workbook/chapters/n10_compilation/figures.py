@@ -69,28 +69,27 @@ def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None
 
 
 def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tuple[Figure, str]:
-    """The padding of each way to choose buckets, as the gray area."""
-    fig, axes = new_figure(len(choices), 1, sharex=True)
-    top = 0.0
-    for ax, (method, buckets) in zip(axes, choices.items(), strict=True):
-        draw_padding(ax, histogram, buckets)
-        top = max(top, ax.get_ylim()[1])
-        words = f"{LOOKS[method].name}: {percent(buckets.padding_fraction)} padding"
-        ax.set_yticks([])
-        few = list(map(str, buckets.lengths))
-        few = few if len(few) <= 9 else [*few[:6], "…", *few[-2:]]
-        ax.set_title(f"{words}; lengths {', '.join(few)}", fontsize=12)
-    for ax in axes:
-        ax.set_ylim(0, top)
-    axes[-1].set_xlabel("length, tokens (tokens in blue, padding in gray)")
-    return fig, (
-        f"{histogram.name} ({histogram.kind}): tokens by length and the padding on top of them. "
-        + "; ".join(
-            f"{LOOKS[method].name} {', '.join(map(str, buckets.lengths))}: {percent(buckets.padding_fraction, 2)}"
-            for method, buckets in choices.items()
-        )
-        + "."
-    )
+    """For each way to choose buckets a bar, cut into the padding of each bucket, in percent of all slots."""
+    fig, ax = new_figure()
+    used, words = np.flatnonzero(histogram.counts), []
+    for row, (method, buckets) in enumerate(choices.items()):
+        inside = buckets.bucket_of(used)
+        padded = histogram.counts[used] * (np.array(buckets.lengths)[inside] - used)
+        shares = 100 * np.bincount(inside, padded, len(buckets.lengths)) / buckets.slots
+        for edge, share, end in zip(buckets.lengths, shares, np.cumsum(shares), strict=True):
+            ax.barh(row, share, 0.6, left=end - share, color=LOOKS[method].style["color"], edgecolor="white", lw=2)
+            if share > 0.06 * 100 * max(choice.padding_fraction for choice in choices.values()):
+                look = {"color": INK if method == "equal_count" else "white", "fontweight": "bold", "fontsize": 11}
+                ax.text(end - share / 2, row, f"{edge:,}", ha="center", va="center", **look)
+        ax.text(sum(shares), row, f" {percent(buckets.padding_fraction)}", va="center")
+        told = ", ".join(f"{edge:,} with {share:.1f} %" for edge, share in zip(buckets.lengths, shares, strict=True))
+        words.append(f"{LOOKS[method].name} {told}")
+    ax.set_yticks(range(len(choices)), [LOOKS[method].name for method in choices])
+    ax.set(ylim=(len(choices) - 0.5, -0.5), xlabel="padding, % of all slots; in the bars, the length padded to")
+    ax.set_xlim(0, 115 * max(choice.padding_fraction for choice in choices.values()))
+    best = min(choices, key=lambda method: choices[method].slots)
+    ax.set_title(f"Where padding arises: {LOOKS[best].name} has least, {percent(choices[best].padding_fraction)}")
+    return fig, f"{histogram.name} ({histogram.kind}), padding of each bucket in all slots: {'; '.join(words)}."
 
 
 def draw_curve(histogram: LengthHistogram, k: int, most: int = 64) -> tuple[Figure, str]:
@@ -107,7 +106,8 @@ def draw_curve(histogram: LengthHistogram, k: int, most: int = 64) -> tuple[Figu
     ax.set_xticks([mark + 1 for mark in marks], [mark + 1 for mark in marks])
     ax.minorticks_off()
     ax.legend(lines, lines.values(), loc="upper right")
-    ax.set_title(f"{k} lengths leave {percent(best[k - 1])} padding; more gain less and less")
+    more = f", {2 * k} leave {percent(best[2 * k - 1])}" if 2 * k <= len(best) else ""
+    ax.set_title(f"The best {k} lengths leave {percent(best[k - 1])} padding{more}")
     told = ", ".join(f"{mark + 1}: {percent(best[mark])}" for mark in marks)
     return fig, f"{histogram.name}: padding by the number of lengths; with the best choice {told}."
 
@@ -125,17 +125,54 @@ def draw_onset(runs: dict[str, np.ndarray]) -> tuple[Figure, str]:
         ax.imshow(
             picture, aspect="auto", interpolation="nearest", extent=(0.5, new.shape[1] + 0.5, len(new) - 0.5, -0.5)
         )
+        rows, steps = new.nonzero()
+        ax.plot(steps + 1, rows, marker="o", linestyle="", color="white", markersize=4)
         ax.hlines(np.arange(1, len(new)) - 0.5, 0.5, new.shape[1] + 0.5, color="white", linewidth=1.5, linestyle="-")
         ax.set_yticks([0, len(new) - 1], ["rank 0", f"rank {len(new) - 1}"])
-        ax.set_title(f"{name}: all stand still in {stalled.sum()} of {new.shape[1]} steps", fontsize=13)
+        ax.set_title(f"{name}: some rank compiles in {stalled.sum()} of {new.shape[1]} steps", fontsize=13)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         words.append(f"{name}: in {stalled.sum()} steps, the last of them step {np.flatnonzero(stalled)[-1] + 1}")
-    axes[-1].set_xlabel("step (compiles in dark, waits in gray)")
+    axes[-1].set_xlabel("step (dot: the rank compiles; gray: it waits for one that does)")
     return fig, (
         f"{len(new)} ranks, {new.shape[1]} steps; when some rank compiles a shape that is new to it, all wait. "
         f"{'; '.join(words)}."
     )
+
+
+def draw_breaks(operations: Sequence[int], between: str) -> tuple[Figure, str]:
+    """The graphs of a function that could not be captured as a whole, and what Python does between them."""
+    fig, ax = new_figure()
+    for at, number in enumerate(operations):
+        ax.add_patch(Rectangle((2 * at, 0.3), 1.2, 0.4, facecolor=BLUE))
+        ax.text(2 * at + 0.6, 0.5, f"graph {at + 1}\n{number} operations", ha="center", va="center", color="white")
+        if at:
+            ax.add_patch(Rectangle((2 * at - 0.75, 0.35), 0.7, 0.3, facecolor=PADDING, hatch="///", ec="white"))
+            ax.text(2 * at - 0.4, 0.78, f"Python: {between}", ha="center", fontsize=12)
+            ax.annotate("", (2 * at, 0.5), (2 * at - 0.8, 0.5), arrowprops={"arrowstyle": "->", "color": INK})
+    ax.set(xlim=(-0.1, 2 * len(operations) - 0.7), ylim=(0.1, 0.95), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    ax.set_title(f"A graph break: {len(operations)} graphs of one function")
+    told = " and ".join(f"{number} operations" for number in operations)
+    return fig, f"{len(operations)} graphs of one function, of {told}; between them Python runs: {between}."
+
+
+def draw_launches(kernels: int = 12, replays: int = 2) -> tuple[Figure, str]:
+    """A drawing, not a measurement: kernels that are launched one by one, and all at once by replays."""
+    fig, ax = new_figure()
+    rows = {"one by one": kernels, "CUDA graphs": replays}
+    for y, (name, launches) in enumerate(rows.items()):
+        each, x = kernels // launches, 0.0
+        for _ in range(launches):
+            ax.plot([x, x], [y - 0.32, y + 0.32], color=VERMILION, linewidth=3, linestyle="-")
+            for kernel in range(each):
+                ax.add_patch(Rectangle((x + 0.5 + 0.55 * kernel, y - 0.2), 0.5, 0.4, facecolor=BLUE))
+            x += 0.7 + 0.55 * each
+        ax.text(-0.4, y, f"{name}\n{launches} launches", ha="right", va="center")
+    ax.set(xlim=(-4.2, 1.25 * kernels + 0.3), ylim=(1.7, -0.7), xticks=[], yticks=[], xlabel="time; a line: a launch")
+    ax.spines[:].set_visible(False)
+    ax.set_title(f"A drawing, not measured: {kernels} launches become {replays}")
+    return fig, f"A drawing: {kernels} kernels with a launch each, and the same kernels after {replays} launches."
 
 
 # Recorded
@@ -165,7 +202,8 @@ def draw_timeline(events: list[dict], rank: int = 0) -> tuple[Figure, str]:
     ax.set(xlim=(0, 1.02 * last), ylim=(len(runs), -0.1), xlabel="ms from the start of the step")
     ax.set_yticks(np.arange(len(runs)) + 0.42, runs)
     ax.tick_params(axis="y", length=0)
-    ax.set_title("One graph sends all gradients late; split graphs overlap")
+    ends = {run: max(e["end ms"] for e in events if e["run"] == run and e["rank"] == rank) for run in runs}
+    ax.set_title(f"{min(ends, key=ends.__getitem__).capitalize()} ends first in this step")
     handles = [Rectangle((0, 0), 1, 1, facecolor=color) for color in colors.values()]
     fig.legend(handles, colors, loc="outside lower right", ncols=3)
     return fig, f"One step on rank {rank}, as torch's profiler saw it. {'; '.join(words)}."

@@ -1,17 +1,19 @@
 """Notebook 10: graphs for few shapes."""
 
-from itertools import combinations
+from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import load
+from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
-from packlib.training.scaling import choose_buckets, waste_curve
+from packlib.training.scaling import Buckets, choose_buckets, waste_curve
 from packlib.workbook.chapters.n10_compilation.figures import LOOKS, draw_padding
 from packlib.workbook.chapters.n10_compilation.runs import meets_new
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import new_figure, percent, series
+from packlib.workbook.figures import INK, new_figure, percent, series
+from packlib.workbook.questions import Question, Questions
 
 
 class ShapesExplorer(Explorer):
@@ -20,8 +22,11 @@ class ShapesExplorer(Explorer):
     title = "How many shapes, for how much padding?"
     most = 32
 
-    def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0) -> None:
-        """`seconds` to compile one graph."""
+    def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0, own: Sequence[int] = (64, 128, 256)) -> None:
+        """`seconds` to compile one graph; `own` lengths to pad to, to which the longest is added."""
+        self.own = sorted(set(map(int, own)))
+        if not self.own or self.own[0] < 1:
+            raise ValueError(f"own must be whole numbers from 1, not {own!r}.")
         names = dict.fromkeys((dataset, "wikipedia", "squad", "wordnet-pairs", "docstrings"))
         self.histograms = {load(name).name: load(name) for name in names}
         self.first, self.seconds = load(dataset).name, seconds
@@ -65,6 +70,9 @@ class ShapesExplorer(Explorer):
             style = {**look.style, "marker": "", "linewidth": 3 if way == method else 1.2}
             lines[left.plot(range(1, number + 1), curves[way], **style)[0]] = look.name
         left.plot(buckets, curves[method][buckets - 1], **LOOKS[method].style, markersize=11)
+        typed = padded_to(histogram, self.own)
+        left.plot(len(typed.lengths), 100 * typed.padding_fraction, color=INK, marker="*", markersize=13, linestyle="")
+        left.annotate("yours", (len(typed.lengths), 100 * typed.padding_fraction), (9, 5), textcoords="offset points")
         left.plot(1, 100 * self.packed[dataset], **series("packed"), clip_on=False)
         left.annotate("packed", (1, 100 * self.packed[dataset]), (9, 5), textcoords="offset points")
         left.set(xlabel="number of lengths asked for", ylabel="padding, %", ylim=(0, None))
@@ -80,8 +88,91 @@ class ShapesExplorer(Explorer):
             f"{dataset} ({histogram.kind}), {buckets} lengths asked for, multiples of {multiple}, chosen as "
             f"{LOOKS[method].name}: {shapes} shapes {', '.join(map(str, chosen.lengths))}; "
             f"{percent(chosen.padding_fraction, 2)} padding, about {seconds} s to compile. "
+            f"Lengths of your own, {', '.join(map(str, typed.lengths))}: {percent(typed.padding_fraction, 2)} padding. "
             f"Packed: 1 shape, {percent(self.packed[dataset], 2)} padding."
         )
+
+
+def padded_to(histogram: LengthHistogram, lengths: Sequence[int]) -> Buckets:
+    """What these lengths cost; the longest of the data is added, and longer ones are left out."""
+    top = histogram.max_length
+    edges = (*(length for length in lengths if length < top), top)
+    used = np.flatnonzero(histogram.counts)
+    slots = int(histogram.counts[used] @ np.array(edges)[np.searchsorted(edges, used)])
+    return Buckets(edges, histogram.num_tokens, slots, "own", histogram.name)
+
+
+QUESTIONS = Questions(
+    static_graphs=Question(
+        "We call a function with lengths 10, 20, 30, 40 and 20. How many graphs?",
+        unit="graphs",
+        truth=lambda graphs: graphs,
+        why="There is one for each length; the second 20 finds the graph of the first.",
+    ),
+    automatic=Question(
+        "How many graphs does the default make?",
+        unit="graphs",
+        truth=lambda graphs: graphs,
+        why="The first is static. At 48 the length becomes a symbol, and that graph fits the rest.",
+    ),
+    limit=Question(
+        "Twelve lengths, each twice, static: how many of the twelve end up with a graph?",
+        unit="lengths",
+        truth=lambda ran: len(set(ran)),
+        why="Torch keeps at most 8 graphs of a function. The ninth length finds no room, so it and all after it run "
+        "eagerly, every time.",
+    ),
+    padding=Question(
+        "With the best choice of as many lengths as buckets says, what share of the slots is padding, in percent?",
+        unit="%",
+        truth=lambda best, one: 100 * best,
+        why=lambda best, one: (
+            f"With one length it would be {percent(one)}. Each bucket pads only up to its own length."
+        ),
+    ),
+    stalls=Question(
+        "In how many of the steps does at least one rank compile?",
+        unit="steps",
+        truth=lambda met: int(met.any(axis=0).sum()),
+        why=lambda met: (
+            f"Each rank compiles {int(met[0].sum())} times, but not in the same steps, and in each of those steps all "
+            "others wait."
+        ),
+    ),
+    ranks=Question(
+        "Which takes the least time a step: eager, one graph or split graphs?",
+        truth=lambda milliseconds: min(milliseconds, key=milliseconds.get),
+        why=lambda milliseconds: (
+            f"The medians are {'; '.join(f'{run} {ms:.0f} ms' for run, ms in milliseconds.items())}. It is one "
+            "recording, on two ranks that share two cores."
+        ),
+        choices={
+            "eager": "Its all-reduces overlap, but its forward and backward are not compiled.",
+            "one graph": "It is compiled, but its all-reduces come after all of backward.",
+            "split graphs": "Its all-reduces overlap, but here messages and backward share the cores.",
+        },
+    ),
+    packed_graphs=Question(
+        "How many graphs does a static compile make of them: one, three, or more than three?",
+        truth=lambda graphs: "one" if graphs == 1 else "three" if graphs == 3 else "more than three",
+        why=lambda graphs: (
+            f"It makes {graphs}. The rows have one shape, but what comes with them does not, and the function breaks "
+            "into several graphs."
+        ),
+        choices={
+            "one": "The rows have one shape, but a batch carries more than rows.",
+            "three": "That is one for each batch, if each were captured as a whole.",
+            "more than three": "",
+        },
+    ),
+    epochs=Question(
+        "After how many epochs has it made up for its compile time?",
+        unit="epochs",
+        truth=lambda seconds, gain: round(seconds / gain),
+        why=lambda seconds, gain: f"It takes {seconds:.0f} s to compile and saves {gain:.2f} s in each epoch.",
+    ),
+)
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -93,10 +184,21 @@ def padded_slots(lengths, edges):
 
 
 def best_edges(lengths, k):
-    """The edges that give the least slots: each is a length that there is, and the longest is one of them."""
-    used = sorted(set(lengths))
-    choices = [(*few, used[-1]) for few in combinations(used[:-1], k - 1)]
-    return list(min(choices, key=lambda edges: padded_slots(lengths, edges)))
+    """k different edges with the least slots: the dynamic program, which keeps the edges beside the slots."""
+    edges = sorted(set(lengths))
+    below = [0, *(sum(length <= edge for length in lengths) for edge in edges)]
+    best = {j: (edge * below[j + 1], [edge]) for j, edge in enumerate(edges)}  # one bucket up to edge j
+    for _ in range(k - 1):
+        best = {
+            j: min(
+                (slots + edges[j] * (below[j + 1] - below[i + 1]), [*chosen, edges[j]])
+                for i, (slots, chosen) in best.items()
+                if i < j
+            )
+            for j in best
+            if j > min(best)
+        }
+    return best[len(edges) - 1][1]
 
 
 def _edges_fault(got, lengths, k):
@@ -129,6 +231,7 @@ def _order_fault(got, lengths, ranks):
     return "after the onset the batches must keep their order." if late else None
 
 
+_MANY = [7 * i % 97 + i % 5 + 1 for i in range(120)]  # of far more choices than can be tried
 _LENGTHS = (3, 5, 5, 6, 9, 10, 17, 18, 18, 24, 40, 41, 64)
 EXERCISES = Exercises([
     Exercise(
@@ -142,19 +245,7 @@ EXERCISES = Exercises([
             "all to the longest": lambda lengths, edges: len(lengths) * edges[-1],
         },
         hint="a sequence goes to the first edge that is not shorter than it is.",
-    ),
-    Exercise(
-        "best_edges", best_edges,
-        cases=(([7], 1), ([1, 2, 9], 2), ([2, 2, 2, 8, 9], 2), ([1, 5, 6, 7, 20], 3), (list(_LENGTHS), 4)),
-        fault=_edges_fault,
-        wrong={
-            "equal steps": lambda lengths, k: [-(-max(lengths) * i // k) for i in range(1, k + 1)],
-            "as many sequences in each": lambda lengths, k: [
-                sorted(lengths)[-(-len(lengths) * i // k) - 1] for i in range(1, k + 1)],
-            "the most frequent lengths": lambda lengths, k: sorted(
-                sorted(set(lengths), key=lambda length: -lengths.count(length))[:k]),
-        },
-        hint="for few lengths you can try all; only a length that there is can be an edge of the best choice.",
+        level=1, minutes=5,
     ),
     Exercise(
         "warm_order", warm_order,
@@ -168,6 +259,21 @@ EXERCISES = Exercises([
             "shortest first": lambda lengths, ranks: sorted(range(len(lengths)), key=lengths.__getitem__),
         },
         hint="take `ranks` batches of the longest length, then of the next; what is left follows as it was.",
+        level=2, minutes=15,
+    ),
+    Exercise(
+        "best_edges", best_edges,
+        cases=(([7], 1), ([1, 2, 9], 2), ([2, 2, 2, 8, 9], 2), ([1, 5, 6, 7, 20], 3), (list(_LENGTHS), 4), (_MANY, 12)),
+        fault=_edges_fault,
+        wrong={
+            "equal steps": lambda lengths, k: [-(-max(lengths) * i // k) for i in range(1, k + 1)],
+            "as many sequences in each": lambda lengths, k: [
+                sorted(lengths)[-(-len(lengths) * i // k) - 1] for i in range(1, k + 1)],
+            "the most frequent lengths": lambda lengths, k: sorted(
+                sorted(set(lengths), key=lambda length: -lengths.count(length))[:k]),
+        },
+        hint="keep with each best sum of slots the list of its edges, and take the minimum over pairs of both.",
+        level=3, minutes=30,
     ),
 ])  # fmt: skip
 check = EXERCISES

@@ -104,11 +104,17 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
     return list(pack_loader(store, packs, collator, 4, drop_last=True))[:count]
 
 
-def every_choice(histogram: LengthHistogram, k: int, pad_to_multiple_of: int = 8) -> tuple[int, int]:
-    """The least slots of all choices of `k` lengths, each of them tried, and how many choices there are."""
+def edges_and_counts(histogram: LengthHistogram, pad_to_multiple_of: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths that a bucket may have, and how many sequences need each of them and no less."""
     used = np.flatnonzero(histogram.counts)
     edges = np.unique(np.minimum(-(-used // pad_to_multiple_of) * pad_to_multiple_of, histogram.max_length))
-    below = np.cumsum(histogram.counts)[edges]
+    return edges, np.diff(np.cumsum(histogram.counts)[edges], prepend=0)
+
+
+def every_choice(histogram: LengthHistogram, k: int, pad_to_multiple_of: int = 8) -> tuple[int, int]:
+    """The least slots of all choices of `k` lengths, each of them tried, and how many choices there are."""
+    edges, counts = edges_and_counts(histogram, pad_to_multiple_of)
+    below = np.cumsum(counts)
     inner = np.array(list(combinations(range(len(edges) - 1), k - 1)), np.int64).reshape(-1, k - 1)
     chosen = np.column_stack([inner, np.full(len(inner), len(edges) - 1)])
     slots = (edges[chosen] * np.diff(below[chosen], prepend=0)).sum(axis=1)
