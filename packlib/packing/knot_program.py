@@ -151,10 +151,13 @@ class KnotProgram:
         self.counts = np.zeros_like(counts)
         self.counts[self.knots] = np.rint(on_knots(counts, self.knots)).astype(np.int64)
 
-    def generate(self, seconds: float, rounds: float = math.inf, report: Callable[[], None] | None = None) -> None:
+    def generate(self, seconds: float, rounds: float = math.inf, report: Callable[[], None] | None = None) -> bool:
         """Add columns until the program meets its bound, none helps, or so many seconds or rounds are over.
 
         See `optimal`, which finds prices in the same way.
+
+        Returns:
+            Whether there was time to solve the program at all.
         """
         started = time.perf_counter()
         counts, best, center = self.counts[self.knots].astype(float), 0.0, self.prices
@@ -179,6 +182,7 @@ class KnotProgram:
             rounds -= 1
             if objective <= best * (1 + _GAP) or rounds <= 0:
                 break
+        return best > 0
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
         """Packs worth much at these prices of the knots, and the value of the best."""

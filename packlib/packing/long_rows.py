@@ -6,7 +6,6 @@ lengths (`packlib.packing.knot_program`), and prove a bound for the real ones. T
 with them, as long as that helps.
 """
 
-import math
 import time
 from collections.abc import Callable
 
@@ -14,10 +13,9 @@ import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound
+from packlib.packing.clock import seconds_left
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group
-from packlib.packing.knot_program import KnotProgram
-from packlib.packing.long_packs import deal, place_long
 from packlib.packing.lpt import lpt
 from packlib.packing.progress import Progress
 
@@ -41,7 +39,6 @@ class LongSearch:
         self,
         histogram: LengthHistogram,
         max_sequences_per_pack: int | None,
-        time_limit: float | None,
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self.started, self.progress = time.perf_counter(), progress
@@ -50,17 +47,12 @@ class LongSearch:
         self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
-        # Of many sequences, from long to short, the first of every few stands for them.
         self.each = -(-histogram.num_sequences // _ITEMS)
-        ends = -(-np.cumsum(self.counts[::-1]) // self.each)
-        self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
         self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than the start
-        # what it takes to write the plan down and to verify it
-        reserve = len(self.lengths) * _WRITING
-        self.seconds = math.inf if time_limit is None else time_limit - reserve
 
     def time_left(self) -> float:
-        return self.seconds - (time.perf_counter() - self.started)
+        """Seconds until the plan must be written down and verified."""
+        return seconds_left() - min(self.counts.sum(), _ITEMS) * _WRITING
 
     def report(self, stage: str) -> None:
         if self.progress:
@@ -70,8 +62,14 @@ class LongSearch:
     def run(self) -> None:
         if self.num_packs == self.lower_bound or self.time_left() <= 0:
             return
+        from packlib.packing.knot_program import KnotProgram  # here, since Numba takes a while to import
+
+        # Of many sequences, from long to short, the first of every few stands for them.
+        ends = -(-np.cumsum(self.counts[::-1]) // self.each)
+        self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
         self.program = KnotProgram(self.counts, self.limit)
-        self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing"))
+        if not self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing")):
+            return
         self.prices = self.program.prices
         table = self.program.table()
         bound = certified_bound(self.counts, table, self.limit)
@@ -97,7 +95,7 @@ class LongSearch:
         while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < _ROUNDS:
             if self.time_left() < took:
                 return
-            before = self.time_left()
+            before = time.perf_counter()
             freed = np.bincount(pack_of, worth, packs) < 1 - _BAD
             more = _GOOD[failures % len(_GOOD)]
             if more:
@@ -109,7 +107,8 @@ class LongSearch:
                 continue
             self.program.set_counts(np.bincount(self.lengths[again], minlength=self.top + 1))
             self.program.prices = self.prices
-            self.program.generate(self.time_left(), _AGAIN)
+            if not self.program.generate(self.time_left(), _AGAIN):
+                return
             packed, number = self.pack(self.lengths[again])
             fewer = int(freed.sum()) - number
             if fewer >= 0:
@@ -118,7 +117,7 @@ class LongSearch:
                 packs -= fewer
                 pack_of[again] = packed + packs - number
                 self.keep(pack_of, packs)
-            took = before - self.time_left() if math.isfinite(before) else 0.0
+            took = time.perf_counter() - before
 
     def keep(self, pack_of: np.ndarray, packs: int) -> None:
         """Keep the plan if it is the best so far."""
@@ -128,6 +127,8 @@ class LongSearch:
 
     def pack(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
         """Follow the last solution of the program: the pack of each of `lengths` (from long to short), the packs."""
+        from packlib.packing.long_packs import deal, place_long
+
         plan = self.program.whole_packs()
         pack_of, room, places, wanted = place_long(lengths, *plan, self.top, self.program.depth)
         deal(lengths, pack_of, room, places, wanted)

@@ -119,11 +119,7 @@ FAULTS = {
         ("drawn[i]", "drawn[i] // 2", "packing/test_packs.py::test_every_order_of_equal_samples_is_as_likely"),
     ],
     "packlib/packing/lpt.py": [
-        (
-            "_SCARCE = (1.05, 0.95)",
-            "_SCARCE = (0.5,)",
-            "packing/test_greedy.py::test_lpt_gives_each_long_sequence_its_short_ones",
-        )
+        ("_SCARCE = 1.05", "_SCARCE = 0.5", "packing/test_greedy.py::test_lpt_gives_each_long_sequence_its_short_ones")
     ],
     "packlib/packing/optimal.py": [
         (

@@ -1,5 +1,7 @@
 """Long rows: the relaxed knapsack never proves too much, and plans come close to what it proves."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from packing_cases import DEPTHS, fewest_packs, histograms
 from packlib.lengths import LengthHistogram
 from packlib.packing import relaxed_knapsack
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, is_long
+from packlib.packing.clock import limited_to
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.knot_program import KnotProgram
 from packlib.packing.long_packs import deal, place_long
@@ -17,11 +20,12 @@ from packlib.packing.plans import PackingPlan
 from packlib.packing.relaxed_knapsack import Fluid, relaxed_best
 
 
-def long_rows(histogram, depth=None, seconds=None, progress=None):
+def long_rows(histogram, depth=None, seconds=math.inf, progress=None):
     """What `optimal` does with long rows, here with any."""
-    search = LongSearch(histogram, depth, seconds, progress)
-    search.run()
-    return search.best, search.proof
+    with limited_to(seconds):
+        search = LongSearch(histogram, depth, progress)
+        search.run()
+        return search.best, search.proof
 
 
 def drawn(kind, top, sequences, seed=0):
