@@ -13,7 +13,7 @@ import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound
-from packlib.packing.clock import seconds_left
+from packlib.packing.clock import limited_to, seconds_left
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group
 from packlib.packing.lpt import lpt
@@ -23,7 +23,8 @@ _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands 
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
-_WRITING = 6e-7  # seconds a sequence
+_COPIES = 16  # one sequence that stands for so many is replaced by them one by one
+_WRITING = 1.5e-7  # seconds a sequence
 _PATIENCE, _ROUNDS = 30, 120  # attempts without success, and in all
 
 
@@ -43,7 +44,8 @@ class LongSearch:
     ) -> None:
         self.started, self.progress = time.perf_counter(), progress
         self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
-        self.start = lpt(histogram, max_sequences_per_pack)
+        with limited_to(self.time_left()):
+            self.start = lpt(histogram, max_sequences_per_pack)
         self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
@@ -52,7 +54,7 @@ class LongSearch:
 
     def time_left(self) -> float:
         """Seconds until the plan must be written down and verified."""
-        return seconds_left() - min(self.counts.sum(), _ITEMS) * _WRITING
+        return seconds_left() - min(int(self.counts.sum()), _ITEMS * _COPIES) * _WRITING
 
     def report(self, stage: str) -> None:
         if self.progress:
@@ -152,7 +154,23 @@ class LongSearch:
         """The strategies of the best plan."""
         if self.pack_of is None:
             return self.start
-        items = self.lengths[np.argsort(self.pack_of, kind="stable")].tolist()
-        ends = np.cumsum(np.bincount(self.pack_of)).tolist()
-        packs = [(tuple(items[a:b]), self.each) for a, b in zip([0, *ends], ends, strict=False)]
-        return packs if self.each == 1 else fill_places(packs, self.counts)[0]
+        order, sizes = np.argsort(self.pack_of, kind="stable"), np.bincount(self.pack_of)
+        ends = np.cumsum(sizes)
+        if self.each > _COPIES:
+            items = self.lengths[order].tolist()
+            packs = [(tuple(items[a:b]), self.each) for a, b in zip([0, *ends.tolist()], ends.tolist(), strict=False)]
+            return fill_places(packs, self.counts)[0]
+        # A row for each of `lengths`: those it stands for; the last row is filled up with zeros.
+        real = np.repeat(np.arange(self.top, -1, -1, np.int32), self.counts[::-1])
+        real = np.append(real, np.zeros(-len(real) % self.each, np.int32)).reshape(-1, self.each)[order]
+        new = np.ones((len(sizes), self.each), bool)  # which copies of a pack are not like the one before
+        new[:, 1:] = np.logical_or.reduceat(real[:, 1:] != real[:, :-1], ends - sizes)
+        repeats = np.zeros(new.shape, np.int64)
+        repeats[new] = np.diff(np.flatnonzero(new), append=new.size)
+        best = list[Group]()
+        for copy, now in enumerate(new.T):
+            items, start = real[np.repeat(now, sizes), copy].tolist(), 0
+            for end, n in zip(np.cumsum(sizes[now]).tolist(), repeats[now, copy].tolist(), strict=True):
+                best.append((tuple(items[start : end - (items[end - 1] == 0)]), n))
+                start = end
+        return [(pack, n) for pack, n in best if pack]

@@ -19,6 +19,7 @@ from packlib.packing.greedy import Group, OpenPacks, best_fit, from_long_to_shor
 
 _SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
 _NEAR = 1000  # the search ends within this part of the packs
+_TRIAL = 3  # times as long as best fit, at most, takes one trial
 _EFFECT = 16  # sequences a place of one more pack that then find a pack: a guess, until two trials have shown it
 
 
@@ -43,7 +44,7 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
         best_fit(packs, length, n, top)
         tokens, sequences, left[length] = tokens - n * length, sequences - n, 0
     best, bound = packs.equal_packs(), direct_bound(histogram.counts, max_sequences_per_pack)
-    if before is None or seconds_left() < time.perf_counter() - started:  # there is no time for as much again
+    if before is None or seconds_left() < _TRIAL * (time.perf_counter() - started):
         return best
     try:
         return before.fewer(best, bound)
