@@ -19,26 +19,25 @@ from packlib.packing.master import MasterProblem
 from packlib.packing.relaxed_knapsack import Fluid, best_with_another, deepest, fill_layers, splits
 
 _CELLS = 1 << 12  # of the grid on which packs are priced
-_KNOTS = 60  # lengths in each series of knots
 # All count as long where packs are at most so deep and hold at most so many of the shortest: each counts.
 _DEEP, _FEW = 40, 100
 _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of the last solution
 _GAP = 1e-4  # of the linear program, when it is solved well enough
 
 
-def choose_knots(counts: np.ndarray, grid: int, first: int, limit: int) -> np.ndarray:
+def choose_knots(counts: np.ndarray, series: int, grid: int, first: int, limit: int) -> np.ndarray:
     """Where prices may bend: ascending lengths, from the shortest to the longest that occurs.
 
-    Two series, one even in the logarithm of the length and one in that of the room beside it, and a step at each
+    Two series of so many, one even in the logarithm of the length and one in that of the room beside it, and a step at each
     length above which a pack takes one fewer, or there is room for one fewer of the shortest beside it (if those
     count as long, from `first` on). Long ones lie on the grid. Few lengths are all knots.
     """
     used = np.flatnonzero(counts)
-    if len(used) <= 2 * _KNOTS:
+    if len(used) <= 2 * series:
         return used
     capacity, low, high = len(counts) - 1, int(used[0]), int(used[-1])
-    up = np.geomspace(low, high, _KNOTS)
-    down = capacity - np.geomspace(low, capacity, _KNOTS)
+    up = np.geomspace(low, high, series)
+    down = capacity - np.geomspace(low, capacity, series)
     steps = capacity // np.arange(2, 9) // grid * grid
     if first <= low:
         steps = np.concatenate([steps, capacity - low * np.arange(1, limit)])
@@ -115,13 +114,16 @@ def _items_behind(
 class KnotProgram:
     """The linear program on the knots.
 
+    Args:
+        series: about half as many knots as there will be.
+
     Attributes:
         knots: the lengths that are its rows, ascending.
         prices: of the knots, those of the best bound so far; int64.
         depth: the most sequences a pack can hold.
     """
 
-    def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> None:
+    def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None, series: int = 60) -> None:
         self.capacity = len(counts) - 1
         self.depth = deepest(counts > 0, max_sequences_per_pack)
         least = int(np.flatnonzero(counts)[0])
@@ -129,7 +131,7 @@ class KnotProgram:
         self.first, self.layers = (least, self.depth) if each_counts else splits(self.capacity, self.depth)[0]
         self.first = max(self.first, least)
         self.grid = -(-self.capacity // (2 * _CELLS if each_counts else _CELLS))
-        knots = choose_knots(counts, self.grid, self.first, self.depth)
+        knots = choose_knots(counts, series, self.grid, self.first, self.depth)
         self.knots = knots[on_knots(counts, knots) > 0]
         # by the token, or the same for all if packs are rather full of sequences
         by_token = self.knots * (PRICE_OF_A_PACK // self.capacity)

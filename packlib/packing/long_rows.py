@@ -26,6 +26,8 @@ _AGAIN = 8  # at most so many rounds of pricing then
 _COPIES = 16  # one sequence that stands for so many is replaced by them one by one
 _WRITING = 1.5e-7  # seconds a sequence
 _PATIENCE, _ROUNDS = 30, 120  # attempts without success, and in all
+_SERIES = (60, 120)  # of knots: more, which take longer, where the plan does not come
+_NEAR = 1e-3  # of the bound
 
 
 class LongSearch:
@@ -69,23 +71,29 @@ class LongSearch:
         # Of many sequences, from long to short, the first of every few stands for them.
         ends = -(-np.cumsum(self.counts[::-1]) // self.each)
         self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
-        self.program = KnotProgram(self.counts, self.limit)
-        if not self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing")):
-            return
-        self.prices = self.program.prices
-        table = self.program.table()
-        bound = certified_bound(self.counts, table, self.limit)
-        if bound > self.lower_bound:
-            self.lower_bound, self.proof = bound, table
-        if self.each > 1:
-            self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
-            self.program.master.solve(self.program.counts)
-        pack_of, packs = self.pack(self.lengths)
-        self.keep(pack_of, packs)
-        self.improve(pack_of, packs, table[self.lengths] / PRICE_OF_A_PACK)
+        best = None
+        for series in _SERIES:
+            self.program = KnotProgram(self.counts, self.limit, series)
+            if not self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing")):
+                return
+            self.prices = self.program.prices
+            table = self.program.table()
+            bound = certified_bound(self.counts, table, self.limit)
+            if bound > self.lower_bound:
+                self.lower_bound, self.proof = bound, table
+            if self.each > 1:
+                self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
+                self.program.master.solve(self.program.counts, self.time_left())
+            packed = self.pack(self.lengths)
+            self.keep(*packed)
+            best = min(packed, best or packed, key=lambda plan: plan[1])
+            best = self.improve(*best, table[self.lengths] / PRICE_OF_A_PACK)
+            all_knots = len(self.program.knots) == np.count_nonzero(self.counts)
+            if all_knots or self.num_packs <= (1 + _NEAR) * self.lower_bound or self.time_left() <= 0:
+                return
 
-    def improve(self, pack_of: np.ndarray, packs: int, worth: np.ndarray) -> None:
-        """Pack the sequences of bad packs again, and of good ones with them where that fails.
+    def improve(self, pack_of: np.ndarray, packs: int, worth: np.ndarray) -> tuple[np.ndarray, int]:
+        """Pack the sequences of bad packs again, and of good ones with them where that fails; return the plan.
 
         Args:
             pack_of, packs: the plan so far.
@@ -96,7 +104,7 @@ class LongSearch:
         took = 0.0
         while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < _ROUNDS:
             if self.time_left() < took:
-                return
+                break
             before = time.perf_counter()
             freed = np.bincount(pack_of, worth, packs) < 1 - _BAD
             more = _GOOD[failures % len(_GOOD)]
@@ -110,7 +118,7 @@ class LongSearch:
             self.program.set_counts(np.bincount(self.lengths[again], minlength=self.top + 1))
             self.program.prices = self.prices
             if not self.program.generate(self.time_left(), _AGAIN):
-                return
+                break
             packed, number = self.pack(self.lengths[again])
             fewer = int(freed.sum()) - number
             if fewer >= 0:
@@ -120,6 +128,7 @@ class LongSearch:
                 pack_of[again] = packed + packs - number
                 self.keep(pack_of, packs)
             took = time.perf_counter() - before
+        return pack_of, packs
 
     def keep(self, pack_of: np.ndarray, packs: int) -> None:
         """Keep the plan if it is the best so far."""

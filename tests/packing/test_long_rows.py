@@ -175,6 +175,18 @@ def test_the_time_is_kept(kind, top, sequences, depth, monkeypatch):
     assert made.num_packs <= plan(histogram, "lpt", depth).num_packs < 0.9 * plan(histogram, "lpfhp", depth).num_packs
 
 
+@pytest.mark.parametrize(("kind", "depth", "again"), [("log-normal", 5, True), ("Pareto", 64, False)])
+def test_a_plan_that_is_not_near_its_bound_is_tried_with_more_knots(kind, depth, again, monkeypatch):
+    monkeypatch.setattr("packlib.packing.long_rows._PATIENCE", 4)
+    histogram, made = drawn(kind, 4096, 30_000), []
+    init = KnotProgram.__init__
+    monkeypatch.setattr(KnotProgram, "__init__", lambda self, *given: made.append(given[-1]) or init(self, *given))
+    gap = planned(histogram, depth).gap
+    assert len(made) == 1 + again
+    monkeypatch.setattr("packlib.packing.long_rows._SERIES", (60,))
+    assert gap <= planned(histogram, depth).gap
+
+
 def test_a_program_that_is_not_solved_in_time_leaves_the_start(monkeypatch):
     histogram = drawn("Pareto", 4096, 30_000)
     monkeypatch.setattr("packlib.packing.master.MasterProblem.solve", lambda *_: False)
