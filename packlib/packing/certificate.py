@@ -42,9 +42,9 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
 
 
 @lru_cache(maxsize=1)  # the search for a plan and its check ask for the same
-def _best_pack(prices: bytes, occurs: bytes, max_sequences_per_pack: int | None) -> int:
+def _best_pack(priced: bytes, occurring: bytes, max_sequences_per_pack: int | None) -> int:
     """What the most valuable pack is worth, or little more; the arrays as bytes."""
-    prices, occurs = np.frombuffer(prices, np.int64), np.frombuffer(occurs, bool)
+    prices, occurs = np.frombuffer(priced, np.int64), np.frombuffer(occurring, bool)
     if is_long(occurs, max_sequences_per_pack):
         from packlib.packing.relaxed_knapsack import relaxed_best  # here, since Numba takes a while to import
 

@@ -51,17 +51,13 @@ def main() -> None:
     import numpy as np
 
     from packlib.lengths.families import log_normal
-    from packlib.packing.long_rows import LongSearch
-    from packlib.packing.packs import swap
-    from packlib.packing.relaxed_knapsack import relaxed_best
-    from packlib.packing.swapping import swap_search
+    from packlib.packing import long_rows, packs, relaxed_knapsack, swapping
 
     histogram = log_normal(3000, 512, 4.0, 1.2)
-    LongSearch(histogram, 6, None).run()
-    relaxed_best(np.arange(histogram.max_length + 1), histogram.counts > 0, 6)
-    swap_search(np.array([5, 4, 3, 3, 3, 2], np.int64), 10, 3, 2, 1, 0)
-    for dtype in (np.int32, np.int64):  # of sample ids
-        compiled(swap)(np.arange(2, dtype=dtype), np.array([1, 0]))
+    long_rows.LongSearch(histogram, 6, None).run()
+    relaxed_knapsack.relaxed_best(np.arange(histogram.max_length + 1), histogram.counts > 0, 6)
+    swapping.swap_search(np.array([5, 4, 3, 3, 3, 2]), 10, 3, 2, 1, 0)
+    compiled(packs.swap)(np.arange(2, dtype=np.int32), np.array([1, 0]))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ _GAP = 1e-4  # of the linear program, when it is solved well enough
 def choose_knots(counts: np.ndarray, series: int, grid: int, first: int, limit: int) -> np.ndarray:
     """Where prices may bend: ascending lengths, from the shortest to the longest that occurs.
 
-    Two series of so many, one even in the logarithm of the length and one in that of the room beside it, and a step at each
-    length above which a pack takes one fewer, or there is room for one fewer of the shortest beside it (if those
+    Two series of so many, one even in the logarithm of the length and one in that of the room beside it, and a step at
+    each length above which a pack takes one fewer, or there is room for one fewer of the shortest beside it (if those
     count as long, from `first` on). Long ones lie on the grid. Few lengths are all knots.
     """
     used = np.flatnonzero(counts)
@@ -64,19 +64,9 @@ def on_knots(counts: np.ndarray, knots: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _best_with_each(
-    f: np.ndarray,
-    capacity: int,
-    grid: int,
-    limit: int,
-    weights: np.ndarray,
-    values: np.ndarray,
-    lengths: np.ndarray,
-    prices: np.ndarray,
-    slopes: np.ndarray,
-) -> np.ndarray:  # pragma: no cover (compiled)
+def _best_with_each(f, capacity, grid, limit, weights, values, fluid):  # type: ignore[no-untyped-def]  # pragma: no cover
     """For each item the best pack with it: its value, and the number and the cells of the other items; int64."""
-    found = np.zeros((len(weights), 3), np.int64)
+    (lengths, prices, slopes), found = fluid, np.zeros((len(weights), 3), np.int64)
     most = min(len(f) - 1, limit)
     for i in range(len(weights)):
         for k in range(most - 1 if len(lengths) == 1 else 0, most):  # without fluid the more the better
@@ -95,7 +85,7 @@ def _best_with_each(
 @compiled
 def _items_behind(
     f: np.ndarray, weights: np.ndarray, values: np.ndarray, k: int, c: int
-) -> np.ndarray:  # pragma: no cover (compiled)
+) -> np.ndarray:  # pragma: no cover
     """The items of the pack behind f[k, c] of `fill_layers`."""
     items = np.empty(k, np.int64)
     found = 0
@@ -195,11 +185,9 @@ class KnotProgram:
         f = fill_layers(weights, values, self.capacity // self.grid, self.layers)
         size = (self.capacity, self.grid, self.depth)
         # the last item is none at all
-        each = _best_with_each(
-            f, *size, np.append(weights, 0), np.append(values, 0), fluid.lengths, fluid.prices, fluid.slopes
-        )
+        each = _best_with_each(f, *size, np.append(weights, 0), np.append(values, 0), fluid)
         table = np.floor(np.interp(np.arange(self.capacity + 1), self.knots, prices)).astype(np.int64)
-        another = best_with_another(f, *size, fluid.lengths, fluid.prices, self.first, table)
+        another = best_with_another(f, *size, fluid, self.first, table)
         packs = [(k, c, knots[i : i + 1].tolist()) for i, (value, k, c) in enumerate(each.tolist()) if value]
         packs += [(k - 1, c, [length]) for k, (value, length, c) in enumerate(another.tolist()) if value]
         columns = [

@@ -1,6 +1,7 @@
 """Fill packs evenly: each sequence, from long to short, into the pack with the most space beyond what it will need."""
 
-from dataclasses import dataclass
+import itertools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +13,7 @@ _STEP = 0.9  # keys are made anew when the mean has become so much less
 _CELLS = 1 << 12  # keys of empty packs; longer rows are rounded to these
 
 
-@dataclass(frozen=True)
-class Filled:
+class Filled(NamedTuple):
     """Packs that were filled evenly.
 
     Attributes:
@@ -31,17 +31,13 @@ class Filled:
     left: np.ndarray
 
     def packs(self, begun: list[Group]) -> list[Group]:
-        """The groups of packs with sequences in them; `begun[i]` is what the i-th group held before."""
+        """The groups of packs with sequences; `begun[i]` is what the i-th group held before, the first one nothing."""
         origins = self.groups[:, ORIGIN]
         ends = np.cumsum(self.places[origins] - self.groups[:, PLACES])
         items = _unroll(self.groups[:, LAST], ends, self.taken, self.before).tolist()
-        found, start = list[Group](), 0
-        for origin, packs, end in zip(origins.tolist(), self.groups[:, PACKS].tolist(), ends.tolist(), strict=True):
-            lengths = (*begun[origin][0], *items[start:end])
-            if packs and lengths:
-                found.append((lengths, packs))
-            start = end
-        return found
+        cuts = itertools.pairwise([0, *ends.tolist()])
+        found = zip(origins.tolist(), self.groups[:, PACKS].tolist(), cuts, strict=True)
+        return [((*begun[g][0], *items[a:b]), n) for g, n, (a, b) in found if n and (g or b > a)]
 
 
 def fill_evenly(
@@ -72,18 +68,7 @@ def fill_evenly(
 
 
 @compiled
-def _fill(
-    lengths: np.ndarray,
-    left: np.ndarray,
-    groups: np.ndarray,
-    n: int,
-    taken: np.ndarray,
-    before: np.ndarray,
-    waiting: np.ndarray,
-    ready: np.ndarray,
-    deepest: int,
-    scale: float,
-) -> tuple[int, int]:  # pragma: no cover (compiled)
+def _fill(lengths, left, groups, n, taken, before, waiting, ready, deepest, scale):  # type: ignore[no-untyped-def]
     """Change all arrays but `lengths` in place; return how many groups and how many steps there are then."""
     tokens, sequences, used, mean, largest = 0, 0, 0, np.inf, -1
     for i in range(len(lengths)):
@@ -92,10 +77,7 @@ def _fill(
         length, count, now = lengths[i], left[i], left[i]
         if tokens / sequences < _STEP * mean:
             mean, largest = tokens / sequences, -1
-            for stack in range(len(waiting)):
-                waiting[stack] = -1
-            for stack in range(len(ready)):
-                ready[stack] = -1
+            waiting[:], ready[:] = -1, -1
             for g in range(n):
                 largest = max(largest, _stack(g, groups, length, mean, deepest, scale, waiting, ready))
         else:
@@ -112,8 +94,7 @@ def _fill(
             g = ready[largest]
             if groups[g, PACKS] > now:  # the others stay
                 groups[g, PACKS] -= now
-                for column in range(6):
-                    groups[n, column] = groups[g, column]
+                groups[n] = groups[g]
                 groups[n, PACKS] = now
                 g, n = n, n + 1
             else:
@@ -146,7 +127,7 @@ def _stack(g, groups, length, mean, deepest, scale, waiting, ready):  # type: ig
 @compiled
 def _unroll(
     last: np.ndarray, ends: np.ndarray, taken: np.ndarray, before: np.ndarray
-) -> np.ndarray:  # pragma: no cover (compiled)
+) -> np.ndarray:  # pragma: no cover
     """The sequences of each group one after the other, those of group g up to `ends[g]`; int64."""
     items, at = np.empty(ends[-1], np.int64), 0
     for g in range(len(ends)):

@@ -6,8 +6,8 @@ lengths (`packlib.packing.knot_program`), and prove a bound for the real ones. T
 with them, as long as that helps.
 """
 
+import itertools
 import time
-from collections.abc import Callable
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from packlib.packing.clock import limited_to, seconds_left
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group
 from packlib.packing.lpt import lpt
-from packlib.packing.progress import Progress
+from packlib.packing.progress import Progress, Told
 
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
@@ -38,12 +38,7 @@ class LongSearch:
         num_packs, lower_bound: so far.
     """
 
-    def __init__(
-        self,
-        histogram: LengthHistogram,
-        max_sequences_per_pack: int | None,
-        progress: Callable[[Progress], None] | None,
-    ) -> None:
+    def __init__(self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told) -> None:
         self.started, self.progress = time.perf_counter(), progress
         self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
         with limited_to(self.time_left()):
@@ -73,10 +68,10 @@ class LongSearch:
         self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
         best = None
         for series in _SERIES:
-            self.program = KnotProgram(self.counts, self.limit, series)
+            self.program: KnotProgram = KnotProgram(self.counts, self.limit, series)
             if not self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing")):
                 return
-            self.prices = self.program.prices
+            self.prices: np.ndarray = self.program.prices
             table = self.program.table()
             bound = certified_bound(self.counts, table, self.limit)
             if bound > self.lower_bound:
@@ -100,8 +95,7 @@ class LongSearch:
             worth: the price of each of `lengths`, in packs.
         """
         draw = np.random.default_rng(0)
-        tries = failures = 0
-        took = 0.0
+        tries, failures, took = 0, 0, 0.0
         while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < _ROUNDS:
             if self.time_left() < took:
                 break
@@ -140,8 +134,7 @@ class LongSearch:
         """Follow the last solution of the program: the pack of each of `lengths` (from long to short), the packs."""
         from packlib.packing.long_packs import deal, place_long
 
-        plan = self.program.whole_packs()
-        pack_of, room, places, wanted = place_long(lengths, *plan, self.top, self.program.depth)
+        pack_of, room, places, wanted = place_long(lengths, self.program)
         deal(lengths, pack_of, room, places, wanted)
         left = lengths[pack_of < 0]
         if len(left):
@@ -151,8 +144,7 @@ class LongSearch:
 
     def greedily(self, lengths: np.ndarray) -> np.ndarray:
         """The pack of each of these sequences (from long to short)."""
-        rest = LengthHistogram(np.bincount(lengths, minlength=self.top + 1))
-        best = lpt(rest, self.limit)
+        best = lpt(LengthHistogram(np.bincount(lengths, minlength=self.top + 1)), self.limit)
         ends = np.cumsum([packs for _, packs in best])
         used = np.concatenate([np.tile(pack, packs) for pack, packs in best])
         ids = [np.arange(end - packs, end).repeat(len(pack)) for (pack, packs), end in zip(best, ends, strict=True)]
@@ -164,22 +156,23 @@ class LongSearch:
         if self.pack_of is None:
             return self.start
         order, sizes = np.argsort(self.pack_of, kind="stable"), np.bincount(self.pack_of)
-        ends = np.cumsum(sizes)
         if self.each > _COPIES:
-            items = self.lengths[order].tolist()
-            packs = [(tuple(items[a:b]), self.each) for a, b in zip([0, *ends.tolist()], ends.tolist(), strict=False)]
-            return fill_places(packs, self.counts)[0]
+            packs = _cut(self.lengths[order], sizes)
+            return fill_places([(pack, self.each) for pack in packs], self.counts)[0]
         # A row for each of `lengths`: those it stands for; the last row is filled up with zeros.
-        real = np.repeat(np.arange(self.top, -1, -1, np.int32), self.counts[::-1])
+        real = np.repeat(np.arange(self.top, -1, -1, dtype=np.int32), self.counts[::-1])
         real = np.append(real, np.zeros(-len(real) % self.each, np.int32)).reshape(-1, self.each)[order]
         new = np.ones((len(sizes), self.each), bool)  # which copies of a pack are not like the one before
-        new[:, 1:] = np.logical_or.reduceat(real[:, 1:] != real[:, :-1], ends - sizes)
+        new[:, 1:] = np.logical_or.reduceat(real[:, 1:] != real[:, :-1], np.cumsum(sizes) - sizes)
         repeats = np.zeros(new.shape, np.int64)
         repeats[new] = np.diff(np.flatnonzero(new), append=new.size)
         best = list[Group]()
         for copy, now in enumerate(new.T):
-            items, start = real[np.repeat(now, sizes), copy].tolist(), 0
-            for end, n in zip(np.cumsum(sizes[now]).tolist(), repeats[now, copy].tolist(), strict=True):
-                best.append((tuple(items[start : end - (items[end - 1] == 0)]), n))
-                start = end
-        return [(pack, n) for pack, n in best if pack]
+            packs = _cut(real[np.repeat(now, sizes), copy], sizes[now])
+            best += zip(packs, repeats[now, copy].tolist(), strict=True)
+        return [(pack[: len(pack) - (pack[-1] == 0)], n) for pack, n in best if pack[0]]
+
+
+def _cut(items: np.ndarray, sizes: np.ndarray) -> list[tuple[int, ...]]:
+    listed, ends = items.tolist(), np.cumsum(sizes).tolist()
+    return [tuple(listed[a:b]) for a, b in itertools.pairwise([0, *ends])]

@@ -8,7 +8,6 @@ Problem (2001). As in MULTIFIT (Coffman, Garey, Johnson, 1978), a search finds h
 
 import math
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,59 +39,52 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
     packs = OpenPacks(limit)
     for length, n in from_long_to_short(histogram):
         if before is None and tokens * limit <= _SCARCE * top * sequences:
-            before = _Begun(list(packs.closed), packs.still_open(), left.copy(), top, limit)
+            before = list(packs.closed), packs.still_open(), left.copy()
         best_fit(packs, length, n, top)
         tokens, sequences, left[length] = tokens - n * length, sequences - n, 0
     best, bound = packs.equal_packs(), direct_bound(histogram.counts, max_sequences_per_pack)
-    if before is None or seconds_left() < _TRIAL * (time.perf_counter() - started):
-        return best
     try:
-        return before.fewer(best, bound)
+        took = time.perf_counter() - started
+        return best if before is None else _fewer(*before, top, limit, best, bound, _TRIAL * took)
     except NotCompiled:
         return best
 
 
-@dataclass
-class _Begun:
-    """Where best fit stopped: the groups that are full, those that are open with their space, and the counts left."""
+def _fewer(closed, still_open, left, top, limit, best, bound, seconds) -> list[Group]:  # type: ignore[no-untyped-def]
+    """Fill packs evenly, as few as a search finds to be enough, if they are fewer than those of `best`.
 
-    closed: list[Group]
-    open: list[tuple[int, Group]]
-    left: np.ndarray
-    top: int
-    limit: int
+    The fewer sequences find no pack, the less does one more pack help: a line through two trials ends before the
+    number that is enough.
 
-    def fewer(self, best: list[Group], bound: int) -> list[Group]:
-        """Fill packs evenly, as few as a search finds to be enough, if they are fewer than those of `best`.
+    Args:
+        closed, still_open, left: where best fit stopped: the groups that are full, those that are open with their
+            space, and the counts left.
+        top, limit: tokens and sequences that fit into a pack.
+        seconds: what a trial may take.
+    """
+    groups = [((), 0), *(group for _, group in still_open)]
+    space = np.array([top] + [space for space, _ in still_open])
+    places = limit - np.array([len(lengths) for lengths, _ in groups])
+    packs = np.array([n for _, n in groups])
+    opened = sum(n for _, n in closed + groups)
+    lengths = np.flatnonzero(left)[::-1].copy()
 
-        The fewer sequences find no pack, the less does one more pack help: a line through two trials ends before the
-        number that is enough.
-        """
+    few, many, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
+    total, without, effect, shown, filled = few + 1, 0, float(limit * _EFFECT), False, None
+    while many - few > near and seconds_left() > seconds:
         from packlib.packing.leveling import fill_evenly  # here, since it takes a while to import
 
-        groups = [((), 0), *(group for _, group in self.open)]
-        space = np.array([self.top] + [space for space, _ in self.open])
-        places = self.limit - np.array([len(lengths) for lengths, _ in groups])
-        packs = np.array([n for _, n in groups])
-        opened = sum(n for _, n in self.closed + groups)
-        lengths = np.flatnonzero(self.left)[::-1].copy()
-
-        few, many, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
-        total, without, effect, shown, filled, took = few + 1, 0, float(self.limit * _EFFECT), False, None, 0.0
-        while many - few > near and seconds_left() > 2 * took:
-            started = time.perf_counter()
-            packs[0] = total - opened
-            trial = fill_evenly(lengths, self.left[lengths], space, places, packs)
-            now = int(trial.left.sum())
-            if now:
-                shown = without > now
-                effect = (without - now) / (total - few) if shown else effect / 2
-                few, without = total, now
-            else:
-                many, filled = total, trial
-                if shown:
-                    break
-                effect *= 4
-            total = min(few + math.ceil(without / effect) + near // 2, many - 1)
-            took = time.perf_counter() - started
-        return best if filled is None else self.closed + filled.packs(groups)
+        packs[0] = total - opened
+        trial = fill_evenly(lengths, left[lengths], space, places, packs)
+        now = int(trial.left.sum())
+        if now:
+            shown = without > now
+            effect = (without - now) / (total - few) if shown else effect / 2
+            few, without = total, now
+        else:
+            many, filled = total, trial
+            if shown:
+                break
+            effect *= 4
+        total = min(few + math.ceil(without / effect) + near // 2, many - 1)
+    return best if filled is None else closed + filled.packs(groups)

@@ -14,7 +14,6 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -29,7 +28,7 @@ from packlib.packing.greedy import Group, lpfhp, spread_evenly
 from packlib.packing.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
 from packlib.packing.long_rows import LongSearch
 from packlib.packing.master import TOLERANCE, MasterProblem
-from packlib.packing.progress import Progress
+from packlib.packing.progress import Progress, Told
 from packlib.packing.swapping import swap_search
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
@@ -46,7 +45,7 @@ def optimal(
     histogram: LengthHistogram,
     max_sequences_per_pack: int | None = None,
     time_limit: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Told = None,
     rounds: int | None = None,
 ) -> tuple[list[Group], np.ndarray | None]:
     """The fewest packs that are known, and the prices that prove how few there can be.
@@ -87,11 +86,7 @@ class _Search:
     """The best plan and bound so far, and the ways to better ones."""
 
     def __init__(
-        self,
-        histogram: LengthHistogram,
-        max_sequences_per_pack: int | None,
-        progress: Callable[[Progress], None] | None,
-        rounds: int | None,
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, rounds: int | None
     ) -> None:
         self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
@@ -104,10 +99,8 @@ class _Search:
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
-        self.worth, self.pack_worth = (
-            exact_dot(self.counts[self.lengths], self.prices),
-            int(PRICE_OF_A_PACK // self.top) * self.top,
-        )
+        self.worth = exact_dot(self.counts[self.lengths], self.prices)
+        self.pack_worth = PRICE_OF_A_PACK // self.top * self.top
         starts = [lpfhp(histogram, max_sequences_per_pack)]
         if max_sequences_per_pack:
             same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // max_sequences_per_pack)
@@ -267,10 +260,7 @@ class _Search:
         lengths, packs = np.repeat(self.lengths, left[self.lengths])[::-1].copy(), self.num_packs - 1 - chosen.total()
         if packs > 1 and lengths.sum() <= packs * self.top:
             steps = _STEPS * 4 ** min(attempt, 4)
-            try:
-                found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
-            except NotCompiled:
-                return
+            found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
             self.improve(chosen, [(pack, 1) for pack in found] if found else None)
 
     def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:

@@ -29,8 +29,7 @@ class StreamPacker:
         self.window = whole_number("window", window, 1)
         self.max_sequences_per_pack = depth_limit(max_sequences_per_pack)
         self._packs: dict[int, list[list[int]]] = {}  # the sample ids of open packs, by space, newest last
-        self._spaces = list[int]()  # the keys, ascending
-        self._open = self._next_id = 0
+        self._spaces, self._open, self._next_id = list[int](), 0, 0  # the keys, ascending; how many packs are open
 
     def add(self, length: int) -> list[tuple[int, ...]]:
         """Place the next sequence; return the packs that this closed, each a tuple of sample ids.
@@ -65,9 +64,7 @@ class StreamPacker:
     def flush(self) -> list[tuple[int, ...]]:
         """Close and return all open packs."""
         closed = [tuple(ids) for stack in self._packs.values() for ids in stack]
-        self._packs.clear()
-        self._spaces.clear()
-        self._open = 0
+        self._packs, self._spaces, self._open = {}, [], 0
         return closed
 
     def pack(self, lengths: Iterable[int]) -> Iterator[tuple[int, ...]]:

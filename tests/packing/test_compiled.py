@@ -42,6 +42,15 @@ def test_what_is_not_compiled_yet_is_left_out_where_time_is_limited():
     assert seconds_left() == np.inf and compiled(lambda x: x + 2)(2) == 4
 
 
+def test_a_limit_within_a_limit_gives_no_more_time():
+    with limited_to(5):
+        with limited_to(60):
+            assert seconds_left() <= 5
+        with limited_to(1):
+            assert seconds_left() <= 1
+        assert 1 < seconds_left() <= 5
+
+
 WITHOUT_CACHE = """
 import time, warnings
 import numpy as np
@@ -66,13 +75,14 @@ def test_the_first_use_on_a_machine_keeps_its_limit_too(tmp_path):
     assert not list(tmp_path.rglob("*.nbc"))
 
 
-def test_what_is_compiled_ahead_is_all_there_is():
-    """In no time at all nothing more can be compiled."""
+def test_what_is_compiled_ahead_is_all_there_is(monkeypatch):
+    """Nothing more can be compiled then, however much time is left."""
     main()
+    monkeypatch.setattr("packlib.packing.compiled._COMPILING", 1e9)
     lengths = np.clip(100 * (1 + np.random.default_rng(0).pareto(1.1, 150_000)), 1, 16_384).astype(int)
     histogram = LengthHistogram.from_lengths(lengths)
     assert is_long(histogram.counts, 20)
-    with limited_to(4), warnings.catch_warnings(action="error"):
+    with limited_to(1e6), warnings.catch_warnings(action="error"):
         certified_bound(histogram.counts, np.arange(16_385), 20)
         made = plan(histogram, "lpt", 20)
         assert made.gap < plan(histogram, "lpfhp", 20).gap

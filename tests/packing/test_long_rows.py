@@ -200,7 +200,7 @@ def test_no_pack_overflows_on_the_way(histogram, depth):
     program = KnotProgram(histogram.counts, depth)
     program.generate(5.0)
     lengths = np.repeat(np.arange(histogram.max_length, -1, -1), histogram.counts[::-1])
-    pack_of, room, places, wanted = place_long(lengths, *program.whole_packs(), histogram.max_length, program.depth)
+    pack_of, room, places, wanted = place_long(lengths, program)
     deal(lengths, pack_of, room, places, wanted)
     placed = pack_of >= 0
     used = np.bincount(pack_of[placed], lengths[placed], len(room))
