@@ -17,7 +17,7 @@ OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreach
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 
-.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides talk site clean browser
+.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides talk site clean browser compiled
 .DELETE_ON_ERROR:
 
 help:
@@ -59,6 +59,8 @@ endef
 	$(call install,--editable '.[train$(comma)lab$(comma)site$(comma)test$(comma)hub]',packlib and its packages into .venv)
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
+	@echo "Compiling the loops of the packers …"
+	@$(PY) -m packlib.packing.compiled
 	@touch $@
 
 comma := ,
@@ -71,7 +73,7 @@ lab: .venv/.ready
 	@$(PY) -m packlib.workbook.copies notebooks lab
 	@$(PY) -m jupyterlab --ServerApp.root_dir=lab --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
-test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
+test: .venv/.ready compiled $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m codespell_lib
@@ -80,6 +82,10 @@ test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
 
 test-all: export PACKLIB_ALL = yes
 test-all: test
+
+# once, and not in each of pytest's workers
+compiled: .venv/.ready
+	@$(PY) -m packlib.packing.compiled
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

@@ -6,6 +6,8 @@ sum(counts * p) need at least sum(counts * p) / best packs. That is weak duality
 division are integers, so no rounding error can make the bound false.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
@@ -35,13 +37,19 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     occurs = counts > 0
     if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
         raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")
-    if is_long(counts, max_sequences_per_pack):
+    best = _best_pack(prices.astype(np.int64).tobytes(), occurs.tobytes(), max_sequences_per_pack)
+    return -(-exact_dot(counts[occurs], prices[occurs]) // best)
+
+
+@lru_cache(maxsize=1)  # the search for a plan and its check ask for the same
+def _best_pack(priced: bytes, occurring: bytes, max_sequences_per_pack: int | None) -> int:
+    """What the most valuable pack is worth, or little more; the arrays as bytes."""
+    prices, occurs = np.frombuffer(priced, np.int64), np.frombuffer(occurring, bool)
+    if is_long(occurs, max_sequences_per_pack):
         from packlib.packing.relaxed_knapsack import relaxed_best  # here, since Numba takes a while to import
 
-        best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
-    else:
-        best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
-    return -(-exact_dot(counts[occurs], prices[occurs]) // best)
+        return relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
+    return solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
 
 
 def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
@@ -49,10 +57,16 @@ def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int =
 
     Few lengths far apart have no prices that are linear in the length.
     """
+    few = np.count_nonzero(counts) <= _FEW
+    return exact_steps(counts, max_sequences_per_pack) > (10 * EXACT_STEPS if few else steps)
+
+
+def exact_steps(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """How many additions the exact knapsack takes."""
     lengths = np.flatnonzero(counts)
     deepest = (len(counts) - 1) // int(lengths[0])
     layers = max_sequences_per_pack if max_sequences_per_pack and max_sequences_per_pack < deepest else 1
-    return len(lengths) * len(counts) * layers > (10 * EXACT_STEPS if len(lengths) <= _FEW else steps)
+    return len(lengths) * len(counts) * layers
 
 
 def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:

@@ -19,26 +19,25 @@ from packlib.packing.master import MasterProblem
 from packlib.packing.relaxed_knapsack import Fluid, best_with_another, deepest, fill_layers, splits
 
 _CELLS = 1 << 12  # of the grid on which packs are priced
-_KNOTS = 60  # lengths in each series of knots
 # All count as long where packs are at most so deep and hold at most so many of the shortest: each counts.
 _DEEP, _FEW = 40, 100
 _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of the last solution
 _GAP = 1e-4  # of the linear program, when it is solved well enough
 
 
-def choose_knots(counts: np.ndarray, grid: int, first: int, limit: int) -> np.ndarray:
+def choose_knots(counts: np.ndarray, series: int, grid: int, first: int, limit: int) -> np.ndarray:
     """Where prices may bend: ascending lengths, from the shortest to the longest that occurs.
 
-    Two series, one even in the logarithm of the length and one in that of the room beside it, and a step at each
-    length above which a pack takes one fewer, or there is room for one fewer of the shortest beside it (if those
+    Two series of so many, one even in the logarithm of the length and one in that of the room beside it, and a step at
+    each length above which a pack takes one fewer, or there is room for one fewer of the shortest beside it (if those
     count as long, from `first` on). Long ones lie on the grid. Few lengths are all knots.
     """
     used = np.flatnonzero(counts)
-    if len(used) <= 2 * _KNOTS:
+    if len(used) <= 2 * series:
         return used
     capacity, low, high = len(counts) - 1, int(used[0]), int(used[-1])
-    up = np.geomspace(low, high, _KNOTS)
-    down = capacity - np.geomspace(low, capacity, _KNOTS)
+    up = np.geomspace(low, high, series)
+    down = capacity - np.geomspace(low, capacity, series)
     steps = capacity // np.arange(2, 9) // grid * grid
     if first <= low:
         steps = np.concatenate([steps, capacity - low * np.arange(1, limit)])
@@ -65,19 +64,9 @@ def on_knots(counts: np.ndarray, knots: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _best_with_each(
-    f: np.ndarray,
-    capacity: int,
-    grid: int,
-    limit: int,
-    weights: np.ndarray,
-    values: np.ndarray,
-    lengths: np.ndarray,
-    prices: np.ndarray,
-    slopes: np.ndarray,
-) -> np.ndarray:  # pragma: no cover (compiled)
+def _best_with_each(f, capacity, grid, limit, weights, values, fluid):  # type: ignore[no-untyped-def]  # pragma: no cover
     """For each item the best pack with it: its value, and the number and the cells of the other items; int64."""
-    found = np.zeros((len(weights), 3), np.int64)
+    (lengths, prices, slopes), found = fluid, np.zeros((len(weights), 3), np.int64)
     most = min(len(f) - 1, limit)
     for i in range(len(weights)):
         for k in range(most - 1 if len(lengths) == 1 else 0, most):  # without fluid the more the better
@@ -96,7 +85,7 @@ def _best_with_each(
 @compiled
 def _items_behind(
     f: np.ndarray, weights: np.ndarray, values: np.ndarray, k: int, c: int
-) -> np.ndarray:  # pragma: no cover (compiled)
+) -> np.ndarray:  # pragma: no cover
     """The items of the pack behind f[k, c] of `fill_layers`."""
     items = np.empty(k, np.int64)
     found = 0
@@ -115,13 +104,16 @@ def _items_behind(
 class KnotProgram:
     """The linear program on the knots.
 
+    Args:
+        series: about half as many knots as there will be.
+
     Attributes:
         knots: the lengths that are its rows, ascending.
         prices: of the knots, those of the best bound so far; int64.
         depth: the most sequences a pack can hold.
     """
 
-    def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> None:
+    def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None, series: int = 60) -> None:
         self.capacity = len(counts) - 1
         self.depth = deepest(counts > 0, max_sequences_per_pack)
         least = int(np.flatnonzero(counts)[0])
@@ -129,7 +121,7 @@ class KnotProgram:
         self.first, self.layers = (least, self.depth) if each_counts else splits(self.capacity, self.depth)[0]
         self.first = max(self.first, least)
         self.grid = -(-self.capacity // (2 * _CELLS if each_counts else _CELLS))
-        knots = choose_knots(counts, self.grid, self.first, self.depth)
+        knots = choose_knots(counts, series, self.grid, self.first, self.depth)
         self.knots = knots[on_knots(counts, knots) > 0]
         # by the token, or the same for all if packs are rather full of sequences
         by_token = self.knots * (PRICE_OF_A_PACK // self.capacity)
@@ -151,10 +143,13 @@ class KnotProgram:
         self.counts = np.zeros_like(counts)
         self.counts[self.knots] = np.rint(on_knots(counts, self.knots)).astype(np.int64)
 
-    def generate(self, seconds: float, rounds: float = math.inf, report: Callable[[], None] | None = None) -> None:
+    def generate(self, seconds: float, rounds: float = math.inf, report: Callable[[], None] | None = None) -> bool:
         """Add columns until the program meets its bound, none helps, or so many seconds or rounds are over.
 
         See `optimal`, which finds prices in the same way.
+
+        Returns:
+            Whether there was time to solve the program at all.
         """
         started = time.perf_counter()
         counts, best, center = self.counts[self.knots].astype(float), 0.0, self.prices
@@ -179,6 +174,7 @@ class KnotProgram:
             rounds -= 1
             if objective <= best * (1 + _GAP) or rounds <= 0:
                 break
+        return best > 0
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
         """Packs worth much at these prices of the knots, and the value of the best."""
@@ -189,11 +185,9 @@ class KnotProgram:
         f = fill_layers(weights, values, self.capacity // self.grid, self.layers)
         size = (self.capacity, self.grid, self.depth)
         # the last item is none at all
-        each = _best_with_each(
-            f, *size, np.append(weights, 0), np.append(values, 0), fluid.lengths, fluid.prices, fluid.slopes
-        )
+        each = _best_with_each(f, *size, np.append(weights, 0), np.append(values, 0), fluid)
         table = np.floor(np.interp(np.arange(self.capacity + 1), self.knots, prices)).astype(np.int64)
-        another = best_with_another(f, *size, fluid.lengths, fluid.prices, self.first, table)
+        another = best_with_another(f, *size, fluid, self.first, table)
         packs = [(k, c, knots[i : i + 1].tolist()) for i, (value, k, c) in enumerate(each.tolist()) if value]
         packs += [(k - 1, c, [length]) for k, (value, length, c) in enumerate(another.tolist()) if value]
         columns = [

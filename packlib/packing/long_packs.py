@@ -6,32 +6,26 @@ for a knot goes to the pack that has saved most so far, so that deviations cance
 that it closes, or to the one with the most room for each sequence that it still wants.
 """
 
+from heapq import heappop, heappush, heapreplace
+
 import numpy as np
 
 from packlib.packing.compiled import compiled
+from packlib.packing.knot_program import KnotProgram
 
 
-def place_long(
-    lengths: np.ndarray,
-    plans: list[tuple[int, ...]],
-    shorts: np.ndarray,
-    repeats: np.ndarray,
-    capacity: int,
-    limit: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def place_long(lengths: np.ndarray, program: KnotProgram) -> tuple[np.ndarray, ...]:
     """Give the longest sequences to the places planned for them; a pack without short ones keeps its last place open.
 
     Args:
         lengths: all sequences, from long to short; int64.
-        plans: the long sequences of a pack, from long to short, and for each
-        shorts: how many short ones go with them,
-        repeats: how many packs are planned so.
-        capacity, limit: tokens and sequences that fit into a pack.
+        program: a solved one.
 
     Returns:
         The pack of each sequence (-1: none yet); for each pack the room and the places left, and how many sequences
         it still wants. All int64.
     """
+    plans, shorts, repeats = program.whole_packs()
     starts = np.cumsum(repeats) - repeats
     wanted = np.rint(shorts).astype(np.int64)
     kept_open = wanted == 0
@@ -51,7 +45,7 @@ def place_long(
                 at[copy].append(packs)
     total = int(repeats.sum())
     pack_of = np.full(len(lengths), -1, np.int64)
-    room, places, saved = np.full(total, capacity), np.full(total, limit), np.zeros(total, np.int64)
+    room, places, saved = np.full(total, program.capacity), np.full(total, program.depth), np.zeros(total, np.int64)
     done = 0
     for knot in sorted({*rounds, *open_places}, reverse=True):
         ids = [np.concatenate(packs) for packs in rounds.get(knot, []) if packs]
@@ -78,34 +72,7 @@ def place_long(
 
 
 @compiled
-def _push(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # pragma: no cover (compiled)
-    """Add a pack to a heap with the largest key on top."""
-    at = size
-    while at > 0 and key[heap[(at - 1) // 2]] < key[pack]:
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = pack
-
-
-@compiled
-def _sink(heap: np.ndarray, size: int, key: np.ndarray, pack: int) -> None:  # pragma: no cover (compiled)
-    """Put a pack in place of the top."""
-    at = 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and key[heap[child + 1]] > key[heap[child]]:
-            child += 1
-        if key[heap[child]] <= key[pack]:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = pack
-
-
-@compiled
-def deal(
-    lengths: np.ndarray, pack_of: np.ndarray, room: np.ndarray, places: np.ndarray, wanted: np.ndarray
-) -> None:  # pragma: no cover (compiled)
+def deal(lengths, pack_of, room, places, wanted):  # type: ignore[no-untyped-def]  # pragma: no cover (compiled)
     """Give the sequences without a pack, from long to short, to packs with room and places; all arguments but
     `lengths` change.
 
@@ -114,8 +81,8 @@ def deal(
     goes first that has the most room for each sequence it wants.
     """
     packs, longest, shortest = len(room), lengths[0], lengths[-1]
-    heap, size, ratio = np.empty(packs, np.int64), 0, np.zeros(packs)
-    closing, closings = np.empty(packs, np.int64), 0
+    # minus the room for each sequence that is wanted, and the pack; and the packs that one sequence closes
+    heap, closing = [(0.0, 0) for _ in range(0)], [0 for _ in range(0)]
     # linked lists of packs that wait for a sequence of at most that length
     head, after = np.full(longest + 1, -1, np.int64), np.full(packs, -1, np.int64)
     for p in range(packs):
@@ -134,30 +101,24 @@ def deal(
                 if wanted[p] == 1 and room[p] > r and places[p] > 1:
                     wanted[p] = 2
                 if wanted[p] == 1:
-                    closing[closings] = p
-                    closings += 1
+                    closing.append(p)
                 else:
-                    ratio[p] = room[p] / wanted[p]
-                    _push(heap, size, ratio, p)
-                    size += 1
+                    heappush(heap, (-room[p] / wanted[p], p))
                 p = after[p]
             head[r] = -1
         last = length
-        while closings or size:
-            if closings:
-                closings -= 1
-                p = closing[closings]
+        while closing or heap:
+            if closing:
+                p = closing.pop()
                 if room[p] >= length + shortest and places[p] > 1:  # there is room for two
                     wanted[p] = 2
-                    ratio[p] = room[p] / 2
-                    _push(heap, size, ratio, p)
-                    size += 1
+                    heappush(heap, (-room[p] / 2, p))
                     continue
                 pack_of[i] = p
                 room[p] -= length
                 places[p] -= 1
             else:
-                p = heap[0]
+                p = heap[0][1]
                 taken = room[p] >= length
                 if taken:
                     pack_of[i] = p
@@ -165,17 +126,13 @@ def deal(
                     places[p] -= 1
                     wanted[p] = min(max(wanted[p] - 1, 1), places[p])
                 if taken and wanted[p] > 1 and room[p] >= length:
-                    ratio[p] = room[p] / wanted[p]
-                    _sink(heap, size, ratio, p)
+                    heapreplace(heap, (-room[p] / wanted[p], p))
                     break
-                size -= 1
-                if size:
-                    _sink(heap, size, ratio, heap[size])
+                heappop(heap)
             if places[p] > 0 and room[p] >= shortest:
                 if room[p] < length:
                     after[p], head[room[p]] = head[room[p]], p
                 else:
-                    closing[closings] = p
-                    closings += 1
+                    closing.append(p)
             if pack_of[i] >= 0:
                 break

@@ -6,27 +6,28 @@ lengths (`packlib.packing.knot_program`), and prove a bound for the real ones. T
 with them, as long as that helps.
 """
 
-import math
+import itertools
 import time
-from collections.abc import Callable
 
 import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound
+from packlib.packing.clock import limited_to, seconds_left
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group
-from packlib.packing.knot_program import KnotProgram
-from packlib.packing.long_packs import deal, place_long
 from packlib.packing.lpt import lpt
-from packlib.packing.progress import Progress
+from packlib.packing.progress import Progress, Told
 
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
-_WRITING = 6e-7  # seconds a sequence
+_COPIES = 16  # one sequence that stands for so many is replaced by them one by one
+_WRITING = 1.5e-7  # seconds a sequence
 _PATIENCE, _ROUNDS = 30, 120  # attempts without success, and in all
+_SERIES = (60, 120)  # of knots: more, which take longer, where the plan does not come
+_NEAR = 1e-3  # of the bound
 
 
 class LongSearch:
@@ -37,30 +38,20 @@ class LongSearch:
         num_packs, lower_bound: so far.
     """
 
-    def __init__(
-        self,
-        histogram: LengthHistogram,
-        max_sequences_per_pack: int | None,
-        time_limit: float | None,
-        progress: Callable[[Progress], None] | None,
-    ) -> None:
+    def __init__(self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told) -> None:
         self.started, self.progress = time.perf_counter(), progress
         self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
-        self.start = lpt(histogram, max_sequences_per_pack)
+        with limited_to(self.time_left()):
+            self.start = lpt(histogram, max_sequences_per_pack)
         self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
-        # Of many sequences, from long to short, the first of every few stands for them.
         self.each = -(-histogram.num_sequences // _ITEMS)
-        ends = -(-np.cumsum(self.counts[::-1]) // self.each)
-        self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
         self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than the start
-        # what it takes to write the plan down and to verify it
-        reserve = len(self.lengths) * _WRITING
-        self.seconds = math.inf if time_limit is None else time_limit - reserve
 
     def time_left(self) -> float:
-        return self.seconds - (time.perf_counter() - self.started)
+        """Seconds until the plan must be written down and verified."""
+        return seconds_left() - min(int(self.counts.sum()), _ITEMS * _COPIES) * _WRITING
 
     def report(self, stage: str) -> None:
         if self.progress:
@@ -70,34 +61,45 @@ class LongSearch:
     def run(self) -> None:
         if self.num_packs == self.lower_bound or self.time_left() <= 0:
             return
-        self.program = KnotProgram(self.counts, self.limit)
-        self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing"))
-        self.prices = self.program.prices
-        table = self.program.table()
-        bound = certified_bound(self.counts, table, self.limit)
-        if bound > self.lower_bound:
-            self.lower_bound, self.proof = bound, table
-        if self.each > 1:
-            self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
-            self.program.master.solve(self.program.counts)
-        pack_of, packs = self.pack(self.lengths)
-        self.keep(pack_of, packs)
-        self.improve(pack_of, packs, table[self.lengths] / PRICE_OF_A_PACK)
+        from packlib.packing.knot_program import KnotProgram  # here, since Numba takes a while to import
 
-    def improve(self, pack_of: np.ndarray, packs: int, worth: np.ndarray) -> None:
-        """Pack the sequences of bad packs again, and of good ones with them where that fails.
+        # Of many sequences, from long to short, the first of every few stands for them.
+        ends = -(-np.cumsum(self.counts[::-1]) // self.each)
+        self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
+        best = None
+        for series in _SERIES:
+            self.program: KnotProgram = KnotProgram(self.counts, self.limit, series)
+            if not self.program.generate(self.time_left() / 2, report=lambda: self.report("pricing")):
+                return
+            self.prices: np.ndarray = self.program.prices
+            table = self.program.table()
+            bound = certified_bound(self.counts, table, self.limit)
+            if bound > self.lower_bound:
+                self.lower_bound, self.proof = bound, table
+            if self.each > 1:
+                self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
+                self.program.master.solve(self.program.counts, self.time_left())
+            packed = self.pack(self.lengths)
+            self.keep(*packed)
+            best = min(packed, best or packed, key=lambda plan: plan[1])
+            best = self.improve(*best, table[self.lengths] / PRICE_OF_A_PACK)
+            all_knots = len(self.program.knots) == np.count_nonzero(self.counts)
+            if all_knots or self.num_packs <= (1 + _NEAR) * self.lower_bound or self.time_left() <= 0:
+                return
+
+    def improve(self, pack_of: np.ndarray, packs: int, worth: np.ndarray) -> tuple[np.ndarray, int]:
+        """Pack the sequences of bad packs again, and of good ones with them where that fails; return the plan.
 
         Args:
             pack_of, packs: the plan so far.
             worth: the price of each of `lengths`, in packs.
         """
         draw = np.random.default_rng(0)
-        tries = failures = 0
-        took = 0.0
+        tries, failures, took = 0, 0, 0.0
         while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < _ROUNDS:
             if self.time_left() < took:
-                return
-            before = self.time_left()
+                break
+            before = time.perf_counter()
             freed = np.bincount(pack_of, worth, packs) < 1 - _BAD
             more = _GOOD[failures % len(_GOOD)]
             if more:
@@ -109,7 +111,8 @@ class LongSearch:
                 continue
             self.program.set_counts(np.bincount(self.lengths[again], minlength=self.top + 1))
             self.program.prices = self.prices
-            self.program.generate(self.time_left(), _AGAIN)
+            if not self.program.generate(self.time_left(), _AGAIN):
+                break
             packed, number = self.pack(self.lengths[again])
             fewer = int(freed.sum()) - number
             if fewer >= 0:
@@ -118,7 +121,8 @@ class LongSearch:
                 packs -= fewer
                 pack_of[again] = packed + packs - number
                 self.keep(pack_of, packs)
-            took = before - self.time_left() if math.isfinite(before) else 0.0
+            took = time.perf_counter() - before
+        return pack_of, packs
 
     def keep(self, pack_of: np.ndarray, packs: int) -> None:
         """Keep the plan if it is the best so far."""
@@ -128,8 +132,9 @@ class LongSearch:
 
     def pack(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
         """Follow the last solution of the program: the pack of each of `lengths` (from long to short), the packs."""
-        plan = self.program.whole_packs()
-        pack_of, room, places, wanted = place_long(lengths, *plan, self.top, self.program.depth)
+        from packlib.packing.long_packs import deal, place_long
+
+        pack_of, room, places, wanted = place_long(lengths, self.program)
         deal(lengths, pack_of, room, places, wanted)
         left = lengths[pack_of < 0]
         if len(left):
@@ -139,8 +144,7 @@ class LongSearch:
 
     def greedily(self, lengths: np.ndarray) -> np.ndarray:
         """The pack of each of these sequences (from long to short)."""
-        rest = LengthHistogram(np.bincount(lengths, minlength=self.top + 1))
-        best = lpt(rest, self.limit)
+        best = lpt(LengthHistogram(np.bincount(lengths, minlength=self.top + 1)), self.limit)
         ends = np.cumsum([packs for _, packs in best])
         used = np.concatenate([np.tile(pack, packs) for pack, packs in best])
         ids = [np.arange(end - packs, end).repeat(len(pack)) for (pack, packs), end in zip(best, ends, strict=True)]
@@ -151,7 +155,24 @@ class LongSearch:
         """The strategies of the best plan."""
         if self.pack_of is None:
             return self.start
-        items = self.lengths[np.argsort(self.pack_of, kind="stable")].tolist()
-        ends = np.cumsum(np.bincount(self.pack_of)).tolist()
-        packs = [(tuple(items[a:b]), self.each) for a, b in zip([0, *ends], ends, strict=False)]
-        return packs if self.each == 1 else fill_places(packs, self.counts)[0]
+        order, sizes = np.argsort(self.pack_of, kind="stable"), np.bincount(self.pack_of)
+        if self.each > _COPIES:
+            packs = _cut(self.lengths[order], sizes)
+            return fill_places([(pack, self.each) for pack in packs], self.counts)[0]
+        # A row for each of `lengths`: those it stands for; the last row is filled up with zeros.
+        real = np.repeat(np.arange(self.top, -1, -1, dtype=np.int32), self.counts[::-1])
+        real = np.append(real, np.zeros(-len(real) % self.each, np.int32)).reshape(-1, self.each)[order]
+        new = np.ones((len(sizes), self.each), bool)  # which copies of a pack are not like the one before
+        new[:, 1:] = np.logical_or.reduceat(real[:, 1:] != real[:, :-1], np.cumsum(sizes) - sizes)
+        repeats = np.zeros(new.shape, np.int64)
+        repeats[new] = np.diff(np.flatnonzero(new), append=new.size)
+        best = list[Group]()
+        for copy, now in enumerate(new.T):
+            packs = _cut(real[np.repeat(now, sizes), copy], sizes[now])
+            best += zip(packs, repeats[now, copy].tolist(), strict=True)
+        return [(pack[: len(pack) - (pack[-1] == 0)], n) for pack, n in best if pack[0]]
+
+
+def _cut(items: np.ndarray, sizes: np.ndarray) -> list[tuple[int, ...]]:
+    listed, ends = items.tolist(), np.cumsum(sizes).tolist()
+    return [tuple(listed[a:b]) for a, b in itertools.pairwise([0, *ends])]

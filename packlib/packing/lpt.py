@@ -7,17 +7,19 @@ Problem (2001). As in MULTIFIT (Coffman, Garey, Johnson, 1978), a search finds h
 """
 
 import math
-from dataclasses import dataclass
+import time
 
 import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import direct_bound
+from packlib.packing.clock import NotCompiled, seconds_left
 from packlib.packing.greedy import Group, OpenPacks, best_fit, from_long_to_short
 
-# Best fit stops once the sequences left average this many times what each place of an empty pack has.
-_SCARCE = (1.05, 0.95)
-_NEAR = 3000  # the search ends within this part of the packs
+_SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
+_NEAR = 1000  # the search ends within this part of the packs
+_TRIAL = 3  # times as long as best fit, at most, takes one trial
+_EFFECT = 16  # sequences a place of one more pack that then find a pack: a guess, until two trials have shown it
 
 
 def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
@@ -25,75 +27,64 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
 
     Best fit (LPFHP) goes on until the sequences left are so short that as many as the depth limit allows leave space
     in a pack. From there each goes into the pack with the most space beyond what its places will need, see
-    `packlib.packing.compiled.level`. The result is never worse than LPFHP's, and is that without a depth limit.
+    `packlib.packing.leveling`. The result is never worse than LPFHP's, and is that without a depth limit.
 
     >>> histogram = LengthHistogram.from_lengths([6] * 10 + [2] * 30, 12)
     >>> [plan(histogram, method, 4).num_packs for method in ("lpfhp", "lpt")]
     [13, 10]
     """
+    started, before = time.perf_counter(), None
     top, limit = histogram.max_length, min(max_sequences_per_pack or histogram.num_sequences, histogram.num_sequences)
-    packs, starts, passed = OpenPacks(limit), list[_Start](), 0
     tokens, sequences, left = histogram.num_tokens, histogram.num_sequences, histogram.counts.copy()
+    packs = OpenPacks(limit)
     for length, n in from_long_to_short(histogram):
-        now = sum(tokens * limit <= times * top * sequences for times in _SCARCE)
-        if now > passed:
-            starts.append(_Start(list(packs.closed), packs.still_open(), left.copy(), top, limit))
-            passed = now
+        if before is None and tokens * limit <= _SCARCE * top * sequences:
+            before = list(packs.closed), packs.still_open(), left.copy()
         best_fit(packs, length, n, top)
         tokens, sequences, left[length] = tokens - n * length, sequences - n, 0
     best, bound = packs.equal_packs(), direct_bound(histogram.counts, max_sequences_per_pack)
-    for start in starts:
-        best = start.fewer(best, bound)
-    return best
+    try:
+        took = time.perf_counter() - started
+        return best if before is None else _fewer(*before, top, limit, best, bound, _TRIAL * took)
+    except NotCompiled:
+        return best
 
 
-@dataclass
-class _Start:
-    """Where best fit stopped: the groups that are full, those that are open with their space, and the counts left."""
+def _fewer(closed, still_open, left, top, limit, best, bound, seconds) -> list[Group]:  # type: ignore[no-untyped-def]
+    """Fill packs evenly, as few as a search finds to be enough, if they are fewer than those of `best`.
 
-    closed: list[Group]
-    begun: list[tuple[int, Group]]
-    left: np.ndarray
-    top: int
-    limit: int
+    The fewer sequences find no pack, the less does one more pack help: a line through two trials ends before the
+    number that is enough.
 
-    def fewer(self, best: list[Group], bound: int) -> list[Group]:
-        """Fill packs evenly, as few as a search finds to be enough, if they are fewer than those of `best`.
+    Args:
+        closed, still_open, left: where best fit stopped: the groups that are full, those that are open with their
+            space, and the counts left.
+        top, limit: tokens and sequences that fit into a pack.
+        seconds: what a trial may take.
+    """
+    groups = [((), 0), *(group for _, group in still_open)]
+    space = np.array([top] + [space for space, _ in still_open])
+    places = limit - np.array([len(lengths) for lengths, _ in groups])
+    packs = np.array([n for _, n in groups])
+    opened = sum(n for _, n in closed + groups)
+    lengths = np.flatnonzero(left)[::-1].copy()
 
-        The sequences that find no pack are nearly in proportion to the packs that are missing.
-        """
-        from packlib.packing.compiled import level  # here, since it takes a while to import
+    few, many, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
+    total, without, effect, shown, filled = few + 1, 0, float(limit * _EFFECT), False, None
+    while many - few > near and seconds_left() > seconds:
+        from packlib.packing.leveling import fill_evenly  # here, since it takes a while to import
 
-        groups = [group for _, group in self.begun]
-        space = np.array([self.top] + [space for space, _ in self.begun])
-        places = self.limit - np.array([0] + [len(lengths) for lengths, _ in groups])
-        packs = np.array([0] + [n for _, n in groups])
-        opened = sum(n for _, n in self.closed + groups)
-        lengths = np.flatnonzero(self.left)[::-1].copy()
-
-        few, many, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
-        total, filled, enough, without, slope = few + 1, None, False, 0, float(self.limit)
-        while many - few > near:
-            total = min(max(total, few + 1), many - 1)
-            packs[0] = total - opened
-            trial = level(lengths, self.left[lengths], space, places, packs)
-            if now := int(trial[-1].sum()):
-                if without > now:
-                    slope = (without - now) / (total - few)
-                few, without, enough = total, now, False
-                total = min(few + math.ceil(without / slope), many - near)
-            else:
-                many, filled = total, trial
-                total, enough = few + (many - few) // 4 if enough else many - near, True
-        return best if filled is None else self.closed + _as_groups(filled, [((), 0), *groups])
-
-
-def _as_groups(filled: tuple[np.ndarray, ...], begun: list[Group]) -> list[Group]:
-    origins, packs, ends, items, _ = (array.tolist() for array in filled)
-    groups, start = list[Group](), 0
-    for origin, n, end in zip(origins, packs, ends, strict=True):
-        lengths = (*begun[origin][0], *items[start:end])
-        if n and lengths:
-            groups.append((lengths, n))
-        start = end
-    return groups
+        packs[0] = total - opened
+        trial = fill_evenly(lengths, left[lengths], space, places, packs)
+        now = int(trial.left.sum())
+        if now:
+            shown = without > now
+            effect = (without - now) / (total - few) if shown else effect / 2
+            few, without = total, now
+        else:
+            many, filled = total, trial
+            if shown:
+                break
+            effect *= 4
+        total = min(few + math.ceil(without / effect) + near // 2, many - 1)
+    return best if filled is None else closed + filled.packs(groups)

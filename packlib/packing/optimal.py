@@ -14,28 +14,26 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from packlib.checks import number, whole_number
 from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.certificate import PRICE_OF_A_PACK, exact_dot, is_long
+from packlib.packing.certificate import PRICE_OF_A_PACK, direct_bound, exact_dot, exact_steps, is_long
+from packlib.packing.clock import NotCompiled, limited_to, seconds_left
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
 from packlib.packing.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
+from packlib.packing.long_rows import LongSearch
 from packlib.packing.master import TOLERANCE, MasterProblem
-from packlib.packing.progress import Progress
+from packlib.packing.progress import Progress, Told
 from packlib.packing.swapping import swap_search
-
-if TYPE_CHECKING:
-    from packlib.packing.long_rows import LongSearch
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
+_STEP = 2e-9  # seconds of the exact knapsack
 _DIVES = 12  # attempts at rounding
 _EXCHANGED = 1000  # at most so many sequences are left to exchanges
 _STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
@@ -47,7 +45,7 @@ def optimal(
     histogram: LengthHistogram,
     max_sequences_per_pack: int | None = None,
     time_limit: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Told = None,
     rounds: int | None = None,
 ) -> tuple[list[Group], np.ndarray | None]:
     """The fewest packs that are known, and the prices that prove how few there can be.
@@ -67,47 +65,42 @@ def optimal(
         number("time_limit", time_limit, at_least=0)
     if rounds is not None:
         whole_number("rounds", rounds, 0)
-    if is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
-        from packlib.packing import long_rows  # here, since Numba takes a while to import
-
-        limit = 0 if rounds == 0 else time_limit
-        search: _Search | LongSearch = long_rows.LongSearch(histogram, max_sequences_per_pack, limit, progress)
-    else:
-        search = _Search(histogram, max_sequences_per_pack, time_limit, progress, rounds)
-    try:
-        search.run()
-    except KeyboardInterrupt as stop:
-        if type(stop) is not KeyboardInterrupt:  # a request to terminate is more than one to stop searching
-            raise
-        warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
-    return search.best, search.proof
+    with limited_to(math.inf if time_limit is None else time_limit):
+        if is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
+            search: _Search | LongSearch = LongSearch(histogram, max_sequences_per_pack, progress)
+        else:
+            search = _Search(histogram, max_sequences_per_pack, progress, rounds)
+        try:
+            if rounds != 0:
+                search.run()
+        except NotCompiled:  # which has said so
+            pass
+        except KeyboardInterrupt as stop:
+            if type(stop) is not KeyboardInterrupt:  # a request to terminate is more than one to stop searching
+                raise
+            warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
+        return search.best, search.proof
 
 
 class _Search:
     """The best plan and bound so far, and the ways to better ones."""
 
     def __init__(
-        self,
-        histogram: LengthHistogram,
-        max_sequences_per_pack: int | None,
-        time_limit: float | None,
-        progress: Callable[[Progress], None] | None,
-        rounds: int | None,
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, rounds: int | None
     ) -> None:
         self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
         self.lengths = np.flatnonzero(self.counts)
         self.started = time.perf_counter()
-        self.seconds = math.inf if time_limit is None else time_limit
+        # what the knapsack takes, a guess at first; the check of the plan solves one more
+        self.knapsack_seconds = exact_steps(self.counts, max_sequences_per_pack) * _STEP
         self.rounds_left = math.inf if rounds is None else rounds
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
-        self.lower_bound = -(-histogram.num_tokens // self.top)
+        self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
-        self.worth, self.pack_worth = (
-            exact_dot(self.counts[self.lengths], self.prices),
-            int(PRICE_OF_A_PACK // self.top) * self.top,
-        )
+        self.worth = exact_dot(self.counts[self.lengths], self.prices)
+        self.pack_worth = PRICE_OF_A_PACK // self.top * self.top
         starts = [lpfhp(histogram, max_sequences_per_pack)]
         if max_sequences_per_pack:
             same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // max_sequences_per_pack)
@@ -134,7 +127,7 @@ class _Search:
         return self.num_packs == self.lower_bound or self.time_left() <= 0
 
     def time_left(self) -> float:
-        return self.seconds - (time.perf_counter() - self.started) if self.rounds_left > 0 else 0.0
+        return seconds_left() - self.knapsack_seconds if self.rounds_left > 0 else 0.0
 
     def solve(self, counts: np.ndarray) -> bool:
         """Solve the linear program for `counts`, which is a round; False if there was no round or time left."""
@@ -179,6 +172,8 @@ class _Search:
             price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
             for tenths in (8, 5, 2, 0):
                 mixed = (center * tenths + prices * (10 - tenths)) // 10
+                if self.time_left() < self.knapsack_seconds:
+                    return False
                 knapsack = self.price(mixed)
                 packs = knapsack.packs_with(self.lengths)
                 if self.master.add(p for p in packs if _value(p, price_of) > PRICE_OF_A_PACK + _SLACK):
@@ -190,7 +185,9 @@ class _Search:
 
     def price(self, prices: np.ndarray) -> Knapsack:
         """Find the packs that are worth most, and what that proves."""
+        started = time.perf_counter()
         knapsack = solve_knapsack(self.by_length(prices, NOT_FOR_SALE), self.limit)
+        self.knapsack_seconds = time.perf_counter() - started
         self.prove(prices, knapsack.best)
         return knapsack
 

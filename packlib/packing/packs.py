@@ -164,21 +164,22 @@ def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
 
     Each length has a generator of its own: its permutation does not depend on what else is packed, or where.
     """
-    swap = _swap
+    exchange = swap
     if len(order) > _MANY_SAMPLES:
         from packlib.packing.compiled import compiled  # here, since it takes a while to import
 
-        swap = compiled(_swap)
+        exchange = compiled(swap)
     counts = np.diff(starts)[:-1]
     # how many samples there are to draw from; a little less keeps the product below when it is rounded
     choices = np.arange(counts.max(), 0, -1) * (1 - 2**-50)
     for length in np.flatnonzero(counts).tolist():
         same = order[starts[length] : starts[length + 1]]
         drawn = np.random.default_rng([seed, length]).random(len(same)) * choices[len(choices) - len(same) :]
-        swap(same, drawn.astype(np.int64))
+        exchange(same, drawn.astype(np.int64))
 
 
-def _swap(samples: np.ndarray, drawn: np.ndarray) -> None:
+def swap(samples: np.ndarray, drawn: np.ndarray) -> None:
+    """Exchange the sample at each place with that at `drawn` places behind it; `samples` changes."""
     for i in range(len(drawn)):
         j = i + drawn[i]
         samples[i], samples[j] = samples[j], samples[i]

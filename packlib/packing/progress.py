@@ -1,5 +1,6 @@
 """What a search for a better plan says while it runs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -16,3 +17,6 @@ class Progress:
     def __str__(self) -> str:
         gap = self.num_packs / self.lower_bound - 1
         return f"{self.seconds:.0f} s, {self.stage}: {self.num_packs:,} packs, at most {gap:.4%} above the best"
+
+
+Told = Callable[[Progress], None] | None  # whom a search tells its progress

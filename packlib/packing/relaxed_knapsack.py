@@ -13,7 +13,7 @@ best pack from above in far fewer; its integers only ever err upward, so what it
 """
 
 import itertools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ _WORK = 200_000_000  # additions in a call
 _FINEST = 1 << 15  # cells of the grid
 
 
-@dataclass(frozen=True)
-class Fluid:
+class Fluid(NamedTuple):
     """The concave hull of the prices of short sequences, with the origin, in integers.
 
     Attributes:
@@ -64,9 +63,7 @@ def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int])
 
 
 @compiled
-def fill_layers(
-    weights: np.ndarray, prices: np.ndarray, cells: int, layers: int
-) -> np.ndarray:  # pragma: no cover (compiled)
+def fill_layers(weights: np.ndarray, prices: np.ndarray, cells: int, layers: int) -> np.ndarray:  # pragma: no cover
     """`f[k, c]`, the best value of at most k items in at most c cells; int64, shape (layers + 1, cells + 1).
 
     The lightest of k items takes at most `cells // k`: no heavier one needs to come last.
@@ -84,11 +81,9 @@ def fill_layers(
 
 
 @compiled
-def best_on_corners(
-    f: np.ndarray, capacity: int, grid: int, limit: int, lengths: np.ndarray, prices: np.ndarray, slopes: np.ndarray
-) -> int:  # pragma: no cover (compiled)
+def best_on_corners(f: np.ndarray, capacity: int, grid: int, limit: int, fluid: Fluid) -> int:  # pragma: no cover
     """The best of corners and fluid: for each k and c of `f`, what it holds and what the rest of the pack pours."""
-    best = 0
+    (lengths, prices, slopes), best = fluid, 0
     for k in range(len(f)):
         places = limit - k
         j = len(lengths) - 1
@@ -101,22 +96,13 @@ def best_on_corners(
 
 
 @compiled
-def best_with_another(
-    f: np.ndarray,
-    capacity: int,
-    grid: int,
-    limit: int,
-    lengths: np.ndarray,
-    prices: np.ndarray,
-    first: int,
-    highest: np.ndarray,
-) -> np.ndarray:  # pragma: no cover (compiled)
+def best_with_another(f, capacity, grid, limit, fluid, first, highest):  # type: ignore[no-untyped-def]  # pragma: no cover
     """The best of corners, one long sequence of any length from `first` up, and the fluid at one of its corners.
 
     `highest[l]` is the highest price of a long sequence of at most l tokens. For each number of long sequences: the
     value, the room for the long sequence, and the cells of the corners; int64, shape (layers + 1, 3).
     """
-    found = np.zeros((len(f), 3), np.int64)
+    lengths, prices, found = fluid.lengths, fluid.prices, np.zeros((len(f), 3), np.int64)
     for k in range(1, len(f)):
         places = limit - k
         for j in range(len(lengths) if places else 1):
@@ -166,10 +152,10 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int
         grid *= 2
     weights, values = one_per_weight(items // grid, prices[items])
     f = fill_layers(weights, values, capacity // grid, layers)
-    best = best_on_corners(f, capacity, grid, limit, fluid.lengths, fluid.prices, fluid.slopes)
+    best = best_on_corners(f, capacity, grid, limit, fluid)
     if not every:
         highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
-        another = best_with_another(f, capacity, grid, limit, fluid.lengths, fluid.prices, first, highest)
+        another = best_with_another(f, capacity, grid, limit, fluid, first, highest)
         best = max(best, another[:, 0].max())
     return int(best)
 

@@ -1,10 +1,9 @@
 """Packing a stream: no histogram, no second look, bounded memory."""
 
-from collections import defaultdict
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from packlib.checks import depth_limit, whole_number
-from packlib.packing.greedy import Spaces
 
 
 class StreamPacker:
@@ -29,10 +28,8 @@ class StreamPacker:
         self.max_length = whole_number("max_length", max_length, 1)
         self.window = whole_number("window", window, 1)
         self.max_sequences_per_pack = depth_limit(max_sequences_per_pack)
-        self._packs: dict[int, list[list[int]]] = defaultdict(
-            list
-        )  # the sample ids of open packs, by space, newest last
-        self._spaces, self._open, self._next_id = Spaces(), 0, 0
+        self._packs: dict[int, list[list[int]]] = {}  # the sample ids of open packs, by space, newest last
+        self._spaces, self._open, self._next_id = list[int](), 0, 0  # the keys, ascending; how many packs are open
 
     def add(self, length: int) -> list[tuple[int, ...]]:
         """Place the next sequence; return the packs that this closed, each a tuple of sample ids.
@@ -44,12 +41,12 @@ class StreamPacker:
         """
         length = whole_number(f"The length of sequence {self._next_id}", length, 1, self.max_length)
         closed: list[tuple[int, ...]] = []
-        space = self._spaces.smallest(length)
-        if space:
-            ids = self._take(space)
+        at = bisect_left(self._spaces, length)
+        if at < len(self._spaces):
+            space, ids = self._take(at)
         else:
             if self._open == self.window:
-                closed.append(tuple(self._take(self._spaces.smallest(1))))
+                closed.append(tuple(self._take(0)[1]))
             space, ids = self.max_length, []
         ids.append(self._next_id)
         self._next_id += 1
@@ -57,16 +54,17 @@ class StreamPacker:
         if space == 0 or len(ids) == self.max_sequences_per_pack:
             closed.append(tuple(ids))
         else:
+            if space not in self._packs:
+                self._packs[space] = []
+                insort(self._spaces, space)
             self._packs[space].append(ids)
-            self._spaces.add(space)
             self._open += 1
         return closed
 
     def flush(self) -> list[tuple[int, ...]]:
         """Close and return all open packs."""
         closed = [tuple(ids) for stack in self._packs.values() for ids in stack]
-        self._packs.clear()
-        self._spaces, self._open = Spaces(), 0
+        self._packs, self._spaces, self._open = {}, [], 0
         return closed
 
     def pack(self, lengths: Iterable[int]) -> Iterator[tuple[int, ...]]:
@@ -75,12 +73,12 @@ class StreamPacker:
             yield from self.add(length)
         yield from self.flush()
 
-    def _take(self, space: int) -> list[int]:
-        """The newest pack with so much space, which is not open any more."""
+    def _take(self, at: int) -> tuple[int, list[int]]:
+        """The space at this index, and the newest pack with so much, which is not open any more."""
+        space = self._spaces[at]
         stack = self._packs[space]
         ids = stack.pop()
         if not stack:
-            del self._packs[space]
-            self._spaces.remove(space)
+            del self._packs[space], self._spaces[at]
         self._open -= 1
-        return ids
+        return space, ids

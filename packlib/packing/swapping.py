@@ -71,17 +71,7 @@ def swap_search(
     return None
 
 
-def _exchange(
-    lengths: np.ndarray,
-    max_length: int,
-    members: np.ndarray,
-    sizes: np.ndarray,
-    rooms: np.ndarray,
-    outside: np.ndarray,
-    waiting: int,
-    steps: int,
-    rng: np.random.Generator,
-) -> int:
+def _exchange(lengths, max_length, members, sizes, rooms, outside, waiting, steps, rng):  # type: ignore[no-untyped-def]
     """Take `steps` steps, or stop where what waits fits into a pack; return how many wait.
 
     The arrays change in place: pack p holds the sequences members[p, :sizes[p]] and has rooms[p] slots left;

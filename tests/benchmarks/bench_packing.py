@@ -6,9 +6,11 @@ prints the table and writes `data/benchmarks/packing.csv`. Every line compares m
 """
 
 import itertools
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,6 +32,19 @@ open("/proc/self/clear_refs", "w").write("5")
 before = status("VmRSS")
 assign(plan(LengthHistogram.from_lengths(lengths, 512), sys.argv[2]), lengths, seed=0)
 print(status("VmHWM") - before)
+"""
+
+
+FIRST_USE = """
+import time, warnings
+from packlib.lengths import LengthHistogram
+from packlib.packing import plan
+from tests.benchmarks.bench_packing import drawn
+histogram = LengthHistogram.from_lengths(drawn("Pareto", 16384), 16384)
+warnings.simplefilter("ignore")
+start = time.perf_counter()
+plan(histogram, "optimal", 33, time_limit=2)
+print(time.perf_counter() - start)
 """
 
 
@@ -165,6 +180,30 @@ def optimal_on_long_rows(wikipedia: LengthHistogram) -> Iterator[dict]:
             yield row(name, took[slowest], "SciPy's NNLS (T)", limit, must_be, found)
 
 
+def time_limits() -> Iterator[dict]:
+    """From a hundred to 20 million sequences, on short and long rows: the plan that keeps its limit worst."""
+    for limit in (2.0, 5.0):
+        over, gaps = {}, []
+        for top, n in itertools.product((128, 4096, 32768, 131072), (100, 100_000, 20_000_000)):
+            histogram = LengthHistogram.from_lengths(drawn("Pareto", top, n=n), top)
+            for depth in (16, round(top / histogram.mean_length)):
+                name = f"{n:,} sequences, rows of {top:,}, depth {depth}"
+                start = time.perf_counter()
+                gaps.append(plan(histogram, "optimal", depth, time_limit=limit))
+                over[name] = time.perf_counter() - start
+        worst = max(over, key=over.get)
+        gap = max(made.gap / made.lower_bound for made in gaps)
+        found = f"the slowest of {len(over)}: {worst}; gap at most {gap:.2%}"
+        must_be = f"at most {max(1.1 * limit, limit + 0.5):.1f} s"
+        yield row(f"optimal, time_limit={limit:.0f}", over[worst], "its limit", limit, must_be, found)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        seconds = float(
+            subprocess.run([sys.executable, "-c", FIRST_USE], check=True, capture_output=True, env=environment).stdout
+        )
+    yield row("optimal, time_limit=2, nothing compiled yet", seconds, "its limit", 2.0, "at most 2.5 s")
+
+
 def other_methods() -> Iterator[dict]:
     histogram = LengthHistogram.from_lengths(drawn("log-normal", 16384), 16384)
     methods = ("first_fit_decreasing", "lpfhp")
@@ -237,7 +276,7 @@ def main() -> None:
     wikipedia, rows = load("wikipedia"), []
     parts = (
         greedy(wikipedia), tight_depths(wikipedia), lengths_to_packs(wikipedia), long_rows(), other_methods(),
-        against_nnls(wikipedia), optimal_on_long_rows(wikipedia), importing(),
+        against_nnls(wikipedia), optimal_on_long_rows(wikipedia), time_limits(), importing(),
     )  # fmt: skip
     for part in parts:
         new = list(part)

@@ -1,10 +1,7 @@
 """SPFHP, LPFHP and the baselines against published counts and plain loops over single sequences."""
 
-import subprocess
-import sys
 from collections import Counter
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +10,6 @@ from packing_cases import DEPTHS, best_fit, first_fit, histograms
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
-from packlib.packing.compiled import compiled
 from packlib.workbook.chapters.n02_greedy_packing.runs import one_by_one
 
 HYPERBOLA = LengthHistogram(np.concatenate([[0], 10**6 // np.arange(1, 513)]), "10^6 / l")
@@ -152,22 +148,3 @@ def test_lpt_is_near_the_bound_where_places_are_scarce(lengths, depth, percent):
     histogram = LengthHistogram.from_lengths(lengths)
     made, best_fit = plan(histogram, "lpt", depth), plan(histogram, "lpfhp", depth)
     assert made.gap <= made.lower_bound * percent / 100 < best_fit.gap / 2
-
-
-def test_compiled_code_needs_no_folder_to_write_to(monkeypatch):
-    def without_cache(function=None, cache=False):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(function)
-
-    njit = numba.njit
-    monkeypatch.setattr(numba, "njit", without_cache)
-    assert compiled(lambda x: x + 1)(2) == 3
-
-
-def test_greedy_planning_does_not_wait_for_the_compiler():
-    code = (
-        "import sys; from packlib.lengths import load; from packlib.packing import plan; "
-        "plan(load('squad'), 'lpfhp', 3); assert 'numba' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -183,7 +183,7 @@ def test_the_linear_program_by_hand():
 
 def test_prices_that_prove_a_fraction_more_are_kept():
     """They say which packs are too wasteful, though the bound in whole packs is the same."""
-    search = _Search(LengthHistogram.from_lengths([3] * 7, 8), None, None, None, None)
+    search = _Search(LengthHistogram.from_lengths([3] * 7, 8), None, None, None)
     half = np.array([PRICE_OF_A_PACK // 2])
     search.prove(half, PRICE_OF_A_PACK * 11 // 10)
     search.prove(half, PRICE_OF_A_PACK)
