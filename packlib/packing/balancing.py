@@ -256,7 +256,7 @@ def _mix(
                 return packs
             break
     else:
-        level_tokens(lengths, packs, steps * step, cap, most_sequences)
+        level_tokens(lengths, packs, steps * step, most_sequences)
         packs = _places(np.bincount(packs, lengths), rng)[packs]
     of_packs = np.bincount(packs, work.total(lengths, lengths**2)).reshape(steps, step)
     return np.concatenate([i * step + deal_packs(each, ranks) for i, each in enumerate(of_packs)])[packs]

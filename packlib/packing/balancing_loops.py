@@ -79,8 +79,11 @@ def spread(
 
 
 @compiled
-def level_tokens(lengths: np.ndarray, packs: np.ndarray, count: int, cap: int, most_sequences: int) -> None:
-    """Move sequences into the pack with the fewest tokens, until no move makes the fewest more; `packs` is changed."""
+def level_tokens(lengths: np.ndarray, packs: np.ndarray, count: int, most_sequences: int) -> None:
+    """Move sequences into the pack with the fewest tokens, until no move makes the fewest more; `packs` is changed.
+
+    No cap is needed: the pack that gives a sequence keeps more than the fewest, so it had more than the other gets.
+    """
     tokens, places = np.zeros(count, np.int64), np.full(count, most_sequences)
     for i, length in enumerate(lengths):
         tokens[packs[i]] += length
@@ -88,7 +91,7 @@ def level_tokens(lengths: np.ndarray, packs: np.ndarray, count: int, cap: int, m
     while True:
         least, best, fewest = int(np.argmin(tokens)), -1, tokens.min()
         for i, length in enumerate(lengths):
-            fits = tokens[least] + length <= cap and places[least] and packs[i] != least
+            fits = places[least] and packs[i] != least
             if fits and min(tokens[packs[i]] - length, tokens[least] + length) > fewest:
                 best, fewest = i, min(tokens[packs[i]] - length, tokens[least] + length)
         if best < 0:

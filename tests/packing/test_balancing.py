@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.lengths import LengthHistogram
+from packlib.lengths import LengthHistogram, load
 from packlib.lengths.families import log_normal
 from packlib.packing import Packs, Work, assign, balance, plan, waiting
+from packlib.packing.balancing_loops import level_tokens
 
 WORK = Work(6 * 4096, 0.5)
 
@@ -119,13 +120,21 @@ def test_another_seed_deals_other_steps(long_tail):
 
 
 def test_where_room_is_scarce_packs_stay_and_tokens_are_level():
-    rng = np.random.default_rng(0)
-    lengths = rng.choice([60, 61, 62, 38, 39, 40, 100], 3_000)
-    packs = packed(lengths, 100)
-    made = balance(packs, lengths, 4, 2, work=Work(10, 1)).verify(lengths)
-    assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.07
-    assert made.lengths_used.min() >= 60  # a pack that was cut has others' sequences
-    assert made.waiting < waiting(packs, lengths, 4, 2, work=Work(10, 1)).now
+    counts = load("squad").counts
+    lengths = np.random.default_rng(0).choice(len(counts), 2_000, p=counts / counts.sum())
+    packs = packed(lengths, 384)
+    made = balance(packs, lengths, 64, work=Work(10, 1), spare=0.03).verify(lengths)
+    assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.005
+    assert len(made) > len(packs) and made.lengths_used.min() > 200  # a pack that was cut gets others' sequences
+
+
+def test_leveling_keeps_the_depth_limit():
+    lengths, packs = np.array([9, 6, 6, 3, 3, 1]), np.array([0, 1, 2, 1, 2, 3])
+    level_tokens(lengths, packs, 4, 2)
+    assert np.bincount(packs, lengths).tolist() == [9, 6, 9, 4]
+    full = np.array([0, 1, 2, 2, 3])
+    level_tokens(np.array([9, 8, 5, 4, 2]), full, 4, 1)
+    assert full.tolist() == [0, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(

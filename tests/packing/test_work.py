@@ -54,11 +54,11 @@ def test_measured_seconds_give_their_costs_back():
 
 
 def test_squares_are_exact_where_floats_are_not():
-    long = 2**26 - 1
-    packs = Packs([0, 1], [0, 2], [2 * long], max_length=2**27 - 2) if 2 * long <= 2**26 else None
-    assert packs is None  # a pack is at most 2^26 tokens, so
-    packs = Packs([0, 1, 2], [0, 1, 3], [long, 4], max_length=2**26)
-    assert squares_of(packs, [long, 3, 1]).tolist() == [long**2, 10]
+    lengths = [2**26 - 1] * 3 + [2**13 - 1] * 4
+    packs = Packs(range(7), [0, 1, 2, 3, 7], [2**26 - 1] * 3 + [2**15 - 4], max_length=2**26)
+    squares = squares_of(packs, lengths)
+    assert squares.tolist() == [(2**26 - 1) ** 2] * 3 + [4 * (2**13 - 1) ** 2]
+    assert int(squares.sum()) == sum(n**2 for n in lengths) != int(np.sum(np.array(lengths, float) ** 2))
 
 
 @pytest.mark.parametrize(
