@@ -21,6 +21,7 @@ LESSONS = {  # what goes together, and in which order
     "Large machines": ("11_scaling_up",),
     "Your own data": ("12_your_dataset",),
     "Work and documents": ("13_balanced_work", "14_whole_documents"),
+    "What was measured": ("15_evidence",),
 }
 
 

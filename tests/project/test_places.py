@@ -254,7 +254,7 @@ def test_the_name_of_a_data_set_is_no_path(tmp_path, monkeypatch, name):
         dataset = Path(values["dataset"])
         assert dataset.parent == tmp_path / "out" / places.WORK
         assert load(str(dataset)).num_sequences == 3
-        (dataset.parent / "advice.json").write_text('{"data": {"name": "a"}, "advice": []}')
+        (dataset.parent / "advice.json").write_text('{"data": {"name": "a"}, "advice": [], "code": {}}')
         return nbformat.v4.new_notebook()
 
     monkeypatch.setattr(report, "run_notebook", run_notebook)

@@ -6,6 +6,7 @@ An explorer's output says in its metadata how it was made (see `packlib.workbook
 import importlib
 import itertools
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,26 +47,35 @@ def frames_of(means: Mapping[str, Any]) -> Frames | None:
     kind = getattr(importlib.import_module(made["module"]), made["name"])
     explorer = kind(*made["args"], **made["options"])
     names = explorer.telling or tuple(explorer.widgets)[:1]
+    all_values = {name: _all_values(explorer.widgets[name]) for name in names}
     for most in (MOST, MOST // 2, MOST // 4):
-        values = {name: _values(explorer.widgets[name], int(most ** (1 / len(names)))) for name in names}
-        frames = _draw(explorer, values)
-        if sum(len(picture) for picture, _ in dict(frames.pictures.values()).items()) <= ROOM:
+        frames = _draw(explorer, _some(all_values, explorer, most))
+        if sum(map(len, {picture for picture, _ in frames.pictures.values()})) <= ROOM:
             return frames
     raise ValueError(f"The pictures of {made['name']} have more than {ROOM:,} bytes with {most} settings.")
 
 
-def _values(control: Any, most: int) -> list[tuple[str, Any]]:
-    """At most `most` values of a control with their names; the first, the last and the one it has are among them."""
+def _all_values(control: Any) -> list[tuple[str, Any]]:
+    """The values of a control with their names."""
     if hasattr(control, "options"):
-        options = [option if isinstance(option, tuple) else (str(option), option) for option in control.options]
-        now = next(at for at, (_, value) in enumerate(options) if value == control.value)
-    else:
-        numbers = range(control.min, control.max + 1, control.step)
-        options = [(f"{value:,}", value) for value in numbers]
-        now = min(range(len(numbers)), key=lambda at: abs(numbers[at] - control.value))
-    places = np.linspace(0, len(options) - 1, min(most, len(options))).round().astype(int).tolist()
-    places[min(range(len(places)), key=lambda at: abs(places[at] - now))] = now
-    return [options[at] for at in sorted(set(places))]
+        return [option if isinstance(option, tuple) else (str(option), option) for option in control.options]
+    if hasattr(control, "min"):
+        return [(f"{value:,}", value) for value in range(control.min, control.max + 1, control.step)]
+    return [("no", False), ("yes", True)]
+
+
+def _some(values: Mapping[str, list], explorer: Explorer, most: int) -> dict[str, list[tuple[str, Any]]]:
+    """At most `most` settings in all; the first value, the last and the one that it has are always among them."""
+    sizes = {name: len(of) for name, of in values.items()}
+    while math.prod(sizes.values()) > most:
+        sizes[max(sizes, key=lambda name: sizes[name])] -= 1
+    some = {}
+    for name, of in values.items():
+        now = next(at for at, (_, value) in enumerate(of) if value == explorer.widgets[name].value)
+        places = np.linspace(0, len(of) - 1, sizes[name]).round().astype(int).tolist()
+        places[min(range(len(places)), key=lambda at: abs(places[at] - now))] = now
+        some[name] = [of[at] for at in sorted(set(places))]
+    return some
 
 
 def _draw(explorer: Explorer, values: Mapping[str, list[tuple[str, Any]]]) -> Frames:

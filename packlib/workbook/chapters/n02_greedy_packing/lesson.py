@@ -25,6 +25,7 @@ class StepByStep(Explorer):
     """Three ways beside each other, one sequence at a time."""
 
     title = "Which pack takes the next sequence?"
+    telling = ("lengths", "step")
     play = "step"
     interval = 1500
 

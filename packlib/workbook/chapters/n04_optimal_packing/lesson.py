@@ -34,6 +34,7 @@ class GapExplorer(Explorer):
     """
 
     title = "How far from the best?"
+    telling = ("depth", "method")
     _plans: ClassVar[dict[tuple, PackingPlan]] = {}
 
     def __init__(self, dataset: str = "wikipedia") -> None:

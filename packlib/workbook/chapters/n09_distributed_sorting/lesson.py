@@ -27,6 +27,7 @@ class BucketExplorer(Explorer):
     """
 
     title = "How many rows does each rank end with?"
+    telling = ("offers", "ranks")
     most = 64
 
     def __init__(self, dataset: str = "wikipedia", own: Sequence[int] = (5, 5, 5, 1)):

@@ -96,6 +96,7 @@ class PodExplorer(Explorer):
     """The calculator on the published pod: who waits, what fits, and how long the first phase takes."""
 
     title = "What holds this pod up, and what does not fit?"
+    telling = ("accumulation", "stages")
 
     def __init__(self) -> None:
         super().__init__()

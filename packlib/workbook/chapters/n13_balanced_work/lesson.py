@@ -16,6 +16,7 @@ class WhoWaits(Explorer):
     """One step of a few ranks, with one long sequence: who waits, packed as it comes and balanced."""
 
     title = "One long sequence: who waits for whom?"
+    telling = ("longest", "balanced")
     slots = 131_072
 
     def __init__(self, seed: int = 0) -> None:

@@ -20,6 +20,7 @@ class CutDocuments(Explorer):
     """A few documents in rows, by any rule, and how many cuts each rule makes beyond the fewest."""
 
     title = "What does a rule do to these documents?"
+    telling = ("rule", "slots")
 
     def __init__(self, own: Sequence[int] = (5, 5, 5, 5, 5, 5, 5)):
         self.sets = {

@@ -21,6 +21,7 @@ class ExperimentExplorer(Explorer):
     """Forty experiments with as many seeds: how many of them see a difference that is there?"""
 
     title = "What would an experiment like this tell?"
+    telling = ("seeds", "effect")
 
     def __init__(self, confidence: float = 0.95, seed: int = 0, own: Sequence[float] = (-0.07, -0.02, 0.04)) -> None:
         self.confidence, self.seed, self.own = confidence, seed, np.array(own, float)
