@@ -68,10 +68,10 @@ class Sources:
             notebook = nbformat.read(path, as_version=4)
             place = path.relative_to(NOTEBOOKS)
             self.up = "../" * len(place.parts)
-            page = self.notebook(notebook)
+            shown_as = self.notebook(notebook)
             if self.repository:
-                page.cells[0].source += _HOSTED.format(self.repository, place)
-            write_text(self.folder / "notebooks" / place, nbformat.writes(page))
+                shown_as.cells[0].source += _HOSTED.format(self.repository, place)
+            write_text(self.folder / "notebooks" / place, nbformat.writes(shown_as))
         for room in ROOMS:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         write_text(self.folder / "game.md", (_HERE / "game.md").read_text(encoding="utf-8"))
