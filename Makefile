@@ -7,6 +7,7 @@ TEST_ARGS ?=
 BROWSER ?= yes
 TORCH_INDEX ?=
 SPEAKER ?=
+PDF ?=
 REPOSITORY ?=
 
 PY := .venv/bin/python
@@ -28,7 +29,7 @@ help:
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
-	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/"
+	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/ (PDF=yes)"
 	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when')"
 	@echo "make site       a web site of all notebooks that needs no network, in site/ (REPOSITORY=owner/name: links to run it)"
 	@echo "make setup      install into .venv, nothing else"
@@ -109,11 +110,22 @@ notebooks: .venv/.ready
 figures: .venv/.ready
 	@$(PY) -m packlib.workbook.gallery figures $(CHAPTERS)
 
+# Chromium prints a deck, a slide a page. $(1): the names of decks
+CHROMIUM = $(firstword $(shell command -v chromium chromium-browser google-chrome))
+define as_pdf
+@test -n "$(CHROMIUM)" || { echo "make: a PDF needs Chromium: install it (sudo apt-get install chromium)." >&2; exit 1; }
+@for deck in $(1); do \
+  $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-pdf-header-footer --print-to-pdf=slides/$$deck.pdf \
+    "file://$(CURDIR)/slides/$$deck.html" >/dev/null 2>&1 && echo slides/$$deck.pdf || exit 1; done
+endef
+
 slides: figures
 	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS) --speaker "$(SPEAKER)"
+	$(if $(PDF),$(call as_pdf,$(notdir $(CHAPTERS:.ipynb=))))
 
 talk: figures
 	@$(PY) -m packlib.workbook.talk slides/talk.html figures --speaker "$(SPEAKER)"
+	$(if $(PDF),$(call as_pdf,talk))
 
 site: .venv/.ready
 	@$(PY) -m packlib.workbook.website.building site $(if $(REPOSITORY),--repository $(REPOSITORY))

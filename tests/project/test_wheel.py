@@ -18,6 +18,15 @@ LAB = ("IPython", "ipywidgets", "jupyterlab", "latex2mathml", "matplotlib", "nbc
        "papermill", "PIL")  # fmt: skip
 
 
+BLACK_BOX = """
+import check_cases as cases
+
+
+def make():
+    return cases.Tiny("attention"), cases.dense(segments=True, mask=None), cases.sequences()
+"""
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The unpacked wheel, built from a copy of what the build reads."""
@@ -30,6 +39,9 @@ def wheel(tmp_path_factory):
         shutil.copy(ROOT / name, tree)
     build = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--no-index", "-w", made]
     done = subprocess.run(build, cwd=tree, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    sdist = [sys.executable, "-c", "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])", made]
+    done = subprocess.run(sdist, cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     zipfile.ZipFile(next(made.glob("packlib-*.whl"))).extractall(made / "unpacked")
     return made / "unpacked"
@@ -128,3 +140,21 @@ def test_packing_a_parquet_file_needs_no_extra_and_a_collator_finds_its_table(py
     assert sorted(kept) == [["a", "c"], ["b"]]
     done = python("-c", "import packlib; packlib.pack_dataset([], 4)", without=("datasets",))
     assert "packlib.pack_dataset needs datasets, which is not installed: pip install 'packlib[hub]'" in done.stderr
+
+
+@pytest.mark.slow
+def test_auditing_and_checking_work_where_only_the_wheel_is(python, tmp_path):
+    (tmp_path / "mine.py").write_text(f"import sys\nsys.path.append({str(ROOT / 'tests')!r})\n{BLACK_BOX}")
+    done = packlib(python, f"check {tmp_path / 'mine.py'}:make --json", without=LAB)
+    assert done.returncode == 0 and json.loads(done.stdout)["exact"] is True, done.stdout + done.stderr
+    pq.write_table(pa.table({"seq_lengths": [[3, 1], [4], [2]]}), tmp_path / "packed.parquet")
+    command = f"audit {tmp_path / 'packed.parquet'} --max-length 4 --json"
+    done = packlib(python, command, without=(*TRAIN, *LAB))
+    assert json.loads(done.stdout)["packs"] == 3, done.stderr
+
+
+@pytest.mark.slow
+def test_the_package_index_would_take_both_files(wheel):
+    files = [*wheel.parent.glob("packlib-*.whl"), *wheel.parent.glob("packlib-*.tar.gz")]
+    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
+    assert len(files) == 2 and done.returncode == 0 and done.stdout.count("PASSED") == 2, done.stdout
