@@ -41,7 +41,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def site(tmp_path_factory):
     """The folder of the site, and what Sphinx warned of."""
     folder = tmp_path_factory.mktemp("site") / "site"
-    return folder, building.build(folder, building.all_notebooks())
+    return folder, building.build(folder, building.all_notebooks(), settings=4)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,9 @@ def address(site):
 @pytest.fixture(scope="module")
 def visit(chromium, address):
     """Open a page by its name; errors on the console and requests that leave the machine end up in `page.said`."""
-    with chromium.new_context(viewport={"width": 1366, "height": 900}, color_scheme="dark") as context:
+    with chromium.new_context(
+        viewport={"width": 1366, "height": 900}, color_scheme="dark", reduced_motion="reduce"
+    ) as context:
 
         def open_page(name):
             page = context.new_page()
@@ -64,7 +66,8 @@ def visit(chromium, address):
             page.on("console", lambda line: line.type == "error" and page.said.append(line.text))
             page.on("response", lambda answer: answer.status >= 400 and page.said.append(answer.url))
             page.on("request", lambda ask: ask.url.startswith((address, "data:")) or page.said.append(ask.url))
-            page.goto(f"{address}/{name}.html", wait_until="load")
+            page.goto(f"{address}/{name}.html", wait_until="networkidle")
+            page.wait_for_function("document.getAnimations().length === 0")  # colors on their way have no contrast
             return page
 
         yield open_page

@@ -28,7 +28,7 @@ from packlib.markup import escaped
 from packlib.places import output_path, work_folder
 from packlib.workbook.results import meaning, unfold
 from packlib.workbook.running import NOTEBOOKS, exit_code
-from packlib.workbook.website.frames import frames_of, player
+from packlib.workbook.website.frames import MOST, frames_of, player
 
 ROOMS = ("lengths", "packing", "batches", "model", "distributed", "training", "bridges", "advisor", "workbook")
 _PAGES = (
@@ -49,15 +49,16 @@ class Sources:
     Args:
         folder: an empty folder.
         repository: "owner/name" at GitHub, for links that open a notebook in hosted services; "" for none.
+        settings: pictures of an explorer at most.
 
     Raises:
         ValueError: if that is no such name.
     """
 
-    def __init__(self, folder: Path, repository: str = ""):
+    def __init__(self, folder: Path, repository: str = "", settings: int = MOST):
         if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.A):
             raise ValueError(f"repository must be a name at GitHub, such as owner/name, not {shown(repository)}.")
-        self.folder, self.repository = folder, repository
+        self.folder, self.repository, self.settings = folder, repository, settings
         self.extra = folder / "_extra"  # Sphinx copies what is in it as it is
 
     def write(self, notebooks: Sequence[Path]) -> None:
@@ -87,9 +88,15 @@ class Sources:
         def keep(link: re.Match) -> str:
             words, to = link.groups()
             target = (Path(page).parent / to.partition("#")[0]).as_posix()
-            known = target in _PAGES or re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target) or to[0] == "#"
+            known = (
+                target in (*_PAGES, "index.md")
+                or re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target)
+                or to[0] == "#"
+            )
             return link[0] if known or "://" in to else f"{words} (`{target}`)"
 
+        if page != "README.md":  # the index shows it
+            source = source.replace("(README.md)", "(index.md)")
         source = re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", keep, source)
         write_text(self.folder / page, source.replace("(README.svg)", "(README.svg){.dark-light}"))
 
@@ -115,7 +122,7 @@ class Sources:
             truth, why = unfold(means["folded"])
             said = f"<p><b>{escaped(truth)}.</b> {escaped(why)}</p>"
             data["text/html"] = f"<details><summary>Reveal the answer</summary>{said}</details>"
-        elif frames := frames_of(means):
+        elif frames := frames_of(means, self.settings):
             data["text/html"] = player(frames, self._picture)
         elif "text/html" in data:
             data["text/html"] = _IMAGE.sub(lambda image: self._img(*image.groups()), data["text/html"])
@@ -194,7 +201,7 @@ def _lighten(folder: Path) -> None:
         write_text(page, re.sub(unused, "", text))
 
 
-def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list[str]:
+def build(folder: Path, notebooks: Sequence[Path], repository: str = "", settings: int = MOST) -> list[str]:
     """Build the site in `folder`, in place of an earlier one, and return what Sphinx warned of, a line each.
 
     Raises:
@@ -210,7 +217,7 @@ def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list
         raise FileExistsError(f"{folder} holds something else than a site; name another folder.")
     told = io.StringIO()
     with work_folder(folder.parent) as work:
-        Sources(work / "source", repository).write(notebooks)
+        Sources(work / "source", repository, settings).write(notebooks)
         source, html, trees = (str(work / part) for part in ("source", "html", "trees"))
         options = {"release": version("packlib"), "html_extra_path": [str(work / "source" / "_extra")]}
         with patch_docutils(str(_HERE)), docutils_namespace():

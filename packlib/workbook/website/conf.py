@@ -36,7 +36,7 @@ nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # its default fetches scripts
 nb_merge_streams = True
 myst_enable_extensions = ["dollarmath", "attrs_inline"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
+suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "ref.python"]
 
 default_role = "code"  # docstrings quote code as Markdown does
 autodoc_typehints = "signature"

@@ -18,7 +18,7 @@ from packlib.workbook.explorers import Explorer
 from packlib.workbook.figures import png
 
 ROOM = 300_000  # bytes that all pictures of one explorer may have
-MOST = 20  # settings
+MOST = 12  # settings of an explorer
 _CHAPTERS = "packlib.workbook.chapters."
 
 
@@ -39,8 +39,12 @@ class Frames:
     pictures: dict[tuple[int, ...], tuple[bytes, str]]
 
 
-def frames_of(means: Mapping[str, Any]) -> Frames | None:
-    """The frames of the explorer that an output shows; None if it shows none, or one that cannot be made again."""
+def frames_of(means: Mapping[str, Any], most: int = MOST) -> Frames | None:
+    """The frames of the explorer that an output shows; None if it shows none, or one that cannot be made again.
+
+    Args:
+        most: settings; fewer are drawn if the pictures have more than `ROOM` bytes.
+    """
     made = means.get("explorer")
     if made is None or not made["module"].startswith(_CHAPTERS):
         return None
@@ -48,11 +52,11 @@ def frames_of(means: Mapping[str, Any]) -> Frames | None:
     explorer = kind(*made["args"], **made["options"])
     names = explorer.telling or tuple(explorer.widgets)[:1]
     all_values = {name: _all_values(explorer.widgets[name]) for name in names}
-    for most in (MOST, MOST // 2, MOST // 4):
-        frames = _draw(explorer, _some(all_values, explorer, most))
+    for some in (most, most // 2, most // 4):
+        frames = _draw(explorer, _some(all_values, explorer, max(some, 2)))
         if sum(map(len, {picture for picture, _ in frames.pictures.values()})) <= ROOM:
             return frames
-    raise ValueError(f"The pictures of {made['name']} have more than {ROOM:,} bytes with {most} settings.")
+    raise ValueError(f"The pictures of {made['name']} have more than {ROOM:,} bytes with {some} settings.")
 
 
 def _all_values(control: Any) -> list[tuple[str, Any]]:
