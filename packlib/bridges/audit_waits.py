@@ -6,7 +6,7 @@ import numpy as np
 
 from packlib.packing import Packs, Work, balance, waiting_at_random
 
-MOST_HELD = 1 << 22  # sequences whose lengths are kept, 8 bytes each and 8 a pack; the packs after them are not dealt
+MOST_HELD = 1 << 20  # sequences whose lengths are kept, 8 bytes each and 8 a pack; the packs after them are not dealt
 
 
 @dataclass(frozen=True)

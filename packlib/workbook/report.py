@@ -62,10 +62,8 @@ def report(
         if model:
             micro_batch = advice["recipe"]["after"]["micro_batch"]
             plan, recipe = PackingPlan.from_json(work / "plan.json"), Recipe.from_dict(advice["recipe"]["after"])
-            theirs = about_waiting(plan, recipe)  # for the work of a default model
-            advice["advice"] = [
-                about_waiting(plan, recipe, model) if one == theirs else one for one in advice["advice"]
-            ]
+            usual, own = about_waiting(plan, recipe), about_waiting(plan, recipe, model)
+            advice["advice"] = [own if sentence == usual else sentence for sentence in advice["advice"]]
             advice["advice"].append(about_memory(model, advice["data"]["max_length"], micro_batch))
             said = json.dumps(advice, indent=2, ensure_ascii=False)
             (work / "advice.json").write_text(said, encoding="utf-8")
