@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "library": 5920,  # the rooms from lengths to training, and the files beside them
     "work": 700,  # balanced work and whole documents, which stand beside packing
-    "bridges": 2400,
+    "bridges": 2440,
     "advisor": None,
     "workbook": 1400,  # without the chapters, and what shows the workbook elsewhere
     "site": 420,  # the site, the game and the talk

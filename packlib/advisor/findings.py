@@ -8,6 +8,7 @@ from itertools import pairwise
 from packlib.advisor.applying import code_for
 from packlib.advisor.risks import Risk, find_risks, share_of
 from packlib.advisor.trials import DepthTrial, Trial, recommended
+from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram, PaddingWaste
 from packlib.packing import PackingPlan
 from packlib.training.recipe import Recipe
@@ -192,6 +193,7 @@ class Advice:
             f"stay padding. {self.about_compiling}",
             f"{'With the example recipe: ' if self.is_example else ''}{' '.join(self.reasons[:2])}",
             self.about_steps,
+            *filter(None, [self.about_waiting]),
         )
 
     def _unmeasured(self) -> str:
@@ -227,6 +229,11 @@ class Advice:
             f"{many(packed.global_batch, 'pack')}; the recipe's {packed.total_sequences:,} sequences are "
             f"{passes:,.2f} passes and {many(packed.total_steps, 'update')}, {packed.warmup_steps:,} of them warm-up."
         )
+
+    @cached_property
+    def about_waiting(self) -> str:
+        """How long replicas wait for the slowest; empty for one replica."""
+        return about_waiting(self.plan, self.packed_recipe)
 
     @property
     def about_places(self) -> str:

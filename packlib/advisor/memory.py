@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from packlib.checks import shown, whole_number
+from packlib.packing import Work
 from packlib.reading import named, read_json
 from packlib.training.scaling.calculator import Phase, Setup, calculate, value_of
 
@@ -54,7 +55,7 @@ def about_memory(model: str, max_length: int, micro_batch: int) -> str:
 
 def model_setup(model: str) -> tuple[Setup, float, str]:
     """The model as the calculator takes it, the share of its tokens that have a prediction, and its shape in words."""
-    if size := re.fullmatch(r"(\d+(?:\.\d+)?)([MB])", model.upper()):
+    if size := _size(model):
         billions = float(size[1]) * _BILLION[size[2]]
         if not 0.001 <= billions <= 10_000:
             raise ValueError(f"model must be from 1M to 10000B, not {shown(model)}.")
@@ -63,11 +64,7 @@ def model_setup(model: str) -> tuple[Setup, float, str]:
         known = {"layers": layers, "width": width, "heads": width // 64, "vocabulary": Setup.vocabulary}
         forward, predicted, what = 4 * width, 1.0, "a shape that is assumed for this size"
     else:
-        path = Path(model).expanduser()
-        if path.is_dir():
-            path /= "config.json"
-        config = read_json(path, "model's configuration")
-        config = config.get("text_config") or config
+        path, config = _configuration(model)
         known = {}
         for attribute, names in _NAMES.items():
             value = next((config[name] for name in names if name in config), None)
@@ -85,3 +82,38 @@ def model_setup(model: str) -> tuple[Setup, float, str]:
         fused_attention=True,
     )  # fmt: skip
     return setup, predicted, f"{what}: {known['layers']} layers {known['width']:,} wide"
+
+
+def model_work(model: str) -> Work:
+    """What a pack costs this model: FLOP of its layers, all taken as dense and attending to the whole sequence.
+
+    >>> model_work("7B").in_words
+    'a model whose attention takes half of the work for a sequence of 50,689 tokens'
+
+    Args, Raises:
+        as in `about_memory`; a size is taken as a decoder.
+    """
+    setup, predicted, _ = model_setup(model)
+    if predicted < 1:
+        return Work.bert(setup.layers, setup.width, setup.feed_forward)
+    config = {} if _size(model) else _configuration(model)[1]
+    return Work.decoder(
+        setup.layers,
+        setup.width,
+        max(1, round(setup.feed_forward / 1.5)),  # `Setup` has two matrices, and the decoder three
+        setup.heads,
+        config.get("num_key_value_heads") or setup.heads,
+        config.get("head_dim") or max(1, setup.width // setup.heads),
+    )
+
+
+def _size(model: str) -> re.Match | None:
+    return re.fullmatch(r"(\d+(?:\.\d+)?)([MB])", model.upper())
+
+
+def _configuration(model: str) -> tuple[Path, dict]:
+    path = Path(model).expanduser()
+    if path.is_dir():
+        path /= "config.json"
+    config = read_json(path, "model's configuration")
+    return path, config.get("text_config") or config

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from packlib.bridges.audit_waits import Waits
 from packlib.files import write_text
 from packlib.markup import in_html
 
@@ -130,6 +131,7 @@ class PackingAudit:
         lpfhp_packs: packs that packlib's fast method makes of them; None where the lengths are not known.
         source: what became of the source lengths, if they were given.
         updates: steps and epochs, if a batch size was given.
+        waits: how long ranks wait for the slowest; None for one rank, or where the packs do not tell.
         problems: what should be mended, in sentences; none makes the exit code 0.
         notes: what else to know, and what cannot be told.
     """
@@ -146,6 +148,7 @@ class PackingAudit:
     lpfhp_packs: int | None
     source: AgainstSource | None
     updates: Updates | None
+    waits: Waits | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 

@@ -11,12 +11,15 @@ from tqdm.auto import tqdm
 
 from packlib.bridges.audit_files import MEGATRON, NEMO, PackedData, is_store, open_packed
 from packlib.bridges.audit_findings import AgainstSource, PackingAudit, Updates
+from packlib.bridges.audit_waits import MOST_HELD, waits_of
 from packlib.checks import depth_limit, flag, number, shown, whole_number
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
 from packlib.lengths.own_files import read_lengths
-from packlib.packing import plan
+from packlib.packing import Work, plan
 from packlib.packing.certificate import direct_bound
+
+_NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
 
 
 def audit(
@@ -30,6 +33,7 @@ def audit(
     gradient_accumulation_steps: int = 1,
     ranks: int = 1,
     steps: int | None = None,
+    work: Work | None = None,
     tolerance: float = 0.05,
     progress: bool = False,
 ) -> PackingAudit:
@@ -52,6 +56,7 @@ def audit(
         max_sequences_per_pack: the depth limit of the proven least, or None.
         batch_size, gradient_accumulation_steps, ranks: packs in a batch of one rank, batches in an update, ranks.
         steps: updates that are meant to be trained.
+        work: what a pack costs the ranks, which wait for the slowest once in an update; by default `Work.decoder()`.
         tolerance: share by which the packs may be more than `lpfhp` makes before that is a problem.
         progress: show a bar.
 
@@ -67,6 +72,10 @@ def audit(
             whole_number(name, value, 1, INT64_MAX)
     if batch_size is None and (steps is not None or gradient_accumulation_steps > 1 or ranks > 1):
         raise ValueError("batch_size must be given with steps, gradient_accumulation_steps or ranks, not left out.")
+    if work is not None and not isinstance(work, Work):
+        raise TypeError(f"work must be Work, not {shown(work)}.")
+    if work is not None and ranks == 1:
+        raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
     if column is not None and source is None:
         raise ValueError(f"column must be left out without a source, not {shown(column)}.")
     packed = open_packed(data)
@@ -75,7 +84,7 @@ def audit(
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
     packed, wanted = (packed, None) if source is None else _beside(packed, source, column)
     given = top or packed.max_length
-    seen = _Seen(packed, None if joined else given, flag("progress", progress))
+    seen = _Seen(packed, None if joined else given, flag("progress", progress), ranks > 1 and not joined)
     top = given or seen.widest
     packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
     if packs < 1 or not seen.tokens:
@@ -95,7 +104,7 @@ def audit(
             alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
             more = f"{packs / lpfhp - 1:.1%} more than the {lpfhp:,} that lpfhp makes of the same sequences"
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
-    against = updates = None
+    against = updates = waits = None
     if wanted is None:
         notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
     else:
@@ -107,17 +116,22 @@ def audit(
         rows = loaded * gradient_accumulation_steps
         updates = Updates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
         problems += updates.problems
+        if seen.held:
+            lengths, depths = map(np.concatenate, zip(*seen.held, strict=True))
+            waits = waits_of(lengths, depths, ranks, rows // ranks, top, depth, work or Work.decoder())
+        notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
     return PackingAudit(
         packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
-        given is not None, bound, lpfhp, against, updates, tuple(problems), tuple(notes),
+        given is not None, bound, lpfhp, against, updates, waits, tuple(problems), tuple(notes),
     )  # fmt: skip
 
 
 class _Seen:
     """All that is counted, in one pass over the rows."""
 
-    def __init__(self, packed: PackedData, max_length: int | None, progress: bool) -> None:
-        self.packed, self.max_length, self.progress = packed, max_length, progress
+    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, hold: bool) -> None:
+        self.packed, self.max_length, self.progress, self.hold = packed, max_length, progress, hold
+        self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
         self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
         self.first, self.at_first = MAX_LENGTH, 0  # where positions start, and how many sequences start there
         chunks = self._lengths()
@@ -144,6 +158,8 @@ class _Seen:
                 self.over += 0 if self.max_length is None else int(np.count_nonzero(widths > self.max_length))
                 bar.update(len(used))
                 if lengths is not None and len(lengths):
+                    if self.hold and self.depths - len(lengths) < MOST_HELD:
+                        self.held.append((lengths.astype(np.int64), depths[depths > 0]))
                     yield lengths
 
     def problems(self, top: int) -> list[str]:

@@ -1,4 +1,4 @@
-from .balancing import Schedule, Waiting, balance, waiting
+from .balancing import RandomWaiting, Schedule, Waiting, balance, waiting, waiting_at_random
 from .certificate import PRICE_OF_A_PACK, certified_bound
 from .documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
 from .filling import fill_places
@@ -17,6 +17,7 @@ __all__ = [
     "DocumentRows",
     "PackingPlan",
     "Packs",
+    "RandomWaiting",
     "Schedule",
     "StreamPacker",
     "Waiting",
@@ -34,4 +35,5 @@ __all__ = [
     "squares_of",
     "strategy_matrix",
     "waiting",
+    "waiting_at_random",
 ]

@@ -124,6 +124,18 @@ class Work:
         each = np.arange(what.max_length + 1) if isinstance(what, LengthHistogram) else as_lengths(what)
         return self.total(each, each.astype(np.int64) ** 2)
 
+    @property
+    def in_words(self) -> str:
+        """Which model the work is that of, to end a sentence with.
+
+        >>> Work(per_token=1000, per_square=2).in_words
+        'a model whose attention takes half of the work for a sequence of 500 tokens'
+        """
+        if not self.per_token or not self.per_square:
+            return "a model whose attention takes " + ("all the work" if self.per_square else "no work")
+        half = f"half of the work for a sequence of {self.per_token / self.per_square:,.0f} tokens"
+        return f"a model whose attention takes {half}" + ", like Llama 3 8B's" * (self == Work.decoder())
+
     def total(self, tokens: Any, squares: Any) -> Any:
         """The work of so many tokens with such a sum of squared lengths; numbers or arrays."""
         with np.errstate(over="ignore"):

@@ -110,7 +110,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 @_command("report", params=_lengths("truncate", "drop", default="truncate"))
 @click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
 @click.option("--recipe", type=_path, metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
-@click.option("--model", metavar="CONFIG.json|SIZE", help="Your model, for its memory: a configuration, or 340M, 7B.")
+@click.option("--model", metavar="CONFIG.json|SIZE", help="Your model: a configuration, or 340M, 7B.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
 @_json
@@ -257,10 +257,11 @@ def _pack(data: Path, out: Path, script: bool, **values: Any) -> None:
 @click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")
 @click.option("--ranks", type=int, default=1, help="Ranks that share the packs.")
 @click.option("--steps", type=int, help="Updates that are meant.")
+@click.option("--model", metavar="CONFIG.json|SIZE", show_default="Llama 3 8B's shape", help="What a pack costs.")
 @click.option("--tolerance", type=float, default=0.05, help="Share of packs above lpfhp's that is no problem.")
 @_json
 @_quiet
-def _audit(data: Path, script: bool, **values: Any) -> int:
+def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
     """What packed data that others made costs, and what became of its sequences; 1 if there is a problem.
 
     FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id or position_ids that start again; NeMo's .npy;
@@ -271,9 +272,10 @@ def _audit(data: Path, script: bool, **values: Any) -> int:
       packlib audit packed.parquet --max-length 2048
       packlib audit packed.parquet --source my_lengths.csv --batch-size 4 --ranks 8 --steps 3000 --json
     """
+    from packlib.advisor.memory import model_work
     from packlib.bridges.auditing import audit
 
-    found = audit(data, **values)
+    found = audit(data, work=None if model is None else model_work(model), **values)
     print(found.to_json() if script else found)
     return 1 if found.problems else 0
 

@@ -13,9 +13,12 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
 from packlib.advisor.memory import about_memory
+from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram
 from packlib.lengths.histogram_json import write_histogram
 from packlib.markup import in_html
+from packlib.packing import PackingPlan
+from packlib.training.recipe import Recipe
 from packlib.workbook.execution import run_async, run_notebook
 from packlib.workbook.pages import PageExporter
 from packlib.workbook.running import delivery, notebooks, surroundings
@@ -39,7 +42,7 @@ def report(
         lengths: as they are: what is too long is cut or left out by the notebook, which counts what that loses.
         values: the other parameters of the notebook, checked; by default rows are as long as `lengths` says.
         command: what made the report, to be shown on the page.
-        model: whose memory is to be estimated, as `packlib.advisor.memory.about_memory` takes it.
+        model: whose memory and waiting are to be estimated, as `packlib.advisor.memory.about_memory` takes it.
 
     Returns:
         The advice, as `Advice.to_json` writes it, and the files.
@@ -58,6 +61,9 @@ def report(
         advice = json.loads((work / "advice.json").read_text(encoding="utf-8"))
         if model:
             micro_batch = advice["recipe"]["after"]["micro_batch"]
+            plan, recipe = PackingPlan.from_json(work / "plan.json"), Recipe.from_dict(advice["recipe"]["after"])
+            usual, own = about_waiting(plan, recipe), about_waiting(plan, recipe, model)
+            advice["advice"] = [own if sentence == usual else sentence for sentence in advice["advice"]]
             advice["advice"].append(about_memory(model, advice["data"]["max_length"], micro_batch))
             said = json.dumps(advice, indent=2, ensure_ascii=False)
             (work / "advice.json").write_text(said, encoding="utf-8")

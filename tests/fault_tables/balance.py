@@ -29,6 +29,11 @@ FAULTS = {
             "np.random.default_rng([seed, 1])",
             f"{_TESTS}::test_better_than_the_random_deal_that_it_starts_from",
         ),
+        (
+            "steps * (packs_per_rank - 1) :]",
+            "steps * packs_per_rank :]",
+            "packing/test_random_waiting.py::test_against_every_deal",
+        ),
     ],
     "packlib/packing/balancing_loops.py": [
         (

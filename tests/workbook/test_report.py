@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 
 from packlib.advisor import about_memory, lengths_for
+from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram, load
 from packlib.markup import one_line
-from packlib.packing import PackingPlan, assign
+from packlib.packing import PackingPlan, assign, plan
 from packlib.training import Recipe
 from packlib.workbook import cli
 from packlib.workbook.report import LESSON, NOTEBOOK, page, report
@@ -130,22 +132,29 @@ def test_what_is_known_of_the_lengths_reaches_the_notebook(tmp_path, monkeypatch
     assert advice["advice"] == ["Pack."] and [path.name for path in made] == ["advice.json", "report.html"]
 
 
-def test_the_memory_of_a_model_stands_in_the_page_and_in_the_json(tmp_path, monkeypatch):
+def test_memory_and_waiting_of_a_model_stand_in_the_page_and_in_the_json(tmp_path, monkeypatch):
+    lengths, recipe = LengthHistogram([0, 40, 50, 20]), Recipe(5, 1e-3, 1000, replicas=2)
+    packed = plan(lengths)
+
     async def run_notebook(path, values, environment, **_):
         found = {
             "data": {"name": "a", "max_length": 3},
-            "advice": [],
+            "advice": ["Pack.", about_waiting(packed, recipe)],
             "code": {},
-            "recipe": {"after": {"micro_batch": 5}},
+            "recipe": {"after": asdict(recipe)},
         }
-        (Path(environment[RESULTS_FOLDER]) / "advice.json").write_text(json.dumps(found))
+        folder = Path(environment[RESULTS_FOLDER])
+        (folder / "advice.json").write_text(json.dumps(found))
+        packed.to_json(folder / "plan.json")
         return nbformat.v4.new_notebook()
 
     monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
-    advice, _ = report(LengthHistogram([0, 1, 5, 2]), {}, tmp_path, model="100M")
+    advice, _ = report(lengths, {}, tmp_path, model="100M")
     assert advice == json.loads((tmp_path / "advice.json").read_text())
-    assert advice["advice"] == [about_memory("100M", 3, 5)]
-    assert advice["advice"][0] in Elements((tmp_path / "report.html").read_text()).text
+    own = about_waiting(packed, recipe, "100M")
+    assert advice["advice"] == ["Pack.", own, about_memory("100M", 3, 5)] and "Llama" not in own
+    page = Elements((tmp_path / "report.html").read_text()).text
+    assert all(sentence in page for sentence in advice["advice"])
 
 
 @pytest.fixture(scope="module")
