@@ -292,6 +292,6 @@ def pack_loader(
 
         sampler: EpochSampler = ScheduleSampler(packs, batch_size, seed, shuffle, ranks, rank)
     else:
-        size = 16 if batch_size is None else batch_size
-        sampler = PackBatchSampler(len(packs), size, seed, shuffle, drop_last, ranks, rank)
+        batch_size = 16 if batch_size is None else batch_size
+        sampler = PackBatchSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, sampler, collator, **options)

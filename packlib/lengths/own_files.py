@@ -15,7 +15,7 @@ from packlib.checks import one_of
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.reading import named, naming, regular_file
 
-_ROWS, _BYTES = 1 << 16, 1 << 20  # rows read at a time, and what they take in the file before compression
+_ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
 _LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
 _NO_TEXT = "{} is no text file of lengths (.npy and .parquet files need their suffix)."
@@ -215,11 +215,13 @@ def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
 
 
 def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
-    """Columns of an open Parquet file, some rows at a time, of about `_BYTES` in all: so memory is bounded."""
+    """Columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: so memory is bounded."""
+    roots = [file.metadata.schema.column(at).path.split(".")[0] for at in range(file.metadata.num_columns)]
     for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
-        about = file.metadata.row_group(group)  # its columns are not asked: in a damaged file that ends the process
-        rows = _BYTES * about.num_rows // max(1, about.total_byte_size)
-        yield from file.iter_batches(max(1, min(_ROWS, rows)), [group], names)
+        about = file.metadata.row_group(group)
+        next(file.iter_batches(1, [group], names), None)  # it refuses what is damaged; `column` would end the process
+        most = max(1, *(about.column(at).num_values for at, root in enumerate(roots) if root in names))
+        yield from file.iter_batches(max(1, min(_ROWS, _TOKENS * about.num_rows // most)), [group], names)
 
 
 def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:

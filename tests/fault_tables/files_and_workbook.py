@@ -46,7 +46,7 @@ FAULTS = {
             "bridges/test_pack_dataset.py::test_the_command_packs_one_parquet_file_into_another",
         ),
         (
-            "_BYTES * about.num_rows // max(1, about.total_byte_size)",
+            "_TOKENS * about.num_rows // most",
             "_ROWS",
             "lengths/test_sources_files.py::test_a_parquet_file_is_read_in_bounded_memory",
         ),
