@@ -1,7 +1,7 @@
 """Notebooks in JupyterLab in a real browser: run all cells, then move each control of each explorer by keyboard.
 
-Three notebooks run in full. What the explorers of the others need stands together in one more notebook, with one page
-to load and one kernel to start. `make test-all` runs all in full.
+One notebook runs in full. What the explorers of the others need stands together in one more, with one page to load and
+one kernel to start. `make test-all` runs all in full.
 """
 
 import ast
@@ -23,7 +23,6 @@ import pytest
 from packlib.workbook import memory
 from packlib.workbook.copies import make_copies
 from packlib.workbook.execution import write
-from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.results import unfold
 
 ROOT = Path(__file__).parents[2]
@@ -38,9 +37,8 @@ KEYS = {  # by element; the first two are for one step, since a control may stan
 }
 RANDOM_MOVES = 8  # in each explorer
 ALL = bool(os.environ.get("PACKLIB_ALL"))
-GUESSED = ("04_optimal_packing",)  # each question gets guesses of all kinds: numbers, words, yes or no
-BY_NAME = "02_greedy_packing"  # the same, where questions are asked by name
-IN_FULL = NAMES if ALL else [BY_NAME, *GUESSED]
+GUESSED = "02_greedy_packing"  # each question gets guesses of all kinds: numbers, words, choices
+IN_FULL = NAMES if ALL else [GUESSED]
 TOGETHER = "91_explorers"  # of the other notebooks
 IS_EXPLORER = "to move the controls"  # what the stored picture of an explorer says
 
@@ -93,18 +91,6 @@ def page(chromium):
     page.close()
 
 
-def guesses_at(cell):
-    """Cells to put below one that reveals: the same with the right answer, a wrong one, a word, and NumPy's type."""
-    if "reveal(guess" not in cell.source:
-        return
-    (reveal,) = [node for node in ast.parse(cell.source).body if ast.unparse(node).startswith("reveal(guess")]
-    answer = cell.outputs[-1].data["text/plain"].partition(f". {NO_GUESS}")[0]
-    truth = f"np.asarray({ast.unparse(reveal.value.args[1])})[()]"
-    for guess in (repr(answer), truth, "12_345.6", "'<b>plenty</b>'"):
-        source = f"import numpy as np\nguess = {guess}\n{ast.unparse(reveal)}"
-        yield nbformat.v4.new_code_cell(source)
-
-
 def is_explorer(cell):
     return any(IS_EXPLORER in output.get("data", {}).get("text/html", "") for output in cell.get("outputs", ()))
 
@@ -150,8 +136,8 @@ def what_explorers_need(cells):
     return kept
 
 
-def guesses_by_name(cell):
-    """The same where a question is asked by name: the right answer, a wrong one, and a word."""
+def guesses_at(cell):
+    """Cells to put below one that reveals: the same with the right answer, a wrong one, and a word."""
     if not (call := re.search(r'^reveal\("(?s:.*)\)$', cell.source, re.M)):
         return
     answer, _ = unfold(cell.outputs[-1].metadata.packlib.folded)
@@ -159,12 +145,12 @@ def guesses_by_name(cell):
         yield nbformat.v4.new_code_cell(f"guess = {guess}\n{call[0]}")
 
 
-def add_guesses(copy, guesses):
+def add_guesses(copy):
     """Put more guesses below each answer of a copy."""
     notebook = nbformat.read(copy, as_version=4)
     stored = nbformat.read(ROOT / "notebooks" / copy.name, as_version=4).cells
     pairs = zip(notebook.cells, stored, strict=True)
-    notebook.cells = [each for cell, ran in pairs for each in (cell, *guesses(ran))]
+    notebook.cells = [each for cell, ran in pairs for each in (cell, *guesses_at(ran))]
     nbformat.write(notebook, copy)
 
 
@@ -173,9 +159,7 @@ def lab(tmp_path_factory):
     """A JupyterLab that serves a copy of the notebooks: its address, and the folder with what it keeps."""
     folder = tmp_path_factory.mktemp("lab")
     make_copies(ROOT / "notebooks", folder / "notebooks")  # as `make lab` does
-    for name in (*GUESSED, BY_NAME):
-        guesses = guesses_by_name if name == BY_NAME else guesses_at
-        add_guesses(folder / "notebooks" / f"{name}.ipynb", guesses)
+    add_guesses(folder / "notebooks" / f"{GUESSED}.ipynb")
     others = [cell for name in NAMES if name not in IN_FULL for cell in what_explorers_need(cells_of(name))]
     write(nbformat.v4.new_notebook(cells=others), folder / "notebooks" / f"{TOGETHER}.ipynb")
     cells = [nbformat.v4.new_markdown_cell(SMALL[0]), *map(nbformat.v4.new_code_cell, SMALL[1:])]
@@ -266,11 +250,9 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
             move_at_random(page, explorer, random.Random(origin))
         assert not page.evaluate("window.alerts")
         assert not errors
-        if name in GUESSED:
-            every_guess_is_answered(page, lab, name)
+        if name == GUESSED:
+            every_guess_is_answered(page, lab)
             type_a_guess(page)
-        if name == BY_NAME:
-            every_guess_by_name_is_answered(page, lab)
             type_a_choice(page)
             pack_by_hand(page)
     finally:
@@ -278,21 +260,7 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
         stop_kernels(lab)
 
 
-def every_guess_is_answered(page, lab, name):
-    answers = page.locator(".jp-OutputArea-output:has(details)").all_text_contents()
-    said = [
-        "You made no guess", *["exactly right|right to the digits|that is right"] * 2, "the answer|wrong",
-        "not a number|wrong|neither",
-    ] * (len(answers) // 5)  # fmt: skip
-    assert len(answers) == len(said) >= 50
-    for answer, words in zip(answers, said, strict=True):
-        assert any(word in answer for word in words.split("|")), answer
-    assert not page.locator(".jp-OutputArea-output:has(details) p b:text('plenty')").count()
-    kept = [key for key in remembered(lab)["guesses"] if key.startswith(name)]
-    assert len(kept) == len(answers) // 5
-
-
-def every_guess_by_name_is_answered(page, lab):
+def every_guess_is_answered(page, lab):
     asked = page.locator(".jp-CodeCell", has_text='reveal("')
     answers = asked.locator(".jp-OutputArea-output").all_text_contents()
     said = [
@@ -303,7 +271,7 @@ def every_guess_by_name_is_answered(page, lab):
     for answer, words in zip(answers, said, strict=True):
         assert any(word in answer for word in words.split("|")), answer
         assert ("Reveal the answer" in answer) is ("right" in answer or "above the answer" in answer), answer
-    kept = [entry for key, entry in remembered(lab)["guesses"].items() if key.startswith(BY_NAME)]
+    kept = [entry for key, entry in remembered(lab)["guesses"].items() if key.startswith(GUESSED)]
     assert len(kept) == len(answers) // 4 and all(entry["right"] for entry in kept)
 
 
@@ -334,15 +302,18 @@ def type_a_choice(page):
 
 def type_a_guess(page):
     """As a reader does: into the first cell that asks, then on to its answer, by keyboard."""
+    outputs = [output for cell in cells_of(GUESSED) for output in cell.get("outputs", ())]
+    told = next(output for output in outputs if "folded" in output.metadata.get("packlib", ()))
+    truth, _ = unfold(told.metadata.packlib.folded)
     asks = page.locator(".jp-CodeCell:has-text('guess = ...')").first
-    answer = page.locator(".jp-OutputArea-output details").first
-    truth = answer.locator("b").text_content().removesuffix(".")
+    answer = page.locator(".jp-CodeCell", has_text='reveal("').first
+    assert not answer.locator("details").count()
     asks.locator(".cm-content").click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(f'guess = "{truth}"')
-    page.keyboard.press("Shift+Enter")
-    page.keyboard.press("Shift+Enter")
-    said = answer.locator("p", has_text=re.compile("exactly right|right to the digits"))
+    for _ in ("the guess", "what computes the answer", "the answer"):
+        page.keyboard.press("Shift+Enter")
+    said = answer.locator("details p", has_text=re.compile("exactly right|right to the digits"))
     said.wait_for(state="attached")
     idle(page)
     assert not said.is_visible()
@@ -360,7 +331,7 @@ def test_a_guess_is_kept_and_a_broken_explorer_is_seen(page, lab):
     name = page.get_by_text(r"$x$ and \(y\) <img src=x onerror=alert(1)>: 3 sequences")
     assert name.count() == 1 and not page.locator("mjx-container").count(), "a name is no formula"
     kept = remembered(lab)
-    own = {key: entry for key, entry in kept["guesses"].items() if not key.startswith((*GUESSED, BY_NAME))}
+    own = {key: entry for key, entry in kept["guesses"].items() if not key.startswith(GUESSED)}
     (key,) = own
     assert key.startswith("90_small: ") and (own[key]["question"], own[key]["guess"]) == ("How many?", 30)
     assert not kept["exercises"], "only what a reader does is kept"

@@ -21,10 +21,6 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 IGNORED = "nbval-ignore-output"
-# They ask with truth and reason in the cell, and their exercises have no levels; one chapter after the other leaves.
-OLD_FORM = {
-    "04_optimal_packing",
-}  # fmt: skip
 
 
 def read(path):
@@ -254,7 +250,7 @@ def test_every_guess_is_revealed(notebook):
     guesses = [i for i, source in enumerate(sources) if re.match(r"guess = \.\.\.", source)]
     assert len(guesses) >= 3
     for i in guesses:
-        assert re.search(r'^reveal\((\s*|"\w+", )guess\b', "\n".join(sources[i + 1 : i + 3]), re.M)
+        assert re.search(r'^reveal\("\w+", guess\b', "\n".join(sources[i + 1 : i + 3]), re.M)
 
 
 def test_a_guess_goes_into_its_reveal_alone(stored):
@@ -263,7 +259,7 @@ def test_a_guess_goes_into_its_reveal_alone(stored):
         nodes = list(ast.walk(ast.parse(cell.source)))
         used = [n for n in nodes if isinstance(n, ast.Name) and n.id == "guess" and isinstance(n.ctx, ast.Load)]
         calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "reveal"]
-        assert used == [call.args[isinstance(call.args[0], ast.Constant)] for call in calls] and len(calls) <= 1
+        assert used == [call.args[1] for call in calls] and len(calls) <= 1
 
 
 def role(cell):
@@ -324,20 +320,6 @@ def test_checkers_accept_the_solution_and_catch_the_slips(chapter):
             )
 
 
-# What holds for each chapter that is not of the old form
-
-
-@pytest.fixture(params=[name for name in NAMES if name not in OLD_FORM])
-def new(request):
-    """A notebook and its chapter."""
-    chapter = importlib.import_module(f"packlib.workbook.chapters.n{request.param}.lesson")
-    return read(FOLDER / f"{request.param}.ipynb"), chapter
-
-
-def test_the_old_form_is_said_of_those_that_have_it(name, chapter):
-    assert (name in OLD_FORM) is not hasattr(chapter, "QUESTIONS")
-
-
 def reveals(notebook):
     """The calls that answer a guess, each with the outputs of its cell that do."""
     for cell in code(notebook):
@@ -347,8 +329,7 @@ def reveals(notebook):
                 yield node.value, [output for output in told if output.metadata.packlib.kind == "reveal"]
 
 
-def test_questions_stand_in_the_words_of_the_chapter(new):
-    notebook, chapter = new
+def test_questions_stand_in_the_words_of_the_chapter(notebook, chapter):
     text = " ".join(prose(notebook).replace("`", "").split())
     names = [call.args[0].value for call, _ in reveals(notebook)]
     assert names == list(chapter.QUESTIONS)
@@ -357,9 +338,8 @@ def test_questions_stand_in_the_words_of_the_chapter(new):
         assert output.metadata.packlib.question == chapter.QUESTIONS[name].words
 
 
-def test_no_answer_can_be_read_before_the_guess(new):
+def test_no_answer_can_be_read_before_the_guess(notebook):
     """Neither in the cell, which gives `reveal` values and no words, nor in what is stored."""
-    notebook, _ = new
     for call, (output,) in reveals(notebook):
         said = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
         assert call.args[0].value in said and len(call.args) == 2
@@ -371,24 +351,21 @@ def test_no_answer_can_be_read_before_the_guess(new):
         assert output.metadata.packlib.folded in output.data["text/plain"], "so nbval compares it"
 
 
-def test_each_wrong_choice_has_a_reply(new):
-    _, chapter = new
+def test_each_wrong_choice_has_a_reply(chapter):
     for question in chapter.QUESTIONS.values():
         assert sum(not reply for reply in question.choices.values()) <= 1
         assert all(choice in question.words for choice in question.choices)
     assert any(question.choices for question in chapter.QUESTIONS.values())
 
 
-def test_exercises_have_levels_that_rise(new):
-    notebook, chapter = new
+def test_exercises_have_levels_that_rise(notebook, chapter):
     found = [tuple(map(int, pair)) for pair in re.findall(r"\*Level (\d) of 3, (\d+) minutes\.\*", prose(notebook))]
     assert found == [(exercise.level, exercise.minutes) for exercise in chapter.EXERCISES.values()]
     assert {level for level, _ in found} == {1, 2, 3} and found == sorted(found, key=lambda pair: pair[0])
     assert all(exercise.hint for exercise in chapter.EXERCISES.values())
 
 
-def test_cells_that_draw_are_collapsed(new):
-    notebook, _ = new
+def test_cells_that_draw_are_collapsed(notebook):
     for cell in code(notebook)[2:]:
         draws = re.search(r"^(show|show_table)\(", cell.source, re.M) is not None
         teaches = re.search(r"^(guess =|reveal\(|check\(|def )", cell.source, re.M) is not None
@@ -396,9 +373,8 @@ def test_cells_that_draw_are_collapsed(new):
         assert hidden if draws else not (hidden and teaches), cell.source
 
 
-def test_what_is_said_for_slides_fits(new):
+def test_what_is_said_for_slides_fits(notebook):
     """A claim, a figure and notes for the speaker, or that the cell is skipped."""
-    notebook, _ = new
     for cell in code(notebook):
         said = cell.metadata.get("packlib", {}).get("slide", {})
         assert set(said) in ({"claim", "figure", "notes"}, {"skip"}, set())

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packlib.workbook.chapters.n03_nnls_packing.runs import about
+from packlib.workbook.chapters.shared.above import draw_above as above_the_bound
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.figures import INK, series
 
@@ -82,18 +83,8 @@ def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
 
 
 def draw_above(ax: Axes, above: Mapping[str, int]) -> None:
-    """Packs above the lower bound, by way in `WAYS`: markers on a logarithmic axis that begins with 0."""
-    for row, (way, packs) in enumerate(above.items()):
-        ax.hlines(row, 0, packs, colors="#999999", linewidth=1.5)
-        ax.plot(packs, row, **{**WAYS[way], "linestyle": ""}, markersize=10, clip_on=False)
-        ax.annotate(about(packs), (packs, row), (10, 0), textcoords="offset points", va="center")
-    largest = max(*above.values(), 10)
-    ax.set_xscale("symlog", linthresh=1, linscale=0.5)
-    ticks = [tick for tick in (0, 1, 1_000, 1_000_000) if tick <= 3 * largest]
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    ax.minorticks_off()
-    ax.set(xlim=(-0.2, 300 * largest), ylim=(len(above) - 0.4, -0.6), xlabel="packs above the lower bound")
-    ax.set_yticks(range(len(above)), list(above))
+    """Packs above the lower bound, by way in `WAYS`."""
+    above_the_bound(ax, above, [WAYS[way] for way in above], about)
 
 
 def draw_rounding(ax: Axes, sizes: Sequence[int], cost: Mapping[str, np.ndarray]) -> None:

@@ -1,22 +1,25 @@
 """Notebook 04: the best packing, and the proof."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import load
+from packlib.lengths import LengthHistogram, load
 from packlib.markup import in_html
 from packlib.packing import PackingPlan, plan
 from packlib.packing.progress import Progress
-from packlib.workbook.chapters.n04_optimal_packing.runs import best_pack
+from packlib.workbook.chapters.n04_optimal_packing.runs import as_fraction, best_pack
+from packlib.workbook.chapters.shared.above import draw_above
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs, spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
-from packlib.workbook.figures import INK, new_figure, percent, series
+from packlib.workbook.figures import new_figure, percent, series
+from packlib.workbook.questions import Question, Questions
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
 METHOD_NAMES = dict(
@@ -37,9 +40,12 @@ class GapExplorer(Explorer):
     telling = ("depth", "method")
     _plans: ClassVar[dict[tuple, PackingPlan]] = {}
 
-    def __init__(self, dataset: str = "wikipedia") -> None:
+    def __init__(
+        self, dataset: str = "wikipedia", own: Sequence[int] = (15, 10, 10, 6, 6, 6, 6), slots: int = 30
+    ) -> None:
         self.dataset = dataset
         self.histograms = {name: load(name) for name in dict.fromkeys((dataset, *EXPLORED))}
+        self.histograms["your own"] = LengthHistogram.from_lengths(own, slots, name="your own")
         super().__init__()
 
     def controls(self):
@@ -71,20 +77,16 @@ class GapExplorer(Explorer):
         best = self.plan(dataset, max_length, depth, "optimal")
         mine = self.plan(dataset, max_length, depth, method)
         gap, top = mine.num_packs - best.lower_bound, best.histogram.max_length
-        fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
-        for row, name in enumerate(METHOD_NAMES):
-            share = self.plan(dataset, max_length, depth, name).efficiency
-            edge = {"edgecolor": INK, "linewidth": 3 if name == method else 0}
-            left.barh(row, 100 * share, height=0.7, color=series(name)["color"], **edge)
-            left.text(108, row, percent(share, 2), va="center")
-        left.axvline(100 * best.histogram.num_tokens / (best.lower_bound * top), color=INK, linestyle=":")
-        left.set_yticks(range(len(METHOD_NAMES)), list(METHOD_NAMES.values()))
-        left.set(xlim=(0, 170), xticks=(0, 50, 100), ylim=(4.6, -0.6), xlabel="efficiency, %; dotted: bound")
-        left.set_title(f"{gap:,} packs above", x=-0.2)
+        fig, (left, right) = new_figure(1, 2)
+        packs = {said: self.plan(dataset, max_length, depth, name).num_packs for name, said in METHOD_NAMES.items()}
+        above = {said: number - best.lower_bound for said, number in packs.items()}
+        draw_above(left, above, [series(name) for name in METHOD_NAMES], "{:,}".format)
+        left.get_yticklabels()[list(METHOD_NAMES).index(method)].set_fontweight("bold")
+        left.set_title(f"{METHOD_NAMES[method]}: {gap:,} above", x=-0.2)
         used = np.argsort(-mine.repeats, kind="stable")[:8].tolist()
         shares = [percent(mine.repeats[s] / mine.num_packs) for s in used]
         draw_packs(right, [mine.strategies[s] for s in used], top, labels=shares)
-        right.set_title(f"most used: {METHOD_NAMES[method]}, {spoken(depth or None)}")
+        right.set_title(f"Most used, {spoken(depth or None)}")
         said = (
             "the best possible"
             if gap == 0
@@ -97,6 +99,88 @@ class GapExplorer(Explorer):
         )
 
 
+def _sum(pack: Sequence[int]) -> str:
+    return " + ".join(map(str, pack))
+
+
+QUESTIONS = Questions(
+    threes=Question(
+        "How many packs do these seven sequences really need?",
+        unit="packs",
+        truth=lambda packs: packs,
+        why="Two of them fit into a pack, and three do not.",
+    ),
+    three=Question(
+        "What is the highest fair price of length 3, if packs have eight slots and there are no other lengths?",
+        unit="packs",
+        truth=0.5,
+        why="A pack holds two of them at most, so two may be worth a whole pack. Seven are then worth 3.5 "
+        "packs, and that proves four.",
+    ),
+    bargain=Question(
+        "Which pack of ten slots is worth most at these prices?",
+        truth=lambda pack, worth: _sum(pack),
+        why=lambda pack, worth: f"It is worth {as_fraction(worth)} packs, and costs only one.",
+    ),
+    four=Question(
+        "Will the price of a 4 go up, go down or stay?",
+        truth=lambda before, after: "stay" if before == after else "down" if after < before else "up",
+        why=lambda before, after: f"It was {before} and is {after}: a 4 can now share a full pack with two 3s.",
+        choices={
+            "up": "A new pack is one more way to place a 4, and no way is lost.",
+            "down": "",
+            "stay": "The pack 4 + 4 is no longer the only one for a 4, so it no longer sets the price.",
+        },
+    ),
+    strategies=Question(
+        "How many of them will the method have added when it stops?",
+        unit="strategies",
+        truth=lambda known, start, rounds: known - start,
+        why=lambda known, start, rounds: (
+            f"It began with the {start:,} of LPFHP. After {rounds} rounds no strategy was worth more than a pack."
+        ),
+    ),
+    spoiled=Question(
+        "Can the bound become too high, and so false: yes or no?",
+        truth=lambda proven, packs: "yes" if max(proven) > packs else "no",
+        why="The check looks for the best pack at the spoiled prices, and divides by what that one is worth. The "
+        "quotients are fair prices, whatever the prices were.",
+        choices={
+            "yes": "Prices that are too high also make the best pack worth more, and the check divides by that.",
+            "no": "",
+        },
+    ),
+    worth=Question(
+        "What is a sequence of 200 tokens worth, in packs, at depth 3?",
+        unit="packs",
+        truth=lambda price: round(price, 3),
+        why="It takes one of the three places of a pack. At depth 3 places are scarce, and tokens are not.",
+    ),
+    rounding=Question(
+        "How many packs above the bound is the packing that is rounded down, with the rest packed greedily?",
+        unit="packs",
+        truth=lambda above, end: above,
+        why=lambda above, end: f"Diving and exchanging then end at {end}.",
+    ),
+    seven=Question(
+        "How many packs do these seven need?",
+        unit="packs",
+        truth=lambda packs, fractions: packs,
+        why=lambda packs, fractions: (
+            "Two packs would hold 59 tokens in 60 slots, so one of them would be full. Only 15 + 15, 10 + 10 + 10 and "
+            "6 + 6 + 6 + 6 + 6 fill a pack, and no length occurs that often. In fractions "
+            f"{as_fraction(fractions)} packs are enough, half of 15 + 15 among them."
+        ),
+    ),
+    depth=Question(
+        "From which depth limit on does the best packing need at most 0.01 % more packs than without a limit?",
+        truth=lambda enough, packs, fewest: enough or "no limit",
+        why=lambda enough, packs, fewest: f"It needs {packs:,} packs there, and {fewest:,} without a limit.",
+    ),
+)
+reveal = QUESTIONS.reveal
+
+
 # Exercises
 
 
@@ -105,13 +189,11 @@ def simple_bound(lengths, max_length, depth):
     return max(math.ceil(sum(lengths) / max_length), math.ceil(len(lengths) / depth))
 
 
-def dearest_pack(prices, max_length):
-    """The worth of the best pack; `prices[l]` is a whole number, the price of length l; `prices[0]` is 0."""
-    best = [0] * (max_length + 1)
-    for slots in range(1, max_length + 1):
-        best[slots] = max(best[slots - length] + prices[length] for length in range(1, slots + 1))
-        best[slots] = max(best[slots], best[slots - 1])
-    return best[max_length]
+def may_use(pack, counts, prices, best, packs):
+    """Whether prices leave it open that a packing of so many packs uses `pack`."""
+    worth = sum(prices[length] * n for length, n in counts.items())
+    others = (packs - 1) * best  # worth no more than that
+    return worth - sum(prices[length] for length in pack) <= others
 
 
 SEVEN = {7: 2, 6: 2, 4: 3}  # length: sequences, for packs of ten slots; five packs are needed
@@ -135,19 +217,18 @@ def _unproven(prices):
     )
 
 
-def _once_each(prices, max_length):
-    best = [0] * (max_length + 1)
-    for length in range(1, max_length + 1):
-        for slots in range(max_length, length - 1, -1):
-            best[slots] = max(best[slots], best[slots - length] + prices[length])
-    return best[max_length]
-
-
-def _greedily(prices, max_length):
-    worth, left = 0, max_length
-    for length in sorted(range(1, max_length + 1), key=lambda n: -prices[n] / n):
-        worth, left = worth + left // length * prices[length], left % length
-    return worth
+def _not_the_round(answer):
+    """What is wrong with prices and pack for the known packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots, or None."""
+    prices, pack = answer
+    for known in ((7, 4), (5, 5), (4, 4, 4)):
+        worth = sum(prices[length] for length in known)
+        if abs(worth - 1) > 0.01:
+            return f"the solution uses {_sum(known)}, so it is worth exactly 1, not {float(worth):.3g}."
+    if sum(pack) > 12:
+        return f"{_sum(pack)} does not fit into twelve slots."
+    if sum(prices[length] for length in pack) < 1.01:
+        return f"{_sum(pack)} is not worth more than a pack at these prices."
+    return None
 
 
 EXERCISES = Exercises([
@@ -160,6 +241,8 @@ EXERCISES = Exercises([
             "rounds down": lambda lengths, max_length, depth: max(sum(lengths) // max_length, len(lengths) // depth),
         },
         hint="both bounds are true, so the larger is; and there is no half a pack.",
+        level=1,
+        minutes=5,
     ),
     Exercise(
         "prices", {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)},
@@ -171,16 +254,39 @@ EXERCISES = Exercises([
         },
         hint="nothing fits beside 7. What is it worth then?",
         fault=_unproven,
+        level=2,
+        minutes=10,
     ),
     Exercise(
-        "dearest_pack", dearest_pack,
-        cases=(([0, 5], 1), ([0, 1, 3], 2), ([0, 3, 4], 2), ([0, 0, 0, 4, 5, 5], 5), ([0, 0, 0, 3, 5] + [5] * 6, 10)),
+        "one_round", ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)),
         wrong={
-            "each length once": _once_each,
-            "one sequence only": lambda prices, max_length: max(prices),
-            "dearest token first": _greedily,
+            "prices by the token": ({7: 7 / 12, 5: 5 / 12, 4: 1 / 3}, (7, 5)),
+            "a known pack": ({7: 2 / 3, 5: 1 / 2, 4: 1 / 3}, (4, 4, 4)),
+            "a pack that is too long": ({7: 2 / 3, 5: 1 / 2, 4: 1 / 3}, (7, 7)),
+            "the longest alone": ({7: 1, 5: 1 / 2, 4: 1 / 3}, (7, 5)),
         },
-        hint="the best for s slots leaves one slot empty, or ends with some length and is best for the rest.",
+        hint="a pack that the solution uses is worth exactly 1. Which of the three packs has one length only?",
+        fault=_not_the_round,
+        level=2,
+        minutes=15,
+    ),
+    Exercise(
+        "may_use", may_use,
+        cases=(((3,), {3: 1}, {3: 1}, 1, 1), ((3,), {3: 2}, {3: 1}, 2, 1), ((3, 3), {3: 2}, {3: 1}, 2, 1),
+               ((4,), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7), ((4, 4), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7),
+               ((4, 4), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7), ((4, 3, 3), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7)),
+        wrong={
+            "only packs that are worth most": lambda pack, counts, prices, best, packs: sum(
+                prices[length] for length in pack) == best,
+            "counts the pack beside the others": lambda pack, counts, prices, best, packs: may_use(
+                pack, counts, prices, best, packs + 1),
+            "an equal sum is too much": lambda pack, counts, prices, best, packs: may_use(
+                pack, counts, prices, best - 1, packs),
+            "always": lambda pack, counts, prices, best, packs: True,
+        },
+        hint="how much must the other packs be worth together, and how much can they be?",
+        level=3,
+        minutes=20,
     ),
 ])  # fmt: skip
 check = EXERCISES

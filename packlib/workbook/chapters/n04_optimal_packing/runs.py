@@ -1,8 +1,8 @@
-"""What notebook 04 computes: prices, the linear program over few packs, and column generation."""
+"""What notebook 04 computes: prices, the pack that is worth most, and column generation with the library's parts."""
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -35,20 +35,13 @@ def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = 
     return tuple(length for length, copies in best for _ in range(copies))
 
 
-def linear_program(
-    histogram: LengthHistogram, packs: Sequence[tuple[int, ...]]
-) -> tuple[Fraction, dict[tuple[int, ...], Fraction], dict[int, Fraction]]:
-    """How many of `packs` are needed if fractions are allowed; how often to use each; and the prices of lengths."""
-    master = MasterProblem(histogram.counts)
-    master.add(tuple(Counter(pack).items()) for pack in packs)
-    master.solve(histogram.counts)
-    near = [Fraction(value).limit_denominator(1000) for value in (master.objective, *master.usage.tolist())]
-    prices = [Fraction(price, PRICE_OF_A_PACK).limit_denominator(1000) for price in master.prices.tolist()]
-    return (near[0], dict(zip(packs, near[1:], strict=True)), dict(zip(master.lengths.tolist(), prices, strict=True)))
+def as_fraction(number: float) -> Fraction:
+    """The simple fraction that a solver's number stands for."""
+    return Fraction(float(number)).limit_denominator(1000)
 
 
 def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator[tuple[int, float, int]]:
-    """The bare method; yields, for each round, the strategies known, the packs of the solution, and the bound."""
+    """Yields, for each round, the strategies known, the packs of the solution, and the best bound so far."""
     master, best = MasterProblem(histogram.counts), 0
     master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(histogram, depth))
     new = 1

@@ -1,0 +1,27 @@
+"""How far packings are from the lower bound, as a picture."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+
+def draw_above(
+    ax: Axes, above: Mapping[str, int], looks: Sequence[Mapping[str, str]], written: Callable[[int], str]
+) -> None:
+    """Packs above the lower bound, a row for each method: markers on a logarithmic axis that begins with 0.
+
+    Args:
+        looks: color and marker of each row.
+        written: how a number is written beside its marker.
+    """
+    for row, (packs, look) in enumerate(zip(above.values(), looks, strict=True)):
+        ax.hlines(row, 0, packs, colors="#999999", linewidth=1.5)
+        ax.plot(packs, row, **{**look, "linestyle": ""}, markersize=10, clip_on=False)
+        ax.annotate(written(packs), (packs, row), (10, 0), textcoords="offset points", va="center")
+    largest = max(*above.values(), 10)
+    ax.set_xscale("symlog", linthresh=1, linscale=0.5)
+    ticks = [tick for tick in (0, 1, 1_000, 1_000_000) if tick <= 3 * largest]
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set(xlim=(-0.2, 300 * largest), ylim=(len(above) - 0.4, -0.6), xlabel="packs above the lower bound")
+    ax.set_yticks(range(len(above)), list(above))
