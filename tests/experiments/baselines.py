@@ -3,7 +3,8 @@
     python -m tests.experiments.baselines
 
 "rows" are the joined rows of `curriculum`, "texts" the single texts of its "comparison" and "rates" (both as seed 0 has
-them), "masked" the masked tokens of `pretraining`, given the token before them as the model sees it.
+them), "masked" the masked tokens of `pretraining`, given the token before them as the model sees it. "documents" are
+those of `documents`, byte by byte, and "documents, later" leaves out the first 64 bytes of each held-out one.
 """
 
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from packlib.batches import wordnet_tokenizer
+from packlib.ragged import ranges
 from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, neighbors, unigram_loss
 from tests.benchmarks import table
+from tests.experiments import documents
 from tests.experiments.batchings import batches
 from tests.experiments.curriculum import BY_TEXT, HELD_OUT_ROWS, LENGTH, ROWS, joined_rows
 from tests.experiments.pretraining import loader, split
@@ -36,26 +39,37 @@ def masked(store) -> Neighbors:
     return ids[at - 1], labels[at]
 
 
-def cases() -> dict[str, tuple[Neighbors, Neighbors]]:
-    """By kind of text: what is counted, and what is predicted."""
+def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
+    """The tokens of each text with those before them, where the one before has place `first` or a later one."""
+    lengths = np.array([len(text) for text in texts])
+    places = ranges(np.zeros_like(lengths), lengths)
+    segments = np.where(places >= first, np.repeat(np.arange(len(texts)) + 1, lengths), 0)
+    return neighbors(np.concatenate(texts)[None], segments[None])
+
+
+def cases() -> dict[str, tuple[Neighbors, Neighbors, int]]:
+    """By kind of text: what is counted, what is predicted, and the size of the vocabulary."""
     train, held_out = split()
     planned = BY_TEXT["rates"]
     some = train.take(np.random.default_rng(0).permutation(len(train))[:planned])
     rows, test = joined_rows(train, 0)[: 200 * ROWS].numpy(), joined_rows(held_out, 0)[:HELD_OUT_ROWS].numpy()
     before, token = train.input_ids[:-1].astype(np.int64), train.input_ids[1:].astype(np.int64)
     words = ~np.isin(token, wordnet_tokenizer().all_special_ids)  # only these are masked
+    whole, alone = documents.documents()
     return {
-        "masked": ((before[words], token[words]), masked(held_out)),
-        "rows": (neighbors(rows), neighbors(test)),
-        "texts": (texts(some, planned), texts(held_out, 320)),
+        "masked": ((before[words], token[words]), masked(held_out), VOCABULARY),
+        "rows": (neighbors(rows), neighbors(test), VOCABULARY),
+        "texts": (texts(some, planned), texts(held_out, 320), VOCABULARY),
+        "documents": (within(whole), within(alone), documents.VOCABULARY),
+        "documents, later": (within(whole), within(alone, documents.LATER), documents.VOCABULARY),
     }
 
 
 def main() -> None:
     found = []
-    for name, (text, test) in cases().items():
+    for name, (text, test, vocabulary) in cases().items():
         for baseline, loss in (("unigram", unigram_loss), ("bigram", bigram_loss)):
-            value = loss(text, test, VOCABULARY)
+            value = loss(text, test, vocabulary)
             found.append({"text": name, "baseline": baseline, "counted": len(text[1]), "held_out": len(test[1]),
                           "loss": f"{value:.6g}"})  # fmt: skip
     table.show(found)

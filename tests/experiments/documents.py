@@ -11,8 +11,8 @@ updates of 16 rows; a seed gives all of them the same first weights and the same
 - "wrapped": documents are cut at every row's end, and no token sees another document.
 - "wrapped, no mask": the same rows, and every token sees all of its row before it.
 
-The loss, in nats a byte, is that of the held-out documents that fit into a row, each alone. The arms "unigram" and
-"bigram" are counts of the training documents. A run that is in the file already is not made again.
+The loss, in nats a byte, is that of the held-out documents that fit into a row, each alone. What counting reaches on
+them is recorded by `tests.experiments.baselines`. A run that is in the file already is not made again.
 """
 
 import argparse
@@ -138,24 +138,6 @@ def run(arm: str, seed: int, updates: int | None, train: list[np.ndarray], held_
             "targets": targets, "cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}  # fmt: skip
 
 
-def baselines(train: list[np.ndarray], held_out: list[np.ndarray]) -> list[dict]:
-    """What counts of single bytes and of pairs reach; a hundredth is added to each count."""
-    pairs = np.zeros((VOCABULARY, VOCABULARY))
-    for document in train:
-        np.add.at(pairs, (document[:-1], document[1:]), 1)
-    pairs += 0.01
-    single = pairs.sum(0) / pairs.sum()
-    tables = {"unigram": np.broadcast_to(single, pairs.shape), "bigram": pairs / pairs.sum(1, keepdims=True)}
-    before, after = (np.concatenate([d[part] for d in held_out]) for part in (slice(None, -1), slice(1, None)))
-    later = np.concatenate([np.arange(len(d) - 1) for d in held_out]) >= LATER
-    found = []
-    for arm, chances in tables.items():
-        losses = -np.log(chances[before, after])
-        row = dict.fromkeys(COLUMNS, 0) | {"arm": arm, "documents": len(train), "targets": int(pairs.sum())}
-        found.append(row | {"held_out_loss": float(losses.mean()), "later_loss": float(losses[later].mean())})
-    return found
-
-
 def read(path: Path) -> list[dict]:
     if not path.is_file():
         return []
@@ -172,15 +154,16 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     path = options.out or ROOT / "data" / "runs" / "documents.csv"
     train, held_out = documents()
-    found = read(path) or baselines(train, held_out)
-    command = "python -m tests.experiments.documents"
-    command += f" --updates {options.updates}" if options.updates else ""
+    found = read(path)
     for seed in options.seeds:
         for arm in ARMS:
             if any(row["arm"] == arm and int(row["seed"]) == seed for row in found):
                 continue
             found.append(run(arm, seed, options.updates, train, held_out))
             rows = [{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS} for row in found]
+            seeds = " ".join(map(str, sorted({int(row["seed"]) for row in rows})))
+            command = f"python -m tests.experiments.documents --seeds {seeds}"
+            command += f" --updates {options.updates}" if options.updates else ""
             table.record("documents", rows, command, packages=("torch", "transformers"), path=path)
             last = rows[-1]
             print(f"{arm}, seed {seed}: " + ", ".join(f"{name} {last[name]}" for name in COLUMNS[4:]), flush=True)

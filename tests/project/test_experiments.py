@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from experiments.arms import EXPERIMENTS, PADDED, WithoutMask, WithoutReset, l2_in_the_loss
+from experiments.baselines import within
 from experiments.documents import laid_out
 from experiments.heads import END, START, LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from model_cases import make_batch, make_model
@@ -114,3 +115,10 @@ def test_rows_of_documents_hold_each_piece_in_a_segment_of_its_own():
             expected = [(t, i) for i, (d, s, n) in enumerate(row.tolist(), 1) for t in tokens[d][s : s + n].tolist()]
             padding = [(0, 0)] * (16 - len(expected))
             assert list(zip(found_ids, found_segments, strict=True)) == expected + padding
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_neighbors_within_texts_are_those_of_a_loop(first):
+    texts = [np.array(text, np.uint8) for text in ([5], [0, 7, 8, 9], [0, 6], [0, 1, 2])]
+    expected = [(text[i], text[i + 1]) for text in texts for i in range(first, len(text) - 1)]
+    assert list(zip(*within(texts, first), strict=True)) == expected

@@ -3,8 +3,10 @@
 from itertools import product
 from math import log, prod
 
+import numpy as np
 import pytest
 
+from packlib.advisor.records import recorded
 from packlib.workbook.chapters.n14_whole_documents import runs
 
 
@@ -42,3 +44,22 @@ def test_counting_reproduces_the_formula_to_a_thousandth(p, m):
 def test_whole_lengths_are_not_truncated():
     assert runs.whole_lengths("docstrings").truncated == 0 < runs.load("docstrings").truncated
     assert runs.whole_lengths("squad") == runs.load("squad")
+
+
+def test_recorded_runs_are_paired_and_as_long_as_each_other():
+    rows = recorded("documents", "runs").rows
+    pairs = {(row["arm"], row["seed"]) for row in rows}
+    arms, seeds = ({pair[at] for pair in pairs} for at in (0, 1))
+    assert arms == {"split", "wrapped", "wrapped, no mask"} and len(seeds) >= 3
+    assert len(rows) == len(pairs) == len(arms) * len(seeds)
+    assert len({(row["updates"], row["documents"]) for row in rows}) == 1
+
+
+def test_recorded_differences_say_what_is_higher_than_what():
+    ends = {"split": 1.0, "wrapped": 1.2, "wrapped, no mask": 1.1}
+    made = {
+        arm: [{"held_out_loss": np.array([9.0, end + seed]), "later_loss": np.array([2 * end])} for seed in range(3)]
+        for arm, end in ends.items()
+    }
+    found = [(one.mean, one.seeds) for one in runs.recorded_differences(made).values()]
+    assert np.allclose(found, [(0.2, 3), (-0.1, 3), (0.4, 3), (-0.2, 3)])

@@ -131,6 +131,17 @@ QUESTIONS = Questions(
             "strong": "",
         },
     ),
+    wrapped_loss=Question(
+        "Where does the held-out loss of wrapping end, against splitting, both with the mask: lower, higher or cannot "
+        "be told?",
+        truth=lambda difference: difference.verdict,
+        why=lambda difference: f"The difference is {difference}, with an interval of 95 %.",
+        choices={
+            "lower": "Some seeds say so, and others say the opposite.",
+            "higher": "Some seeds say so, and others say the opposite.",
+            "cannot be told": "",
+        },
+    ),
 )
 reveal = QUESTIONS.reveal
 

@@ -1,4 +1,4 @@
-"""What notebook 14 computes: documents under every rule, and what a cut costs in a process of two states."""
+"""What notebook 14 computes: documents under every rule, and what a cut costs, by a formula and in recorded runs."""
 
 from collections.abc import Sequence
 from math import comb, log
@@ -7,6 +7,7 @@ import numpy as np
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import CUTTING_RULES, DocumentRows, document_rows
+from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, at_end, interval
 from packlib.workbook.figures import percent
 
 FIVE, SLOTS = (14, 7, 5, 2, 3), 8  # the documents of Figure 1 in Fewer Truncations (arXiv 2404.10830)
@@ -101,3 +102,16 @@ def counted_losses(p: float, m: int, number: int, seed: int) -> tuple[float, flo
         chances = counts / counts.sum(1, keepdims=True)
         losses.append(-float(np.log(chances[fresh[0], fresh[1].astype(int)]).mean()))
     return losses[0], losses[1]
+
+
+def recorded_differences(recorded: Runs) -> dict[str, Interval]:
+    """By how much wrapping, and then a missing mask, raise the held-out loss, seed by seed.
+
+    That of all bytes comes first, then that of the later ones, after the first 64 of a document.
+    """
+    found = {}
+    for those, column in (("", "held_out_loss"), (", later bytes", "later_loss")):
+        ended = at_end(recorded, column)
+        found[f"wrapped less split{those}"] = interval(ended["wrapped"] - ended["split"])
+        found[f"no mask less mask{those}"] = interval(ended["wrapped, no mask"] - ended["wrapped"])
+    return found

@@ -35,6 +35,7 @@ EXPERIMENTS = {
         "length warm-up with ALiBi", "learned positions, without length warm-up", "rows", "held_out_loss"
     ),
     "curriculum-comparison": Recorded("five ways to batch", "padded", "texts", "held_out_loss"),
+    "documents": Recorded("documents cut or kept whole", "split", "documents", "held_out_loss"),
 }
 
 
