@@ -94,7 +94,7 @@ def test_where_objects_show_themselves(visit, outputs):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_report(visit, outputs, scheme):
-    found = {"data": {"name": FILE_NAME}, "advice": HOSTILE}
+    found = {"data": {"name": FILE_NAME}, "advice": HOSTILE, "code": {text: text for text in HOSTILE[:3]}}
     cells = [output({"text/html": page, "text/plain": IMAGE}) for page in outputs]
     cells += [new_code_cell(IMAGE, outputs=[new_output("stream", text=text)]) for text in HOSTILE]
     seen = visit(report_page(new_notebook(cells=cells), found), scheme=scheme)
@@ -104,7 +104,8 @@ def test_a_report(visit, outputs, scheme):
         seen.page.locator("h1").evaluate("(e, name) => getComputedStyle(e)[name]", "color"),
         seen.page.locator("body").evaluate("(e, name) => getComputedStyle(e)[name]", "background-color"),
     )
-    assert (ink, paper) == ("rgba(0, 0, 0, 0.87)", "rgb(255, 255, 255)")
+    light = ("rgba(0, 0, 0, 0.87)", "rgb(255, 255, 255)")
+    assert (ink, paper) == (light if scheme == "light" else ("rgb(228, 228, 228)", "rgb(17, 17, 17)"))
 
 
 def test_a_deck(visit, outputs):

@@ -14,9 +14,9 @@ ODD = (
 
 
 def originals():
-    few = LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 1, 1, 1], 8, name="few")
+    few = LengthHistogram.from_lengths([4, 4, *[3] * 7], 8, name="few")  # sums prove four packs, and prices five
     many = LengthHistogram([0, 3 * 10**15, 0, 10**16, 4], "many", 12, "synthetic", truncated=3)
-    made = [plan(few, "optimal", 2), plan(few, "lpfhp"), plan(many, "optimal", 3), plan(many, "unpacked")]
+    made = [plan(few, "optimal", 3), plan(few, "lpfhp"), plan(many, "optimal", 3), plan(many, "unpacked")]
     assert made[0].prices is not None
     return [packing.to_json() for packing in made]
 

@@ -40,26 +40,31 @@ class BucketExplorer(Explorer):
     def controls(self):
         return {
             "lengths": choice("Lengths", self.sets, "made up, a pile at 512"),
-            "skew": slider("In the pile, %", 0, 90, value=25, step=5),
+            "skew": slider("Piled up, %", 0, 90, value=25, step=5),
             "ranks": choice("Ranks", [2, 4, 8, 16, 32, 64], 8),
             "each": choice("Samples of a rank", [16, 64, 256, 1024], 1024),
             "offers": choice("Lengths offered", [1, 4, 16, 100], 100),
         }
 
     def draw(self, lengths, skew, ranks, each, offers) -> tuple[Figure, str]:
-        if histogram := self.sets[lengths]:
-            drawn, said = sample_lengths(histogram, (self.most, each), 0), f"lengths: {lengths}"
+        rng, histogram = np.random.default_rng(0), self.sets[lengths]
+        if histogram is None:
+            drawn, longest = rng.integers(1, 513, (self.most, each)), 512
         else:
-            rng, said = np.random.default_rng(0), f"{skew} % of them of length 512"
-            drawn = rng.integers(1, 513, (self.most, each))
-            drawn[rng.random(drawn.shape) < skew / 100] = 512
-        numbers, offers = [2**k for k in range(1, 7)], min(offers, each)
+            drawn, longest = sample_lengths(histogram, (self.most, each), 0), histogram.max_length
+        drawn[rng.random(drawn.shape) < skew / 100] = longest
+        said = f"{lengths}, {skew} % of them set to length {longest}"
+        numbers, wanted, offers = [2**k for k in range(1, 7)], offers, min(offers, each)
         loads = plain_loads(drawn[:ranks], offers)
         curve = [load_imbalance(plain_loads(drawn[:p], offers)) for p in numbers]
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
         left.bar(range(ranks), loads, color=PLAIN["color"], label="splitters from samples")
         left.axhline(each, **{**COUNTED, "marker": ""}, label="counted cuts")
-        left.set(xlabel="rank", ylabel="rows", ylim=(0, 1.3 * max(loads.max(), each)))
+        left.set(
+            xlabel=f"rank; {offers} of {wanted} lengths offered, {skew} % piled up",
+            ylabel="rows",
+            ylim=(0, 1.3 * max(loads.max(), each)),
+        )
         left.yaxis.set_major_formatter(THOUSANDS)
         left.legend(loc="upper left")
         right.loglog(numbers, curve, **PLAIN)
