@@ -36,16 +36,17 @@ class ExperimentExplorer(Explorer):
 
     def draw(self, data, seeds, effect) -> tuple[Figure, str]:
         fig, ax = new_figure()
+        share = runs.found_share(effect / 100, seeds, self.confidence, seed=self.seed)
         if data == "your own":
             found = interval(self.own, self.confidence)
             draw_intervals(ax, {"your own": found})
-            ax.set_xlabel("difference")
+            again = f"{seeds} pairs with a true difference of {effect / 100:g} s: {percent(share, 0)} would exclude 0"
+            ax.set_xlabel(f"difference\n{again}")
             ax.set_title(found.verdict.capitalize())
-            return fig, f"The interval of your own differences is {found}: {found.verdict}."
+            return fig, f"The interval of your own differences is {found}: {found.verdict}. Of experiments of {again}."
         drawn = runs.simulated(effect / 100, seeds, 40, self.seed)
         halves = drawn.std(1, ddof=1) * runs.half_widths(np.array(seeds), self.confidence)
         draw_experiments(ax, drawn.mean(1), halves)
-        share = runs.found_share(effect / 100, seeds, self.confidence, seed=self.seed)
         title = f"{seeds} seeds: the interval excludes 0 in {percent(share, 0)} of experiments"
         ax.set_title(title)
         return fig, (
