@@ -12,7 +12,7 @@ from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.lengths.counting import INT64_MAX, as_integers
-from packlib.ragged import Ragged
+from packlib.ragged import Ragged, ranges
 from packlib.reading import naming
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
@@ -54,13 +54,14 @@ class TokenStore(Ragged):
     _called = "sequence", "sequences"
 
     def __post_init__(self) -> None:
+        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
         for name in (*_ARRAYS, *_OPTIONAL):
-            if (values := getattr(self, name)) is not None or name not in _OPTIONAL:
-                object.__setattr__(self, name, as_integers(values, name.removesuffix("s")))
-        object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
+            if checked[name] is not None or name not in _OPTIONAL:
+                checked[name] = as_integers(checked[name], name.removesuffix("s"))
+        checked["offsets"] = self.offsets.astype(np.int64, copy=False)
         count = len(self.offsets) - 1
         if self.sample_ids is _COUNTED:
-            object.__setattr__(self, "sample_ids", np.arange(count))
+            checked["sample_ids"] = np.arange(count)
         else:
             _refuse_same_ids(self.sample_ids)
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
@@ -168,12 +169,11 @@ class TokenStore(Ragged):
                 f"There are {len(self)} sequences; the indices go from {indices.min()} to {indices.max()}."
             )
         lengths = self.lengths[indices]
-        ends = np.cumsum(lengths)
-        tokens = np.arange(lengths.sum()) + np.repeat(self.offsets[indices] - ends + lengths, lengths)
+        tokens = ranges(self.offsets[indices], lengths)
         return TokenStore._of(
             input_ids=self.input_ids[tokens],
             token_type_ids=self.token_type_ids[tokens],
-            offsets=np.concatenate([[0], ends]),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
             sequence_labels=self.sequence_labels[indices],
             labels=None if self.labels is None else self.labels[tokens],
             sample_ids=self.sample_ids[indices],
