@@ -252,15 +252,14 @@ def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
             f"{name} has the column {column!r}, which no batch can carry: remove it from the data set "
             f"(carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
         )
+    given = sample[column]
     try:
-        values = np.asarray(sample[column])
+        values = np.asarray(given)
     except ValueError:  # lists of different lengths
         values = np.empty((0, 0))
     kinds = "iub" if column == "attention_mask" else "iu"
     if values.ndim != 1 or (len(values) and values.dtype.kind not in kinds):
-        raise TypeError(
-            f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(sample[column])}."
-        )
+        raise TypeError(f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(given)}.")
     if not len(values):
         raise ValueError(f"{name} has no token.")
     if len(values) != (length := len(sample["input_ids"])):
@@ -317,6 +316,4 @@ def tokenize(
             way_out = 'pass overlong="truncate", or a larger max_length'
             raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
     given = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
-    return TokenStore(
-        np.concatenate(ids), np.concatenate(types), offsets=np.cumsum([0, *lengths]), sequence_labels=given
-    )
+    return TokenStore(np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), sequence_labels=given)

@@ -167,7 +167,6 @@ def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> 
     if array.dtype.kind != "f":
         return array.astype(np.int64)
     if np.isnan(array).any():
-        raise ValueError(
-            f"The difficulty of sample {share[int(np.isnan(array).argmax())]} is NaN, which has no place in an order."
-        )
+        at = int(np.isnan(array).argmax())
+        raise ValueError(f"The difficulty of sample {share[at]} is NaN, which has no place in an order.")
     return array

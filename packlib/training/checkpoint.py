@@ -174,10 +174,9 @@ def _load(path: Path, **options: Any) -> dict:
 def _read_metrics(path: Path, updates: int, digest: str) -> list[dict]:
     """The first `updates` lines; what follows them, a torn line too, was written after the checkpoint."""
     lines = path.read_bytes().splitlines(keepends=True)[:updates] if path.is_file() else []
+    name = named(path)
     if len(lines) < updates:
-        raise ValueError(f"{named(path)} has {len(lines)} lines, but {CHECKPOINT} beside it is of update {updates}.")
+        raise ValueError(f"{name} has {len(lines)} lines, but {CHECKPOINT} beside it is of update {updates}.")
     if hashlib.sha256(b"".join(lines)).hexdigest() != digest:
-        raise ValueError(
-            f"{named(path)} was changed: its first {updates} lines are not those of {CHECKPOINT} beside it."
-        )
+        raise ValueError(f"{name} was changed: its first {updates} lines are not those of {CHECKPOINT} beside it.")
     return [json.loads(line) for line in lines]

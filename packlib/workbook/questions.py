@@ -14,9 +14,7 @@ from packlib.workbook.guesses import judge_guess, same_word
 from packlib.workbook.memory import note_guess
 from packlib.workbook.results import display_as, fold
 
-_NO_GUESS_YET = (
-    "No guess yet. Replace the dots above with your guess and run both cells; guess = '?' shows the answer."
-)
+_UNGUESSED = "No guess yet. Replace the dots above with your guess and run both cells; guess = '?' shows the answer."
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Questions(dict[str, Question]):
         if judged.state == "unclear":
             page, plain = f"<p>{escaped(judged.message)}</p>", judged.message
         elif judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
-            page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{folded}"
+            page, plain = f"<p>{_UNGUESSED}</p>", f"{question.words} {_UNGUESSED}\n{folded}"
         else:
             told, answer = f"{judged.message} {why}", f"<b>{escaped(judged.answer)}.</b>"
             page = f"<details><summary>Reveal the answer</summary><p>{answer} {escaped(told)}</p></details>"
