@@ -19,7 +19,7 @@ _SAID = {  # by guess; what comes first is tried first
     "the truth in NumPy's type": r"exactly right|and that is right",
     "a wrong one": r"(above|below) the answer|and that is wrong",
     "a word": r"is not a number|and that is wrong|neither yes nor no|has no numbers|is not among the choices",
-    "none": "You made no guess|No guess yet",
+    "none": "No guess yet",
 }
 
 
@@ -46,14 +46,9 @@ def prepare(notebook, folder, monkeypatch):
 
 def _install(notebook, folder):
     """In the kernel: what comes from the notebook's own guess, `...`, comes last."""
-    from packlib.workbook import exercises, memory, questions
+    from packlib.workbook import memory, questions
 
-    reveal, ask = exercises.reveal, questions.Questions.reveal
-
-    def reveal_each(guess, truth, why, unit=""):
-        for kind, tried in zip(_SAID, (*guesses_at(truth, unit), guess), strict=True):
-            os.environ["XDG_DATA_HOME"] = str(_memory(folder, kind))
-            reveal(tried, truth, why, unit)
+    ask = questions.Questions.reveal
 
     def ask_each(asked, name, guess, **values):
         question = asked[name]
@@ -63,7 +58,7 @@ def _install(notebook, folder):
             os.environ["XDG_DATA_HOME"] = str(_memory(folder, kind))
             ask(asked, name, tried, **values)
 
-    exercises.reveal, questions.Questions.reveal = reveal_each, ask_each
+    questions.Questions.reveal = ask_each
     for name in (memory.SWITCH, "CI"):
         os.environ.pop(name, None)
     os.environ["JPY_SESSION_NAME"] = notebook

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed import agree_on_errors, check_same, pack_distributed, packing, run_ranks
+from packlib.distributed import pack_distributed, packing, run_ranks
+from packlib.distributed.collectives import Collectives
 
 
 def tell_pid():
@@ -103,7 +104,7 @@ def disagree(rank):
     told = []
     for bad in ((), (1,), (1, 2), (0,)):
         try:
-            with agree_on_errors():
+            with Collectives().agree_on_errors():
                 if rank in bad:
                     raise TypeError(f"the lengths of {rank} are wrong")
             told.append((None, None))
@@ -111,7 +112,7 @@ def disagree(rank):
             told.append((str(error), error.rank))
     for size, name in ((8, "lpfhp"), (8 + (rank == 2), "lpfhp"), (8, "spfhp" if rank else "lpfhp")):
         try:
-            check_same(max_length=size, method=name)
+            Collectives().check_same(max_length=size, method=name)
             told.append((None, None))
         except RuntimeError as error:
             told.append((str(error), error.rank))

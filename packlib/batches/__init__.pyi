@@ -6,7 +6,7 @@ from .loader import PackBatchSampler, PackDataset, PackLoader, pack_lengths, pac
 from .masking import MlmMasking
 from .schedule_sampler import ScheduleSampler
 from .token_budget import TokenBatches, batch_by_tokens
-from .token_loading import MicroBatch, PaddedSamples, TokenBatchSampler, TokenLoader, token_loader
+from .token_loading import MicroBatch, PaddedSamples, TokenBatchSampler, token_loader
 from .tokens import TokenStore, tokenize
 from .variable_rate import VariableBatchLR, scale_learning_rate
 from .wordnet import sentence_pairs, wordnet_store, wordnet_tokenizer
@@ -25,7 +25,6 @@ __all__ = [
     "SequenceLengthWarmup",
     "TokenBatchSampler",
     "TokenBatches",
-    "TokenLoader",
     "TokenStore",
     "VariableBatchLR",
     "batch_by_tokens",

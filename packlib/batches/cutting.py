@@ -5,11 +5,13 @@ do; then a dynamic program finds the greediest of the others.
 """
 
 from collections import deque
-from itertools import pairwise
+from collections.abc import Sequence
 
 import numpy as np
 
-_CHUNK = 1 << 18  # lengths that are Python integers at a time
+from packlib.lengths.counting import INT64_MAX
+
+_MANY = 1 << 18  # rows that are worth loading the compiler for
 
 
 def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_order: bool) -> np.ndarray:
@@ -21,67 +23,49 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
         budget: of each batch; no length is above it.
         fewest, most: rows of a group; the last may have fewer. Where no cut keeps `fewest`, it is not kept.
         padded: the budget limits rows × longest of the group; else the sum of lengths of each column.
-        in_order: the lengths rise, or fall, through the rows.
+        in_order: the lengths rise, or fall, through the rows, so the column of the longest is one and the same.
     """
-    starts: list | np.ndarray
-    if in_order:  # the column of the longest is one and the same
-        starts = _runs(rows.max(1), budget, most, padded)
-    elif not padded and (rows.shape[1] > 1 or 8 * int(rows.sum(dtype=np.int64)) < budget * len(rows)):
+    if not (padded or in_order) and rows.shape[1] > 1:
         starts = _jumps(rows, budget, most)
+    elif len(rows) < _MANY:
+        starts = scan(rows.max(1).tolist(), budget, most, padded)
     else:
-        starts = _scan(rows.max(1), budget, most, padded)
+        from packlib.packing.compiled import compiled  # here, since it takes a while to import
+
+        starts = compiled(scan)(rows.max(1).astype(np.int64), min(budget, INT64_MAX), most, padded)
     if (np.diff(starts) < fewest).any():
         ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:
             starts = [0]
             while ends[starts[-1]] < len(rows):
                 starts.append(ends[starts[-1]])
-    return np.asarray(starts)
+    return np.array(starts)
 
 
-def _jumps(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
-    """From one batch to the next by binary search in the cumulative sums: fast where batches are large."""
+def _jumps(rows: np.ndarray, budget: int, most: int) -> list[int]:
+    """From one group to the next by binary search in the cumulative sums of all columns."""
     totals = [np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in rows.T]
     starts, start = [], 0
     while start < len(rows):
         starts.append(start)
         ends = [int(total.searchsorted(total[start] + budget, "right")) - 1 for total in totals]
         start = min(start + most, *ends)
-    return np.array(starts)
+    return starts
 
 
-def _scan(lengths: np.ndarray, budget: int, most: int, padded: bool) -> np.ndarray:
-    """One by one: fast where batches are small, and the only way where the longest is not known before."""
+def scan(lengths: Sequence[int] | np.ndarray, budget: int, most: int, padded: bool) -> list[int]:
+    """Row by row: the first of each group of one column."""
     starts, start, used = [0], 0, 0  # used: the sum of lengths so far, or the longest
-    for chunk in range(0, len(lengths), _CHUNK):
-        for end, length in enumerate(lengths[chunk : chunk + _CHUNK].tolist(), chunk + 1):
-            if not padded:
-                used += length
-            elif length > used:
-                used = length
-            if (used * (end - start) if padded else used) > budget or end - start > most:
-                start, used = end - 1, length
-                starts.append(start)
-    return np.array(starts)
-
-
-def _runs(lengths: np.ndarray, budget: int, most: int, padded: bool) -> np.ndarray:
-    """Equal lengths, side by side where the data is sorted, all at once: a step for each length."""
-    edges = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
-    starts, start, used = [np.zeros(1, np.int64)], 0, 0  # used: the sum of lengths since start
-    for first, end in pairwise(edges):
-        length, rows = int(lengths[first]), first - start
-        if padded:
-            more = budget // max(length, int(lengths[start])) - rows
-        else:
-            more = (budget - used) // length
-        begin = first + max(min(more, most - rows), 0)  # of the next batch, if it begins in this run
-        if begin < end:
-            new = np.arange(begin, end, min(budget // length, most))
-            starts.append(new)
-            start, used = int(new[-1]), 0
-        used += (end - max(start, first)) * length
-    return np.concatenate(starts)
+    for end, length in enumerate(lengths, 1):
+        if not padded:
+            used += length
+        elif length > used:
+            used = length
+        allowed = budget // (end - start) if padded else budget
+        if used > allowed or end - start > most:
+            start, used = end - 1, length
+            starts.append(start)
+    return starts
 
 
 def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool) -> list[int]:

@@ -31,7 +31,4 @@ def difficulties(
     share = range(number * ranks.rank // ranks.size, number * (ranks.rank + 1) // ranks.size)
     with ranks.agree_on_errors():
         own = scores_of(dataset, score, share)
-    parts = [own] * ranks.size
-    if ranks.size > 1:
-        dist.all_gather_object(parts, own, group)
-    return np.concatenate([np.empty(0, np.int64), *(part for part in parts if len(part))])
+    return np.concatenate([np.empty(0, np.int64), *(part for part in ranks.gather_objects(own) if len(part))])

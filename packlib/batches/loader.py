@@ -53,10 +53,8 @@ class PackDataset(Dataset):
     def __init__(self, dataset: Any, packs: Packs) -> None:
         if not isinstance(packs, Packs):
             raise TypeError(f"packs must be Packs, not {shown(packs)}.")
-        if len(packs.sample_ids) and int(packs.sample_ids.max()) >= len(dataset):
-            raise ValueError(
-                f"The packs hold sample {packs.sample_ids.max()}; the data set has {len(dataset)} samples."
-            )
+        if len(packs.sample_ids) and (last := int(packs.sample_ids.max())) >= len(dataset):
+            raise ValueError(f"The packs hold sample {last}; the data set has {len(dataset)} samples.")
         self.dataset, self.packs = dataset, packs
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that live on see it change
         if isinstance(dataset, TokenStore):
@@ -174,24 +172,21 @@ class PackBatchSampler(EpochSampler):
 
     def _steps(self) -> list[int]:
         """Where the steps begin in the order of an epoch, and where the last one ends."""
-        step, ranks = self.batch_size * self.ranks, self.ranks
-        bounds = list(range(0, self.num_packs + 1, step))
-        rest = self.num_packs - bounds[-1]
+        packs, ranks = self.num_packs, self.ranks
+        bounds = list(range(0, packs + 1, self.batch_size * ranks))
+        rest = packs - bounds[-1]
         if self.drop_last and len(bounds) == 1:
             on = f" on {ranks} ranks" if ranks > 1 else ""
-            raise ValueError(
-                f"{self.num_packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none."
-            )
+            raise ValueError(f"{packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none.")
         if rest and not self.drop_last:
             if rest < ranks:
                 bounds[-1] -= ranks - rest
                 if len(bounds) == 1 or self.batch_size == 1:
                     raise ValueError(
-                        f"{self.num_packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without "
-                        "a pack in the last step: pass drop_last=True (dataloader_drop_last of a Trainer), or "
-                        "another batch_size."
+                        f"{packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without a pack in "
+                        "the last step: pass drop_last=True (dataloader_drop_last of a Trainer), or another batch_size."
                     )
-            bounds.append(self.num_packs)
+            bounds.append(packs)
         return bounds
 
     def __len__(self) -> int:
@@ -282,11 +277,8 @@ def pack_loader(
     """
     data = PackDataset(dataset, packs)
     collator = PackingCollator(packs.max_length) if collator is None else collator
-    if collator.max_length < int(packs.lengths_used.max()):
-        raise ValueError(
-            f"The collator makes packs of {collator.max_length} tokens; "
-            f"the fullest pack holds {packs.lengths_used.max()}."
-        )
+    if collator.max_length < (most := int(packs.lengths_used.max())):
+        raise ValueError(f"The collator makes packs of {collator.max_length} tokens; the fullest pack holds {most}.")
     if isinstance(packs, Schedule):
         from packlib.batches.schedule_sampler import ScheduleSampler  # here, since it builds on this file
 

@@ -83,9 +83,8 @@ class TokenBatches(Ragged):
         unit = 640 / int(slots.max())
         pairs = zip(slots * unit, self.tokens[:16] * unit, strict=True)
         rows = [((0, all_slots, "#DDDDDD"), (0, tokens, "#0072B2")) for all_slots, tokens in pairs]
-        return rows_of_bars(
-            rows, f"The first {len(rows)} batches, one a row, tokens in blue, padding in gray", repr(self)
-        )
+        legend = f"The first {len(rows)} batches, one a row, tokens in blue, padding in gray"
+        return rows_of_bars(rows, legend, repr(self))
 
 
 def batch_by_tokens(

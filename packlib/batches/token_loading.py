@@ -35,7 +35,7 @@ class TokenBatchSampler(EpochSampler):
 
     An update is ranks × accumulation micro-batches in turn, dealt to the ranks in turn; each rank gets as many, and
     each sample comes once (but for `drop_last`). As with torch's `DistributedSampler`, say `set_epoch` before each
-    pass; a `TokenLoader` does so itself.
+    pass; a `PackLoader` does so itself.
 
     Args:
         lengths: tokens of each sample.
@@ -142,10 +142,6 @@ class PaddedSamples(Dataset):
         return collate(sequences, [1] * len(batch), batch.width, pad_id=self.pad_id, blank_packs=blank)
 
 
-class TokenLoader(PackLoader):
-    """A `PackLoader` of token batches: each pass is one epoch, and it resumes in mid-epoch, with workers too."""
-
-
 def token_loader(
     dataset: Any,
     sampler: TokenBatchSampler,
@@ -153,8 +149,8 @@ def token_loader(
     masking: MlmMasking | None = None,
     pad_id: int = 0,
     **options: Any,
-) -> TokenLoader:
-    """A loader of the sampler's micro-batches, padded to their shapes.
+) -> PackLoader:
+    """A loader of the sampler's micro-batches, padded to their shapes; each pass is one epoch.
 
     Args:
         pad, masking, pad_id: as in `PaddedSamples`.
@@ -163,7 +159,7 @@ def token_loader(
     samples = PaddedSamples(dataset, pad, masking, pad_id)
     if len(samples) != len(sampler.lengths):
         raise ValueError(f"The sampler has {len(sampler.lengths)} lengths for {len(samples)} samples.")
-    return TokenLoader(samples, sampler, _as_it_is, **options)
+    return PackLoader(samples, sampler, _as_it_is, **options)
 
 
 def _as_it_is(batch: Any) -> Any:

@@ -12,7 +12,7 @@ from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.lengths.counting import INT64_MAX, as_integers
-from packlib.ragged import Ragged
+from packlib.ragged import Ragged, ranges
 from packlib.reading import naming
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
@@ -54,13 +54,14 @@ class TokenStore(Ragged):
     _called = "sequence", "sequences"
 
     def __post_init__(self) -> None:
+        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
         for name in (*_ARRAYS, *_OPTIONAL):
-            if (values := getattr(self, name)) is not None or name not in _OPTIONAL:
-                object.__setattr__(self, name, as_integers(values, name.removesuffix("s")))
-        object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
+            if checked[name] is not None or name not in _OPTIONAL:
+                checked[name] = as_integers(checked[name], name.removesuffix("s"))
+        checked["offsets"] = self.offsets.astype(np.int64, copy=False)
         count = len(self.offsets) - 1
         if self.sample_ids is _COUNTED:
-            object.__setattr__(self, "sample_ids", np.arange(count))
+            checked["sample_ids"] = np.arange(count)
         else:
             _refuse_same_ids(self.sample_ids)
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
@@ -168,12 +169,11 @@ class TokenStore(Ragged):
                 f"There are {len(self)} sequences; the indices go from {indices.min()} to {indices.max()}."
             )
         lengths = self.lengths[indices]
-        ends = np.cumsum(lengths)
-        tokens = np.arange(lengths.sum()) + np.repeat(self.offsets[indices] - ends + lengths, lengths)
+        tokens = ranges(self.offsets[indices], lengths)
         return TokenStore._of(
             input_ids=self.input_ids[tokens],
             token_type_ids=self.token_type_ids[tokens],
-            offsets=np.concatenate([[0], ends]),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
             sequence_labels=self.sequence_labels[indices],
             labels=None if self.labels is None else self.labels[tokens],
             sample_ids=self.sample_ids[indices],
@@ -252,15 +252,14 @@ def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
             f"{name} has the column {column!r}, which no batch can carry: remove it from the data set "
             f"(carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
         )
+    given = sample[column]
     try:
-        values = np.asarray(sample[column])
+        values = np.asarray(given)
     except ValueError:  # lists of different lengths
         values = np.empty((0, 0))
     kinds = "iub" if column == "attention_mask" else "iu"
     if values.ndim != 1 or (len(values) and values.dtype.kind not in kinds):
-        raise TypeError(
-            f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(sample[column])}."
-        )
+        raise TypeError(f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(given)}.")
     if not len(values):
         raise ValueError(f"{name} has no token.")
     if len(values) != (length := len(sample["input_ids"])):
@@ -317,6 +316,4 @@ def tokenize(
             way_out = 'pass overlong="truncate", or a larger max_length'
             raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
     given = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
-    return TokenStore(
-        np.concatenate(ids), np.concatenate(types), offsets=np.cumsum([0, *lengths]), sequence_labels=given
-    )
+    return TokenStore(np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), sequence_labels=given)

@@ -1,4 +1,4 @@
-from .agreement import RankError, agree_on_errors, check_same, group_device
+from .agreement import RankError
 from .ordered import interleave, read_ordered, write_ordered
 from .packing import PackShare, deal, pack_distributed, packing_traffic
 from .ranks import run_ranks
@@ -10,11 +10,8 @@ __all__ = [
     "PackShare",
     "RankError",
     "SortedRows",
-    "agree_on_errors",
-    "check_same",
     "deal",
     "exact_sort",
-    "group_device",
     "interleave",
     "load_imbalance",
     "ordered_bits",

@@ -1,14 +1,14 @@
 """NumPy arrays between ranks, with a count of the bytes that leave this one."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed.agreement import agree_on_errors, check_same, group_device
+from packlib.distributed.agreement import RankError
 
 
 class Collectives:
@@ -27,14 +27,43 @@ class Collectives:
         self.size: int = dist.get_world_size(group) if started else 1
         self.bytes_sent = 0
 
-    def agree_on_errors(self) -> AbstractContextManager:
-        """End a block together: what one rank raises in it, every rank raises (see `agreement`)."""
-        return agree_on_errors(self.group) if self.size > 1 else nullcontext()
+    @contextmanager
+    def agree_on_errors(self) -> Iterator[None]:
+        """End a block together: what one rank raises in it, every rank raises.
+
+        Without it the others would wait in their next collective for a rank that has left. The block holds what a
+        rank does alone, such as checks of its input, and no collective. Costs one all-reduce of 8 bytes.
+
+        Raises:
+            RankError: the same on every rank, about the first rank that failed (alone, its own error).
+        """
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            if self.size == 1:
+                raise
+            failure = error
+        if self.size > 1:
+            first = self._tensor(np.array(self.size if failure is None else self.rank))
+            dist.all_reduce(first, dist.ReduceOp.MIN, group=self.group)
+            if first < self.size:
+                sentence = [str(RankError.of(self.rank, self.size, failure)) if failure else ""]
+                dist.broadcast_object_list(sentence, group_src=int(first), group=self.group)
+                raise RankError(sentence[0], int(first)) from failure
 
     def check_same(self, **values: Any) -> None:
-        """Refuse values that are not the same on all ranks (see `agreement`)."""
-        if self.size > 1:
-            check_same(self.group, **values)
+        """Refuse values that must be the same on all ranks, and are not.
+
+        Raises:
+            RankError: the same on every rank, about the first rank whose values differ from those of rank 0.
+        """
+        everyone = self.gather_objects(values)
+        for rank, theirs in enumerate(everyone[1:], start=1):
+            for name, value in theirs.items():
+                if value != everyone[0][name]:
+                    differ = f"is {value!r} on rank {rank} and {everyone[0][name]!r} on rank 0"
+                    raise RankError(f"{name} must be the same on all ranks, but {differ}.", rank)
 
     def broadcast(self, value: Any) -> Any:
         """What rank 0 has as `value`, on every rank."""
@@ -97,4 +126,6 @@ class Collectives:
         return tensor.cpu().numpy()
 
     def _tensor(self, array: Sequence[int] | np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(group_device(self.group))
+        """In main memory, unless the group speaks NCCL only."""
+        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        return tensor if "gloo" in dist.get_backend_config(self.group) else tensor.cuda()

@@ -26,6 +26,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from packlib.checks import number, whole_number
 from packlib.distributed.agreement import RankError
+from packlib.distributed.collectives import Collectives
 from packlib.distributed.watch import GRACE, await_reports
 from packlib.files import atomic_path
 
@@ -108,9 +109,7 @@ def _run_this_rank(function: Callable, world_size: int | None, args: tuple, time
         result = record(function)(rank, *args)  # torchrun reports the rank whose error is recorded first
     except Exception as error:
         raise RankError.of(rank, started, error) from error
-    results = [None] * started
-    dist.all_gather_object(results, result)
-    return results
+    return Collectives().gather_objects(result)
 
 
 def _join(local_rank: int, local_size: int, timeout: float, **rendezvous: Any) -> None:

@@ -145,7 +145,11 @@ def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> 
     Args:
         difficulty: as in `DistributedCurriculumSampler`.
     """
-    scores = _score(dataset, difficulty, share)
+    if difficulty is None:
+        difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
+    if not callable(difficulty) and len(difficulty) != len(dataset):
+        raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
+    scores = [difficulty(dataset[i]) for i in share] if callable(difficulty) else difficulty[share.start : share.stop]
 
     def fits(dtype: np.dtype) -> bool:
         return dtype.kind == "f" or np.can_cast(dtype, np.int64)
@@ -163,17 +167,6 @@ def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> 
     if array.dtype.kind != "f":
         return array.astype(np.int64)
     if np.isnan(array).any():
-        raise ValueError(
-            f"The difficulty of sample {share[int(np.isnan(array).argmax())]} is NaN, which has no place in an order."
-        )
+        at = int(np.isnan(array).argmax())
+        raise ValueError(f"The difficulty of sample {share[at]} is NaN, which has no place in an order.")
     return array
-
-
-def _score(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> Sequence:
-    if difficulty is None:
-        difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
-    if callable(difficulty):
-        return [difficulty(dataset[i]) for i in share]
-    if len(difficulty) != len(dataset):
-        raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
-    return difficulty[share.start : share.stop]

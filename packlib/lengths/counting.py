@@ -121,11 +121,10 @@ def count_lengths(
             if int(part.max()) > limit:
                 if max_length is None or overlong == "error":
                     at = int(np.argmax(part > limit))
-                    what = f"{MAX_LENGTH}, the longest that a histogram can hold."
-                    if max_length is not None:
-                        what = (
-                            f'the maximum length {limit}: pass overlong="truncate" or "drop", or a larger max_length.'
-                        )
+                    way_out = 'pass overlong="truncate" or "drop", or a larger max_length.'
+                    what = f"the maximum length {limit}: {way_out}"
+                    if max_length is None:
+                        what = f"{MAX_LENGTH}, the longest that a histogram can hold."
                     raise ValueError(f"Length {part[at]} at {where.format(start + begin + at)} is over {what}")
                 over += int(np.count_nonzero(part > limit))
                 part = np.minimum(part, limit) if overlong == "truncate" else part[part <= limit]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from packlib.checks import whole_number
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.lengths.counting import MAX_LENGTH, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.reading import naming, read_json
@@ -44,8 +44,7 @@ def histogram_from_dict(raw: Any) -> LengthHistogram:
 
 def write_histogram(histogram: LengthHistogram, path: str | os.PathLike) -> None:
     """Write a histogram as JSON, from which `load` reads all of it back; whole or not at all."""
-    with atomic_path(path) as beside:
-        beside.write_text(json.dumps(histogram_to_dict(histogram)), encoding="utf-8")
+    write_text(path, json.dumps(histogram_to_dict(histogram)))
 
 
 def read_histogram(path: str | os.PathLike) -> LengthHistogram:

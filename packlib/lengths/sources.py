@@ -1,5 +1,6 @@
 """Where lengths come from, by name or by file: `load("wikipedia")`, `load("my_lengths.csv")`."""
 
+import csv
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,24 +13,14 @@ from packlib.lengths.histogram_json import read_histogram
 from packlib.lengths.own_files import holds_counts, read_lengths
 from packlib.lengths.wordnet import data_path
 
-# name: (maximum length, kind, what it is)
-_STORED = {
-    "wordnet": (128, "measured", "definitions of WordNet 3.0, one sentence each, as a short-sentence task"),
-    "wordnet-pairs": (128, "measured", "WordNet definitions with their usage examples, as a sentence-pair task"),
-    "docstrings": (512, "measured", "docstrings of the scientific Python stack"),
-    "wikipedia": (
-        512,
-        "reconstruction",
-        "BERT's pre-training set on Wikipedia, rebuilt from points of arXiv 2107.02027",
-    ),
-    "squad": (384, "reconstruction", "SQuAD 1.1, questions and contexts, rebuilt from points of arXiv 2107.02027"),
-}
+with Path(__file__).with_name("data_sets.csv").open(encoding="utf-8") as _file:
+    _STORED = {row.pop("name"): row for row in csv.DictReader(_file)}
 
 
 def available() -> dict[str, str]:
     """The names that `load` knows, each with one line about it."""
     return {
-        **{name: f"{about} ({kind}, up to {top})" for name, (top, kind, about) in _STORED.items()},
+        **{name: "{about} ({kind}, up to {max_length})".format(**row) for name, row in _STORED.items()},
         **{name: f"{_about(make)} (synthetic)" for name, make in FAMILIES.items()},
     }
 
@@ -78,9 +69,9 @@ def load(
 
 def _data_set(name: str, max_length: int | None, overlong: str) -> LengthHistogram:
     if name in _STORED:
-        top, kind, about = _STORED[name]
-        whole = LengthHistogram.from_csv(data_path("lengths", f"{name}.csv"), name=name, kind=kind, source=about)
-        return whole.with_max_length(top if max_length is None else max_length, overlong)
+        row, path = _STORED[name], data_path("lengths", f"{name}.csv")
+        whole = LengthHistogram.from_csv(path, name=name, kind=row["kind"], source=row["about"])
+        return whole.with_max_length(int(row["max_length"]) if max_length is None else max_length, overlong)
     if overlong != "truncate":
         raise ValueError(f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply.")
     return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)

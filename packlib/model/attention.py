@@ -24,12 +24,8 @@ from transformers.masking_utils import bidirectional_mask_function, causal_mask_
 from packlib.batches.batch import reset_positions, segment_begins
 from packlib.checks import one_of
 
-BACKENDS = {  # what packlib calls it: what transformers calls it
-    "sdpa": "sdpa",
-    "eager": "eager",
-    "flex": "packlib_flex",
-    "varlen": "packlib_varlen",
-}
+# what packlib calls it: what transformers calls it
+BACKENDS = {"sdpa": "sdpa", "eager": "eager", "flex": "packlib_flex", "varlen": "packlib_varlen"}
 _NOW = threading.local()  # its `packs` are those that a packed model computes in this thread
 _NOW.packs = None  # there from the start, or the first graph that is compiled would expect them to be missing
 

@@ -98,11 +98,9 @@ def hits(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _check_shapes(logits: Tensor, labels: Tensor) -> None:
-    if logits.dim() != 2 or labels.shape != logits.shape[:1]:
-        raise ValueError(
-            f"Logits of the shape {tuple(logits.shape)} need labels of the shape ({logits.shape[0]},), "
-            f"not {tuple(labels.shape)}."
-        )
+    shape, given = tuple(logits.shape), tuple(labels.shape)
+    if len(shape) != 2 or given != shape[:1]:
+        raise ValueError(f"Logits of the shape {shape} need labels of the shape ({shape[0]},), not {given}.")
 
 
 def token_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "token") -> Sums:

@@ -42,12 +42,12 @@ class Packs(Ragged):
     _called = "pack", "packs"
 
     def __post_init__(self) -> None:
+        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
         for name, noun in zip(_ARRAYS, ("sample_id", "offset", "used length"), strict=True):
-            object.__setattr__(self, name, as_integers(getattr(self, name), noun))
-        object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
-        top = whole_number("max_length", self.max_length, 1, MAX_LENGTH)
-        object.__setattr__(self, "max_length", top)
-        ends, packs = self.offsets, len(self.offsets) - 1
+            checked[name] = as_integers(checked[name], noun)
+        checked["offsets"] = ends = self.offsets.astype(np.int64, copy=False)
+        checked["max_length"] = top = whole_number("max_length", self.max_length, 1, MAX_LENGTH)
+        packs = len(ends) - 1
         if packs < 1 or ends[0] != 0 or ends[-1] != len(self.sample_ids) or (ends[1:] <= ends[:-1]).any():
             raise ValueError(f"The offsets do not cut {len(self.sample_ids)} sample ids into packs.")
         if len(used := self.lengths_used) != packs or used.max() > top or (used < np.diff(ends)).any():

@@ -73,18 +73,14 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
     """The least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
     wanted, old = before.sequences_per_update, before.micro_batch
     rows, half = wanted / (packed.replicas * packed.packing_factor), (old + 1) // 2
-
-    def off(r: Recipe) -> float:
-        return r.sequences_per_update / wanted - 1
-
     tried = []
     for n in range(max(1, math.floor(rows / old)), max(1, math.floor(rows / half)) + 2):
         micro_batch = min(max(round(rows / n), half), old)
         tried.append(replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=n))
-        if abs(off(tried[-1])) <= TOLERATED:
+        if abs(_off(tried[-1], wanted)) <= TOLERATED:
             break
-    after = min(tried, key=lambda r: abs(off(r)))
-    error = 0.0 if abs(off(after)) < 1e-9 else off(after)
+    after = min(tried, key=lambda r: abs(_off(r, wanted)))
+    error = 0.0 if abs(_off(after, wanted)) < 1e-9 else _off(after, wanted)
     reason = (
         f"Micro batch {old:,} × accumulation {before.gradient_accumulation_steps:,} becomes {after.micro_batch:,} × "
         f"{after.gradient_accumulation_steps:,}: {after.sequences_per_update:,.1f} sequences an update, "
@@ -94,17 +90,18 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
         return after, [reason, _STAY], error
     times = 1 + error
     betas, rate = tuple(beta**times for beta in before.betas), before.learning_rate
-    return (
-        replace(after, betas=betas),
-        [
-            reason,
-            f"No micro batch from {half:,} to {old:,} comes within {TOLERATED:.0%}, so the betas are raised to the "
-            f"power of {times:.4g}: {before.betas[0]:.6g} becomes {betas[0]:.6g}, {before.betas[1]:.6g} becomes "
-            f"{betas[1]:.6g}. Or keep the betas and multiply the learning rate by the root of {times:.4g}: "
-            f"{rate:.6g} becomes {rate * math.sqrt(times):.6g}. Compare a short run.",
-        ],
-        error,
+    raised = (
+        f"No micro batch from {half:,} to {old:,} comes within {TOLERATED:.0%}, so the betas are raised to the power "
+        f"of {times:.4g}: {before.betas[0]:.6g} becomes {betas[0]:.6g}, {before.betas[1]:.6g} becomes {betas[1]:.6g}. "
+        f"Or keep the betas and multiply the learning rate by the root of {times:.4g}: {rate:.6g} becomes "
+        f"{rate * math.sqrt(times):.6g}. Compare a short run."
     )
+    return replace(after, betas=betas), [reason, raised], error
+
+
+def _off(recipe: Recipe, wanted: float) -> float:
+    """By which share of the `wanted` sequences an update has more."""
+    return recipe.sequences_per_update / wanted - 1
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
@@ -116,29 +113,29 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
         options = [replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=n) for n in sorted(both)]
         return min(options, key=lambda r: abs(r.sequences_per_update - wanted))
 
-    def off(r: Recipe) -> float:
-        return r.sequences_per_update / wanted - 1
-
     def counts(r: Recipe) -> str:
-        return f"{r.sequences_per_update:,.1f} sequences an update, {off(r):+.1%} against {wanted:,.0f} before"
+        return (
+            f"{r.sequences_per_update:,.1f} sequences an update, {_off(r, wanted):+.1%} against {wanted:,.0f} before"
+        )
 
     after = closest(before.micro_batch)
+    error = _off(after, wanted)
     old, new = before.gradient_accumulation_steps, after.gradient_accumulation_steps
     divided = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {new:,}"
     first = "Accumulation is 1 and cannot be divided" if old == 1 else divided
-    if abs(off(after)) < 1e-9:
+    if abs(error) < 1e-9:
         return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
     reasons = [f"{first}{'' if old == 1 else ', rounded'}: {counts(after)}."]
     near = range(before.micro_batch, max(0, before.micro_batch - _TRIED), -1)
-    smaller = min(map(closest, near), key=lambda r: abs(off(r)))
-    if abs(off(smaller)) < abs(off(after)):
+    smaller = min(map(closest, near), key=lambda r: abs(_off(r, wanted)))
+    if abs(_off(smaller, wanted)) < abs(error):
         reasons.append(
             f"Micro batch {smaller.micro_batch:,} with accumulation {smaller.gradient_accumulation_steps:,} comes "
             f"closer: {counts(smaller)}."
         )
-    if off(after) > 0.05:
+    if error > 0.05:
         reasons.append('Or keep the batch and adjust the betas: how="betas".')
-    return after, [*reasons, _STAY], off(after)
+    return after, [*reasons, _STAY], error
 
 
 _TRIED = 1024  # micro-batches, of which the closest is named
@@ -150,21 +147,17 @@ def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], flo
     after = replace(packed, betas=tuple(beta**k for beta in before.betas))
     # an update's share of the moment is 1 − β^k; in k single updates the newest gradient alone had 1 − β
     errors = [k * (1 - beta) / (1 - beta**k) - 1 for beta in before.betas]
-    names = zip(("beta1", "beta2"), before.betas, after.betas, strict=True)
-    return (
-        after,
-        [
-            f"An update now sees {after.sequences_per_update:,.1f} sequences instead of "
-            f"{before.sequences_per_update:,.0f}, so it has to forget as much as {k:g} updates did: "
-            + ", ".join(f"{name} {old:.6g} becomes {new:.6g}" for name, old, new in names)
-            + f" (to the power of {k:g}).",
-            f"That is exact for equal gradients only; before, the newest of {k:g} gradients had "
-            f"{errors[0]:.1%} more weight than their mean in the first moment, {errors[1]:.1%} in the second.",
-            "The learning rate stays; with fewer updates of the same rate the weights move less per sequence, "
-            "and weight decay pulls less.",
-        ],
-        max(errors),
-    )
+    (old1, old2), (new1, new2) = before.betas, after.betas
+    reasons = [
+        f"An update now sees {after.sequences_per_update:,.1f} sequences instead of {before.sequences_per_update:,.0f},"
+        f" so it has to forget as much as {k:g} updates did: beta1 {old1:.6g} becomes {new1:.6g}, beta2 {old2:.6g} "
+        f"becomes {new2:.6g} (to the power of {k:g}).",
+        f"That is exact for equal gradients only; before, the newest of {k:g} gradients had {errors[0]:.1%} more "
+        f"weight than their mean in the first moment, {errors[1]:.1%} in the second.",
+        "The learning rate stays; with fewer updates of the same rate the weights move less per sequence, and weight "
+        "decay pulls less.",
+    ]
+    return after, reasons, max(errors)
 
 
 def _scale_rate(packed: Recipe, how: str) -> tuple[Recipe, list[str]]:

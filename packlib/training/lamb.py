@@ -57,10 +57,8 @@ class Lamb(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Any:
         """Change all parameters that have a gradient; returns what `closure` does, if there is one."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             layers = [x for x in group["params"] if x.grad is not None]
             if layers:

@@ -189,9 +189,8 @@ def _not_finite(
             ids = batch.sample_ids[: batch.num_sequences].tolist()
             some = ", ".join(map(str, ids[:8])) + (", …" if len(ids) > 8 else "")
             what = f"loss of update {update} is {loss} in micro-batch {i + 1} of {len(batches)} (samples {some})"
-    return NonFiniteLossError(
-        f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}.", update, batch
-    )
+    said = f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}."
+    return NonFiniteLossError(said, update, batch)
 
 
 def _check(loader: PackLoader, recipe: Recipe, folder: object, even_updates: bool) -> None:

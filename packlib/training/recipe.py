@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from packlib.checks import number, one_of, shown, whole_number
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.markup import in_html
 from packlib.reading import naming, read_json
@@ -64,15 +64,13 @@ class Recipe:
         whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
         if self.max_length is not None:
             whole_number("max_length", self.max_length, 1, MAX_LENGTH)
-        plain = {  # as Python's own numbers, which JSON can hold
-            "learning_rate": number("learning_rate", self.learning_rate, above=0),
-            "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
-            "power": check_decay(self.decay, self.power),
-            "packing_factor": check_factor(self.packing_factor, self.max_length),
-            "betas": check_betas(self.betas),
-        }
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(  # as Python's own numbers, which JSON can hold
+            learning_rate=number("learning_rate", self.learning_rate, above=0),
+            weight_decay=number("weight_decay", self.weight_decay, at_least=0),
+            power=check_decay(self.decay, self.power),
+            packing_factor=check_factor(self.packing_factor, self.max_length),
+            betas=check_betas(self.betas),
+        )
         one_of("optimizer", self.optimizer, OPTIMIZERS)
 
     @classmethod
@@ -118,8 +116,7 @@ class Recipe:
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Write the recipe as JSON; the file is whole or not there."""
-        with atomic_path(path) as beside:
-            beside.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
 
     @property
     def global_batch(self) -> int:
@@ -144,9 +141,8 @@ class Recipe:
     @property
     def half_lives(self) -> tuple[float, ...]:
         """How far the two moments remember: sequences after which a gradient's weight has halved."""
-        return tuple(
-            self.sequences_per_update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas
-        )
+        update = self.sequences_per_update
+        return tuple(update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas)
 
     def _rows(self) -> dict[str, str]:
         batch = f"{self.micro_batch:,} × {self.gradient_accumulation_steps:,} × {self.replicas:,}"

@@ -1,4 +1,4 @@
-from .exercises import Exercise, Exercises, reveal
+from .exercises import Exercise, Exercises
 from .explorers import Explorer
 from .figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series, show, show_source
 from .game import PackingGame
@@ -23,7 +23,6 @@ __all__ = [
     "new_figure",
     "percent",
     "result",
-    "reveal",
     "series",
     "show",
     "show_source",

@@ -1,4 +1,11 @@
-"""The workbook from the shell: `packlib report my_lengths.csv` answers; `packlib --help` lists the rest."""
+"""The workbook from the shell: `packlib report my_lengths.csv` answers. What follows stands below each command's help.
+
+LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
+length,count lines, .npy, or Parquet.
+
+Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
+reads what is printed; 143 terminated.
+"""
 
 import json
 import os
@@ -18,12 +25,7 @@ from packlib.packing import METHODS, plan
 from packlib.places import output_path
 from packlib.workbook.running import exit_code, find_notebook, notebooks, read_parameters, run
 
-_CODES = """\
-LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
-length,count lines, .npy, or Parquet.
-
-Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
-reads what is printed; 143 terminated."""
+_CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
 
 @click.group(no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
@@ -49,14 +51,16 @@ def _limit(context: click.Context, option: click.Parameter, text: str | None) ->
         raise click.BadParameter(f"{text!r} is neither a whole number nor none.") from None
 
 
+_depth: dict[str, Any] = {"callback": _limit, "show_default": "none", "help": "Sequences in a pack at most."}
+_OVERLONG = ("error", "truncate", "drop", "split")
+
+
 def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter]:
     """The lengths that a command works on, and what it makes of them."""
     return [
         click.Argument(["lengths"]),
         click.Option(["--max-length"], type=int, show_default="the longest", help="Tokens in a row."),
-        click.Option(
-            ["--max-sequences-per-pack"], callback=_limit, show_default="none", help="Sequences in a pack at most."
-        ),
+        click.Option(["--max-sequences-per-pack"], **_depth),
         click.Option(["--overlong"], type=click.Choice(overlong), default=default, help="For longer sequences."),
         click.Option(["--column"], metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),
     ]
@@ -215,13 +219,8 @@ def _plan(
 @_command("pack")
 @click.argument("data", type=_path, metavar="DATA.parquet")
 @click.option("--max-length", type=int, required=True, help="Tokens in a pack.")
-@click.option("--max-sequences-per-pack", callback=_limit, show_default="none", help="Sequences in a pack at most.")
-@click.option(
-    "--overlong",
-    type=click.Choice(("error", "truncate", "drop", "split")),
-    default="error",
-    help="For longer sequences.",
-)
+@click.option("--max-sequences-per-pack", **_depth)
+@click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
 @click.option("--no-labels", "labels", flag_value=False, default=True, help="For masked models: make no labels.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
@@ -252,7 +251,7 @@ def _pack(data: Path, out: Path, script: bool, **values: Any) -> None:
 @click.option("--source", metavar="LENGTHS", help="The lengths before packing; a token store or Megatron's .idx too.")
 @click.option("--column", metavar="NAME", help="Of the source.")
 @click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
-@click.option("--max-sequences-per-pack", callback=_limit, show_default="none", help="Sequences in a pack at most.")
+@click.option("--max-sequences-per-pack", **_depth)
 @click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
 @click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")
 @click.option("--ranks", type=int, default=1, help="Ranks that share the packs.")

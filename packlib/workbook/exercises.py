@@ -11,7 +11,6 @@ from packlib.checks import one_of
 from packlib.markup import escaped
 from packlib.workbook.guesses import as_python, in_short
 from packlib.workbook.memory import note_try
-from packlib.workbook.questions import Question, reply_to
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -124,9 +123,8 @@ def same(got: Any, expected: Any) -> bool:
     """Whether two answers agree: numbers to nine digits, arrays, lists and tuples item by item."""
     got, expected = as_python(got), as_python(expected)
     if isinstance(expected, Mapping):
-        return (
-            isinstance(got, Mapping) and got.keys() == expected.keys() and all(same(got[k], expected[k]) for k in got)
-        )
+        alike = isinstance(got, Mapping) and got.keys() == expected.keys()
+        return alike and all(same(got[name], expected[name]) for name in expected)
     if isinstance(expected, (list, tuple)):
         return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(same, got, expected))
     if isinstance(expected, (bool, str, set, frozenset)) or expected is None:
@@ -135,18 +133,3 @@ def same(got: Any, expected: Any) -> bool:
         return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
     except (TypeError, ValueError):
         return False
-
-
-def reveal(guess: Any, truth: Any, why: str, unit: str = "") -> None:
-    """Show the answer to a prediction behind a click, and how far off `guess` was (`...` is no guess).
-
-    For notebooks that do not ask by name yet: see `packlib.workbook.questions`.
-
-    A guess that cannot be judged is not: what is unclear about it stands beside the closed answer. It never raises.
-
-    Args:
-        truth: a number, compared by its distance; a bool for yes or no; one word out of a choice; or a list.
-        why: one or two sentences: the reason, not the number again.
-        unit: "%" for a truth in percent, "times", "packs"; it follows the number.
-    """
-    reply_to(guess, Question("", truth, why, unit))

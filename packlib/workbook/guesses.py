@@ -6,9 +6,11 @@ Text is parsed and never evaluated. Whatever a learner guesses, the answer is a 
 import math
 import numbers
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
 
 from packlib.checks import shown
@@ -16,18 +18,8 @@ from packlib.checks import shown
 NO_GUESS = "You made no guess; guessing first makes the answer stick."
 _LONGEST = 200  # characters or items of a guess
 _NEAR = 0.05  # of the truth
-_YES, _NO = ("yes", "y", "true"), ("no", "n", "false")
-_ALSO = {  # other ways to write a unit
-    "%": ("percent", "per cent", "pct"),
-    "points": ("%", "percent", "percentage points"),
-    "times": ("x", "×"),
-    "s": ("sec", "second", "seconds"),
-}
+_WORDS = tomllib.loads(Path(__file__).with_name("guess_words.toml").read_text(encoding="utf-8"))
 _PARTS = {"%": 100, "thousandths": 1000}  # a guess below 1 in these units may be meant as a share of one
-_NUMBERS = {word: number for number, word in enumerate(
-    "zero one two three four five six seven eight nine ten eleven twelve".split()
-)} | {"half": 0.5, "a half": 0.5, "quarter": 0.25, "a quarter": 0.25, "a third": 1 / 3}  # fmt: skip
-_UNLIMITED = ("no limit", "none", "unlimited", "infinite")  # an answer too, where a limit is asked for
 _DIGITS = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 _WRITTEN = re.compile(
     rf"(?:about|around|roughly|~|≈)?\s*({_DIGITS})(?:\s*/\s*({_DIGITS}))?\s*(\D*)", re.ASCII | re.IGNORECASE
@@ -129,7 +121,7 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
 
 
 def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, Any]:
-    if isinstance(guess, str) and _word(guess) in _UNLIMITED:  # to say that it is no number would tell
+    if isinstance(guess, str) and _word(guess) in _WORDS["unlimited"]:  # to say that it is no number would tell
         return _right_or_wrong(_word(guess), False)
     number, has_unit = read_number(guess, unit)
     off = number - truth
@@ -162,9 +154,9 @@ def _compare_words(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
 
 def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
     word = _word(str(guess)) if isinstance(guess, (bool, str)) else ""
-    if word not in (*_YES, *_NO):
+    read = next((answer for answer in ("yes", "no") if word in _WORDS[answer]), "")
+    if not read:
         raise UnreadableGuessError(f"{in_short(guess)} is neither yes nor no; guess again.")
-    read = "yes" if word in _YES else "no"
     return _right_or_wrong(read, read == truth)
 
 
@@ -192,8 +184,8 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
     if isinstance(guess, str):
         text = re.sub("^(?:minus |[-−]) *", "-", guess.strip())
         first, _, others = _word(text).partition(" ")
-        if word := next((w for w in (_word(text), first) if w in _NUMBERS), ""):
-            text = f"{_NUMBERS[word]} {others if word == first else ''}".strip()
+        if word := next((w for w in (_word(text), first) if w in _WORDS["numbers"]), ""):
+            text = f"{_WORDS['numbers'][word]} {others if word == first else ''}".strip()
         if comma := re.fullmatch(r"([+-]?\d+),(\d{1,2}|\d{4,})\b\D*", text, re.ASCII):
             raise UnreadableGuessError(f"Do you mean {comma[1]}.{comma[2]}? Then write it with a point.")
         if not (written := _WRITTEN.fullmatch(text)):
@@ -258,7 +250,7 @@ def _root(text: str) -> str:
 
 def _ways_to_write(unit: str) -> set[str]:
     first = unit.partition(" ")[0]
-    ways = {unit, first, *_ALSO.get(unit, ())}
+    ways = {unit, first, *_WORDS["units"].get(unit, ())}
     return {way.casefold() for way in (*ways, _singular(unit), _singular(first))}
 
 

@@ -7,7 +7,6 @@ no trace. `PACKLIB_MEMORY=off` switches it off, and `packlib forget` deletes the
 import contextlib
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -81,21 +80,18 @@ def _never_stops_the_lesson() -> Iterator[None]:
 
 
 @_never_stops_the_lesson()
-def note_guess(judged: Judgment, unit: str, why: str, question: str = "", name: str = "") -> None:
+def note_guess(judged: Judgment, unit: str, question: str, name: str) -> None:
     """Keep a guess that could be judged; of several at one question the first, made before the answer was seen.
 
-    A question is known again by its name or by its words, so either may change. In notebooks that do not ask by name
-    yet, the cell stands for the name, and the words are looked up above it.
+    A question is known again by its name or by its words, so either may change.
     """
     if judged.guess is None or (notebook := open_notebook()) is None:
         return
     memory, chapter = recall(), _chapter(notebook)
-    name, found = (name, question) if question else running_cell(notebook)
-    question = found or why
-    key = f"{chapter}: {name or question}"
+    key = f"{chapter}: {name}"
     for known, entry in memory["guesses"].items():
         if known == key or (known.startswith(f"{chapter}: ") and entry["question"] == question):
-            entry["question"] = found or entry["question"]
+            entry["question"] = question
             break
     else:
         entry = {"question": question, "guess": judged.guess, "truth": judged.truth, "unit": unit}
@@ -118,29 +114,6 @@ def note_try(exercise: str, right: bool) -> None:
 def _chapter(notebook: Path) -> str:
     """The chapter of a notebook; "02_greedy_packing (new)" is one of 02_greedy_packing."""
     return notebook.stem.partition(" (")[0]
-
-
-def running_cell(notebook: Path) -> tuple[str, str]:
-    """The id of the cell that is running, and the question above it: the last sentence in bold that asks.
-
-    The id is the one in the notebook's file; both are "" for a cell that is not found there.
-    """
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    running = shell.user_ns.get("In", [""])[-1].strip()
-    sent = shell.get_parent().get("metadata", {}).get("cellId")  # by JupyterLab; others say no id or one of their own
-    try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        same_id = [i for i, cell in enumerate(cells) if cell.get("id", "") == sent]
-        same_code = [i for i, cell in enumerate(cells) if "".join(cell["source"]).strip() == running]
-        place = [*same_id, *same_code][0]
-        above = ["".join(cell["source"]) for cell in cells[:place] if cell["cell_type"] == "markdown"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return "", ""
-    questions = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(above))
-    question = " ".join(questions[-1].replace("`", "").split()) if questions else ""
-    return cells[place].get("id", ""), question
 
 
 def surprise(entry: dict) -> float:

@@ -12,7 +12,7 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from packlib.markup import escaped
+from packlib.markup import escaped, in_html
 
 _TEMPLATES = Path(__file__).parent
 _TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebook's Markdown may hold
@@ -34,6 +34,7 @@ def content_policy(script: str = "", images: str = "data:") -> str:
 def fill_template(template: str, **parts: Any) -> str:
     """The page of a template beside this file; parts are text, unless it marks them as safe."""
     pages = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True)
+    pages.filters["in_html"] = in_html
     return pages.get_template(template).render(content_policy=content_policy, **parts)
 
 

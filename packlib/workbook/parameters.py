@@ -30,10 +30,6 @@ class Whole:
     at_most: float = math.inf
     optional: bool = False
 
-    @property
-    def annotation(self) -> str:
-        return "int | None" if self.optional else "int"
-
     def check(self, name: str, value: Any) -> int | None:
         return None if self.optional and value is None else whole_number(name, value, self.at_least, self.at_most)
 
@@ -47,7 +43,6 @@ class Number:
 
     at_least: float
     at_most: float = math.inf
-    annotation = "float"
 
     def check(self, name: str, value: Any) -> float:
         return float(number(name, value, at_least=self.at_least, at_most=self.at_most))
@@ -59,8 +54,6 @@ class Number:
 @dataclass(frozen=True)
 class Flag:
     """True or False."""
-
-    annotation = "bool"
 
     def check(self, name: str, value: Any) -> bool:
         return flag(name, value)
@@ -74,7 +67,6 @@ class Choice:
     """One of a few names."""
 
     names: tuple[str, ...]
-    annotation = "str"
 
     def check(self, name: str, value: Any) -> str:
         return one_of(name, value, self.names)
@@ -86,8 +78,6 @@ class Choice:
 @dataclass(frozen=True)
 class Dataset:
     """A data set of `packlib.lengths`, or the path of a file of lengths."""
-
-    annotation = "str"
 
     def check(self, name: str, value: Any) -> str:
         if not isinstance(value, str):
@@ -106,8 +96,6 @@ class Dataset:
 @dataclass(frozen=True)
 class RecipeFile:
     """The path of a training recipe in JSON, or None."""
-
-    annotation = "str | None"
 
     def check(self, name: str, value: Any) -> str | None:
         from packlib.training.recipe import Recipe

@@ -5,7 +5,7 @@ nobody reads them by accident, a comparison of outputs still sees whether they c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from packlib.checks import one_of
@@ -14,9 +14,7 @@ from packlib.workbook.guesses import judge_guess, same_word
 from packlib.workbook.memory import note_guess
 from packlib.workbook.results import display_as, fold
 
-_NO_GUESS_YET = (
-    "No guess yet. Replace the dots above with your guess and run both cells; guess = '?' shows the answer."
-)
+_UNGUESSED = "No guess yet. Replace the dots above with your guess and run both cells; guess = '?' shows the answer."
 
 
 @dataclass(frozen=True)
@@ -44,38 +42,31 @@ class Questions(dict[str, Question]):
     def reveal(self, name: str, guess: Any, **values: Any) -> None:
         """Show what is to say to a guess, and the answer behind a click; without a guess, or if it is unclear, neither.
 
-        A guess of "?" is no guess, and asks for the answer. No guess makes it raise.
+        A guess of "?" is no guess, and asks for the answer. No guess makes it raise. A guess is remembered, and
+        is none at the next question.
 
         Args:
             values: what the notebook computed, for the functions of the question.
         """
+        from IPython import get_ipython
+
         question = self[one_of("question", name, self)]
         truth, why = (part(**values) if callable(part) else part for part in (question.truth, question.why))
-        reply_to(guess, replace(question, truth=truth, why=why), name)
-
-
-def reply_to(guess: Any, question: Question, name: str = "") -> None:
-    """Display what is to say to a guess, and remember it; it is no guess at the next question.
-
-    A question without words is one that a notebook asks in the old form: its answer can be opened without a guess.
-    """
-    from IPython import get_ipython
-
-    judged, why = judge_guess(guess, question.truth, question.unit, tuple(question.choices)), question.why
-    if judged.state == "wrong":
-        replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
-        why = " ".join([*replies, why])
-    folded, unclear = fold(judged.answer, why), judged.state == "unclear"
-    told = escaped(f"{'' if unclear else judged.message} {why}".strip())
-    page = f"<details><summary>Reveal the answer</summary><p><b>{escaped(judged.answer)}.</b> {told}</p></details>"
-    plain = f"{judged.answer}. {judged.message} {why}"
-    if unclear:
-        beside = f"<p>{escaped(judged.message)}</p>"
-        page, plain = (beside, judged.message) if question.words else (page + beside, plain)
-    elif question.words and judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
-        page, plain = f"<p>{_NO_GUESS_YET}</p>", f"{question.words} {_NO_GUESS_YET}\n{folded}"
-    display_as("reveal", {"text/html": page, "text/plain": plain}, question=question.words, folded=folded)
-    shell = get_ipython()
-    if shell is not None and shell.user_ns.get("guess") is guess:
-        shell.user_ns["guess"] = ...
-    note_guess(judged, question.unit, why, question.words, name)
+        judged = judge_guess(guess, truth, question.unit, tuple(question.choices))
+        if judged.state == "wrong":
+            replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
+            why = " ".join([*replies, why])
+        folded = fold(judged.answer, why)
+        if judged.state == "unclear":
+            page, plain = f"<p>{escaped(judged.message)}</p>", judged.message
+        elif judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
+            page, plain = f"<p>{_UNGUESSED}</p>", f"{question.words} {_UNGUESSED}\n{folded}"
+        else:
+            told, answer = f"{judged.message} {why}", f"<b>{escaped(judged.answer)}.</b>"
+            page = f"<details><summary>Reveal the answer</summary><p>{answer} {escaped(told)}</p></details>"
+            plain = f"{judged.answer}. {told}"
+        display_as("reveal", {"text/html": page, "text/plain": plain}, question=question.words, folded=folded)
+        shell = get_ipython()
+        if shell is not None and shell.user_ns.get("guess") is guess:
+            shell.user_ns["guess"] = ...
+        note_guess(judged, question.unit, question.words, name)

@@ -5,7 +5,6 @@ import platform
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from packlib.advisor.memory import about_memory
 from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram
 from packlib.lengths.histogram_json import write_histogram
-from packlib.markup import in_html
 from packlib.packing import PackingPlan
 from packlib.training.recipe import Recipe
 from packlib.workbook.execution import run_async, run_notebook
-from packlib.workbook.pages import PageExporter
+from packlib.workbook.pages import PageExporter, fill_template
 from packlib.workbook.running import delivery, notebooks, surroundings
 from packlib.workbook.tables import Points, Table
 
@@ -71,10 +69,6 @@ def report(
     return advice, files
 
 
-def _code(name: str, text: str) -> str:
-    return f'<h3>{in_html(name)}</h3><pre class="packlib-code">{in_html(text)}</pre>'
-
-
 def page(
     notebook: NotebookNode, advice: Mapping[str, Any], parameters: Mapping[str, Any] | None = None, command: str = ""
 ) -> str:
@@ -83,13 +77,9 @@ def page(
     made = f"{time.strftime('%Y-%m-%d')}, packlib {version('packlib')}, Python {platform.python_version()}, "
     made += ", ".join(f"{name} {version(name)}" for name in ("numpy", "highspy"))
     rows = [(name, "none" if value is None else str(value)) for name, value in (parameters or {}).items()]
-    opening = (
-        f"<h1>{in_html(title)}</h1><p>{in_html(made)}</p>"
-        f'<section class="packlib-box"><h2>In short</h2>{Points(advice["advice"])._repr_html_()}</section>'
-        f"<h2>How it was made</h2>{Table(('parameter', 'value'), rows)._repr_html_()}"
-        f'<pre class="packlib-code">{in_html(command)}</pre>'
-        f"<h2>How to use plan.json</h2>{''.join(starmap(_code, advice['code'].items()))}"
-    )
+    parts = {"advice": Points(advice["advice"]), "parameters": Table(("parameter", "value"), rows)}
+    parts |= {"title": title, "made": made, "command": command, "code": advice["code"]}
+    opening = fill_template("report_opening.html", **parts)
     notebook.metadata["title"] = title
     notebook.cells.insert(0, new_code_cell(outputs=[new_output("display_data", {"text/html": opening})]))
     exporter = PageExporter(exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True)

@@ -59,9 +59,9 @@ POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuen
 
 SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
     "# Small\n\n**How many?**",
-    "from packlib.workbook.exercises import reveal\nfrom packlib.workbook.explorers import Explorer, slider\n"
-    "from packlib.workbook.figures import new_figure",
-    "reveal(30, 50, 'Because.')",
+    "from packlib.workbook.explorers import Explorer, slider\n"
+    "from packlib.workbook.figures import new_figure\nfrom packlib.workbook.questions import Question, Questions",
+    "Questions(many=Question('How many?', 50, 'Because.')).reveal('many', 30)",
     "from packlib.lengths import LengthHistogram\n"
     "LengthHistogram([0, 3], name='$x$ and \\\\(y\\\\) <img src=x onerror=alert(1)>')",
     """class Fragile(Explorer):

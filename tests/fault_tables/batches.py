@@ -22,14 +22,10 @@ FAULTS = {
             "starts[at] - start > fewest",
             "batches/test_cutting.py::test_min_batch_refuses_only_what_no_cut_keeps",
         ),
+        ("if used > allowed or", "if used >= allowed or", "batches/test_budget.py::test_it_is_the_plain_loop"),
         (
-            "> budget or end - start > most:",
-            ">= budget or end - start > most:",
-            "batches/test_budget.py::test_it_is_the_plain_loop",
-        ),
-        (
-            "budget // max(length, int(lengths[start])) - rows",
-            "budget // length - rows",
+            "budget // (end - start) if padded",
+            "budget // length if padded",
             "batches/test_budget.py::test_it_is_the_plain_loop",
         ),
         (
@@ -42,7 +38,8 @@ FAULTS = {
             "np.arange(len(rows)) + most + 1)",
             "batches/test_cutting.py::test_min_batch_refuses_only_what_no_cut_keeps",
         ),
-        ("    if in_order:  #", "    if in_order or padded:  #", "batches/test_budget.py::test_it_is_the_plain_loop"),
+        ("elif length > used:", "else:", "batches/test_budget.py::test_it_is_the_plain_loop"),
+        ("if not (padded or in_order) and", "if not padded and", "batches/test_budget.py::test_it_prints_well"),
     ],
     "packlib/batches/curriculum.py": [
         (
