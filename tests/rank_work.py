@@ -11,7 +11,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed import agree_on_errors, check_same, pack_distributed, packing, run_ranks
+from packlib.distributed import agree_on_errors, balance_distributed, check_same, pack_distributed, packing, run_ranks
+from packlib.packing import Work
 
 
 def tell_pid():
@@ -144,6 +145,24 @@ def pack_wrongly(rank, cases):
         except RuntimeError as error:
             told.append((str(error), error.rank))
         assert pack_distributed([3, 5], 8, "lpfhp").sample_ids.size
+    return told
+
+
+def balance_all(rank, parts, examples):
+    """Balance this rank's part with the arguments of every example."""
+    return [balance_distributed(parts[rank], *arguments, **options) for arguments, options in examples]
+
+
+def balance_wrongly(rank, cases):
+    """As `pack_wrongly`."""
+    told, options = [], dict(work=Work(2, 1))
+    for arguments in cases:
+        try:
+            balance_distributed(*(arguments if rank == 1 else ([3, 5], 8, "lpfhp")), **options)
+            told.append(None)
+        except RuntimeError as error:
+            told.append((str(error), error.rank))
+        assert balance_distributed([3, 5], 8, "lpfhp", **options).steps
     return told
 
 

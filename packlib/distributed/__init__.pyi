@@ -1,4 +1,5 @@
 from .agreement import RankError, agree_on_errors, check_same, group_device
+from .balancing import balance_distributed
 from .ordered import interleave, read_ordered, write_ordered
 from .packing import PackShare, deal, pack_distributed, packing_traffic
 from .ranks import run_ranks
@@ -11,6 +12,7 @@ __all__ = [
     "RankError",
     "SortedRows",
     "agree_on_errors",
+    "balance_distributed",
     "check_same",
     "deal",
     "exact_sort",
