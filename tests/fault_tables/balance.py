@@ -20,7 +20,7 @@ FAULTS = {
             f"{_TESTS}::test_near_the_bound_at_even_tokens_and_few_more_packs",
         ),
         (
-            "        level_tokens(lengths, packs, steps * step, most_sequences)\n",
+            "        level_tokens(lengths, packs, count, most_sequences)\n",
             "",
             f"{_TESTS}::test_where_room_is_scarce_packs_stay_and_tokens_are_level",
         ),
