@@ -19,7 +19,8 @@ LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "site": 420,  # the site, the game and the talk
     "chapters": None,
 }
-WORK = ("work", "balancing", "balancing_loops", "schedule_sampler", "documents")  # files in the rooms that count apart
+# files in the rooms that count apart
+WORK = ("work", "balancing", "balancing_loops", "random_waiting", "context_parallel", "schedule_sampler", "documents")
 STILL = {"library": 7241, "workbook": 1787}  # above their limits today; these may only fall
 
 

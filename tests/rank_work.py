@@ -11,8 +11,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed import pack_distributed, packing, run_ranks
+from packlib.distributed import balance_distributed, pack_distributed, packing, run_ranks
 from packlib.distributed.collectives import Collectives
+from packlib.packing import Work
 
 
 def tell_pid():
@@ -145,6 +146,24 @@ def pack_wrongly(rank, cases):
         except RuntimeError as error:
             told.append((str(error), error.rank))
         assert pack_distributed([3, 5], 8, "lpfhp").sample_ids.size
+    return told
+
+
+def balance_all(rank, parts, examples):
+    """Balance this rank's part with the arguments of every example."""
+    return [balance_distributed(parts[rank], *arguments, **options) for arguments, options in examples]
+
+
+def balance_wrongly(rank, cases):
+    """As `pack_wrongly`."""
+    told, options = [], dict(work=Work(2, 1))
+    for arguments in cases:
+        try:
+            balance_distributed(*(arguments if rank == 1 else ([3, 5], 8, "lpfhp")), **options)
+            told.append(None)
+        except RuntimeError as error:
+            told.append((str(error), error.rank))
+        assert balance_distributed([3, 5], 8, "lpfhp", **options).steps
     return told
 
 

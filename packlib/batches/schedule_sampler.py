@@ -23,14 +23,9 @@ class ScheduleSampler(EpochSampler):
     depends_on = ("num_packs", "batch_size", "seed", "shuffle", "ranks")
 
     def __init__(
-        self,
-        schedule: Schedule,
-        batch_size: int | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
-        ranks: int | None = None,
-        rank: int | None = None,
-    ) -> None:
+        self, schedule: Schedule, batch_size: int | None = None, seed: int = 0, shuffle: bool = True,
+        ranks: int | None = None, rank: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(seed, shuffle, ranks, rank)
         self.num_packs, self.batch_size = len(schedule), schedule.packs_per_rank
         if batch_size not in (None, self.batch_size):

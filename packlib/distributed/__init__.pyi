@@ -1,4 +1,5 @@
 from .agreement import RankError
+from .balancing import balance_distributed
 from .ordered import interleave, read_ordered, write_ordered
 from .packing import PackShare, deal, pack_distributed, packing_traffic
 from .ranks import run_ranks
@@ -10,6 +11,7 @@ __all__ = [
     "PackShare",
     "RankError",
     "SortedRows",
+    "balance_distributed",
     "deal",
     "exact_sort",
     "interleave",

@@ -50,17 +50,15 @@ class PackShare(Packs):
 
 
 def pack_distributed(
-    local_lengths: Iterable[int],
-    max_length: int,
-    method: str = "optimal",
-    max_sequences_per_pack: int | None = None,
+    local_lengths: Iterable[int], max_length: int, method: str = "optimal", max_sequences_per_pack: int | None = None,
     group: dist.ProcessGroup | None = None,
-) -> PackShare:
+) -> PackShare:  # fmt: skip
     """Pack the samples of all ranks of `group` together; every rank calls this with its own, and gets its packs.
 
     The id of a sample is its place when the ranks' lengths stand one after the other. Whatever the number of ranks,
     the packs are those that `assign(plan(histogram, method), all_lengths)` makes in one process: samples of equal
-    length keep their order, as without a seed. No rank holds the lengths or the ids of all.
+    length keep their order, as without a seed. No rank holds the lengths or the ids of all; `balance_distributed`
+    gives that up, and deals packs so that no rank waits long for another.
 
     Args:
         local_lengths: the tokens of this rank's samples, which may be none.
@@ -84,8 +82,9 @@ def pack_distributed(
     with ranks.agree_on_errors():
         made = plan(LengthHistogram(histograms.sum(0)), method, max_sequences_per_pack)
     # other processors may round otherwise, and another plan would scramble the packs
-    digest = hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
-    ranks.check_same(plan=digest)
+    ranks.check_same(
+        plan=hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
+    )
 
     # For each item of the plan: its first sample, among all of its length, and how many of its packs the ranks
     # before r fill; samples_before[r] counts the samples of that length on them.
@@ -110,9 +109,8 @@ def pack_distributed(
     sample_ids = np.empty(ends[-1], np.int32 if sizes.sum() < 2**31 - 1 else np.int64)
     first_places = np.repeat(np.cumsum(share * made.sizes) - share * made.sizes - made.offsets[:-1], made.sizes)
     first_places += np.arange(len(made.items))
-    # how many of its packs that are this rank's the ranks before r fill: every `ranks.size`th is, from `skipped` on
-    skipped = (ranks.rank - first_packs) % ranks.size
-    filled = -((skipped - filled) // ranks.size)
+    # how many of its packs that are this rank's the ranks before r fill: every `ranks.size`th is
+    filled = -(((ranks.rank - first_packs) % ranks.size - filled) // ranks.size)
     first_ids, done = np.cumsum(sizes) - sizes, 0
     for sender, (low, high) in enumerate(itertools.pairwise(filled)):
         steps = np.repeat(made.sizes, made.sizes)
@@ -121,9 +119,9 @@ def pack_distributed(
             goal = sample_ids[first : first + count * step : step]
             np.add(received[done : done + count], first_ids[sender], out=goal, dtype=goal.dtype)
             done += count
-    totals = np.add.reduceat(made.items, made.offsets[:-1]).astype(np.int32)
+    used = np.repeat(np.add.reduceat(made.items, made.offsets[:-1]).astype(np.int32), share)
     sent = {"histograms": for_histograms, "sample ids": ranks.bytes_sent - for_histograms}
-    return PackShare(sample_ids, ends, np.repeat(totals, share), max_length, made, ranks.rank, ranks.size, sent)
+    return PackShare(sample_ids, ends, used, max_length, made, ranks.rank, ranks.size, sent)
 
 
 def _first_samples(plan: PackingPlan) -> np.ndarray:
@@ -131,9 +129,7 @@ def _first_samples(plan: PackingPlan) -> np.ndarray:
     order = np.argsort(plan.items, kind="stable")
     lengths, taken = plan.items[order], np.repeat(plan.repeats, plan.sizes)[order]
     before = np.cumsum(taken) - taken
-    first = np.empty_like(before)
-    first[order] = before - before[np.searchsorted(lengths, lengths)]
-    return first
+    return (before - before[np.searchsorted(lengths, lengths)])[np.argsort(order)]
 
 
 def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndarray:
@@ -158,10 +154,7 @@ def packing_traffic(world_size: int, num_sequences: int, max_length: int, bandwi
     Returns:
         "histograms" and "sample ids" in bytes, as `PackShare.bytes_sent` counts them, and both in "seconds".
     """
-    samples = num_sequences / world_size
-    counts = 8 * (world_size - 1)  # a rank tells each other how many ids come
-    sent = {
-        "histograms": 8 * (max_length + 1) * (world_size - 1),
-        "sample ids": (4 if samples < 2**31 else 8) * samples * (1 - 1 / world_size) + counts,
-    }
-    return {**sent, "seconds": sum(sent.values()) / bandwidth}
+    samples, others = num_sequences / world_size, world_size - 1
+    ids = (4 if samples < 2**31 else 8) * samples * others / world_size + 8 * others  # and how many come
+    histograms = 8 * (max_length + 1) * others
+    return {"histograms": histograms, "sample ids": ids, "seconds": (histograms + ids) / bandwidth}

@@ -1,5 +1,6 @@
-from .balancing import RandomWaiting, Schedule, Waiting, balance, waiting, waiting_at_random
+from .balancing import Schedule, Waiting, balance, waiting
 from .certificate import PRICE_OF_A_PACK, certified_bound
+from .context_parallel import SHARDINGS, ContextShards, context_shards
 from .documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
 from .filling import fill_places
 from .greedy import spread_evenly
@@ -7,6 +8,7 @@ from .methods import METHODS, plan
 from .nnls import full_strategies, num_full_strategies, strategy_matrix
 from .packs import Packs, assign
 from .plans import PackingPlan
+from .random_waiting import RandomWaiting, waiting_at_random
 from .stream import StreamPacker
 from .work import Work, squares_of
 
@@ -14,6 +16,8 @@ __all__ = [
     "CUTTING_RULES",
     "METHODS",
     "PRICE_OF_A_PACK",
+    "SHARDINGS",
+    "ContextShards",
     "DocumentRows",
     "PackingPlan",
     "Packs",
@@ -25,6 +29,7 @@ __all__ = [
     "assign",
     "balance",
     "certified_bound",
+    "context_shards",
     "document_rows",
     "fill_places",
     "full_strategies",

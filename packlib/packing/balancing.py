@@ -1,21 +1,25 @@
 """Equal tokens are unequal work: a schedule of steps in which no rank waits long for the slowest."""
 
 import itertools
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from packlib.checks import depth_limit, number, shown, whole_number
+from packlib.arrays import map_arrays, save_arrays
+from packlib.checks import depth_limit, number, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.packing.packs import Packs
-from packlib.packing.work import Work, squares_of
+from packlib.packing.work import Work, check_packs_and_work, squares_of
+from packlib.reading import naming
 
+_ARRAYS = ("sample_ids", "offsets", "lengths_used", "squares")
+_NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
 _POOL = 1024  # packs whose sequences change places
 _ROOM = 1.01  # of the mean tokens of a pack; more where that does not do
 _SPARE = 0.005  # packs more than given, as a share
-_DEALT, _DEALS = 1 << 20, 1000  # packs that are dealt at random, in so many deals at most
 _GOLDEN = (5**0.5 - 1) / 2
 _PACES = (1.0, 0.7, 1.4, 0.5, 2.0)  # of `spread`, until one finds room for all
 
@@ -39,6 +43,16 @@ class Schedule(Packs):
     packs_per_rank: int
     work: Work
     max_sequences_per_pack: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        depth_limit(self.max_sequences_per_pack)
+        if len(self) % (whole_number("ranks", self.ranks, 1) * whole_number("packs_per_rank", self.packs_per_rank, 1)):
+            raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
+        if len(self.squares) != len(self) or (self.squares < self.lengths_used).any():
+            raise ValueError(f"squares must have {len(self)} entries, each at least the tokens of its pack.")
+        if len(self.bounds) != self.steps or not (np.isfinite(self.bounds) & (self.bounds > 0)).all():
+            raise ValueError(f"bounds must have {self.steps} entries, all above 0 and finite.")
 
     @property
     def steps(self) -> int:
@@ -86,8 +100,6 @@ class Schedule(Packs):
         self.__post_init__()
         if len(self.sample_ids) != len(lengths):
             raise ValueError(f"The schedule has {len(self.sample_ids)} sequences; there are {len(lengths)}.")
-        if len(self) != self.steps * self.ranks * self.packs_per_rank:
-            raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
         deepest, limit = int(np.diff(self.offsets).max()), self.max_sequences_per_pack
         if limit is not None and deepest > limit:
             raise ValueError(f"A pack holds {deepest} sequences; the depth limit is {limit}.")
@@ -99,6 +111,27 @@ class Schedule(Packs):
             raise ValueError("A step of the schedule is below its bound.")
         return self
 
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the schedule to one file, which is whole or not there."""
+        arrays = {name: np.atleast_1d(getattr(self, name) or 0) for name in _NUMBERS}  # 0 is no depth limit
+        arrays |= {name: getattr(self, name) for name in _ARRAYS}
+        costs = np.array([self.work.per_token, self.work.per_square], np.float64)  # a file holds integers only
+        floats = {"bounds": self.bounds.view(np.int64), "work": costs.view(np.int64)}
+        save_arrays(path, "Schedule", arrays | floats)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, verify: bool = True) -> "Schedule":
+        """Map a file that `save` wrote; arguments and errors as in `Packs.load`.
+
+        `Schedule.verify` then tells whether the schedule is one of these lengths.
+        """
+        with naming(path, "whole file of a schedule") as file:
+            found: dict = {**map_arrays(file, "Schedule", (*_ARRAYS, *_NUMBERS, "bounds", "work"), verify=verify)}
+            found |= {name: found[name].item() for name in _NUMBERS}
+            found |= {name: found[name].view("<f8") for name in ("bounds", "work")}
+            limit, work = found["max_sequences_per_pack"] or None, Work(*found["work"].tolist())
+            return cls(**found | {"max_sequences_per_pack": limit, "work": work})
+
     def __repr__(self) -> str:
         return (
             f"Schedule({self.steps:,} steps of {self.ranks} ranks × {self.packs_per_rank} packs of {self.max_length}: "
@@ -108,16 +141,9 @@ class Schedule(Packs):
 
 
 def balance(
-    packs: Packs,
-    lengths: Iterable[int],
-    ranks: int,
-    packs_per_rank: int = 1,
-    *,
-    work: Work,
-    max_sequences_per_pack: int | None = None,
-    spare: float | None = None,
-    seed: int = 0,
-) -> Schedule:
+    packs: Packs, lengths: Iterable[int], ranks: int, packs_per_rank: int = 1, *, work: Work,
+    max_sequences_per_pack: int | None = None, spare: float | None = None, seed: int = 0,
+) -> Schedule:  # fmt: skip
     """Deal the sequences of `packs` to steps and ranks, so that all ranks of a step have about equal work.
 
     The packs are shuffled into pools of about 1,024, so that each pool has the data set's mix of lengths. The sequences
@@ -144,13 +170,8 @@ def balance(
     Raises:
         TypeError, ValueError: naming the argument that is wrong; the packs are not changed.
     """
-    if not isinstance(packs, Packs):
-        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
-    if not isinstance(work, Work):
-        raise TypeError(f"work must be Work, not {shown(work)}.")
+    check_packs_and_work(packs, work)
     ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
-    if spare is not None:
-        number("spare", spare, at_least=0, at_most=1)
     seed, step = whole_number("seed", seed, 0), ranks * packs_per_rank
     lengths, limit = as_lengths(lengths), depth_limit(max_sequences_per_pack)
     if step > len(packs):
@@ -161,60 +182,53 @@ def balance(
     if not np.isfinite(total):
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
     few = len(packs.sample_ids)
-    spares = (0, _SPARE) if spare is None else (spare,)
+    spares = (0, _SPARE) if spare is None else (number("spare", spare, at_least=0, at_most=1),)
     wanted = dict.fromkeys(-(-int(len(packs) * (1 + more)) // step) for more in spares)
     if min(wanted) * step > few:
         raise ValueError(f"{min(wanted)} steps of {step} packs need as many sequences, and there are {few}.")
-    made = [
-        _schedule(packs, lengths, steps, ranks, packs_per_rank, work, limit, seed)
-        for steps in wanted
-        if steps * step <= few
-    ]
+    made = [_schedule(packs, lengths, n, ranks, packs_per_rank, work, limit, seed) for n in wanted if n * step <= few]
     return min(made, key=lambda schedule: schedule.slowest)
 
 
 def _schedule(
-    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, packs_per_rank: int, work: Work, limit: int | None,
-    seed: int,
+    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, of_a_rank: int, work: Work, limit: int | None, seed: int,
 ) -> Schedule:  # fmt: skip
     from packlib.packing.balancing_loops import finish  # here, since Numba takes a while to import
 
-    step, cap, most_sequences = ranks * packs_per_rank, packs.max_length, min(limit or len(lengths), len(lengths))
+    step, cap, most_sequences = ranks * of_a_rank, packs.max_length, min(limit or len(lengths), len(lengths))
     rng, count = np.random.default_rng(seed), steps * step
-    ids, pack_of = _cut_and_shuffle(packs, lengths, count, rng)
+    ids, pack_of = packs.sample_ids, _cut_and_shuffle(packs, lengths, count, rng)
     each = lengths[ids].astype(np.int64)
     pools = np.linspace(0, steps, max(1, min(steps, count // _POOL)) + 1).astype(np.int64) * step
     order, starts = _by_part(np.repeat(np.arange(len(pools) - 1), np.diff(pools))[pack_of], each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
     for first, last, start, end in zip(pools[:-1], pools[1:], starts[:-1], starts[1:], strict=True):
-        pool = each[start:end], pack_of[start:end] - first, (last - first) // step, ranks, packs_per_rank
+        pool = each[start:end], pack_of[start:end] - first, (last - first) // step, ranks, of_a_rank
         pack_of[start:end] = first + _mix(*pool, cap, most_sequences, work, rng)
 
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
     in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))
-    finish(each, in_step, starts, ranks, packs_per_rank, cap, most_sequences, *costs)
+    finish(each, in_step, starts, ranks, of_a_rank, cap, most_sequences, *costs)
     pack_of += in_step - pack_of % step
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of, minlength=count))])
     used, squares = (np.add.reduceat(values[order], offsets[:-1]) for values in (each, each**2))
     made = Schedule._of(
         sample_ids=ids[order], offsets=offsets, lengths_used=used, max_length=cap, squares=squares,
-        ranks=ranks, packs_per_rank=packs_per_rank, work=work, max_sequences_per_pack=limit,
+        ranks=ranks, packs_per_rank=of_a_rank, work=work, max_sequences_per_pack=limit,
     )  # fmt: skip
     object.__setattr__(made, "bounds", _bounds(made, lengths))
     return made
 
 
-def _cut_and_shuffle(
-    packs: Packs, lengths: np.ndarray, count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """The sample ids, and the pack of each when the packs are cut into `count` and dealt at random."""
+def _cut_and_shuffle(packs: Packs, lengths: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The pack of each sample id when the packs are cut into `count` and dealt at random."""
     inside = np.delete(np.arange(len(packs.sample_ids)), packs.offsets[:-1])  # where a pack could be cut
     cuts = rng.choice(inside, count - len(packs), replace=False)
     offsets = np.sort(np.concatenate([packs.offsets, cuts]))
     used = np.add.reduceat(lengths[packs.sample_ids], offsets[:-1])
-    return packs.sample_ids, np.repeat(_places(used, rng), np.diff(offsets))
+    return np.repeat(_places(used, rng), np.diff(offsets))
 
 
 def _places(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -242,37 +256,24 @@ def _mix(
 ) -> np.ndarray:  # fmt: skip
     """Other packs for the sequences of these steps, so that the work of all ranks is even; the packs are shuffled.
 
-    All packs of a rank are filled at once, or else pack by pack. Where room is so scarce that neither finds a place for
-    each sequence, the packs stay nearly as they are.
+    All packs of a rank are filled at once, or else pack by pack, with even tokens where that can be. Where room is so
+    scarce that neither finds a place for each sequence, the packs stay nearly as they are.
     """
-    from packlib.packing.balancing_loops import deal_packs, level_tokens  # here, since Numba takes a while to import
+    from packlib.packing.balancing_loops import deal_packs, level_tokens, spread  # here, since it loads Numba
 
-    step = ranks * of_a_rank
-    for together in dict.fromkeys((of_a_rank, 1)):
-        groups = steps * step // together
-        if (made := _spread(lengths, groups, together, cap, most_sequences)) is not None:
-            group, place = np.divmod(made, together)
-            packs = rng.permutation(groups)[group] * together + place
+    count, step, made = steps * ranks * of_a_rank, ranks * of_a_rank, np.empty(len(lengths), np.int64)
+    even = min(cap, -int(-_ROOM * int(lengths.sum()) // count))
+    for together, room, pace in itertools.product(*map(dict.fromkeys, ((of_a_rank, 1), (even, cap), _PACES))):
+        if spread(lengths, count // together, together, room, most_sequences, pace, made):
+            packs = rng.permutation(count // together)[made // together] * together + made % together
             if together == of_a_rank:
                 return packs
             break
     else:
-        level_tokens(lengths, packs, steps * step, most_sequences)
+        level_tokens(lengths, packs, count, most_sequences)
         packs = _places(np.bincount(packs, lengths), rng)[packs]
     of_packs = np.bincount(packs, work.total(lengths, lengths**2)).reshape(steps, step)
-    return np.concatenate([i * step + deal_packs(each, ranks) for i, each in enumerate(of_packs)])[packs]
-
-
-def _spread(lengths: np.ndarray, ranks: int, of_a_rank: int, cap: int, most_sequences: int) -> np.ndarray | None:
-    """The pack of each sequence with even tokens and squares; None if that was not found."""
-    from packlib.packing.balancing_loops import spread
-
-    even = min(cap, -int(-_ROOM * int(lengths.sum()) // (ranks * of_a_rank)))
-    made = np.empty(len(lengths), np.int64)
-    for room, pace in itertools.product(dict.fromkeys((even, cap)), _PACES):
-        if spread(lengths, ranks, of_a_rank, room, most_sequences, pace, made):
-            return made
-    return None
+    return np.concatenate([i * step + deal_packs(each, ranks, of_a_rank) for i, each in enumerate(of_packs)])[packs]
 
 
 def _bounds(made: Schedule, lengths: np.ndarray) -> np.ndarray:
@@ -313,63 +314,5 @@ def waiting(
     each = work.of(packs, lengths)[np.random.default_rng([seed, 0]).permutation(len(packs))]
     step = ranks * packs_per_rank
     of_ranks = each[: len(each) // step * step].reshape(-1, packs_per_rank, ranks).sum(axis=1)
-    return Waiting(
-        float(1 - of_ranks.mean(axis=1).sum() / of_ranks.max(axis=1).sum()),
-        made.waiting,
-        1 - made.mean / made.lower_bound,
-    )
-
-
-class RandomWaiting(NamedTuple):
-    """Shares of the time that the average rank waits for the slowest when packs are dealt at random.
-
-    Attributes:
-        mean, low, high: of many deals, and its interval of 95 % or more.
-        least: no deal of the same packs to steps as large has less.
-    """
-
-    mean: float
-    low: float
-    high: float
-    least: float
-
-
-def waiting_at_random(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed: int = 0) -> RandomWaiting:
-    """How long ranks wait for the slowest, from the work of each pack alone.
-
-    Packs that make no whole step are left out, the last ones first. The rank with the heaviest pack of a step has
-    packs_per_rank - 1 others. Of all packs, the heaviest of each step are no lighter than every (ranks x
-    packs_per_rank)-th in falling order, and the others no lighter than the lightest: this is where `least` comes from.
-    With one pack a rank, packs dealt in that order reach it.
-
-    >>> found = waiting_at_random([3, 1], ranks=2)  # one of the two ranks is idle for two of three hours
-    >>> round(found.mean, 3), round(found.least, 3)
-    (0.333, 0.333)
-
-    Args:
-        each: the work of each pack, shape (number of packs,).
-        ranks, packs_per_rank: every rank trains on so many packs in every step.
-        seed: of the random deals; at most 1,000 deals, or about a million packs.
-
-    Raises:
-        TypeError, ValueError: naming the argument that is wrong.
-    """
-    ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
-    rng, step = np.random.default_rng(whole_number("seed", seed, 0)), ranks * packs_per_rank
-    each = np.asarray(each if isinstance(each, np.ndarray) else list(each), np.float64)
-    if step > len(each):
-        raise ValueError(f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {step}.")
-    steps = len(each) // step
-    each = each[: steps * step]
-    if not (fine := (each > 0) & (each <= np.finfo(np.float64).max / len(each))).all():
-        raise ValueError(f"each must be above 0 and finite in all, not {shown(float(each[~fine][0]))}.")
-    deals = min(_DEALS, -(-_DEALT // len(each)))
-    dealt = (rng.permutation(each).reshape(steps, ranks, -1).sum(axis=2) for _ in range(deals))
-    means, slowest = np.concatenate([(of_ranks.mean(axis=1), of_ranks.max(axis=1)) for of_ranks in dealt], axis=1)
-    ratio = means.sum() / slowest.sum()
-    error = 1.96 * (means - ratio * slowest).std() / np.sqrt(len(means)) / slowest.mean()  # of a ratio of two means
-    falling = np.sort(each)[::-1]
-    least = falling[::step].sum() + falling[len(each) - steps * (packs_per_rank - 1) :].sum()
-    top = min(1.0, each.sum() / ranks / least)  # share of the time that the average rank may be at work, at most
-    ratio = min(ratio, top)  # they may differ by a rounding
-    return RandomWaiting(*(float(1 - share) for share in (ratio, min(top, ratio + error), ratio - error, top)))
+    now = float(1 - of_ranks.mean(axis=1).sum() / of_ranks.max(axis=1).sum())
+    return Waiting(now, made.waiting, 1 - made.mean / made.lower_bound)

@@ -103,23 +103,19 @@ def level_tokens(lengths: np.ndarray, packs: np.ndarray, count: int, most_sequen
 
 
 @compiled
-def deal_packs(work: np.ndarray, ranks: int) -> np.ndarray:
-    """As many packs to each rank, from the most work to the least, each to the rank with the least (LPT).
+def deal_packs(work: np.ndarray, ranks: int, most: int) -> np.ndarray:
+    """At most `most` packs to each rank, from the most work to the least, each to the rank with the least (LPT).
 
     Returns:
-        The place of each pack: the first rank's packs, then the second's. int64, shape (number of packs,).
+        The place of each pack: `most` places of the first rank, then those of the second. int64, shape (number of
+        packs,).
     """
-    most = len(work) // ranks
-    places, dealt = np.empty(len(work), np.int64), np.zeros(ranks, np.int64)
-    heap = [(0.0, rank) for rank in range(ranks)]
+    places, done, dealt = np.empty(len(work), np.int64), np.zeros(ranks), np.zeros(ranks, np.int64)
     for pack in np.argsort(-work, kind="mergesort"):
-        done, rank = heap[0]
+        rank = int(np.argmin(done))
         places[pack] = rank * most + dealt[rank]
         dealt[rank] += 1
-        if dealt[rank] < most:
-            heapq.heapreplace(heap, (done + work[pack], rank))
-        else:
-            heapq.heappop(heap)
+        done[rank] = done[rank] + work[pack] if dealt[rank] < most else np.inf
     return places
 
 

@@ -81,11 +81,7 @@ def powers_of_two(lengths: np.ndarray, max_length: int) -> Pieces:
 
 #: What may become of documents, by name.
 CUTTING_RULES: dict[str, Callable[[np.ndarray, int], Pieces]] = {
-    "wrapped": wrapped,
-    "split": split,
-    "truncate": truncate,
-    "drop": drop,
-    "powers_of_two": powers_of_two,
+    rule.__name__: rule for rule in (wrapped, split, truncate, drop, powers_of_two)
 }
 
 
@@ -234,11 +230,9 @@ def document_rows(lengths: Iterable[int], max_length: int, rule: str = "split") 
         filled = np.cumsum(pieces[2])
         offsets = np.append(0, np.flatnonzero((filled % top == 0) | (filled == filled[-1])) + 1)
     else:
-        made = plan(LengthHistogram.from_lengths(pieces[2], top), "lpfhp")
-        packs = assign(made, pieces[2])
+        packs = assign(plan(LengthHistogram.from_lengths(pieces[2], top), "lpfhp"), pieces[2])
         pieces, offsets = tuple(column[packs.sample_ids] for column in pieces), packs.offsets
-    documents, starts, kept = pieces
-    return DocumentRows(documents, starts, kept, offsets, lengths, top, rule)
+    return DocumentRows(*pieces, offsets, lengths, top, rule)
 
 
 def least_cuts(lengths: Iterable[int], max_length: int) -> int:

@@ -54,15 +54,9 @@ class Work:
 
     @classmethod
     def decoder(
-        cls,
-        layers: int = 32,
-        width: int = 4096,
-        feed_forward: int = 14_336,
-        heads: int = 32,
-        key_value_heads: int = 8,
-        head_width: int = 128,
-        vocabulary: int = 0,
-    ) -> "Work":
+        cls, layers: int = 32, width: int = 4096, feed_forward: int = 14_336, heads: int = 32,
+        key_value_heads: int = 8, head_width: int = 128, vocabulary: int = 0,
+    ) -> "Work":  # fmt: skip
         """FLOP of a causal decoder with grouped queries and a gated feed-forward, forward; by default Llama 3 8B's.
 
         With q = heads × head_width and v = key_value_heads × head_width, a token costs 2 width (2 q + 2 v) for the
@@ -160,6 +154,13 @@ def squares_of(packs: Packs, lengths: Iterable[int]) -> np.ndarray:
         )
     _refuse_overflow(np.bincount(each))
     return np.add.reduceat(each**2, packs.offsets[:-1])
+
+
+def check_packs_and_work(packs: Any, work: Any) -> None:
+    """Refuse, with a TypeError, what is not `Packs` or not `Work`."""
+    for name, value, kind in (("packs", packs, Packs), ("work", work, Work)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {kind.__name__}, not {shown(value)}.")
 
 
 def _refuse_overflow(counts: np.ndarray) -> None:

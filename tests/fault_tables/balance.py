@@ -14,13 +14,13 @@ FAULTS = {
     ],
     "packlib/packing/balancing.py": [
         (
-            "rng.permutation(groups)[group]",
-            "group",
+            "rng.permutation(count // together)[made // together]",
+            "(made // together)",
             f"{_TESTS}::test_the_mix_of_a_step_cannot_be_told_from_a_random_deals "
             f"{_TESTS}::test_near_the_bound_at_even_tokens_and_few_more_packs",
         ),
         (
-            "        level_tokens(lengths, packs, steps * step, most_sequences)\n",
+            "        level_tokens(lengths, packs, count, most_sequences)\n",
             "",
             f"{_TESTS}::test_where_room_is_scarce_packs_stay_and_tokens_are_level",
         ),
@@ -29,10 +29,24 @@ FAULTS = {
             "np.random.default_rng([seed, 1])",
             f"{_TESTS}::test_better_than_the_random_deal_that_it_starts_from",
         ),
+    ],
+    "packlib/packing/random_waiting.py": [
         (
             "steps * (packs_per_rank - 1) :]",
             "steps * packs_per_rank :]",
             "packing/test_random_waiting.py::test_against_every_deal",
+        )
+    ],
+    "packlib/packing/context_parallel.py": [
+        (
+            "of_chunks + of_chunks[:, ::-1])",
+            "of_chunks + np.roll(of_chunks, -ranks, 1))",
+            "packing/test_context_parallel.py::test_every_rank_has_the_cells_of_its_rows_of_the_mask",
+        ),
+        (
+            "done[done.argmin()] += one",
+            "done[one > done.mean()] += one",
+            "packing/test_context_parallel.py::test_whole_sequences_are_dealt_no_worse_than_graham_proved",
         ),
     ],
     "packlib/packing/balancing_loops.py": [

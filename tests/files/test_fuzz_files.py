@@ -20,7 +20,7 @@ from file_cases import bounded_memory
 from packlib.batches import TokenStore
 from packlib.distributed import read_ordered, write_ordered
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import Packs, assign, plan
+from packlib.packing import Packs, Schedule, Work, assign, balance, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import _SEAL, CHECKPOINT, RunFolder
 from packlib.workbook import sweep
@@ -56,6 +56,15 @@ def check_packs(packs: Packs) -> None:
     ids = np.concatenate(list(packs))
     assert len(np.unique(ids)) == len(ids) and ids.min() >= 0
     assert all(len(pack) <= used <= packs.max_length for pack, used in zip(packs, packs.lengths_used, strict=True))
+
+
+def check_schedule(schedule: Schedule) -> None:
+    check_packs(schedule)
+    assert schedule.steps * schedule.ranks * schedule.packs_per_rank == len(schedule)
+    assert schedule.work_of_ranks().shape == (schedule.steps, schedule.ranks)
+    assert (
+        schedule.slowest >= schedule.mean * (1 - 1e-12) and schedule.lower_bound > 0 and "Schedule(" in repr(schedule)
+    )
 
 
 def check_store(store: TokenStore) -> None:
@@ -157,6 +166,11 @@ def write_packs(path: Path) -> None:
     assign(plan(LengthHistogram.from_lengths(LENGTHS), "lpfhp"), LENGTHS).save(path)
 
 
+def write_schedule(path: Path) -> None:
+    packs = assign(plan(LengthHistogram.from_lengths(LENGTHS), "lpfhp"), LENGTHS)
+    balance(packs, LENGTHS, 2, work=Work(2.5, 1), max_sequences_per_pack=8).save(path)
+
+
 def write_store(path: Path) -> None:
     ids, labels = np.arange(29, dtype=np.uint16), np.arange(29) - 1
     labels[labels < 0] = -100
@@ -171,6 +185,7 @@ def write_rows(path: Path) -> None:
 # Another kind of file is another line here.
 KINDS = [
     Kind("some.packs", write_packs, Packs.load, check_packs, reseal_arrays),
+    Kind("some.schedule", write_schedule, Schedule.load, check_schedule, reseal_arrays),
     Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays),
     Kind("rows", write_rows, read_ordered, check_rows, reseal_arrays),
     Kind("old.packs", copy_of("six.packs"), Packs.load, check_packs, reseal_arrays),

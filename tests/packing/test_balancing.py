@@ -1,16 +1,17 @@
 """Schedules: every sequence once, caps kept, a bound below the optimum, and a mix like a random deal's."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from packlib.arrays import map_arrays, save_arrays
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.families import log_normal
-from packlib.packing import Packs, Work, assign, balance, plan, waiting
+from packlib.packing import Packs, Schedule, Work, assign, balance, plan, waiting
 from packlib.packing.balancing_loops import level_tokens
 
 WORK = Work(6 * 4096, 0.5)
@@ -140,7 +141,10 @@ def test_leveling_keeps_the_depth_limit():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda s: dict(squares=s.squares + (np.arange(len(s)) == 1)), "The squares of the schedule are not those"),
+        (
+            lambda s: dict(squares=s.squares + (np.arange(len(s)) == np.diff(s.offsets).argmax())),
+            "The squares of the schedule are not those",
+        ),
         (lambda s: dict(bounds=s.bounds * 1.001), "The bounds of the schedule do not follow"),
         (lambda s: dict(sample_ids=np.roll(s.sample_ids, 1)), "was made for other lengths"),
         (lambda s: dict(sample_ids=np.where(s.sample_ids == 1, 0, s.sample_ids)), "comes more than once in the packs"),
@@ -190,3 +194,64 @@ def test_bad_input_is_named(call, says):
     with pytest.raises((TypeError, ValueError)) as caught:
         call()
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [None, 90])
+def test_a_schedule_is_saved_and_mapped(tmp_path, long_tail, limit):
+    lengths, packs = long_tail
+    limit = limit and max(limit, int(np.diff(packs.offsets).max()))
+    made = balance(packs, lengths, 8, 2, work=Work(0.1, 1 / 3), max_sequences_per_pack=limit)
+    made.save(tmp_path / "long.schedule")
+    mapped = Schedule.load(tmp_path / "long.schedule").verify(lengths)
+    assert isinstance(mapped.sample_ids, np.memmap) and repr(mapped) == repr(made)
+    for field in fields(Schedule):
+        assert np.array_equal(getattr(mapped, field.name), getattr(made, field.name))
+    assert mapped.work_of_ranks().tolist() == made.work_of_ranks().tolist()
+
+
+def test_packs_and_schedules_are_told_apart(tmp_path):
+    balance(FEW, SHORT, 1, work=WORK).save(tmp_path / "one")
+    FEW.save(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"one is no whole file of packs: it holds Schedule, not Packs\."):
+        Packs.load(tmp_path / "one")
+    with pytest.raises(ValueError, match=r"other is no whole file of a schedule: it holds Packs, not Schedule\."):
+        Schedule.load(tmp_path / "other")
+
+
+HOSTILE = {
+    "ranks": (np.array([0]), "ranks must be at least 1, not 0."),
+    "packs_per_rank": (np.array([2]), "3 packs do not make whole steps of 1 × 2."),
+    "max_sequences_per_pack": (np.array([-1]), "max_sequences_per_pack must be at least 1, not -1."),
+    "max_length": (np.array([7]), "lengths_used must have 3 entries, of at most 7 tokens"),
+    "squares": (np.array([64, 64, 7]), "squares must have 3 entries, each at least the tokens of its pack."),
+    "bounds": (np.array([1.0, np.nan, 1.0]).view(np.int64), "bounds must have 3 entries, all above 0 and finite."),
+    "work": (np.array([-1.0, 1.0]).view(np.int64), "per_token must be at least 0, not -1.0."),
+    "sample_ids": (np.array([0, 1, 1, 3]), "Sample 1 comes more than once in the packs."),
+    "lengths_used": (np.array([8, 8]), "lengths_used must have 3 entries"),
+    "offsets": (np.array([0, 1, 2, 5]), "The offsets do not cut 4 sample ids into packs."),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_hostile_schedule_is_refused(tmp_path, name, size):
+    """What a file says wrongly, or that it has an array of no entries, with a checksum that is right."""
+    path = tmp_path / "bad.schedule"
+    balance(FEW, SHORT, 1, work=WORK).save(path)
+    arrays = dict(map_arrays(path, "Schedule", [*HOSTILE]))
+    wrong, says = HOSTILE[name]
+    save_arrays(path, "Schedule", arrays | {name: wrong if size else wrong[:0]})
+    with pytest.raises(ValueError, match=r"bad\.schedule is no whole file of a schedule: ") as refused:
+        Schedule.load(path)
+    assert "\n" not in str(refused.value) and (says in str(refused.value) or not size)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, 300, -1])
+def test_a_truncated_schedule_is_refused(tmp_path, keep):
+    path = tmp_path / "some.schedule"
+    balance(FEW, SHORT, 1, work=WORK).save(path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"some\.schedule is no whole file of a schedule"):
+        Schedule.load(path)
+    with pytest.raises(FileNotFoundError):
+        Schedule.load(tmp_path / "missing.schedule")

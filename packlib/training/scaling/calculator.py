@@ -62,6 +62,9 @@ class Setup:
         folded: the MLM head works on the first stage, beside the embedding that is its matrix; else on the last
             stage, with a copy of that matrix.
         replicas: pipelines that share an update.
+        context_ranks: ranks that share the tokens of each row (context parallelism), 1 to 16.
+        context_sharding: what they cut into 2 x context_ranks chunks, and pad to that: each "sequence" or a "pack" as
+            a whole (see `packlib.packing.context_shards`).
         schedule: "1f1b" or "gpipe".
         precision: one of `PRECISIONS`; moments are FP32 in all of them.
         recompute: keep each layer's input only, and compute the layer twice.
@@ -82,6 +85,8 @@ class Setup:
     layout: Sequence[int] = (3, 7, 7, 7)
     folded: bool = True
     replicas: int = 16
+    context_ranks: int = 1
+    context_sharding: str = "sequence"
     schedule: str = "1f1b"
     precision: str = "16 bit, stochastic rounding"
     recompute: bool = True
@@ -97,11 +102,13 @@ class Setup:
         for name in ("layers", "width", "feed_forward", "heads", "vocabulary", "positions", "replicas"):
             whole_number(name, getattr(self, name), 1)
         whole_number("shards", self.shards, 1, self.replicas)
+        whole_number("context_ranks", self.context_ranks, 1, 16)
         for name in ("peak_flops", "bandwidth", "price"):
             number(name, getattr(self, name), above=0)
         number("utilization", self.utilization, above=0, at_most=1)
         one_of("schedule", self.schedule, SCHEDULES)
         one_of("precision", self.precision, PRECISIONS)
+        one_of("context_sharding", self.context_sharding, ("sequence", "pack"))
         if min(self.layout, default=0) < 1 or sum(self.layout) != self.layers:
             told = " + ".join(map(str, self.layout))
             raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {told}.")
@@ -128,12 +135,12 @@ class Line(NamedTuple):
 
 # A line of the sheet is a line of these two functions: name = formula  # unit
 def model_formulas(  # type: ignore[no-untyped-def]
-    layers, width, feed_forward, vocabulary, positions, replicas, shards, weight_bytes, gradient_bytes, master_bytes,
-    LAYERS, FIRST, HEAD, COPY, **_,
+    layers, width, feed_forward, vocabulary, positions, replicas, context_ranks, shards, weight_bytes, gradient_bytes,
+    master_bytes, LAYERS, FIRST, HEAD, COPY, **_,
 ):  # fmt: skip
     """The lines about the model and its devices; arguments are those of `Setup`, and see `Line.formula`."""
     stages = len(LAYERS)  # stages
-    devices = stages * replicas  # devices
+    devices = stages * replicas * context_ranks  # devices
     attention = 4 * width * (width + 1)  # parameters
     dense = 2 * width * feed_forward + feed_forward + width  # parameters
     layer = attention + dense + 4 * width  # parameters
@@ -144,34 +151,39 @@ def model_formulas(  # type: ignore[no-untyped-def]
     WEIGHTS = weight_bytes * PARAMETERS  # bytes
     GRADIENTS = gradient_bytes * PARAMETERS / shards  # bytes
     MOMENTS = (4 + 4 + master_bytes) * PARAMETERS / shards  # bytes
-    all_reduce = 2 * (replicas - 1) / replicas * gradient_bytes * max(PARAMETERS)  # bytes sent, an update
+    all_reduce = 2 * (1 - 1 / (replicas * context_ranks)) * gradient_bytes * max(PARAMETERS)  # bytes sent, an update
     return locals()
 
 
 def phase_formulas(  # type: ignore[no-untyped-def]
-    length, sequences, micro_batch, accumulation, packing_factor, overhead, predictions, width, feed_forward, heads,
-    vocabulary, replicas, schedule, recompute, fused_attention, activation_bytes, offload, peak_flops, utilization,
-    bandwidth, price, LAYERS, STAGE, HEAD, stages, devices, WEIGHTS, GRADIENTS, MOMENTS, all_reduce, **_,
+    length, sequences, micro_batch, accumulation, packing_factor, overhead, predictions, context_ranks,
+    context_sharding, width, feed_forward, heads, vocabulary, replicas, schedule, recompute, fused_attention,
+    activation_bytes, offload, peak_flops, utilization, bandwidth, price, LAYERS, STAGE, HEAD, stages, devices,
+    WEIGHTS, GRADIENTS, MOMENTS, all_reduce, **_,
 ):  # fmt: skip
     """The lines about one phase; arguments are also those of `Phase`, and the lines about the model."""
     global_batch = micro_batch * accumulation * replicas  # rows
-    tokens = micro_batch * length  # tokens, a micro-batch
+    chunks = 2 * context_ranks if context_ranks > 1 else 1  # chunks of a sequence, or of a pack
+    padding = packing_factor * (chunks - 1) / 2 if context_sharding == "sequence" else -length % chunks  # tokens a row
+    tokens = micro_batch * (length + padding) / context_ranks  # tokens, a micro-batch
     bubble = (stages - 1) / (accumulation + stages - 1)  # share of the time
     IN_FLIGHT = minimum(accumulation, stages - STAGE if schedule == "1f1b" else accumulation)  # micro-batches
     scores = 0 if fused_attention else tokens * length * heads * (2 * activation_bytes + 1)  # bytes
     rows = tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)  # bytes
-    logits = micro_batch * predictions * vocabulary * (activation_bytes + 4)  # bytes
+    logits = micro_batch * predictions * vocabulary * (activation_bytes + 4) / context_ranks  # bytes
     kept = tokens * width * activation_bytes if recompute else rows + scores  # bytes, a layer
     computed_again = rows + scores if recompute else 0  # bytes
     ACTIVATIONS = IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits  # bytes
     ON_DEVICE = WEIGHTS + GRADIENTS + ACTIVATIONS  # bytes, without moments
     MEMORY = ON_DEVICE + MOMENTS  # bytes
     layer_work = tokens * (8 * width**2 + 4 * width * feed_forward + 4 * length * width)  # FLOP, forward
-    head_work = micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary)  # FLOP, forward
-    WORK = (4 if recompute else 3) * LAYERS * layer_work + 3 * HEAD * head_work  # FLOP, a micro-batch
+    head_work = micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary) / context_ranks  # FLOP, forward
+    passes = 4 if recompute else 3  # forward passes; a backward pass counts as two
+    WORK = passes * LAYERS * layer_work + 3 * HEAD * head_work  # FLOP, a micro-batch
     balance = sum(WORK) / stages / max(WORK)  # share of the time
     sent_on = 2 * tokens * width * activation_bytes if stages > 1 else 0  # bytes, a micro-batch
-    stage_seconds = max(WORK) / (peak_flops * utilization) + sent_on / bandwidth  # seconds
+    passed_on = passes * max(LAYERS) * 2 * (context_ranks - 1) * tokens * width * activation_bytes  # bytes
+    stage_seconds = max(WORK) / (peak_flops * utilization) + (sent_on + passed_on) / bandwidth  # seconds
     computing = (accumulation + stages - 1) * stage_seconds / (1 - overhead)  # seconds, an update
     moved = 2 * max(MOMENTS) if offload else 0  # bytes, an update
     update = computing + (all_reduce + moved) / bandwidth  # seconds
@@ -186,7 +198,10 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
 
     It takes parameters as `PackedBert` has them; the activations of a layer as in Korthikanti et al. 2022
     (arXiv 2205.05198, section 4.1), with dropout; a backward pass as twice a forward pass. Embedding, norms and the
-    optimizer's step take no time, a folded head no hop of its own, and nothing is sent while computing.
+    optimizer's step take no time, a folded head no hop of its own, and nothing is sent while computing. Ranks that
+    share rows hand keys and values around in each forward pass, and their gradients too in a backward pass (Ring
+    Attention, arXiv 2310.01889). A sequence that is cut into n chunks gets (n - 1) / 2 tokens of padding, on average
+    over lengths that leave every rest equally often.
 
     >>> sheet = calculate(Setup(), [Phase(128, 1e6)])
     >>> value_of(sheet, "global_batch", 128), value_of(sheet, "parameters")
@@ -213,8 +228,7 @@ def _work_out(formulas: Callable[..., dict], names: dict, length: int | None) ->
     values, lines = formulas(**names), []
     for name, formula, unit in re.findall(r"^    (\w+) = (.*)  # (.*)$", inspect.getsource(formulas), re.MULTILINE):
         value = names[name] = values[name]
-        if name.isupper():
-            value = np.broadcast_to(value, len(names["LAYERS"]))
+        value = np.broadcast_to(value, len(names["LAYERS"])) if name.isupper() else value
         plain = tuple(value.tolist()) if isinstance(value, np.ndarray) else np.asarray(value).item()
         lines.append(Line(name, plain, unit, formula, length))
     return lines

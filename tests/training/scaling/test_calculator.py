@@ -80,6 +80,27 @@ def test_the_lines_by_hand():
     assert found["total_hours", None] == hours and found["total_cost", None] == pytest.approx(64 * hours)
 
 
+def test_context_ranks_share_the_tokens_of_a_row_by_hand():
+    """Four ranks a row: a quarter of the tokens each, four times the devices, and keys and values go around."""
+    base, found = lines(), lines(Setup(context_ranks=4, context_sharding="pack"))
+    assert found["devices", None] == 256 and found["padding", 128] == base["padding", 128] == 0
+    assert found["tokens", 128] == 256 and found["global_batch", 128] == 65_536
+    for name in ("ACTIVATIONS", "WORK"):
+        assert np.allclose(found[name, 128], np.divide(base[name, 128], 4))
+    assert found["WEIGHTS", None] == base["WEIGHTS", None]
+    assert found["all_reduce", None] == 2 * 63 / 64 * 2 * 7 * 12_596_224
+    around = 7 * 3 * 2 * 256 * 1024 * 2  # layers × hops × keys and values × tokens × width × bytes
+    assert found["passed_on", 128] == 4 * around and base["passed_on", 128] == 0  # twice forward, twice as much back
+    once = lines(Setup(context_ranks=4, context_sharding="pack", recompute=False))
+    assert once["passed_on", 128] == 3 * around
+    slot = max(found["WORK", 128]) / (1e14 * 0.3) + (4 * around + 2 * 256 * 1024 * 2) / 1e10
+    assert found["stage_seconds", 128] == pytest.approx(slot)
+    cut = lines(Setup(context_ranks=4))
+    assert cut["padding", 128] == 1.17 * 3.5 and cut["tokens", 128] == pytest.approx(2 * (128 + 1.17 * 3.5))
+    odd = lines(Setup(context_ranks=16, context_sharding="pack"), [Phase(100, 1e6)])
+    assert odd["padding", 100] == 28 and odd["tokens", 100] == 8 * 128 / 16
+
+
 def test_the_units_scale():
     """Twice the speed and the bandwidth is half the time; twice the price, the sequences, the bytes likewise."""
     base = lines()
@@ -142,6 +163,8 @@ def test_all_that_is_computed_is_a_line(formulas, length):
         ({"utilization": 1.2}, "utilization must be above 0 and at most 1, not 1.2"),
         ({"bandwidth": 0}, "bandwidth must be above 0, not 0"),
         ({"shards": 17}, "shards must be from 1 to 16, not 17"),
+        ({"context_ranks": 17}, "context_ranks must be from 1 to 16, not 17"),
+        ({"context_sharding": "row"}, "context_sharding must be .sequence. or .pack., not .row."),
     ],
 )  # fmt: skip
 def test_bad_setups_get_a_sentence(change, sentence):

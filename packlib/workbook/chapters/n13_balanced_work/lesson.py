@@ -82,6 +82,21 @@ QUESTIONS = Questions(
             "sequence is slow whatever the others do. What is above that is what the method leaves."
         ),
     ),
+    sharing=Question(
+        "Sixteen ranks share a pack. Which way takes the least time: sequence, pack or whole?",
+        truth=lambda seconds: min(seconds, key=seconds.get),
+        why=lambda seconds: (
+            "In shares of an even deal without padding: "
+            + ", ".join(f"{sharding} {time:.3f}" for sharding, time in seconds.items())
+            + ". Cut sequences are even but padded, a cut pack is uneven, and one whole sequence can be most of a "
+            "pack's work."
+        ),
+        choices={
+            "sequence": "All ranks are even, but short sequences get much padding.",
+            "pack": "It is hardly padded, but chunks at the end of long sequences have more to see.",
+            "whole": "One sequence can be most of the pack, and its rank keeps fifteen others waiting.",
+        },
+    ),
 )
 reveal = QUESTIONS.reveal
 

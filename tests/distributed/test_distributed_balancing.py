@@ -1,0 +1,66 @@
+"""Balancing across ranks: on any number of processes, the schedule that one process makes."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import rank_work as work
+
+from packlib.distributed import RankError, balance_distributed, run_ranks
+from packlib.lengths import LengthHistogram
+from packlib.packing import Schedule, Work, assign, balance, plan
+
+COSTS = Work(100, 1)
+LENGTHS = np.minimum(np.exp(np.random.default_rng(0).normal(3, 1, 900)), 256).astype(int) + 1
+
+
+def in_one_process(lengths, top, method, depth, ranks, each, seed):
+    packs = assign(plan(LengthHistogram.from_lengths(lengths, top), method, depth), lengths)
+    return balance(packs, lengths, ranks, each, work=COSTS, max_sequences_per_pack=depth, seed=seed)
+
+
+def parts_of(lengths, world_size):
+    """Unequal parts, of which the first is empty where there are several."""
+    return np.split(lengths, np.arange(world_size - 1) ** 2 * 50) if world_size > 1 else [lengths]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_every_rank_gets_the_schedule_of_one_process(world_size):
+    settings = [("lpfhp", None, 6, 1, 0), ("optimal", 40, 4, 3, 1), ("lpfhp", None, None, 2, 2)]
+    examples = [
+        ((257, method, depth, each), dict(work=COSTS, seed=seed, ranks=ranks))
+        for method, depth, ranks, each, seed in settings
+    ]
+    found = run_ranks(work.balance_all, world_size, parts_of(LENGTHS, world_size), examples)
+    for (method, depth, ranks, each, seed), *of_processes in zip(settings, *found, strict=True):
+        alone = in_one_process(LENGTHS, 257, method, depth, ranks or world_size, each, seed)
+        for made in of_processes:
+            assert isinstance(made.verify(LENGTHS), Schedule)
+            for field in fields(Schedule):
+                assert np.array_equal(getattr(made, field.name), getattr(alone, field.name)), field.name
+
+
+def test_without_a_group_one_process_balances_alone():
+    made = balance_distributed(LENGTHS, 257, "lpfhp", packs_per_rank=4, work=COSTS, ranks=8)
+    assert (made.ranks, made.packs_per_rank) == (8, 4) and made.waiting < 0.02
+    with pytest.raises(ValueError, match="Length 300 at position 1 is over the maximum length 257"):
+        balance_distributed([3, 300], 257, work=COSTS)
+    with pytest.raises(ValueError, match="There are no lengths; at least one is needed"):
+        balance_distributed([], 257, work=COSTS)
+
+
+WRONG = {
+    ((3, 0), 8, "lpfhp"): "Rank 1 of 2 raised ValueError: Length 0 at position 1 is not allowed: lengths start at 1.",
+    ((3, 9), 8, "lpfhp"): "Rank 0 of 2 raised ValueError: Length 9 at position 3 ",
+    ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
+    ((3, 5), 8, "lpfhp", None, 2): "packs_per_rank must be the same on all ranks, but is 2 on rank 1 and 1 on rank 0.",
+}
+
+
+def test_wrong_input_on_one_rank_is_told_on_all():
+    for told in run_ranks(work.balance_wrongly, 2, list(WRONG)):
+        assert [rank for _, rank in told] == [1, 0, 1, 1]
+        for (sentence, _), begins in zip(told, WRONG.values(), strict=True):
+            assert sentence.startswith(begins)
+    with pytest.raises(RankError, match=r"ranks × packs_per_rank must be at most 1, the number of packs, not 9"):
+        run_ranks(work.balance_all, 2, [[3], [5]], [((8, "lpfhp", None, 9), dict(work=COSTS, ranks=1))])
