@@ -29,6 +29,11 @@ def share_of(part: float, whole: float = 1) -> str:
     return f"{value:.2f} %" if 0 < abs(value) < 1 or 99 < value < 100 else f"{value:.1f} %"
 
 
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 pack", "2,000 packs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def piled_up(histogram: LengthHistogram) -> tuple[int, int]:
     """The longest length, and how many sequences have it uncut if they look cut before they were counted; else 0.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from packlib.checks import depth_limit, text
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.markup import in_html
@@ -177,8 +177,7 @@ class PackingPlan:
         """Return the plan as JSON text; write it to `path` too if one is given."""
         written = plan_to_text(self)
         if path is not None:
-            with atomic_path(path) as beside:
-                beside.write_text(written, encoding="utf-8")
+            write_text(path, written)
         return written
 
     @classmethod

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 
 from packlib.arrays import checksum
 from packlib.distributed.collectives import Collectives
-from packlib.files import atomic_path
+from packlib.files import atomic_path, write_text
 from packlib.reading import named, naming
 
 CHECKPOINT, PREVIOUS, METRICS = "checkpoint.pt", "checkpoint.previous.pt", "metrics.jsonl"
@@ -71,8 +71,7 @@ class RunFolder:
         if self.ranks.rank == 0:
             if path == self.folder / PREVIOUS:
                 path.replace(self.folder / CHECKPOINT)
-            with atomic_path(self.folder / METRICS) as beside:
-                beside.write_text("".join(map(_line, self.records)), encoding="utf-8")
+            write_text(self.folder / METRICS, "".join(map(_line, self.records)))
 
     def _newest(self, folder: Path) -> tuple[Path | None, dict | None]:
         """The newest checkpoint that is whole, the same on all ranks; None if there is no checkpoint."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from packlib.checks import number, one_of, shown, whole_number
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.markup import in_html
 from packlib.reading import naming, read_json
@@ -118,8 +118,7 @@ class Recipe:
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Write the recipe as JSON; the file is whole or not there."""
-        with atomic_path(path) as beside:
-            beside.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
 
     @property
     def global_batch(self) -> int:
