@@ -48,11 +48,12 @@ def about_memory(model: str, max_length: int, micro_batch: int) -> str:
     parameters = _parameters(model, setup) or calculated
     activations, again = gigabytes("ACTIVATIONS"), gigabytes("ACTIVATIONS", True)
     states = (gigabytes("MEMORY") - activations) * parameters / calculated
+    millions = f"{parameters / 1e6:,.{0 if parameters > 1e7 else 2}f} million"
     return (
         f"About {states + activations:,.1f} GB on one device with {micro_batch:,} rows of {max_length:,} tokens, "
         f"packed or padded: {states:,.1f} GB of weights, gradients and moments, and {activations:,.1f} GB of "
         f"activations; {states + again:,.1f} GB in all if each layer is computed twice. This is an estimate by the "
-        f"formulas of packlib.training.scaling.calculator, for {shape}, {parameters / 1e6:,.0f} million parameters "
+        f"formulas of packlib.training.scaling.calculator, for {shape}, {millions} parameters "
         "in 16 bits with FP32 master weights and AdamW, nothing sharded, attention scores not stored, and dropout."
     )
 

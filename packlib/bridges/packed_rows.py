@@ -284,11 +284,11 @@ class _Packing:
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):
             mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
-            lengths = pieces.lengths[mine]
-            positions = ranges(np.zeros_like(lengths), lengths)
+            ends = np.cumsum(lengths := pieces.lengths[mine])
+            positions = np.arange(ends[-1], dtype=np.int32) - np.repeat((ends - lengths).astype(np.int32), lengths)
             tokens = positions + np.repeat(pieces.starts[mine], lengths)
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
-            by_token = np.concatenate([[0], np.cumsum(lengths)])[by_sequence]
+            by_token = np.concatenate([[0], ends])[by_sequence]
             row = {}
             for name, column in spool.columns.items():
                 places = tokens if column.by_token else pieces.sequences[mine]

@@ -55,7 +55,7 @@ def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, 
     assert packed[:] == pack_dataset(ROWS, 32, plan=made, overlong="truncate")[:]
     capsys.readouterr()
     for says, wrong in {
-        "The plan was made for other lengths: it has": ["--overlong", "drop"],
+        "The plan was made for other lengths: of length": ["--overlong", "drop"],
         "max_length must be 32, that of the plan, not 64.": ["--max-length", "64"],
         "max_length must be at least 1, not 0.": ["--max-length", "0"],
         "must be left out with a plan, which has both.": ["--method", "lpfhp"],
