@@ -19,6 +19,7 @@ _NAMES = {  # of an attribute of `Setup`, in the configurations of Hugging Face
 }
 _FEED_FORWARD = ("intermediate_size", "n_inner", "d_ff", "ffn_dim", "hidden_dim")
 _BILLION = {"M": 1e-3, "B": 1.0}
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _MASKED = 0.15  # of the tokens have a prediction where the model fills masks in
 
@@ -55,6 +56,23 @@ def about_memory(model: str, max_length: int, micro_batch: int) -> str:
         f"activations; {states + again:,.1f} GB in all if each layer is computed twice. This is an estimate by the "
         f"formulas of packlib.training.scaling.calculator, for {shape}, {millions} parameters "
         "in 16 bits with FP32 master weights and AdamW, nothing sharded, attention scores not stored, and dropout."
+    )
+
+
+def about_positions(model: str, longest: int) -> str:
+    """Whether the longest sequence has more tokens than the model has positions, in a sentence; empty if it has not.
+
+    Args:
+        model: as in `about_memory`; a size says nothing of positions.
+        longest: tokens of the longest sequence.
+    """
+    config = {} if _size(model) else _configuration(model)[1]
+    room = next((config[name] for name in _POSITIONS if config.get(name)), longest)
+    if longest <= room:
+        return ""
+    return (
+        f"The longest sequence has {longest:,} tokens, and the configuration is for {room:,} positions: cut what is "
+        "longer, or make sure that the model takes it."
     )
 
 

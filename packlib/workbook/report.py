@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
 from packlib.advisor.layers import about_attention, about_places
-from packlib.advisor.memory import about_memory
+from packlib.advisor.memory import about_memory, about_positions
 from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram
 from packlib.lengths.histogram_json import write_histogram
@@ -68,6 +68,7 @@ def report(
             own[about_waiting(plan, recipe)] = about_waiting(plan, recipe, model)
             advice["advice"] = [own.get(sentence, sentence) for sentence in advice["advice"]]
             advice["advice"].append(about_memory(model, advice["data"]["max_length"], micro_batch))
+            advice["advice"] += filter(None, [about_positions(model, int(plan.items.max()))])
             said = json.dumps(advice, indent=2, ensure_ascii=False)
             (work / "advice.json").write_text(said, encoding="utf-8")
         (work / "report.html").write_text(page(executed, advice, shown, command), encoding="utf-8")

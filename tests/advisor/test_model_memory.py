@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 from packlib.advisor import about_memory
 from packlib.advisor.layers import about_attention, about_places
-from packlib.advisor.memory import model_setup
+from packlib.advisor.memory import about_positions, model_setup
 from packlib.advisor.risks import share_of
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
@@ -124,3 +124,9 @@ def test_attention_and_places_are_weighed_in_the_shape_of_the_model(tmp_path, fa
     said, empty = about_places(made, str(tmp_path)), made.deepest - 1200 / made.num_packs
     assert f"adds {share_of(empty * 2 * shape[0] ** 2, matrices + pairs)} of a layer's work" in said
     assert "1,024" not in said and said != about_places(made)
+
+
+def test_sequences_beyond_the_positions_of_a_model_are_told(tmp_path):
+    AutoConfig.for_model("bert", max_position_embeddings=512).save_pretrained(tmp_path)
+    assert about_positions(str(tmp_path), 512) == about_positions("7B", 10**6) == ""
+    assert "has 513 tokens, and the configuration is for 512 positions" in about_positions(str(tmp_path), 513)
