@@ -170,6 +170,8 @@ def dense(slots=40, mask="additive", causal=True, window=None, positions="restar
                 ids[number, at:end] = torch.tensor(content)
                 first = at if positions == "run on" else 0
                 places[number, at:end] = torch.arange(first, first + len(content)) + start
+                if positions == "bytes":
+                    places[number, at:end] = places[number, at:end].to(torch.int8).long()
                 if positions == "off by one" and order > 1:
                     places[number, at:end] += 1
                 owner[number, at:end] = order
@@ -381,6 +383,7 @@ class Odd(Tiny):
             "over sequences": base / depth.sum(), "gradients by rows": base * rows - (base * (rows - 1)).detach(),
             "smoothing": 0.9 * base + 0.1 * (smooth * share).sum(),
             "smoothing over padding": 0.9 * base + 0.1 * smooth.mean(),
+            "smoothing over prompts": 0.9 * base + 0.1 * smooth[segments > 0].mean(),
             "z-loss": base + 0.01 * (z * share).sum(), "z-loss over padding": base + 0.01 * z.mean(),
         }.get(self.fault, base)  # fmt: skip
 

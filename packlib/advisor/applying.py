@@ -8,6 +8,7 @@ from packlib import pack_dataset
 from packlib.packing import PackingPlan
 
 # dataset: rows with input_ids, in any order; labels are made for a causal model where there are none
+# from the shell: packlib pack tokens.parquet --plan plan.json{overlong_option} --out packed.parquet
 plan = PackingPlan.from_json("plan.json")
 packed = pack_dataset(dataset, max_length={top}, plan=plan{overlong})
 """
@@ -110,6 +111,7 @@ def code_for(histogram: LengthHistogram, recipe: Recipe) -> dict[str, str]:
     values = {
         "top": histogram.max_length,
         "overlong": f', overlong="{overlong}"' if overlong else "",
+        "overlong_option": f" --overlong {overlong}" if overlong else "",
         "import_lamb": "from packlib.training import Lamb\n" if lamb else "",
         "optimizer": "Lamb" if lamb else "torch.optim.AdamW",
         "lamb": own if lamb else "",

@@ -6,7 +6,8 @@ from functools import cached_property
 from itertools import pairwise
 
 from packlib.advisor.applying import code_for
-from packlib.advisor.risks import Risk, find_risks, share_of
+from packlib.advisor.layers import about_attention, about_places
+from packlib.advisor.risks import Risk, find_risks, many, share_of
 from packlib.advisor.trials import DepthTrial, Trial, recommended
 from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram, PaddingWaste
@@ -15,8 +16,6 @@ from packlib.training.recipe import Recipe
 from packlib.training.scaling.buckets import Buckets
 
 WITHIN = 0.005  # of the best: less than what training time varies by from run to run
-WIDTH = 1024  # of the model whose attention is weighed: between BERT-Base and 2 billion parameters
-SAVED = 0.05  # of a layer's work: for less, no special kernel is worth its trouble
 NOTICED = 0.1  # more packs than this are too many: of such depths, the advice names the deepest only
 
 
@@ -204,20 +203,8 @@ class Advice:
 
     @property
     def about_attention(self) -> str:
-        """Which attention to take, from the work that a dense mask adds; an estimate."""
-        h, top = self.histogram, self.histogram.max_length
-        squares = sum(n * length**2 for length, n in enumerate(h.counts.tolist()))
-        seen = squares / (self.plan.num_packs * top**2)
-        dense = top / (6 * WIDTH)  # attention of a layer, 4·T·W a token, over the rest of it, 24·W²
-        saved = dense * (1 - seen) / (1 + dense)
-        take = "attention that skips the rest (FlashAttention with cu_seqlens, or FlexAttention; both need a GPU)"
-        if saved < SAVED:
-            take = "scaled_dot_product_attention with a dense mask"
-        return (
-            f"Take {take}: {share_of(seen)} of the pairs of slots in a row are within one sequence, and skipping the "
-            f"others saves {share_of(saved)} of a layer's work (an estimate, by counting multiplications in a layer "
-            f"{WIDTH:,} wide with a feed-forward part of four times that)."
-        )
+        """Which attention to take."""
+        return about_attention(self.plan)
 
     @property
     def about_steps(self) -> str:
@@ -237,18 +224,8 @@ class Advice:
 
     @property
     def about_places(self) -> str:
-        """What static shapes cost: places for what a sequence has once, in each row as many as in the deepest pack."""
-        deepest, top, n = self.plan.deepest, self.histogram.max_length, self.histogram.num_sequences
-        empty = deepest - n / self.plan.num_packs  # of a row, on average
-        pooler, layer = 2 * WIDTH**2, top * (24 * WIDTH**2 + 4 * top * WIDTH)
-        return (
-            f"With static shapes every row has {many(deepest, 'place')} for what a sequence has once, such as its "
-            f"class: {many(deepest * self.plan.num_packs, 'place')} for {many(n, 'sequence')}, "
-            f"{share_of(empty, deepest)} of them empty. A pooler in the empty ones adds "
-            f"{share_of(empty * pooler, layer)} of a layer's work (an "
-            f"estimate, by counting multiplications, {WIDTH:,} wide). Rows without such places, as of most causal "
-            "models, pay nothing."
-        )
+        """What static shapes cost."""
+        return about_places(self.plan)
 
     @property
     def about_compiling(self) -> str:
@@ -349,8 +326,3 @@ def said_range(low: float, high: float) -> str:
     if low == high:
         return f"at most {high:.2f}"
     return f"about {low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
-
-
-def many(count: int, noun: str) -> str:
-    """A count with its noun: "1 pack", "2,000 packs"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from packlib.checks import shown, whole_number
+from packlib.model.families import STATE, families
 from packlib.packing import Work
 from packlib.reading import named, read_json
 from packlib.training.scaling.calculator import Phase, Setup, calculate, value_of
@@ -18,6 +19,8 @@ _NAMES = {  # of an attribute of `Setup`, in the configurations of Hugging Face
 }
 _FEED_FORWARD = ("intermediate_size", "n_inner", "d_ff", "ffn_dim", "hidden_dim")
 _BILLION = {"M": 1e-3, "B": 1.0}
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _MASKED = 0.15  # of the tokens have a prediction where the model fills masks in
 
 
@@ -39,17 +42,37 @@ def about_memory(model: str, max_length: int, micro_batch: int) -> str:
     setup = replace(setup, positions=max_length)
     phase = Phase(max_length, 1, micro_batch, 1, predictions=math.ceil(predicted * max_length))
 
-    def gigabytes(name: str, recompute: bool) -> float:
+    def gigabytes(name: str, recompute: bool = False) -> float:
         return value_of(calculate(replace(setup, recompute=recompute), [phase]), name, max_length)[0] / 1e9
 
-    total, activations = gigabytes("MEMORY", False), gigabytes("ACTIVATIONS", False)
-    parameters = value_of(calculate(setup, [phase]), "parameters")
+    calculated = value_of(calculate(setup, [phase]), "parameters")
+    parameters = _parameters(model, setup) or calculated
+    activations, again = gigabytes("ACTIVATIONS"), gigabytes("ACTIVATIONS", True)
+    states = (gigabytes("MEMORY") - activations) * parameters / calculated
+    millions = f"{parameters / 1e6:,.{0 if parameters > 1e7 else 2}f} million"
     return (
-        f"About {total:,.1f} GB on one device with {micro_batch:,} rows of {max_length:,} tokens, packed or padded: "
-        f"{total - activations:,.1f} GB of weights, gradients and moments, and {activations:,.1f} GB of activations; "
-        f"{gigabytes('MEMORY', True):,.1f} GB in all if each layer is computed twice. This is an estimate by the "
-        f"formulas of packlib.training.scaling.calculator, for {shape}, {parameters / 1e6:,.0f} million parameters "
+        f"About {states + activations:,.1f} GB on one device with {micro_batch:,} rows of {max_length:,} tokens, "
+        f"packed or padded: {states:,.1f} GB of weights, gradients and moments, and {activations:,.1f} GB of "
+        f"activations; {states + again:,.1f} GB in all if each layer is computed twice. This is an estimate by the "
+        f"formulas of packlib.training.scaling.calculator, for {shape}, {millions} parameters "
         "in 16 bits with FP32 master weights and AdamW, nothing sharded, attention scores not stored, and dropout."
+    )
+
+
+def about_positions(model: str, longest: int) -> str:
+    """Whether the longest sequence has more tokens than the model has positions, in a sentence; empty if it has not.
+
+    Args:
+        model: as in `about_memory`; a size says nothing of positions.
+        longest: tokens of the longest sequence.
+    """
+    config = {} if _size(model) else _configuration(model)[1]
+    room = next((config[name] for name in _POSITIONS if config.get(name)), longest)
+    if longest <= room:
+        return ""
+    return (
+        f"The longest sequence has {longest:,} tokens, and the configuration is for {room:,} positions: cut what is "
+        "longer, or make sure that the model takes it."
     )
 
 
@@ -65,16 +88,17 @@ def model_setup(model: str) -> tuple[Setup, float, str]:
         forward, predicted, what = 4 * width, 1.0, "a shape that is assumed for this size"
     else:
         path, config = _configuration(model)
+        family = config.get("model_type")
+        if any(row["model_type"] == family and row["reason"] == STATE for row in families().values()):
+            raise ValueError(f"model must be a transformer, not {shown(family)}: {STATE}.")
         known = {}
         for attribute, names in _NAMES.items():
             value = next((config[name] for name in names if name in config), None)
             if value is None:
-                raise ValueError(f"{named(path)} is no model's configuration: it has no {names[0]}.")
+                raise ValueError(f"{named(path)} must be the configuration of a transformer, and has no {names[0]}.")
             known[attribute] = whole_number(f"{names[0]} in {named(path)}", value, 1)
-        forward = next((config[name] for name in _FEED_FORWARD if config.get(name)), 4 * known["width"])
-        whole_number(f"{_FEED_FORWARD[0]} in {named(path)}", forward, 1)
-        if config.get("hidden_act", config.get("hidden_activation")) in ("silu", "gelu_pytorch_tanh"):
-            forward = round(1.5 * forward)  # gated: three matrices instead of two
+        matrices, inner, _, used = _feed_forward(path, config, known["width"])
+        forward = round(matrices * inner * used / 2)  # of two matrices, as the calculator has them
         predicted = _MASKED if "bert" in str(config.get("model_type")) else 1.0
         what = f"the configuration {named(path)}"
     setup = Setup(
@@ -105,6 +129,29 @@ def model_work(model: str) -> Work:
         config.get("num_key_value_heads") or setup.heads,
         config.get("head_dim") or max(1, setup.width // setup.heads),
     )
+
+
+def _feed_forward(path: Path, config: dict, width: int) -> tuple[int, int, int, int]:
+    """Matrices of a feed-forward part, the width between them, and how many such parts a layer has, and uses."""
+    experts = next((config[name] for name in _EXPERTS if config.get(name)), 1)
+    names = ("moe_intermediate_size", *_FEED_FORWARD) if experts > 1 else _FEED_FORWARD
+    name, inner = next(((name, config[name]) for name in names if config.get(name)), (names[0], 4 * width))
+    gated = config.get("hidden_act", config.get("hidden_activation")) in ("silu", "gelu_pytorch_tanh")
+    used = config.get("num_experts_per_tok") or 1 if experts > 1 else 1
+    return 3 if gated else 2, whole_number(f"{name} in {named(path)}", inner, 1), experts, used
+
+
+def _parameters(model: str, setup: Setup) -> int | None:
+    """The weights of a decoder by its configuration, with all experts; None where the calculator knows better."""
+    if _size(model) or model_setup(model)[1] < 1:
+        return None
+    path, config = _configuration(model)
+    matrices, inner, experts, _ = _feed_forward(path, config, setup.width)
+    head_width = config.get("head_dim") or setup.width // setup.heads
+    both = (setup.heads + (config.get("num_key_value_heads") or setup.heads)) * head_width
+    layer = 2 * setup.width * both + matrices * setup.width * inner * experts
+    tables = 1 if config.get("tie_word_embeddings", True) else 2
+    return tables * setup.vocabulary * setup.width + setup.layers * layer
 
 
 def _size(model: str) -> re.Match | None:

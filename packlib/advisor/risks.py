@@ -22,11 +22,18 @@ class Risk:
 
 
 def share_of(part: float, whole: float = 1) -> str:
-    """A share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "25 %"."""
+    """A share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "over 99.99 %"."""
     value = 100 * part / whole
     if 0 < abs(value) < 0.005:
         return "under 0.01 %"
+    if 99.995 <= value < 100:
+        return "over 99.99 %"
     return f"{value:.2f} %" if 0 < abs(value) < 1 or 99 < value < 100 else f"{value:.1f} %"
+
+
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 pack", "2,000 packs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def piled_up(histogram: LengthHistogram) -> tuple[int, int]:
@@ -42,7 +49,7 @@ def piled_up(histogram: LengthHistogram) -> tuple[int, int]:
     count = int(counts[longest]) - histogram.truncated  # which are known to be cut
     near = counts[max(1, longest - NEAR) : longest].sum() / NEAR
     different = np.count_nonzero(counts[:longest]) >= NEAR  # data of a few lengths pile up everywhere
-    cut = max(PILED * near, 0.001 * histogram.num_sequences) < count < histogram.num_sequences and different
+    cut = max(PILED * max(near, 1), 0.001 * histogram.num_sequences) < count < histogram.num_sequences and different
     return longest, count if cut else 0
 
 
@@ -71,12 +78,8 @@ def find_risks(
     longest, piled = piled_up(whole or h)
     lost = f", which loses {share_of(tokens_lost, tokens_lost + h.num_tokens)} of the tokens" * (tokens_lost > 0)
     found = {
-        "over-long": h.truncated
-        and f"{h.truncated:,} sequences ({share_of(h.truncated, n)}) are longer than {top:,} tokens. The advice "
-        f"assumes that they are cut to {top:,}{lost}.",
-        "left out": h.dropped
-        and f"{h.dropped:,} sequences ({share_of(h.dropped, n + h.dropped)}) are longer than {top:,} tokens. The "
-        f"advice assumes that they are left out{lost}.",
+        "over-long": h.truncated and f"{_longer(h.truncated, n, top)} cut to {top:,}{lost}.",
+        "left out": h.dropped and f"{_longer(h.dropped, n + h.dropped, top)} left out{lost}.",
         "cut before": piled
         and f"{piled:,} sequences ({share_of(piled, n + h.dropped)}) have exactly {longest:,} tokens, the longest of "
         "all, and far more than the lengths just below. They may have been cut before they were counted: look at what "
@@ -107,3 +110,12 @@ def find_risks(
         and f"The lengths are a {h.kind}: count your own before you rely on the last digit.",
     }
     return tuple(Risk(name, sentence) for name, sentence in found.items() if sentence)
+
+
+def _longer(count: int, whole: int, top: int) -> str:
+    """How many sequences are too long, up to what the advice assumes of them."""
+    are, they = ("is", "it is") if count == 1 else ("are", "they are")
+    return (
+        f"{many(count, 'sequence')} ({share_of(count, whole)}) {are} longer than {top:,} tokens. The advice assumes "
+        f"that {they}"
+    )

@@ -14,7 +14,8 @@ from packlib.bridges.questions import determinism, isolation, padding, positions
 from packlib.bridges.targets import accumulation, loss_questions
 from packlib.checks import flag, one_of, shown
 
-_SEQUENCES, _LONGEST = 8, 128  # of what the model is called with
+_SEQUENCES, _TOKENS = 8, 128  # of what the model is called with; the longest sequence has more:
+_LONGEST = 300  # positions past 127 and 255, where integers of 8 bits overflow
 REDUCTIONS = ("token", "sequence")
 
 
@@ -43,7 +44,7 @@ def check_packing(
             tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
             predicted. 4 to 64, of different lengths, some longer than the model's windows. The model gets 8, and of
-            each the first 128 tokens.
+            each the first 128 tokens, 300 of the longest.
         reduction: the mean that the loss is meant to be: over each "token" or "sequence".
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`.
@@ -104,10 +105,9 @@ def _chosen(rows: list[dict]) -> list[dict]:
     """Few sequences of different lengths, in their order, and cut."""
     by_length = np.argsort([len(row["input_ids"]) for row in rows], kind="stable")
     spread = by_length[np.linspace(0, len(rows) - 1, min(_SEQUENCES, len(rows))).round().astype(int)]
-    return [
-        {
-            name: value[:_LONGEST] if np.ndim(value) == 1 and len(value) == len(row["input_ids"]) else value
-            for name, value in row.items()
-        }
-        for row in (rows[at] for at in sorted(spread.tolist()))
-    ]
+    chosen = []
+    for at in sorted(spread.tolist()):
+        length, most = len(rows[at]["input_ids"]), _LONGEST if at == by_length[-1] else _TOKENS
+        whole = {name for name, value in rows[at].items() if np.ndim(value) == 1 and len(value) == length}
+        chosen.append({name: value[:most] if name in whole else value for name, value in rows[at].items()})
+    return chosen

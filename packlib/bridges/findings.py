@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from packlib.files import atomic_path
+from packlib.files import write_text
 from packlib.markup import in_html
 
 PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot be told"
@@ -93,6 +93,5 @@ class PackingCheck:
         found = {"exact": self.exact, "findings": list(map(asdict, self.findings))}
         text = json.dumps(found, indent=2, ensure_ascii=False)
         if path is not None:
-            with atomic_path(path) as file:
-                file.write_text(text + "\n", encoding="utf-8")
+            write_text(path, text + "\n")
         return text

@@ -1,7 +1,6 @@
 """`pack_dataset`: a data set of sequences becomes one of packs, with the columns that other people's trainers read."""
 
 import hashlib
-import importlib.metadata
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +26,7 @@ from packlib.packing.documents import split
 from packlib.places import output_path
 from packlib.ragged import ranges
 from packlib.reading import naming
+from packlib.version import __version__
 
 OVERLONG = ("error", "truncate", "drop", "split")
 IGNORED = -100  # as in packlib.batches, which loads torch
@@ -100,7 +100,7 @@ def pack_dataset(
     folder.mkdir(parents=True, exist_ok=True)
     spool = _read(dataset, folder, flag("progress", progress))
     asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    text = json.dumps([importlib.metadata.version("packlib"), asked, spool.digest()])
+    text = json.dumps([__version__, asked, spool.digest()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
         packing.write(spool, path, pa.ipc.new_stream, progress)
@@ -115,7 +115,7 @@ def pack_parquet(
     """From one Parquet file to another, without a cache: the rows of `pack_dataset`, in a file that is whole or absent.
 
     Args:
-        asked: as in `pack_dataset`: `method`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`.
+        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`.
 
     Returns:
         The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, and the `method`.
@@ -284,11 +284,11 @@ class _Packing:
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):
             mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
-            lengths = pieces.lengths[mine]
-            positions = ranges(np.zeros_like(lengths), lengths)
+            ends = np.cumsum(lengths := pieces.lengths[mine])
+            positions = np.arange(ends[-1], dtype=np.int32) - np.repeat((ends - lengths).astype(np.int32), lengths)
             tokens = positions + np.repeat(pieces.starts[mine], lengths)
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
-            by_token = np.concatenate([[0], np.cumsum(lengths)])[by_sequence]
+            by_token = np.concatenate([[0], ends])[by_sequence]
             row = {}
             for name, column in spool.columns.items():
                 places = tokens if column.by_token else pieces.sequences[mine]

@@ -193,6 +193,7 @@ def _labels(loss: Loss) -> Finding:
     case, shift = loss.case, loss.shift
     count = prompts = lost = wrong = ends = 0
     predicted = loss.weight > _FAINT * np.median(loss.weight[loss.weight > 0])
+    padding, aside = int(predicted[case.padding].sum()), int((loss.touched & ~predicted)[case.padding].sum())
     for piece in loss.pieces:
         at, asked = piece.places + shift, predicted[piece.slots]
         inside = (at >= piece.places[0]) & (at <= piece.places[-1])
@@ -201,14 +202,14 @@ def _labels(loss: Loss) -> Finding:
         ends += bool(missing.sum() == 1 and missing[at == piece.places[-1]].any())
         count, lost = count + int((wanted != IGNORED).sum()), lost + int(missing.sum())
         prompts += int((asked & inside & (wanted == IGNORED)).sum())
+        aside += int((loss.touched[piece.slots] & ~asked & (wanted == IGNORED)).sum())
         wrong += int((asked & (wanted != IGNORED) & (wanted != loss.target[piece.slots])).sum())
-    padding, aside = int(predicted[case.padding].sum()), int((loss.touched & ~predicted)[case.padding].sum())
     told = any("labels" in row for row in case.few)  # else what a collator leaves out may be meant
     evidence = (
         f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
     )
     evidence += f"slots of padding are predicted. A token is asked for {_SHIFTS[shift]}."
-    evidence += f" The loss depends on the scores of {aside} slots of padding besides." * bool(aside)
+    evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     names = {
         "ahead": shift == 1 and not case.causal,
         "shifted twice": shift == 2,

@@ -192,6 +192,6 @@ def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None
         length = int(wrong[0])
         over = "over " if length > histogram.max_length else ""
         raise ValueError(
-            f"The plan was made for other lengths: it has {planned[length]} sequences of length "
-            f"{over}{length - bool(over)}, and {given[length]} are given."
+            f"The plan was made for other lengths: of length {over}{length - bool(over)} it has {planned[length]:,}, "
+            f"and {given[length]:,} are given."
         )

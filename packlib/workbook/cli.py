@@ -21,7 +21,7 @@ import click
 
 from packlib.installed import IN_WHEEL, needed_by
 from packlib.lengths import available, load
-from packlib.packing import METHODS, plan
+from packlib.packing import METHODS, PackingPlan, plan
 from packlib.places import output_path
 from packlib.workbook.running import exit_code, find_notebook, notebooks, read_parameters, run
 
@@ -178,7 +178,7 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
     return conclude(outcomes, out, list(compare), script)
 
 
-@_command("plan", params=_lengths("error", "truncate", "drop"))
+@_command("plan", params=_lengths(*_OVERLONG))
 @click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
 @click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
@@ -218,7 +218,8 @@ def _plan(
 
 @_command("pack")
 @click.argument("data", type=_path, metavar="DATA.parquet")
-@click.option("--max-length", type=int, required=True, help="Tokens in a pack.")
+@click.option("--max-length", type=int, show_default="the plan's", help="Tokens in a pack.")
+@click.option("--plan", type=_path, metavar="PLAN.json", help="Pack by this plan, such as that of a report.")
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
@@ -227,23 +228,23 @@ def _plan(
 @_out(metavar="PACKED.parquet", required=True, help="Write the packs there.")
 @_json
 @_quiet
-def _pack(data: Path, out: Path, script: bool, **values: Any) -> None:
+def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: bool, **values: Any) -> None:
     """Pack the tokenized sequences of a Parquet file, for any trainer.
 
     \b
     Examples:
       packlib pack tokens.parquet --max-length 2048 --out packed.parquet
       packlib pack tokens.parquet --max-length 2048 --overlong split --method optimal --out packed.parquet --json
+      packlib pack tokens.parquet --plan report/plan.json --overlong truncate --out packed.parquet
     """
     from packlib.bridges.packed_rows import pack_parquet
 
-    found = pack_parquet(data, output_path(out), **values)
-    if script:
-        print(json.dumps(found, indent=2))
-        return
+    made = plan and PackingPlan.from_json(plan)
+    top = made.histogram.max_length if made and max_length is None else max_length
+    found = pack_parquet(data, output_path(out), top, plan=made, **values)
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
-    print(said.format(**found), out, sep="\n")
+    print(*([json.dumps(found, indent=2)] if script else [said.format(**found), out]), sep="\n")
 
 
 @_command("audit")

@@ -11,7 +11,8 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
-from packlib.advisor.memory import about_memory
+from packlib.advisor.layers import about_attention, about_places
+from packlib.advisor.memory import about_memory, about_positions
 from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram
 from packlib.lengths.histogram_json import write_histogram
@@ -40,7 +41,8 @@ def report(
         lengths: as they are: what is too long is cut or left out by the notebook, which counts what that loses.
         values: the other parameters of the notebook, checked; by default rows are as long as `lengths` says.
         command: what made the report, to be shown on the page.
-        model: whose memory and waiting are to be estimated, as `packlib.advisor.memory.about_memory` takes it.
+        model: whose memory, attention, places and waiting are to be estimated, as `packlib.advisor.about_memory`
+            takes it.
 
     Returns:
         The advice, as `Advice.to_json` writes it, and the files.
@@ -60,9 +62,11 @@ def report(
         if model:
             micro_batch = advice["recipe"]["after"]["micro_batch"]
             plan, recipe = PackingPlan.from_json(work / "plan.json"), Recipe.from_dict(advice["recipe"]["after"])
-            usual, own = about_waiting(plan, recipe), about_waiting(plan, recipe, model)
-            advice["advice"] = [own if sentence == usual else sentence for sentence in advice["advice"]]
+            own = {about(plan): about(plan, model) for about in (about_attention, about_places)}
+            own[about_waiting(plan, recipe)] = about_waiting(plan, recipe, model)
+            advice["advice"] = [own.get(sentence, sentence) for sentence in advice["advice"]]
             advice["advice"].append(about_memory(model, advice["data"]["max_length"], micro_batch))
+            advice["advice"] += filter(None, [about_positions(model, int(plan.items.max()))])
             said = json.dumps(advice, indent=2, ensure_ascii=False)
             (work / "advice.json").write_text(said, encoding="utf-8")
         (work / "report.html").write_text(page(executed, advice, shown, command), encoding="utf-8")

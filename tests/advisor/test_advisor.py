@@ -11,9 +11,8 @@ import pytest
 
 from packlib.advisor import advising as advisor
 from packlib.advisor.advising import advise, cut, lengths_for, measured_overheads
-from packlib.advisor.findings import many
 from packlib.advisor.records import Recorded, recorded
-from packlib.advisor.risks import find_risks
+from packlib.advisor.risks import find_risks, many, share_of
 from packlib.advisor.trials import DepthTrial
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
 from packlib.packing import METHODS, plan
@@ -176,6 +175,24 @@ def test_steps_and_passes_are_counted(advice):
     assert "are 10.00 passes" in advice.about_steps and advice.about_steps in advice.sentences
     many = LengthHistogram([0, *[10**9] * 1000])
     assert advisor.example_recipe(many, 32).total_sequences == many.num_sequences
+
+
+def test_one_longest_sequence_is_no_pile_and_reads_as_one():
+    lengths = np.random.default_rng(7).integers(1, 1001, 57)
+    whole = of(lengths)
+    for overlong, said in (("truncate", "it is cut to"), ("drop", "it is left out")):
+        h = whole.with_max_length(int(np.sort(lengths)[-2]), overlong)
+        risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, "lpfhp"), 0, 0, 32, whole=whole)}
+        assert "cut before" not in risks
+        (one,) = [text for name, text in risks.items() if name in ("over-long", "left out")]
+        assert one.startswith(f"1 sequence ({share_of(1, 57)}) is longer than") and said in one
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.00001, "under 0.01 %"), (0.99998, "over 99.99 %"), (1, "100.0 %"), (0.9912, "99.12 %")]
+)
+def test_a_share_is_never_rounded_to_nothing_or_to_all(value, said):
+    assert share_of(value) == said
 
 
 @pytest.mark.parametrize("top", [100, 200, 1000])

@@ -134,6 +134,7 @@ def test_the_code_says_what_the_recipe_and_the_lengths_ask_for(tmp_path):
     recipe = Recipe(4, 2.5e-4, 40, packing_factor=2.0, optimizer="lamb", decay="polynomial", power=0.5)
     code = code_for(lengths, recipe)
     assert tuple(code) == ("Packs", *TRAINERS) and 'overlong="drop"' in code["Packs"]
+    assert "packlib pack tokens.parquet --plan plan.json --overlong drop --out packed.parquet\n" in code["Packs"]
     for trainer in TRAINERS:
         compile(code[trainer], trainer, "exec")
         assert "import Lamb" in code[trainer] and "'power'" in code[trainer].replace('"', "'")

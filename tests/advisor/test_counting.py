@@ -80,6 +80,8 @@ def percent(part, whole):
     value = 100 * part / whole
     if 0 < value < 0.005:
         return "under 0.01 %"
+    if 99.995 <= value < 100:
+        return "over 99.99 %"
     return f"{value:.2f} %" if 0 < value < 1 or 99 < value < 100 else f"{value:.1f} %"
 
 

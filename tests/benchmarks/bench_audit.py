@@ -5,6 +5,8 @@
 prints the table and writes `data/benchmarks/audit.csv`.
 """
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,21 @@ from packlib.bridges import audit
 from tests.benchmarks.table import in_turn, record, show
 
 SEQUENCES, IN_A_PACK = 10_000_000, 50
+GROWN = """
+import sys
+import pyarrow.parquet
+from packlib.bridges import audit
+
+
+def most():
+    with open("/proc/self/status") as file:
+        return int(next(line.split()[1] for line in file if line.startswith("VmHWM")))
+
+
+before = most()
+audit(sys.argv[1])
+print((most() - before) // 1024)
+"""  # the most memory in use, above that before the call, in MiB
 
 
 def parts(kind: str, tokens: bool) -> Iterator[pa.Table]:
@@ -56,11 +73,15 @@ def row(kind: str, tokens: bool) -> dict:
             for table in tables:
                 writer.write_table(table)
         seconds = in_turn({"audit": lambda: audit(path), "pyarrow": lambda: read(path)}, runs=3)
+        grown = subprocess.run([sys.executable, "-c", GROWN, path], capture_output=True, text=True, check=True).stdout
+        size = path.stat().st_size >> 20
     return {
         "work": f"{SEQUENCES:,} sequences, {kind}{' and input_ids' * tokens}",
         "seconds": f"{seconds['audit']:.2f}",
         "pyarrow's read": f"{seconds['pyarrow']:.2f}",
         "times as long": f"{seconds['audit'] / seconds['pyarrow']:.2f}",
+        "MiB of memory": int(grown),
+        "MiB of the file": size,
         "must be": "at most 5",
     }
 

@@ -25,6 +25,7 @@ from packlib.workbook.cli import main
 
 ROWS, ENCODED = sequences(), masked(sequences(prompts=False))
 TYPED = masked(sequences(prompts=False, types=True))
+LONG = [*ROWS, {"input_ids": np.random.default_rng(0).integers(6, 120, 140).tolist()}]
 SEGMENTS = {"segments": True, "mask": None}
 SMALL = {"vocab_size": 120, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
          "num_attention_heads": 2, "num_key_value_heads": 1}  # fmt: skip
@@ -235,7 +236,10 @@ FAULTS = {
     "gradients times the rows": (lambda: odd("gradients by rows"), "mean", "multiplied by the number of rows"),
     "gradients times the depth of a pack": (lambda: odd("gradients by pack"), "mean", "which others share its pack"),
     "label smoothing over padding": (lambda: odd("smoothing over padding"), "labels", "besides the cross entropy"),
+    "label smoothing over prompts": (lambda: odd("smoothing over prompts"), "labels", "padding or prompts"),
     "z-loss over padding": (lambda: odd("z-loss over padding"), "labels", "besides the cross entropy"),
+    "positions of 8 bits": (
+        lambda: (llama(), dense(slots=160, positions="bytes"), LONG), "positions", "integers overflows"),
     "first label of each": (lambda: odd("first label of each"), "labels", "labels are lost"),
     "positions clipped": (lambda: odd("positions clipped"), "positions", "clips or scales"),
     "border off by one in the last pack": (
@@ -277,8 +281,8 @@ SINGLE = {  # faults that leave every other question as it is
     "last sample lost": set(), "a sequence twice": set(), "truncated": set(), "cache left on": {ALONE},
     "convolution": {ALONE}, "state-space state": {ALONE}, "padding attended": {ALONE}, "mask transposed": set(),
     "loss times the rows": set(), "gradients times the depth of a pack": set(), "first label of each": set(),
-    "label smoothing over padding": set(), "last label of each": set(), "padding trained on": set(),
-    "dropout left on": set(),
+    "label smoothing over padding": set(), "label smoothing over prompts": set(), "last label of each": set(),
+    "padding trained on": set(), "dropout left on": set(),
 }  # fmt: skip
 
 

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from itertools import islice
-from pathlib import Path
 
 import datasets
 import numpy as np
@@ -22,7 +21,6 @@ from packlib.batches import TokenStore
 from packlib.bridges import PackedStream, pack_dataset, packed_rows, spool
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, StreamPacker, plan
-from packlib.workbook import cli
 
 
 @pytest.fixture(autouse=True)
@@ -278,29 +276,6 @@ print((peak[0] - before) / 1024)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert float(said) < 160, said
     assert pq.read_metadata(tmp_path / "out.parquet").num_rows == 25_000
-
-
-def test_the_command_packs_one_parquet_file_into_another(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = list(samples())
-    Dataset.from_list(rows).to_parquet("x.parquet")
-    arguments = ["pack", "x.parquet", "--max-length", "64", "--no-progress"]
-    assert cli.main([*arguments, "--out", "new/packed.parquet"]) == 0
-    packed = Dataset.from_parquet("new/packed.parquet", cache_dir=str(tmp_path / "hub"))
-    expected = pack_dataset(rows, 64)
-    assert packed[:] == expected[:]
-    assert f"{len(packed)} packs of 64 (lpfhp); none has fewer than {len(packed)}" in capsys.readouterr().out
-    assert cli.main([*arguments, "--max-sequences-per-pack", "1", "--json", "--out", "one.parquet"]) == 0
-    assert json.loads(capsys.readouterr().out)["num_packs"] == 60
-    for says, wrong in {
-        "There is no file y.parquet: did you mean x.parquet?": ["pack", "y.parquet", *arguments[2:]],
-        "Row 0 of the data set has": ["pack", "x.parquet", "--max-length", "2"],
-        "is no whole Parquet file of sequences": ["pack", "bad.parquet", *arguments[2:]],
-    }.items():
-        Path("bad.parquet").write_text("no")
-        assert cli.main([*wrong, "--out", "no.parquet"]) == 2
-        said = capsys.readouterr().err
-        assert says in said and said.count("\n") == 1 and not Path("no.parquet").exists()
 
 
 def test_the_name_at_the_top_loads_no_torch():

@@ -11,10 +11,10 @@ FAULTS = {
     "packlib/workbook/running.py": [
         ("return 128 + signal.SIGPIPE", "raise", "workbook/test_cli.py::test_nobody_who_reads_is_no_failure")
     ],
-    "packlib/advisor/findings.py": [
+    "packlib/advisor/layers.py": [
         (
-            "empty = deepest - n / self.plan.num_packs",
-            "empty = deepest + n / self.plan.num_packs",
+            "empty = deepest - n / plan.num_packs",
+            "empty = deepest + n / plan.num_packs",
             "advisor/test_advisor.py::test_the_places_of_static_shapes_are_counted",
         )
     ],
@@ -43,7 +43,7 @@ FAULTS = {
         (
             "for group in range(file.num_row_groups):",
             "for group in range(1, file.num_row_groups):",
-            "bridges/test_pack_dataset.py::test_the_command_packs_one_parquet_file_into_another",
+            "bridges/test_pack_command.py::test_the_command_packs_one_parquet_file_into_another",
         ),
         (
             "_TOKENS * about.num_rows // most",

@@ -88,9 +88,9 @@ def test_overlong_samples_as_the_histogram_treated_them():
 @pytest.mark.parametrize(
     ("lengths", "says"),
     [
-        ([3, 5, 5], "it has 2 sequences of length 3, and 1 are given"),
-        ([3, 3, 5, 5], "it has 1 sequences of length 5, and 2 are given"),
-        ([3, 3, 5, 9], "it has 0 sequences of length over 8, and 1 are given"),
+        ([3, 5, 5], "of length 3 it has 2, and 1 are given"),
+        ([3, 3, 5, 5], "of length 5 it has 1, and 2 are given"),
+        ([3, 3, 5, 9], "of length over 8 it has 0, and 1 are given"),
         ([3, 3, 5, 99], "Length 99 is over the maximum length 8"),
         ([3, 3, 0], "Length 0 at position 2"),
         ([], "no lengths"),

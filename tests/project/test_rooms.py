@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.metadata
 import inspect
 import json
 import pydoc
@@ -38,6 +39,10 @@ def test_importing_packlib_takes_no_time_and_loads_not_even_numpy():
     tries = [in_a_new_process(code) for _ in range(3)]
     assert all(loaded == [] for _, loaded in tries)
     assert min(seconds for seconds, _ in tries) < 0.2
+
+
+def test_the_version_is_that_of_the_installed_package():
+    assert packlib.__version__ == importlib.metadata.version("packlib")
 
 
 def test_looking_around_and_a_greedy_plan_load_nothing_heavy():
@@ -94,7 +99,7 @@ def test_a_room_offers_what_its_stub_lists(package):
 
 def test_a_name_is_offered_by_one_room():
     offered = [name for package in PACKAGES[1:] for name in importlib.import_module(package).__all__]
-    assert set(packlib.__all__) <= {*ROOMS, *offered}  # at the top stands besides what a room offers
+    assert set(packlib.__all__) <= {"__version__", *ROOMS, *offered}  # at the top stands besides what a room offers
     assert len(set(offered)) == len(offered), sorted({name for name in offered if offered.count(name) > 1})
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from packlib.advisor import about_memory, lengths_for
+from packlib.advisor.layers import about_attention, about_places
 from packlib.advisor.waits import about_waiting
 from packlib.lengths import LengthHistogram, load
 from packlib.markup import one_line
@@ -139,7 +140,7 @@ def test_memory_and_waiting_of_a_model_stand_in_the_page_and_in_the_json(tmp_pat
     async def run_notebook(path, values, environment, **_):
         found = {
             "data": {"name": "a", "max_length": 3},
-            "advice": ["Pack.", about_waiting(packed, recipe)],
+            "advice": ["Pack.", about_attention(packed), about_places(packed), about_waiting(packed, recipe)],
             "code": {},
             "recipe": {"after": asdict(recipe)},
         }
@@ -151,8 +152,9 @@ def test_memory_and_waiting_of_a_model_stand_in_the_page_and_in_the_json(tmp_pat
     monkeypatch.setattr("packlib.workbook.report.run_notebook", run_notebook)
     advice, _ = report(lengths, {}, tmp_path, model="100M")
     assert advice == json.loads((tmp_path / "advice.json").read_text())
-    own = about_waiting(packed, recipe, "100M")
-    assert advice["advice"] == ["Pack.", own, about_memory("100M", 3, 5)] and "Llama" not in own
+    own = [about(packed, "100M") for about in (about_attention, about_places)]
+    own += [about_waiting(packed, recipe, "100M"), about_memory("100M", 3, 5)]
+    assert advice["advice"] == ["Pack.", *own] and "Llama" not in " ".join(own)
     page = Elements((tmp_path / "report.html").read_text()).text
     assert all(sentence in page for sentence in advice["advice"])
 
