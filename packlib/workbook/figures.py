@@ -101,8 +101,7 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     raw, small = io.BytesIO(), io.BytesIO()
     fig.savefig(raw, format="rgba", dpi=dpi)
     size = tuple((fig.get_size_inches() * dpi).astype(int).tolist())
-    picture = Image.frombuffer("RGBA", size, raw.getvalue()).convert("RGB")
-    picture = picture.quantize(96, dither=Image.Dither.NONE)
+    picture = Image.frombuffer("RGBA", size, raw.getvalue()).convert("RGB").quantize(96, dither=Image.Dither.NONE)
     picture.save(small, format="png", optimize=True, dpi=(dpi, dpi))
     return small.getvalue()
 

@@ -58,7 +58,8 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
 
     A figure makes a slide, with its title as the claim. A cell may say otherwise in its metadata: `"packlib": {"slide":
     {"claim": …, "notes": …, "skip": true, "figure": name, "build": …}}`. With a claim any cell makes a slide, `skip`
-    leaves it out, and of the figures only the one that is named is shown, also where another cell drew it.
+    leaves it out, and of the figures only the one that is named is shown, also where another cell drew it. The last
+    slide is the summary; its claim is the sentence below the title, or the `"thesis"` of the cell with the title.
 
     A picture from a file may grow while its slide is shown. `"build": [1, 3, 6]` shows its first panel, then three of
     them, then six. `"build": 4` shows in four steps, from left to right, what is drawn inside the panels. Print and
@@ -84,7 +85,7 @@ class _Deck:
     slides: list[Slide] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     section: str = ""
-    thesis: str = ""  # the sentence below the title
+    thesis: str = ""  # the claim of the summary
 
     def __post_init__(self) -> None:
         outputs = [output for cell in self.notebook.cells for output in cell.get("outputs", ())]
@@ -98,6 +99,7 @@ class _Deck:
             wishes = meaning(cell).get("slide", {})
             if cell.cell_type == "markdown" and not wishes.get("claim"):
                 self._prose(cell.source)
+                self.thesis = wishes.get("thesis", self.thesis)
             elif not wishes.get("skip") and self.section not in _FOR_LEARNERS:
                 self._cell(cell, wishes)
         self._summary()
@@ -131,15 +133,14 @@ class _Deck:
                 image = f"<h2>{escaped(claim)}</h2>\n{image}"
             self._claim(claim, image, wishes.get("notes", ""), means["name"])
         if wishes.get("claim") and not drawn:
-            is_text = cell.cell_type == "markdown"
             told = re.sub(r"^#+ .*\n?", "", cell.source, flags=re.M)
+            is_text = cell.cell_type == "markdown"
             text = markdown_to_html(told, address=_in_decks) if is_text else "".join(map(_shown, outputs))
             body = f'<h2>{escaped(wishes["claim"])}</h2>\n<div class="block">{text}</div>'
             self._claim(wishes["claim"], body, wishes.get("notes", ""), "")
 
     def _claim(self, claim: str, body: str, notes: str, name: str) -> None:
-        if notes:
-            self.told.append(f"<p>{escaped(notes)}</p>")
+        self.told += [f"<p>{escaped(notes)}</p>"] if notes else []
         self._slide("figure" if name else "text", claim, body, name)
 
     def _slide(self, kind: str, heading: str, body: str, name: str = "") -> None:

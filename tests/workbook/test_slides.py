@@ -121,6 +121,8 @@ def test_what_speaks_to_a_learner_is_no_slide_and_the_summary_is_the_last():
     summary = "## Summary\n\n- First.\n- Second.\n\nFurther reading."
     slides = slides_of(notebook("# S\n\nOne `claim`\nhere.", "## Exercises", drawn, "## Explore", drawn, summary))
     assert [(slide.kind, slide.heading) for slide in slides] == [("title", "S"), ("text", "One claim here.")]
+    shorter = notebook(wishing("# S\n\nOne `claim`\nhere.", thesis="Less is said"), summary)
+    assert [slide.heading for slide in slides_of(shorter)] == ["S", "Less is said"]
     assert "<li>First.</li>" in slides[1].body and "Further" not in slides[1].body and "Further" in slides[1].notes
 
 
