@@ -178,7 +178,7 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
     return conclude(outcomes, out, list(compare), script)
 
 
-@_command("plan", params=_lengths(*_OVERLONG))
+@_command("plan", params=_lengths("error", "truncate", "drop"))
 @click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
 @click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
 @_out(metavar="PLAN.json", help="Write the plan there.")

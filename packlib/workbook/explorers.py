@@ -142,7 +142,7 @@ class Explorer:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
-        metadata = {} if self.error else publish(self.figure, self.alt, name, self.title)
+        metadata = {} if self.error else publish(self.figure, self.picture.value, self.alt, name, self.title)
         if metadata:
             metadata[MEANING]["explorer"] = self._made
         live = self.box._repr_mimebundle_()

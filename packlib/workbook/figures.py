@@ -91,14 +91,17 @@ def _fix_layout(fig: Figure) -> None:
         fig.set_layout_engine("none")
 
 
-def png(fig: Figure, dpi: float = 150) -> bytes:
-    """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes."""
+def png(fig: Figure, dpi: float | None = None) -> bytes:
+    """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
+
+    By default it has 150 dots an inch, or is 1920 pixels wide where figures are saved too: one picture is both.
+    """
     _fix_layout(fig)
+    dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 150)
     raw, small = io.BytesIO(), io.BytesIO()
     fig.savefig(raw, format="rgba", dpi=dpi)
     size = tuple((fig.get_size_inches() * dpi).astype(int).tolist())
-    picture = Image.frombuffer("RGBA", size, raw.getvalue()).convert("RGB")
-    picture = picture.quantize(96, dither=Image.Dither.NONE)
+    picture = Image.frombuffer("RGBA", size, raw.getvalue()).convert("RGB").quantize(96, dither=Image.Dither.NONE)
     picture.save(small, format="png", optimize=True, dpi=(dpi, dpi))
     return small.getvalue()
 
@@ -130,17 +133,17 @@ def img(fig: Figure, alt: str) -> str:
     return f'<img alt="{escaped(alt)}" width="800" style="max-width:100%" src="{source}">'
 
 
-def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "") -> None:
-    """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`."""
+def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "", drawn: bytes = b"") -> None:
+    """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`; `drawn` is the PNG if it is there already."""
     write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title))
     with atomic_path(Path(folder) / f"{name}.png") as beside:
-        beside.write_bytes(png(fig, dpi=1920 / fig.get_figwidth()))
+        beside.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
 
 
-def publish(fig: Figure, alt: str, name: str, title: str = "") -> dict[str, Any]:
-    """The metadata of an output that shows the figure; under `packlib run` it is saved by its name as well."""
+def publish(fig: Figure, image: str, alt: str, name: str, title: str = "") -> dict[str, Any]:
+    """The metadata of an output that shows the figure as `image`; under `packlib run` that is saved by its name too."""
     if folder := os.environ.get(FIGURES_FOLDER):
-        save(fig, alt, folder, name, title)
+        save(fig, alt, folder, name, title, base64.b64decode(image.partition(";base64,")[2].partition('"')[0]))
     return {MEANING: {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}}
 
 
@@ -157,8 +160,8 @@ def show(fig: Figure, *, alt: str, name: str) -> None:
         raise ValueError(f"The figure {name!r} needs an alt text: say in words what it shows.")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
-    metadata = publish(fig, alt, name)
-    display({"text/html": img(fig, alt), "text/plain": alt}, raw=True, metadata=metadata)
+    image = img(fig, alt)
+    display({"text/html": image, "text/plain": alt}, raw=True, metadata=publish(fig, image, alt, name))
 
 
 def show_source(function: Any) -> None:

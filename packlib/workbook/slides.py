@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from packlib.checks import one_of
+from packlib.checks import one_of, shown, whole_number
 from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
@@ -56,14 +57,21 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
     """The slides of a notebook: one that opens it, one for each section with a claim, and one for each claim.
 
     A figure makes a slide, with its title as the claim. A cell may say otherwise in its metadata: `"packlib": {"slide":
-    {"claim": …, "notes": …, "skip": true, "figure": name}}`. With a claim any cell makes a slide, `skip` leaves it out,
-    and of the figures only the one that is named is shown, also where another cell drew it.
+    {"claim": …, "notes": …, "skip": true, "figure": name, "build": …}}`. With a claim any cell makes a slide, `skip`
+    leaves it out, and of the figures only the one that is named is shown, also where another cell drew it. The last
+    slide is the summary; its claim is the sentence below the title, or the `"thesis"` of the cell with the title.
+
+    A picture from a file may grow while its slide is shown. `"build": [1, 3, 6]` shows its first panel, then three of
+    them, then six. `"build": 4` shows in four steps, from left to right, what is drawn inside the panels. Print and
+    overview show the last step alone.
 
     Args:
         pictures: its figures as files; without them the images in the notebook are taken.
 
     Raises:
         ValueError: if there are pictures, but not those that the notebook shows, or if a slide names no figure.
+        TypeError, ValueError: if `build` is neither a number of steps from 2 to 6 nor a list of 2 to 6 rising numbers
+            of panels.
     """
     return _Deck(notebook, pictures).read()
 
@@ -77,22 +85,21 @@ class _Deck:
     slides: list[Slide] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     section: str = ""
-    thesis: str = ""  # the sentence below the title
+    thesis: str = ""  # the claim of the summary
 
     def __post_init__(self) -> None:
         outputs = [output for cell in self.notebook.cells for output in cell.get("outputs", ())]
         self.figures = {meaning(o)["name"]: o for o in outputs if meaning(o).get("kind") == "figure"}
         self.files = {picture.name: picture for picture in self.pictures}
         if self.files and (missing := self.figures.keys() ^ self.files.keys()):
-            raise ValueError(
-                f"The files are not those of the notebook's figures: {sorted(missing)}. Export them again."
-            )
+            raise ValueError(f"The files are not those of the notebook's figures: {sorted(missing)}. Export again.")
 
     def read(self) -> list[Slide]:
         for cell in self.notebook.cells:
             wishes = meaning(cell).get("slide", {})
             if cell.cell_type == "markdown" and not wishes.get("claim"):
                 self._prose(cell.source)
+                self.thesis = wishes.get("thesis", self.thesis)
             elif not wishes.get("skip") and self.section not in _FOR_LEARNERS:
                 self._cell(cell, wishes)
         self._summary()
@@ -110,31 +117,30 @@ class _Deck:
             if marks != "#" and text.strip() and not text.lstrip().startswith("*Level"):
                 self.told.append(markdown_to_html(text, address=_in_decks))
 
-    def _cell(self, cell: NotebookNode, wishes: Mapping[str, str]) -> None:
+    def _cell(self, cell: NotebookNode, wishes: Mapping[str, Any]) -> None:
         outputs = cell.get("outputs", [])
         for output in outputs:
             if meaning(output).get("kind") == "reveal":
                 truth, why = unfold(meaning(output)["folded"])
                 self.told.append(f"<p><b>{escaped(truth)}.</b> {escaped(why)}</p>")
-        shown = [output for output in outputs if meaning(output).get("kind") == "figure"]
+        drawn = [output for output in outputs if meaning(output).get("kind") == "figure"]
         if wishes.get("figure"):
-            shown = [self.figures[one_of("figure", wishes["figure"], self.figures)]]
-        for output in shown:
+            drawn = [self.figures[one_of("figure", wishes["figure"], self.figures)]]
+        for output in drawn:
             means = meaning(output)
-            claim, image = wishes.get("claim") or means["title"] or means["alt"], self._image(output)
+            claim, image = wishes.get("claim") or means["title"] or means["alt"], self._image(output, wishes)
             if claim != means["title"]:  # which the picture shows
                 image = f"<h2>{escaped(claim)}</h2>\n{image}"
             self._claim(claim, image, wishes.get("notes", ""), means["name"])
-        if wishes.get("claim") and not shown:
-            is_text = cell.cell_type == "markdown"
+        if wishes.get("claim") and not drawn:
             told = re.sub(r"^#+ .*\n?", "", cell.source, flags=re.M)
+            is_text = cell.cell_type == "markdown"
             text = markdown_to_html(told, address=_in_decks) if is_text else "".join(map(_shown, outputs))
             body = f'<h2>{escaped(wishes["claim"])}</h2>\n<div class="block">{text}</div>'
             self._claim(wishes["claim"], body, wishes.get("notes", ""), "")
 
     def _claim(self, claim: str, body: str, notes: str, name: str) -> None:
-        if notes:
-            self.told.append(f"<p>{escaped(notes)}</p>")
+        self.told += [f"<p>{escaped(notes)}</p>"] if notes else []
         self._slide("figure" if name else "text", claim, body, name)
 
     def _slide(self, kind: str, heading: str, body: str, name: str = "") -> None:
@@ -153,23 +159,29 @@ class _Deck:
     def _with_sections(self) -> list[Slide]:
         """A section of several slides gets one that opens it."""
         made: list[Slide] = []
-        for section, slides in (
-            (name, list(part)) for name, part in groupby(self.slides, lambda slide: slide.section)
-        ):
+        for section, part in groupby(self.slides, lambda slide: slide.section):
+            slides = list(part)
             if section and len(slides) > 1:
                 made.append(Slide("section", section, f"<h1>{escaped(section)}</h1>", section=section))
             made += slides
         return made
 
-    def _image(self, output: NotebookNode) -> str:
-        means = meaning(output)
-        if (picture := self.files.get(means["name"])) is None:
-            alt = means["alt"]
-            source = BeautifulSoup(output["data"]["text/html"], "html.parser").select("img")[0]["src"]
-        else:
+    def _image(self, output: NotebookNode, wishes: Mapping[str, Any]) -> str:
+        means, grows = meaning(output), _growing(wishes["build"]) if "build" in wishes else ""
+        if picture := self.files.get(means["name"]):
             svg = base64.b64encode(picture.svg.read_bytes()).decode()
-            alt, source = picture.alt, f"data:image/svg+xml;base64,{svg}"
-        return f'<img alt="{escaped(alt)}" src="{source}">'
+            return f'<img alt="{escaped(picture.alt)}" src="data:image/svg+xml;base64,{svg}"{grows}>'
+        source = BeautifulSoup(output["data"]["text/html"], "html.parser").select("img")[0]["src"]
+        return f'<img alt="{escaped(means["alt"])}" src="{source}">'
+
+
+def _growing(build: Any) -> str:
+    """The attribute of a picture that grows, from which the script of the deck makes its steps."""
+    if not isinstance(build, list):
+        whole_number("build", build, 2, 6)
+    elif not 2 <= len(build) <= 6 or build != sorted({whole_number("a panel count in build", n, 1) for n in build}):
+        raise ValueError(f"build must be 2 to 6 rising numbers of panels, such as [1, 3, 6], not {shown(build)}.")
+    return f' data-build="{build}"'
 
 
 def _shown(output: NotebookNode) -> str:
@@ -203,9 +215,7 @@ def main(arguments: Sequence[str]) -> None:
     Raises:
         OSError: if the folder cannot be written, or there is no such notebook.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m packlib.workbook.slides", description="Write a deck for each notebook."
-    )
+    parser = argparse.ArgumentParser(prog="python -m packlib.workbook.slides", description="Write a deck a notebook.")
     parser.add_argument("folder", type=Path, help="where the decks go")
     parser.add_argument("figures", type=Path, help="where `make figures` left the pictures")
     parser.add_argument("notebooks", type=Path, nargs="*")

@@ -32,7 +32,7 @@ def talk(script: Path = SCRIPT, figures: Path | None = None) -> list[Slide]:
     Args:
         script: a TOML file with a `title`, a `subtitle`, and tables `[[slide]]` with `notes` and either a `section`, a
             `notebook` and the name of one of its figures, or a `claim` and a `text` in Markdown. A claim beside a
-            figure stands above it.
+            figure stands above it. A slide with an empty `section` belongs to none.
         figures: where `make figures` left the pictures; without it the images in the notebooks are taken.
 
     Raises:
@@ -55,7 +55,7 @@ def talk(script: Path = SCRIPT, figures: Path | None = None) -> list[Slide]:
 
 
 def _slide(wish: Mapping[str, str], drawn: Any) -> Slide:
-    if "section" in wish:
+    if wish.get("section"):
         return Slide("section", wish["section"], f"<h1>{escaped(wish['section'])}</h1>")
     if "figure" in wish:
         slides = drawn(wish["notebook"])

@@ -1,10 +1,14 @@
 """Every slide of every deck at 1920 × 1080: nothing cut off, letters that can be read, keys that lead through."""
 
+import io
 from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image, ImageStat
 
+from packlib.workbook.figures import new_figure, save
+from packlib.workbook.gallery import Picture
 from packlib.workbook.slides import deck, slides_of
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
@@ -131,3 +135,72 @@ def test_overview_black_screen_and_notes(page, tmp_path):
     page.keyboard.press("o")
     page.locator("section").nth(2).click()
     assert page.url.endswith("#3") and "overview" not in page.evaluate("document.body.className")
+
+
+def growing_deck(folder, build):
+    """A title, a picture of three black panels that grows, and a slide of words."""
+    fig, axes = new_figure(1, 3)
+    for ax in axes:
+        ax.barh([0], [1], 1, color="black")
+        ax.set(xlim=(0, 1), ylim=(-0.5, 0.5), xticks=[], yticks=[])
+    save(fig, "Three black panels.", folder, "panels", "Three panels")
+    means = {"kind": "figure", "name": "panels", "title": "Three panels", "alt": "Three black panels."}
+    drawn = nbformat.v4.new_output("display_data", metadata={"packlib": means})
+    cells = [claimed("", drawn, build=build), claimed("Words.", claim="The end")]
+    picture = Picture(folder / "panels.svg", "panels", "Three panels", "Three black panels.")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *cells])
+    (folder / "deck.html").write_text(deck(slides_of(notebook, [picture])), encoding="utf-8")
+    return (folder / "deck.html").as_uri()
+
+
+def black(page):
+    """The share of the slide's picture that is black, in three columns from left to right."""
+    page.wait_for_function("[...document.images].every(image => image.complete)")
+    picture = Image.open(io.BytesIO(page.screenshot(clip={"x": 80, "y": 300, "width": 1760, "height": 500})))
+    thirds = [picture.convert("L").crop((587 * i, 0, 587 * (i + 1), 500)) for i in range(3)]
+    return [round(1 - ImageStat.Stat(third).mean[0] / 255, 1) for third in thirds]
+
+
+@pytest.mark.parametrize("build, seen", [([1, 2, 3], (1, 2, 3)), (3, (1, 2, 3))], ids=["panels", "from-the-left"])
+def test_a_picture_grows_step_by_step_and_back(page, tmp_path, build, seen):
+    page.goto(growing_deck(tmp_path, build))
+    page.keyboard.press("ArrowRight")
+    found = []
+    for _ in seen:
+        assert page.url.endswith("#2") and page.locator("section.on header").inner_text().endswith("2/3")
+        found.append(black(page))
+        page.keyboard.press("ArrowRight")
+    assert page.url.endswith("#3")
+    page.keyboard.press("ArrowLeft")
+    assert page.url.endswith("#2") and black(page) == found[-1]
+    page.keyboard.press("ArrowLeft")
+    assert page.url.endswith("#2") and black(page) == found[-2]
+    whole = found[-1]
+    assert min(whole) > 0.7
+    if isinstance(build, list):
+        assert found[:2] == [[whole[0], 0, 0], [whole[0], whole[1], 0]]
+    else:
+        assert all(abs(a - b / 3) <= 0.1 for a, b in zip(found[0], whole, strict=True))
+    page.keyboard.press("o")
+    assert page.locator("section").nth(1).locator("img:visible").count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator("section.on img:visible").count() == 1 and black(page) == found[-2]
+    page.emulate_media(media="print")
+    shown = page.locator("section").nth(1).locator("img:visible")
+    assert shown.count() == 1 and shown.evaluate("image => image === image.parentElement.lastElementChild")
+
+
+def test_the_presenters_view_grows_with_the_talk(page, tmp_path):
+    page.goto(growing_deck(tmp_path, [1, 2, 3]))
+    page.keyboard.press("ArrowRight")
+    with page.context.expect_page() as opened:
+        page.keyboard.press("p")
+    view = opened.value
+    view.wait_for_selector("body.presenter", state="attached")
+    place = "[...document.querySelectorAll('section.on img')].findIndex(image => image.matches('.now'))"
+    page.keyboard.press("ArrowRight")
+    view.wait_for_function(f"{place} === 1")
+    view.keyboard.press("ArrowRight")
+    page.wait_for_function(f"{place} === 2")
+    assert page.url.endswith("#2") and view.url.endswith("#2")
+    view.close()

@@ -121,6 +121,8 @@ def test_what_speaks_to_a_learner_is_no_slide_and_the_summary_is_the_last():
     summary = "## Summary\n\n- First.\n- Second.\n\nFurther reading."
     slides = slides_of(notebook("# S\n\nOne `claim`\nhere.", "## Exercises", drawn, "## Explore", drawn, summary))
     assert [(slide.kind, slide.heading) for slide in slides] == [("title", "S"), ("text", "One claim here.")]
+    shorter = notebook(wishing("# S\n\nOne `claim`\nhere.", thesis="Less is said"), summary)
+    assert [slide.heading for slide in slides_of(shorter)] == ["S", "Less is said"]
     assert "<li>First.</li>" in slides[1].body and "Further" not in slides[1].body and "Further" in slides[1].notes
 
 
@@ -135,6 +137,30 @@ def test_figures_come_from_files_with_the_words_in_them(tmp_path):
     for given in ([picture, other], [other]):
         with pytest.raises(ValueError, match=r"not those of the notebook's figures: .*'other'"):
             slides_of(notebook("# Steps", *cells), given)
+
+
+@pytest.mark.parametrize("build, said", [([1, 3], "[1, 3]"), (4, "4")])
+def test_a_picture_from_a_file_may_grow(tmp_path, build, said):
+    (tmp_path / "a.svg").write_text("<svg/>")
+    cell = wishing(code("show(fig)", figure("line")), build=build)
+    fresh = slides_of(notebook("# S", cell), [Picture(tmp_path / "a.svg", "line", "Up", "A line.")])[1]
+    assert fresh.body.endswith(f'" data-build="{said}">') and fresh.body.startswith("<img ")
+    assert "data-build" not in slides_of(notebook("# S", cell))[1].body  # its image cannot be taken apart
+
+
+@pytest.mark.parametrize(
+    "build, says",
+    [
+        (1, "build must be from 2 to 6, not 1"),
+        ("four", "build must be a whole number from 2 to 6, not 'four'"),
+        ([3, 1], r"build must be 2 to 6 rising numbers of panels, such as \[1, 3, 6\], not \[3, 1\]"),
+        ([2], "build must be 2 to 6 rising numbers"),
+        ([1, "2"], "a panel count in build must be a whole number at least 1, not '2'"),
+    ],
+)
+def test_steps_that_make_no_sense_are_refused(build, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        slides_of(notebook("# S", wishing(code("show(fig)", figure("line")), build=build)))
 
 
 def test_a_cell_may_leave_figures_out_or_name_one():

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import base64
 import io
 import os
 import subprocess
@@ -79,6 +80,8 @@ def test_show_saves_svg_and_png_when_asked(tmp_path, monkeypatch, displayed):
     assert root.get("role") == "img"
     assert [part.text for part in root[:2]] == ["Two lines end in one point", "Two lines & more"]
     assert Image.open(tmp_path / "figures" / "two-lines.png").size == (1920, 1080)
+    encoded = base64.b64encode((tmp_path / "figures" / "two-lines.png").read_bytes()).decode()
+    assert encoded in displayed[0]["text/html"]  # drawn once
     assert len(list((tmp_path / "figures").iterdir())) == 2
 
 

@@ -18,7 +18,7 @@ from packlib.workbook.explorers import Explorer
 from packlib.workbook.figures import png
 
 ROOM = 300_000  # bytes that all pictures of one explorer may have
-MOST = 12  # settings of an explorer
+MOST = 24  # settings of an explorer
 _CHAPTERS = "packlib.workbook.chapters."
 
 
@@ -52,11 +52,13 @@ def frames_of(means: Mapping[str, Any], most: int = MOST) -> Frames | None:
     explorer = kind(*made["args"], **made["options"])
     names = explorer.telling or tuple(explorer.widgets)[:1]
     all_values = {name: _all_values(explorer.widgets[name]) for name in names}
-    for some in (most, most // 2, most // 4):
-        frames = _draw(explorer, _some(all_values, explorer, max(some, 2)))
-        if sum(map(len, {picture for picture, _ in frames.pictures.values()})) <= ROOM:
+    while most >= 2:
+        frames = _draw(explorer, _some(all_values, explorer, most))
+        size = sum(map(len, {picture for picture, _ in frames.pictures.values()}))
+        if size <= ROOM:
             return frames
-    raise ValueError(f"The pictures of {made['name']} have more than {ROOM:,} bytes with {some} settings.")
+        most = min(len(frames.pictures) - 1, len(frames.pictures) * ROOM // size)
+    raise ValueError(f"Two pictures of {made['name']} have more than {ROOM:,} bytes.")
 
 
 def _all_values(control: Any) -> list[tuple[str, Any]]:

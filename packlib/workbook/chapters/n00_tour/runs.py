@@ -172,7 +172,7 @@ class Race:
         from IPython.display import display
 
         data = {"text/html": img(fig, alt), "text/plain": alt}
-        metadata = publish(fig, alt, name) if name else {}
+        metadata = publish(fig, data["text/html"], alt, name) if name else {}
         if self._handle is None:
             self._handle = display(data, raw=True, metadata=metadata, display_id=True)
         else:

@@ -102,7 +102,7 @@ def draw_gantt(ax: Axes, bars: Sequence[Bar], numbers: bool = True) -> None:
     if numbers:
         for bar in (bar for bar in bars if bar.kind == "forward"):
             middle = (bar.start + bar.end) / 2
-            ax.text(middle, bar.stage, bar.micro_batch + 1, ha="center", va="center", fontsize=10)
+            ax.text(middle, bar.stage, bar.micro_batch + 1, ha="center", va="center", fontsize=10, clip_on=True)
     last = max(bar.stage for bar in bars)
     ax.set(ylim=(last + 0.5, -0.5), xlim=(0, max(bar.end for bar in bars)))
     named = range(last + 1) if last < 8 else (0, last)

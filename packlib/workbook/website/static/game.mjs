@@ -161,11 +161,13 @@ const STYLE = `
 .pack-game { container-type: inline-size; }
 .pack-game button { font: inherit; color: inherit; background: transparent; border: 1px solid currentColor; border-radius: 4px;
   padding: .3em .6em; min-height: 2.4em; cursor: pointer; }
+.pack-game button:disabled { opacity: .5; cursor: default; }
 .pack-game button:focus-visible, .pack-game input:focus-visible { outline: 3px solid #0072B2; outline-offset: 2px; }
 .pack-game .pg-table, .pack-game .pg-row, .pack-game form { display: flex; flex-wrap: wrap; gap: .35em; align-items: center; margin: .5em 0; }
 .pack-game ol { list-style: none; padding: 0; margin: .5em 0; }
 .pack-game li.pg-pack { display: flex; align-items: center; gap: .5em; margin: .3em 0; }
-.pack-game .pg-slots { flex: 1; display: flex; height: 2.6em; border: 1px solid currentColor; border-radius: 4px; overflow: hidden; }
+.pack-game .pg-slots { flex: 1; display: flex; height: 2.6em; border: 1px solid currentColor; border-radius: 4px; overflow: hidden;
+  background: linear-gradient(to left, rgb(128 128 128 / .5) 1px, transparent 1px) 0 0 / calc(100% / var(--lines)) 100%; }
 .pack-game .pg-slots button { border: 0; border-right: 2px solid Canvas; border-radius: 0; background: #0072B2; color: #fff; min-width: 0; padding: 0; }
 .pack-game .pg-table button[aria-pressed=true] { background: #0072B2; color: #fff; }
 .pack-game .pg-end { border-left: 4px solid #0072B2; padding-left: 1em; margin: 1em 0; }
@@ -186,23 +188,32 @@ const many = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 // Put the game into `root`. `own` is a puzzle to begin with; `ended` hears of each one that was packed.
 export function mount(root, own = null, ended = () => {}) {
   let level = own ? -1 : 0;
-  let puzzle, table, packs, chosen, priced, seed = 1;
+  let puzzle, rules, table, packs, chosen, priced, seed = 1;
+  const solved = new Set(); // levels that were packed into the fewest packs
   const said = make("p", { role: "status", "aria-live": "polite" });
-  const title = make("h2"), board = make("div"), end = make("div");
+  const title = make("h2"), goal = make("p"), board = make("div"), end = make("div");
   const typed = make("input", { type: "text", size: 28, value: "6, 5, 3, 2, 2, 2" });
   const room = make("input", { type: "number", min: 2, max: 512, value: 10 });
   const form = make("form", {}, make("label", {}, "Lengths ", typed), make("label", {}, "Slots ", room),
     make("button", { type: "submit" }, "Play these"));
 
+  const name = () => {
+    const done = solved.has(level) ? " (solved)" : "";
+    title.textContent = level < 0 ? puzzle.name : `Level ${level + 1} of ${LEVELS.length}: ${puzzle.name}${done}`;
+  };
   const start = (next) => {
     puzzle = next;
+    rules = { SPFHP: spfhp(next.lengths, next.slots).length, LPFHP: lpfhp(next.lengths, next.slots).length };
     table = fallingly(next.lengths).map((length, id) => ({ length, id }));
     [packs, chosen, priced] = [[], 0, null];
     end.replaceChildren();
-    title.textContent = level < 0 ? next.name : `Level ${level + 1} of ${LEVELS.length}: ${next.name}`;
+    game.style.setProperty("--lines", next.slots <= 60 ? next.slots : 1); // so that empty slots can be counted
+    name();
+    goal.textContent = `To beat: SPFHP fills ${many(rules.SPFHP, "pack")}, LPFHP ${rules.LPFHP}.`;
     said.textContent = `${next.says} ${many(table.length, "sequence")}, packs of ${next.slots} slots.`;
     draw();
   };
+  const first = () => board.querySelector("button").focus();
   const to = (at) => {
     if (!table.length) return;
     const [sequence] = table.splice(chosen, 1);
@@ -231,11 +242,17 @@ export function mount(root, own = null, ended = () => {}) {
   };
   const worth = (lengths) => Math.round(100 * sum(lengths.map((length) => priced.get(length))));
   const hint = () => {
-    priced = prices(puzzle.lengths, puzzle.slots);
-    const total = sum(puzzle.lengths.map((length) => priced.get(length)));
-    const needed = Math.ceil(total - 1e-6);
-    said.textContent = `Each sequence now has a price, in percent of a pack, and no pack can be worth more than 100. All together `
-      + `they are worth ${Math.round(100 * total)}, so ${many(needed, "pack")} at least are needed. Look for packs that are worth 100.`;
+    if (priced) {
+      const [pack] = fewest(puzzle.lengths, puzzle.slots).packs;
+      said.textContent = `One of the packs in the best packing found holds ${pack.join(" + ")}.`;
+    } else {
+      priced = prices(puzzle.lengths, puzzle.slots);
+      const total = sum(puzzle.lengths.map((length) => priced.get(length)));
+      const needed = Math.ceil(total - 1e-6);
+      said.textContent = `Each sequence now has a price, in percent of a pack, and no pack can be worth more than 100. All together `
+        + `they are worth ${Math.round(100 * total)}, so at least ${many(needed, "pack")} ${needed === 1 ? "is" : "are"} needed. `
+        + `Look for packs that are worth 100.`;
+    }
     draw();
   };
   const row = (lengths) => make("div", { className: "pg-slots" }, ...lengths.map((length) => {
@@ -245,7 +262,6 @@ export function mount(root, own = null, ended = () => {}) {
   }));
   const finish = () => {
     const best = fewest(puzzle.lengths, puzzle.slots);
-    const rules = { SPFHP: spfhp(puzzle.lengths, puzzle.slots).length, LPFHP: lpfhp(puzzle.lengths, puzzle.slots).length };
     const beaten = Object.keys(rules).filter((name) => rules[name] > packs.length);
     const least = best.packs.length;
     const words = [`You filled ${many(packs.length, "pack")}. SPFHP fills ${rules.SPFHP}, LPFHP ${rules.LPFHP}.`];
@@ -253,11 +269,20 @@ export function mount(root, own = null, ended = () => {}) {
     if (!best.proven) words.push(`The best that the search found is ${least}; it was cut short, so fewer may be possible.`);
     else if (packs.length === least) words.push("No packing has fewer packs: yours is proven best.");
     else words.push(`${many(least, "pack")} would be enough.`);
+    const won = level >= 0 && packs.length === least;
+    if (won) {
+      solved.add(level);
+      name();
+      if (solved.size === LEVELS.length) words.push(`You have solved all ${LEVELS.length} levels.`);
+    }
+    const on = won ? turn(`On to level ${((level + 1) % LEVELS.length) + 1}`, levelUp(1)) : turn("Pack it again", () => start(puzzle));
+    on.addEventListener("click", first);
     const told = make("p", {}, words.join(" "));
     const shown = packs.length > least
       ? [make("details", {}, make("summary", {}, "Show a packing with the fewest packs"), ...best.packs.map(row))] : [];
-    end.replaceChildren(make("div", { className: "pg-end" }, told, ...shown));
+    end.replaceChildren(make("div", { className: "pg-end" }, told, ...shown, on));
     said.textContent = words.join(" ");
+    on.focus();
     ended({ packs: packs.length, fewest: least, proven: best.proven });
   };
   const draw = () => {
@@ -285,20 +310,22 @@ export function mount(root, own = null, ended = () => {}) {
     });
     const open = make("button", { type: "button", disabled: !table.length }, "Open a new pack");
     open.onclick = () => to(packs.length);
-    const held = root.contains(document.activeElement) ? document.activeElement.textContent : null;
+    const held = board.contains(document.activeElement) ? document.activeElement.textContent : null;
     board.replaceChildren(
       make("div", { className: "pg-table", role: "group", "aria-label": "Sequences on the table" }, ...pieces),
       make("ol", { "aria-label": "Packs" }, ...rows), make("div", { className: "pg-row" }, open),
     );
     if (held !== null) ([...board.querySelectorAll("button:enabled")].find((b) => b.textContent === held) ?? open).focus();
+    help.textContent = priced ? "Hint: show one pack" : "Hint: show the prices";
   };
   const turn = (words, action) => Object.assign(make("button", { type: "button" }, words), { onclick: action });
+  const help = turn("", hint);
   const levelUp = (by) => () => {
     level = (Math.max(level, by < 0 ? LEVELS.length : -1) + by + LEVELS.length) % LEVELS.length;
     start(LEVELS[level]);
   };
   const tools = make("div", { className: "pg-row" },
-    turn("Hint: show the prices", hint), turn("Begin again", () => start(puzzle)), turn("Previous level", levelUp(-1)),
+    help, turn("Begin again", () => start(puzzle)), turn("Previous level", levelUp(-1)),
     turn("Next level", levelUp(1)), turn("Deal a puzzle", () => {
       level = -1;
       start({ name: `Dealt puzzle ${seed}`, slots: 24, lengths: deal(seed++), says: "Four packs of 24 can hold them all." });
@@ -309,13 +336,14 @@ export function mount(root, own = null, ended = () => {}) {
       const lengths = readLengths(typed.value, Number(room.value));
       level = -1;
       start({ name: "Your own lengths", slots: Number(room.value), lengths, says: "" });
+      first(); // else the digits that are pressed next are typed
     } catch (error) {
       said.textContent = error.message;
     }
   };
-  const keys = make("p", {}, "Keys: left and right choose a sequence, a digit puts it into that pack, 0 opens a new one.");
+  const keys = make("p", {}, "Keys: left and right choose a sequence, a digit puts it into that pack, and 0 opens a new one.");
   const game = make("section", { className: "pack-game", "aria-label": "Pack by hand" },
-    make("style", { textContent: STYLE }), title, said, board, end, tools, form, keys);
+    make("style", { textContent: STYLE }), title, goal, said, board, end, tools, form, keys);
   game.addEventListener("keydown", (event) => {
     if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey || !table.length) return;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
