@@ -68,11 +68,6 @@ def _names(number: int, at: int) -> list[str]:
     return [*names[:at], "A", *names[at:]]
 
 
-def _apart(moving: Sequence[float], steady: float) -> float:
-    """How far the losses of many packings are from one loss, on average."""
-    return float(np.abs(np.array(moving) - steady).mean())
-
-
 def _closest(from_tokens: float, from_sequences: float) -> str:
     if abs(from_tokens - from_sequences) < 1e-10:
         return "neither"
@@ -93,6 +88,21 @@ QUESTIONS = Questions(
             "more": "B and C have the higher losses, and they lose weight.",
         },
     ),
+    closer=Question(
+        "To which of the other two is the mean over packs closer: the mean over tokens, the mean over sequences, or "
+        "neither?",
+        truth=lambda token, sequence, pack: _closest(abs(pack - token), abs(pack - sequence)),
+        why=lambda token, sequence, pack: (
+            f"It is {abs(pack - token):.3f} from the mean over tokens, and {abs(pack - sequence):.3f} from the mean "
+            "over sequences. Rows that hold about equally many predicted tokens weigh tokens equally, and rows of one "
+            "sequence weigh sequences equally."
+        ),
+        choices={
+            "the mean over tokens": "With few sequences in a pack, packs weigh about as sequences do.",
+            "the mean over sequences": "A full pack holds many sequences or few, but always about as many tokens.",
+            "neither": "One of the distances is clearly smaller.",
+        },
+    ),
     beyond_eight=Question(
         "What share of the sequences comes after the eighth of its pack, in percent?",
         unit="%",
@@ -101,20 +111,6 @@ QUESTIONS = Questions(
             f"Some packs hold many short definitions, and the deepest holds {sizes.max()}. A pack of 20 alone has 12 "
             "after its eighth."
         ),
-    ),
-    repacked=Question(
-        "To which of the two does it stay closer: the mean over tokens, the mean over sequences, or neither?",
-        truth=lambda moving, token, sequence: _closest(_apart(moving, token), _apart(moving, sequence)),
-        why=lambda moving, token, sequence: (
-            f"On average it is {_apart(moving, token):.3f} from the mean over tokens, and "
-            f"{_apart(moving, sequence):.3f} from the mean over sequences. Rows that hold about equally many predicted "
-            "tokens weigh tokens equally, and rows of one sequence weigh sequences equally."
-        ),
-        choices={
-            "the mean over tokens": "With few sequences in a pack, packs weigh about as sequences do.",
-            "the mean over sequences": "A full pack holds many sequences or few, but always about as many tokens.",
-            "neither": "One of the distances is clearly smaller.",
-        },
     ),
     first_tokens=Question(
         "Which sequences would such a head be trained on: all of them, the first of each pack, or none?",
