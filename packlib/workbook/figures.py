@@ -28,6 +28,9 @@ matplotlib.style.use(Path(__file__).with_name("packlib.mplstyle"))
 INK = "#222222"  # text, and what is not a series
 PADDING = "#d9d9d9"  # slots that hold no token
 
+# What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
+_DARK = "[data-jp-theme-light='false'] .packlib-figure { filter: invert(93.3%) hue-rotate(180deg) }"
+
 OKABE_ITO = tuple(matplotlib.rcParams["axes.prop_cycle"].by_key()["color"])
 
 with Path(__file__).with_name("series.csv").open(encoding="utf-8") as _file:
@@ -128,9 +131,10 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
 
 
 def img(fig: Figure, alt: str) -> str:
-    """The figure as an HTML image with its alt text."""
+    """The figure as an HTML image with its alt text; it follows the theme of JupyterLab, light or dark."""
     source = f"data:image/png;base64,{base64.b64encode(png(fig)).decode()}"
-    return f'<img alt="{escaped(alt)}" width="800" style="max-width:100%" src="{source}">'
+    look = f'<style>{_DARK}</style><img alt="{escaped(alt)}" class="packlib-figure" width="800"'
+    return f'{look} style="max-width:100%" src="{source}">'
 
 
 def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "", drawn: bytes = b"") -> None:

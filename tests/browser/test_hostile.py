@@ -106,6 +106,8 @@ def test_a_report(visit, outputs, scheme):
     )
     light = ("rgba(0, 0, 0, 0.87)", "rgb(255, 255, 255)")
     assert (ink, paper) == (light if scheme == "light" else ("rgb(228, 228, 228)", "rgb(17, 17, 17)"))
+    figure = seen.page.locator(".packlib-figure").first.evaluate("e => getComputedStyle(e).filter")
+    assert figure == ("none" if scheme == "light" else "invert(0.933) hue-rotate(180deg)")
 
 
 def test_a_deck(visit, outputs):

@@ -55,6 +55,9 @@ BOTH_NEW = """([explorer, src, alt]) => {
   const image = explorer.querySelector("img");
   return window.alerts[0] || (image && image.src !== src && image.alt !== alt); }"""
 ONE_NEW = BOTH_NEW.replace("image.src !== src && image.alt !== alt", "(image.src !== src || image.alt !== alt)")
+FILTERS = """() => ["false", "true"].map(light => {
+  document.body.dataset.jpThemeLight = light;  // as JupyterLab's themes set it
+  return getComputedStyle(document.querySelector(".packlib-figure")).filter; })"""
 POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
 
 SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
@@ -242,6 +245,7 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
         assert images.count() > 0
         for image in images.all():
             assert image.get_attribute("alt") and image.evaluate("i => i.complete && i.naturalWidth > 0")
+        assert page.evaluate(FILTERS) == ["invert(0.933) hue-rotate(180deg)", "none"]
         explorers = page.query_selector_all(EXPLORERS)
         assert explorers
         for explorer, origin in zip(explorers, explorers_from(name), strict=True):

@@ -66,7 +66,7 @@ def test_show_gives_the_picture_its_words(displayed):
     figures.show(small_figure(), alt='Lines "a" & <b>', name="two-lines")
     (bundle,) = displayed
     assert bundle["text/plain"] == 'Lines "a" & <b>'
-    image = ElementTree.fromstring(bundle["text/html"].rstrip(">") + "/>")
+    image = ElementTree.fromstring(f"<p>{bundle['text/html'].rstrip('>')}/></p>").find("img")
     assert image.get("alt") == 'Lines "a" & <b>'
     assert image.get("src").startswith("data:image/png;base64,")
     fields = {"kind": "figure", "name": "two-lines", "alt": bundle["text/plain"]}
@@ -79,7 +79,8 @@ def test_show_saves_svg_and_png_when_asked(tmp_path, monkeypatch, displayed):
     root = ElementTree.parse(tmp_path / "figures" / "two-lines.svg").getroot()
     assert root.get("role") == "img"
     assert [part.text for part in root[:2]] == ["Two lines end in one point", "Two lines & more"]
-    assert Image.open(tmp_path / "figures" / "two-lines.png").size == (1920, 1080)
+    saved = Image.open(tmp_path / "figures" / "two-lines.png").convert("RGB")
+    assert saved.size == (1920, 1080) and saved.getpixel((0, 0)) == (255, 255, 255)
     encoded = base64.b64encode((tmp_path / "figures" / "two-lines.png").read_bytes()).decode()
     assert encoded in displayed[0]["text/html"]  # drawn once
     assert len(list((tmp_path / "figures").iterdir())) == 2

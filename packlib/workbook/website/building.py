@@ -40,7 +40,7 @@ _HOSTED = (
     "[Binder](https://mybinder.org/v2/gh/{0}/main?labpath=notebooks/{1})."
 )
 _HERE = Path(__file__).parent
-_IMAGE = re.compile(r'<img alt="([^"]*)"([^>]*?) src="data:image/png;base64,([A-Za-z0-9+/=]+)">')
+_IMAGE = re.compile(r'(?:<style>[^<]*</style>)?<img alt="([^"]*)"([^>]*?) src="data:image/png;base64,([^"]+)">')
 
 
 class Sources:
@@ -129,7 +129,8 @@ class Sources:
 
     def _img(self, alt: str, attributes: str, encoded: str) -> str:
         address = self._picture(base64.b64decode(encoded))
-        return f'<img alt="{alt}"{attributes} loading="lazy" class="dark-light figure" src="{address}">'
+        attributes = attributes.replace("packlib-figure", "dark-light figure")
+        return f'<img alt="{alt}"{attributes} loading="lazy" src="{address}">'
 
     def _picture(self, content: bytes) -> str:
         """The address of a picture, as the page of this notebook sees it."""

@@ -57,7 +57,7 @@ class WeightExplorer(Explorer):
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 4))
         left.axvspan(0.5, cutoff + 0.5, color="#eeeeee")
         draw_misses(left, left_over, empty)
-        left.set(xlabel="blocks; pale up to the cutoff", title=f"{about(left_over.sum())} left over")
+        left.set(xlabel="blocks; shaded up to the cutoff", title=f"{about(left_over.sum())} left over")
         draw_above(right, above)
         right.set_title(f"Depth limit {depth}")
         told = ", ".join(f"{way} {about(number)}" for way, number in above.items())

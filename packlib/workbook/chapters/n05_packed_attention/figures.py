@@ -22,7 +22,7 @@ WORK = ListedColormap(["#f4f4f4", STRANGER, OWN])  # pairs that are left out, co
 
 
 def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> None:
-    """Which query (row) may look at which key (column): blue within a sequence, red and crossed to a stranger."""
+    """Which query (row) may look at which key (column): of one color within a sequence, crossed to a stranger."""
     own = allowed_pairs(segment_ids[None])[0]
     real = (segment_ids > 0)[:, None] & (segment_ids > 0)[None]
     picture = np.full((*allowed.shape, 3), to_rgb("#f4f4f4"))

@@ -48,7 +48,7 @@ class MeansExplorer(Explorer):
         means = {name: float(losses @ share) for name, share in shares.items()}
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
         draw_weights(left, packs, least=0.24, names=_names(len(losses), at))
-        left.set_title("Weights (packs dark, light)", fontsize=13)
+        left.set_title("Weights; a shade for each pack", fontsize=13)
         for row, (name, value) in enumerate(means.items()):
             right.barh(row, value, 0.6, color=LOOKS[name]["color"])
             right.text(10.3, row, f"{value:.2f}", va="center")
@@ -68,6 +68,12 @@ def _names(number: int, at: int) -> list[str]:
     return [*names[:at], "A", *names[at:]]
 
 
+def _closest(from_tokens: float, from_sequences: float) -> str:
+    if abs(from_tokens - from_sequences) < 1e-10:
+        return "neither"
+    return "the mean over tokens" if from_tokens < from_sequences else "the mean over sequences"
+
+
 QUESTIONS = Questions(
     toy_packed=Question(
         "What does the same code give on the two packed rows: 4 again, less or more?",
@@ -82,28 +88,29 @@ QUESTIONS = Questions(
             "more": "B and C have the higher losses, and they lose weight.",
         },
     ),
+    closer=Question(
+        "To which of the other two is the mean over packs closer: the mean over tokens, the mean over sequences, or "
+        "neither?",
+        truth=lambda token, sequence, pack: _closest(abs(pack - token), abs(pack - sequence)),
+        why=lambda token, sequence, pack: (
+            f"It is {abs(pack - token):.3f} from the mean over tokens, and {abs(pack - sequence):.3f} from the mean "
+            "over sequences. Rows that hold about equally many predicted tokens weigh tokens equally, and rows of one "
+            "sequence weigh sequences equally."
+        ),
+        choices={
+            "the mean over tokens": "With few sequences in a pack, packs weigh about as sequences do.",
+            "the mean over sequences": "A full pack holds many sequences or few, but always about as many tokens.",
+            "neither": "One of the distances is clearly smaller.",
+        },
+    ),
     beyond_eight=Question(
-        "How many percent of the sequences come after the eighth of their pack?",
+        "What share of the sequences comes after the eighth of its pack, in percent?",
         unit="%",
         truth=lambda sizes: 100 * np.maximum(sizes - 8, 0).sum() / sizes.sum(),
         why=lambda sizes: (
             f"Some packs hold many short definitions, and the deepest holds {sizes.max()}. A pack of 20 alone has 12 "
             "after its eighth."
         ),
-    ),
-    repacked=Question(
-        "Which means change: none of them, the mean over packs, or all three?",
-        truth=lambda moving: "the mean over packs" if np.ptp(moving) > 1e-10 else "none of them",
-        why=lambda moving: (
-            "Only the mean over packs depends on which sequences share a row."
-            if np.ptp(moving) > 1e-10
-            else "With one sequence in a pack there is nobody to trade places with."
-        ),
-        choices={
-            "none of them": "The losses of the sequences stay, but one of the means also depends on who shares a row.",
-            "the mean over packs": "Here no two sequences share a row.",
-            "all three": "Tokens and sequences keep their losses, so two of the means are sums of the same numbers.",
-        },
     ),
     first_tokens=Question(
         "Which sequences would such a head be trained on: all of them, the first of each pack, or none?",
@@ -119,8 +126,8 @@ QUESTIONS = Questions(
         },
     ),
     gradient_off=Question(
-        "And the gradient of the mean over packs: how far is it from that of the mean over sequences, in percent of "
-        "its length?",
+        "How far is the gradient of the mean over packs from that of the mean over sequences, in percent of its "
+        "length?",
         unit="%",
         truth=lambda off, losses: 100 * off,
         why=lambda off, losses: (

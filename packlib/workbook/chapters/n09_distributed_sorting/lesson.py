@@ -42,7 +42,7 @@ class BucketExplorer(Explorer):
             "lengths": choice("Lengths", self.sets, "made up, a pile at 512"),
             "skew": slider("Piled up, %", 0, 90, value=25, step=5),
             "ranks": choice("Ranks", [2, 4, 8, 16, 32, 64], 8),
-            "each": choice("Samples of a rank", [16, 64, 256, 1024], 1024),
+            "each": choice("Samples a rank", [16, 64, 256, 1024], 1024),
             "offers": choice("Lengths offered", [1, 4, 16, 100], 100),
         }
 

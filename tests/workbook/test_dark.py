@@ -1,0 +1,71 @@
+"""Figures on a dark page: a filter turns light and dark over, and what a color means can still be seen."""
+
+import itertools
+import re
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
+
+from packlib.workbook import figures
+
+ROOM = Path(figures.__file__).parent
+THEME = Path(sys.prefix) / "share/jupyter/lab/themes/@jupyterlab/theme-dark-extension/index.css"
+(FILTER,) = re.findall(r"filter: (.*?) }", figures.img(figures.new_figure()[0], "nothing at all"))
+
+
+def on_dark(color):
+    """What the filter makes of a color, as https://www.w3.org/TR/filter-effects-1/ defines its two functions."""
+    share, degrees = map(float, re.fullmatch(r"invert\((.*)%\) hue-rotate\((.*)deg\)", FILTER).groups())
+    inverted = np.array(to_rgb(color)) * (1 - 2 * share / 100) + share / 100
+    gray, turn = np.tile([0.213, 0.715, 0.072], (3, 1)), np.deg2rad(degrees)
+    sine = [[-0.213, -0.715, 0.928], [0.143, 0.140, -0.283], [-0.787, 0.715, 0.072]]
+    return np.clip((gray + np.cos(turn) * (np.eye(3) - gray) + np.sin(turn) * np.array(sine)) @ inverted, 0, 1)
+
+
+def luminance(rgb):
+    """As https://www.w3.org/TR/WCAG22/#dfn-relative-luminance has it."""
+    rgb = np.asarray(rgb)
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(one, other):
+    less, more = sorted((luminance(one), luminance(other)))
+    return (more + 0.05) / (less + 0.05)
+
+
+def test_the_ground_of_a_figure_is_the_page():
+    (page,) = re.findall(r"--jp-layout-color0: *(#\w+)", THEME.read_text(encoding="utf-8"))
+    assert to_hex(on_dark("white")) == to_hex(page)
+
+
+def test_lines_and_letters_stand_out_on_both_pages():
+    dark = on_dark("white")
+    assert contrast(to_rgb(figures.INK), to_rgb("white")) > 7 and contrast(on_dark(figures.INK), dark) > 7
+    for color in figures.OKABE_ITO:
+        assert contrast(on_dark(color), dark) >= 3, color
+
+
+def lab(rgb):
+    """CIELAB, in which a distance of about 2 can just be seen."""
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    matrix = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x, y, z = np.cbrt(matrix @ linear / np.array([0.9505, 1, 1.089]))  # none is dark enough for the linear part
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_no_two_colors_become_alike():
+    for one, other in itertools.combinations(figures.OKABE_ITO, 2):
+        assert np.linalg.norm(lab(on_dark(one)) - lab(on_dark(other))) > 20, (one, other)
+
+
+def test_a_heat_map_keeps_its_order():
+    shown = [luminance(on_dark(color)) for color in matplotlib.colormaps["cividis"].colors]
+    assert (np.diff(shown) < 0).all()
+
+
+def test_report_and_site_turn_figures_over_in_the_same_way():
+    for page in ("notebook.html", "website/static/site.css"):
+        assert f"{{ filter: {FILTER}" in (ROOM / page).read_text(encoding="utf-8"), page
