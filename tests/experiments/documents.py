@@ -1,6 +1,6 @@
 """Documents cut at every row's end, or kept whole: train small causal models, and record data/runs/documents.csv.
 
-    python -m tests.experiments.documents                      # about twenty minutes of one core
+    python -m tests.experiments.documents --out out/documents.csv          # about twenty minutes of one core
     python -m tests.experiments.documents --seeds 0 --passes 1 --out out/try.csv
 
 The documents are the docstrings of Python's own library, each text once, as bytes after a token that begins a
@@ -38,8 +38,7 @@ BEGIN, VOCABULARY = 0, 256  # no docstring holds the byte 0
 LATER = 64  # bytes of a document after which the loss is taken once more
 ARMS = ("split", "wrapped", "wrapped, no mask")
 COLUMNS = (
-    "arm", "seed", "passes", "updates", "documents", "cut_documents", "targets", "cpu_seconds",
-    "held_out_loss", "later_loss",
+    "arm", "seed", "updates", "documents", "cut_documents", "targets", "cpu_seconds", "held_out_loss", "later_loss",
 )  # fmt: skip
 
 
@@ -93,6 +92,11 @@ def held_out_losses(model: PackedCausal, held_out: list[np.ndarray]) -> tuple[fl
     return float(joined.mean()), float(joined[torch.cat(later)].mean())
 
 
+def updates_in_pass(train: list[np.ndarray]) -> int:
+    """As many for each arm."""
+    return sum(map(len, train)) // (LENGTH * ROWS)
+
+
 def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: list[np.ndarray]) -> dict:
     """Train one arm with one seed."""
     rng = np.random.default_rng(seed)
@@ -101,7 +105,7 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
     ids, segments = laid_out(shuffled, rows)
     if arm.endswith("no mask"):
         segments = segments.clamp(max=1)
-    each = sum(map(len, train)) // (LENGTH * ROWS)  # updates in a pass, as many for each arm
+    each = updates_in_pass(train)
     updates = passes * each
     order = torch.cat([torch.from_numpy(rng.permutation(len(rows)))[: each * ROWS] for _ in range(passes)])
     model = new_model(seed)
@@ -118,9 +122,8 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
         targets += len(output.token_labels)
     taken = time.process_time() - begun
     loss, later = held_out_losses(model, held_out)
-    return {"arm": arm, "seed": seed, "passes": passes, "updates": updates, "documents": len(train),
-            "cut_documents": rows.cut_documents, "targets": targets, "cpu_seconds": taken, "held_out_loss": loss,
-            "later_loss": later}  # fmt: skip
+    return {"arm": arm, "seed": seed, "updates": updates, "documents": len(train), "cut_documents": rows.cut_documents,
+            "targets": targets, "cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -133,8 +136,9 @@ def main(arguments: list[str] | None = None) -> None:
     passes, path = whole_number("passes", options.passes, 1), options.out or path_of("documents")
     train, held_out = documents()
     found = read(path)
-    if others := {int(row["passes"]) for row in found} - {passes}:
-        raise ValueError(f"passes must be {min(others)}, as in {path}, not {passes}; or name another --out.")
+    updates = passes * updates_in_pass(train)
+    if others := {int(row["updates"]) for row in found} - {updates}:
+        raise ValueError(f"{path} holds runs of {min(others)} updates; these have {updates}: name another --out.")
     for seed in options.seeds:
         for arm in ARMS:
             if has_run(found, arm=arm, seed=seed):

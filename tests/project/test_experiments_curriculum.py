@@ -99,6 +99,7 @@ def test_a_rate_by_tokens_falls_as_the_tokens_come():
     updates = [Update(lambda model: model(torch.ones(1, 1)).sum(), 1, tokens, tokens, 8) for tokens in sizes]
     model, held_out = torch.nn.Linear(1, 1), lambda _: torch.zeros(())
     records = train(model, updates, sum(sizes), "tokens", 1.0, "none", 1, held_out, 16)
+    assert len(records) == 6
     done = [record["tokens"] - sizes[record["update"] - 1] for record in records]  # before the update
     rise = [min(1, (before / sum(sizes) + 0.01) / 0.05) for before in done]
     assert [record["rate"] for record in records] == pytest.approx(
