@@ -2,12 +2,11 @@
 
     python -m tests.experiments.baselines
 
-"rows" are the joined rows of `curriculum`, "texts" the single texts of its "comparison" and "rates" (both as seed 0 has
-them), "masked" the masked tokens of `pretraining`, given the token before them as the model sees it. "documents" are
-those of `documents`, byte by byte, and "documents, later" leaves out the first 64 bytes of each held-out one.
+"modules" are the rows of bytes of `curriculum`'s "length", "texts" the single texts of its "comparison" and "rates"
+(both as seed 0 has them), "masked" the masked tokens of `pretraining`, given the token before them as the model sees
+it. "documents" are those of `documents`, byte by byte, and "documents, later" leaves out the first 64 bytes of each
+held-out one.
 """
-
-from pathlib import Path
 
 import numpy as np
 
@@ -17,11 +16,12 @@ from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, n
 from tests.benchmarks import table
 from tests.experiments import documents
 from tests.experiments.batchings import batches
-from tests.experiments.curriculum import BY_TEXT, HELD_OUT_ROWS, LENGTH, ROWS, joined_rows
+from tests.experiments.curriculum import LENGTH, PLANNED, held_out_rows
 from tests.experiments.pretraining import loader, split
+from tests.experiments.recording import path_of
+from tests.experiments.sources import module_rows
 
-ROOT = Path(__file__).resolve().parents[2]
-VOCABULARY = 4000
+VOCABULARY, BYTES = 4000, 256
 
 
 def texts(store, size: int) -> Neighbors:
@@ -50,18 +50,19 @@ def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
 def cases() -> dict[str, tuple[Neighbors, Neighbors, int]]:
     """By kind of text: what is counted, what is predicted, and the size of the vocabulary."""
     train, held_out = split()
-    planned = BY_TEXT["rates"]
+    planned = PLANNED["rates"]
     some = train.take(np.random.default_rng(0).permutation(len(train))[:planned])
-    rows, test = joined_rows(train, 0)[: 200 * ROWS].numpy(), joined_rows(held_out, 0)[:HELD_OUT_ROWS].numpy()
+    rows, test = module_rows(LENGTH, 64 * LENGTH)
+    rows = rows[np.random.default_rng(0).permutation(len(rows))[: PLANNED["length"]]]
     before, token = train.input_ids[:-1].astype(np.int64), train.input_ids[1:].astype(np.int64)
     words = ~np.isin(token, wordnet_tokenizer().all_special_ids)  # only these are masked
     whole, alone = documents.documents()
     return {
         "masked": ((before[words], token[words]), masked(held_out), VOCABULARY),
-        "rows": (neighbors(rows), neighbors(test), VOCABULARY),
+        "modules": (neighbors(rows.numpy()), neighbors(held_out_rows(test).numpy()), BYTES),
         "texts": (texts(some, planned), texts(held_out, 320), VOCABULARY),
-        "documents": (within(whole), within(alone), documents.VOCABULARY),
-        "documents, later": (within(whole), within(alone, documents.LATER), documents.VOCABULARY),
+        "documents": (within(whole), within(alone), BYTES),
+        "documents, later": (within(whole), within(alone, documents.LATER), BYTES),
     }
 
 
@@ -73,8 +74,8 @@ def main() -> None:
             found.append({"text": name, "baseline": baseline, "counted": len(text[1]), "held_out": len(test[1]),
                           "loss": f"{value:.6g}"})  # fmt: skip
     table.show(found)
-    path = ROOT / "data" / "runs" / "baselines.csv"
-    table.record("baselines", found, "python -m tests.experiments.baselines", packages=("torch",), path=path)
+    command, path = "python -m tests.experiments.baselines", path_of("baselines")
+    table.record("baselines", found, command, packages=("torch",), path=path)
 
 
 if __name__ == "__main__":

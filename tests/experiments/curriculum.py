@@ -1,21 +1,21 @@
 """Short sequences first, and ways to batch: train small causal models, record data/runs/curriculum-NAME.csv.
 
-    python -m tests.experiments.curriculum duration     # or: stability, batch-size, alibi, comparison, rates
-    python -m tests.experiments.curriculum alibi --seeds 0 --sequences 800 --out out/try.csv
+    python -m tests.experiments.curriculum length       # or: comparison, rates
+    python -m tests.experiments.curriculum length --seeds 0 --arms "no warm-up" --sequences 800 --out out/try.csv
 
-WordNet's texts are joined and cut into rows of 128 tokens, sixteen of them an update; "comparison" takes the texts one
-by one, and so does "rates", about sixteen an update in batches by tokens. One core. A run that is in the file already
-is not made again. Each row of a file is one evaluation on held-out rows of full length; the seconds are those of
-training alone, the processor's and the clock's.
+"length" trains on the modules of Python's own library, byte by byte: rows of 128 bytes, each from a module of at least
+64 times as many, sixteen rows an update. All its arms see as many tokens and its rate falls by tokens, as in Li, Zhang
+and He 2022 (arXiv 2108.06084); an arm that cuts its rows takes more of them. "comparison" takes WordNet's texts one by
+one, and so does "rates", about sixteen an update in batches by tokens. One core. A run that is in the file already is
+not made again. Each row of a file is one evaluation on held-out rows of full length; the seconds are those of training
+alone, the processor's and the clock's.
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,18 +25,19 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import GPT2Config
 from transformers.utils import ModelOutput
 
-from packlib.batches import SequenceLengthWarmup, TokenStore, VariableBatchLR
+from packlib.batches import SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
 from packlib.model import PackedCausal
 from packlib.model.attention import additive_mask
-from tests.benchmarks import table
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
 from tests.experiments.pretraining import split
+from tests.experiments.recording import has_run, path_of, read, write
+from tests.experiments.sources import module_rows
 
-ROOT = Path(__file__).resolve().parents[2]
-BY_TEXT = {"comparison": 9_600, "rates": 6_400}  # experiments on single texts, and how many they take
-LENGTH, ROWS, HELD_OUT_ROWS, EVALUATIONS = 128, 16, 48, 25
+PLANNED = {"length": 12_000, "comparison": 9_600, "rates": 6_400}  # rows of full length, or texts
+LENGTH, ROWS, HELD_OUT_ROWS = 128, 16, 96
+EVALUATIONS = {"length": 10, "comparison": 25, "rates": 5}
 RATE, LARGE_RATE = 3e-3, 2.4e-2
 COLUMNS = (
     "arm", "seed", "planned", "update", "sequences", "tokens", "slots", "length", "rate", "cpu_seconds", "seconds",
@@ -49,10 +50,10 @@ class Arm:
     """One way to train on rows of joined text.
 
     Attributes:
-        duration: of the length warm-up, a share of the run.
+        duration: of the length warm-up, a share of the updates that full rows would take.
         truncate: drop the tokens beyond the length, or reshape.
         rate: the highest learning rate.
-        rows_at_first: rows of the first update, if the batch size is warmed up, over 30 % of the run.
+        rows_at_first: rows of the first update, if the batch size is warmed up, over 30 % of as many updates.
         alibi: a penalty that grows with the distance, in place of learned positions.
     """
 
@@ -63,33 +64,17 @@ class Arm:
     alibi: bool = False
 
 
-EXPERIMENTS: dict[str, dict[str, Arm]] = {
-    "duration": {
-        **{f"{tenths / 10}": Arm(tenths / 10) for tenths in range(10)},
-        "0.3, reshaped": Arm(0.3, truncate=False),
-    },
-    "stability": {
-        f"{name} rate, {way}": Arm(duration, truncate, rate)
-        for name, rate in (("normal", RATE), ("large", LARGE_RATE))
-        for way, duration, truncate in (
-            ("no length warm-up", 0.0, True),
-            ("truncated", 0.3, True),
-            ("reshaped", 0.3, False),
-        )
-    },
-    "batch-size": {
-        "no warm-up": Arm(),
-        "length": Arm(0.3),
-        "batch size": Arm(rows_at_first=4),
-        "both": Arm(0.3, rows_at_first=4),
-    },
-    "alibi": {
-        f"{'ALiBi' if alibi else 'learned positions'}, {'with' if duration else 'without'} length warm-up": Arm(
-            duration, alibi=alibi
-        )
-        for alibi in (False, True)
-        for duration in (0.0, 0.3)
-    },
+LENGTH_ARMS = {
+    "no warm-up": Arm(),
+    "0.3, truncated": Arm(0.3),
+    "0.6, truncated": Arm(0.6),
+    "0.3, reshaped": Arm(0.3, truncate=False),
+    "large rate, no warm-up": Arm(rate=LARGE_RATE),
+    "large rate, 0.3, truncated": Arm(0.3, rate=LARGE_RATE),
+    "ALiBi, no warm-up": Arm(alibi=True),
+    "ALiBi, 0.3, truncated": Arm(0.3, alibi=True),
+    "batch size": Arm(rows_at_first=4),
+    "batch size and 0.3, truncated": Arm(0.3, rows_at_first=4),
 }
 
 RATES = {  # batches by tokens: the rule that scales the rate, and the order of the batches
@@ -97,6 +82,7 @@ RATES = {  # batches by tokens: the rule that scales the rate, and the order of 
     for order, batching in (("shuffled", "token budget"), ("ascending", "ascending"))
     for rule in RATE_RULES
 }
+ARMS: dict[str, tuple[str, ...]] = {"length": tuple(LENGTH_ARMS), "comparison": BATCHINGS, "rates": tuple(RATES)}
 
 
 class AlibiCausal(PackedCausal):
@@ -115,53 +101,54 @@ class AlibiCausal(PackedCausal):
         return self.base_model(position_ids=nowhere, attention_mask=mask, use_cache=False, **inputs)
 
 
-def new_model(seed: int, alibi: bool = False) -> PackedCausal:
+def new_model(seed: int, vocabulary: int = 4000, alibi: bool = False) -> PackedCausal:
     """Two layers, width 64, no dropout."""
     torch.manual_seed(seed)
     return (AlibiCausal if alibi else PackedCausal)(GPT2Config(
-        vocab_size=4000, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=4, bos_token_id=2, eos_token_id=3,
+        vocab_size=vocabulary, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=4, bos_token_id=2, eos_token_id=3,
         embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
     ))  # fmt: skip
 
 
-def joined_rows(store: TokenStore, seed: int) -> Tensor:
-    """The texts in random order, joined, in rows of full length."""
-    order = np.random.default_rng(seed).permutation(len(store))
-    tokens = store.take(order).input_ids.astype(np.int64)
-    return torch.from_numpy(tokens[: len(tokens) // LENGTH * LENGTH].reshape(-1, LENGTH))
-
-
-def row_updates(arm: Arm, seed: int, store: TokenStore, updates: int) -> Iterator[Update]:
-    rows, at, first = joined_rows(store, seed), 0, min(arm.rows_at_first, ROWS)
-    warmup = SequenceLengthWarmup(arm.duration, 8, LENGTH, 8, arm.truncate)
-    for done in range(updates):
-        size = min(ROWS, round(first + (ROWS - first) * done / (0.3 * updates)))
-        ids = rows[torch.arange(at, at + size) % len(rows)]
-        at += size
-        batch = warmup({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, done, updates)
+def row_updates(arm: Arm, seed: int, rows: Tensor, tokens: int) -> Iterator[Update]:
+    """Updates on rows in random order, until they have held as many tokens."""
+    order, first = np.random.default_rng(seed).permutation(len(rows)), min(arm.rows_at_first, ROWS)
+    warmup, full = SequenceLengthWarmup(arm.duration, 8, LENGTH, 8, arm.truncate), tokens // (ROWS * LENGTH)
+    done = at = seen = 0
+    while seen < tokens:
+        size = min(ROWS, round(first + (ROWS - first) * done / (0.3 * full)))
+        ids = rows[order[np.arange(at, at + size) % len(rows)]]
+        batch = warmup({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, done, full)
         ids, mask = batch["input_ids"], batch["attention_mask"]
         loss = partial(rows_loss, ids=ids, mask=mask)
         yield Update(loss, size, int(mask.sum()), ids.numel(), ids.shape[1])
+        done, at, seen = done + 1, at + size, seen + int(mask.sum())
 
 
 def rows_loss(model: PackedCausal, ids: Tensor, mask: Tensor) -> Tensor:
     return model(input_ids=ids, segment_ids=mask).loss
 
 
+def held_out_rows(rows: Tensor) -> Tensor:
+    """Some of the held-out rows, the same each time."""
+    return rows[np.random.default_rng(0).permutation(len(rows))[:HELD_OUT_ROWS]]
+
+
 def train(
     model: nn.Module,
     updates: Iterable[Update],
     planned: int,
+    counts: str,
     rate: float,
     rule: str,
     reference: int,
     held_out: Callable,
-    evaluations: int = EVALUATIONS,
+    evaluations: int,
 ) -> list[dict]:
-    """Train on all updates; a record each time that a further share of the planned sequences is done.
+    """Train on all updates; a record each time that a further share of what is planned is done.
 
-    The rate rises over the first 5 % of the sequences and falls to a tenth, whatever the updates hold; `rule` and
-    `reference` scale it by their size.
+    The rate rises over the first 5 % of the planned `counts`, which is "sequences" or "tokens", and falls to a tenth,
+    whatever the updates hold; `rule` and `reference` scale it by their sequences.
     """
     optimizer = torch.optim.AdamW(model.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     done = 0
@@ -182,7 +169,7 @@ def train(
         loss.backward()
         norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])))
         optimizer.step()
-        done += update.sequences
+        before, done = done, done + getattr(update, counts)
         schedule.step()
         losses.append(float(loss.detach()))
         total["cpu_seconds"] += time.process_time() - cpu
@@ -190,7 +177,7 @@ def train(
         for name in ("sequences", "tokens", "slots"):
             total[name] += getattr(update, name)
         finite = np.isfinite(losses[-1]) and np.isfinite(norms[-1])
-        if done * evaluations // planned > (done - update.sequences) * evaluations // planned or not finite:
+        if done * evaluations // planned > before * evaluations // planned or not finite:
             variances = [float(state["exp_avg_sq"].max()) for state in optimizer.state.values()]
             with torch.no_grad():
                 test = float(held_out(model))
@@ -205,78 +192,52 @@ def train(
     return records
 
 
-def run(experiment: str, name: str, seed: int, planned: int, stores: tuple[TokenStore, TokenStore]) -> list[dict]:
-    """Train one arm with one seed."""
-    if experiment in BY_TEXT:
-        store = stores[0].take(np.random.default_rng(seed).permutation(len(stores[0]))[:planned])
-        held_out = partial(padded_loss, batch=next(batches("packed", stores[1], 0, LENGTH, 320)))
-        if experiment == "rates":
-            rule, batching, size, times = *RATES[name], ROWS, 5
-        else:
-            rule, batching, size, times = "sqrt" if name == "token budget" else "none", name, SEQUENCES, EVALUATIONS
-        updates = batched_updates(batching, store, seed, LENGTH, size)
-        records = train(new_model(seed), updates, planned, RATE, rule, size, held_out, times)
+def run(experiment: str, name: str, seed: int, planned: int, data: tuple) -> list[dict]:
+    """Train one arm with one seed; `data` is what to train on, and what is held out."""
+    times = EVALUATIONS[experiment]
+    if experiment == "length":
+        arm, rows, tokens = LENGTH_ARMS[name], held_out_rows(data[1]), planned * LENGTH
+        held_out, model = partial(rows_loss, ids=rows, mask=torch.ones_like(rows)), new_model(seed, 256, arm.alibi)
+        updates = row_updates(arm, seed, data[0], tokens)
+        records = train(model, updates, tokens, "tokens", arm.rate, "none", ROWS, held_out, times)
     else:
-        arm, rows = EXPERIMENTS[experiment][name], joined_rows(stores[1], 0)[:HELD_OUT_ROWS]
-        held_out = partial(rows_loss, ids=rows, mask=torch.ones_like(rows))
-        updates = row_updates(arm, seed, stores[0], planned // ROWS)
-        records = train(new_model(seed, arm.alibi), updates, planned, arm.rate, "none", ROWS, held_out)
+        store = data[0].take(np.random.default_rng(seed).permutation(len(data[0]))[:planned])
+        held_out = partial(padded_loss, batch=next(batches("packed", data[1], 0, LENGTH, 320)))
+        if experiment == "rates":
+            rule, batching, size = *RATES[name], ROWS
+        else:
+            rule, batching, size = "sqrt" if name == "token budget" else "none", name, SEQUENCES
+        updates = batched_updates(batching, store, seed, LENGTH, size)
+        records = train(new_model(seed), updates, planned, "sequences", RATE, rule, size, held_out, times)
     return [{"arm": name, "seed": seed, "planned": planned, **record} for record in records]
-
-
-def reached(records: list[dict], loss: float) -> tuple[float, float] | None:
-    """Updates and seconds of the processor until the held-out loss is `loss`, by straight lines; None if never."""
-    for before, after in pairwise(records):
-        high, low = float(before["held_out_loss"]), float(after["held_out_loss"])
-        if high > loss >= low:
-            part = (high - loss) / (high - low)
-            return tuple(
-                float(before[key]) + part * (float(after[key]) - float(before[key]))
-                for key in ("update", "cpu_seconds")
-            )
-    return None
-
-
-def read(path: Path) -> list[dict]:
-    if not path.is_file():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
-
-
-def write(path: Path, found: list[dict], command: str) -> None:
-    rows = [{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS} for row in found]
-    table.record(path.stem, rows, command, packages=("torch", "transformers"), path=path)
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.experiments.curriculum", description=__doc__.splitlines()[0]
     )
-    names = (*EXPERIMENTS, *BY_TEXT)
-    parser.add_argument("experiment", help=", ".join(names))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("experiment", help=", ".join(ARMS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--arms", nargs="+", help="some of them only")
     parser.add_argument("--sequences", type=int, help="to train on: rows of 128, or texts")
     parser.add_argument("--out", type=Path, help="default: data/runs/curriculum-EXPERIMENT.csv")
     options = parser.parse_args(arguments)
-    experiment = one_of("experiment", options.experiment, names)
-    arms = {"comparison": BATCHINGS, "rates": RATES}.get(experiment) or EXPERIMENTS[experiment]
-    planned = BY_TEXT.get(experiment, 3_200) if options.sequences is None else options.sequences
-    whole_number("sequences", planned, EVALUATIONS * ROWS)
+    experiment = one_of("experiment", options.experiment, ARMS)
+    arms = [one_of("arms", name, ARMS[experiment]) for name in options.arms or ARMS[experiment]]
+    planned = PLANNED[experiment] if options.sequences is None else options.sequences
+    whole_number("sequences", planned, EVALUATIONS[experiment] * ROWS)
     torch.set_num_threads(1)
-    path = options.out or ROOT / "data" / "runs" / f"curriculum-{experiment}.csv"
-    found, stores = read(path), split()
+    path = options.out or path_of(f"curriculum-{experiment}")
+    found, data = read(path), module_rows(LENGTH, 64 * LENGTH) if experiment == "length" else split()
     if others := {int(row["planned"]) for row in found} - {planned}:
         raise ValueError(f"{path} holds runs on {min(others)} sequences; this one has {planned}: name another --out.")
     for seed in options.seeds:
         for name in arms:
-            if any(row["arm"] == name and int(row["seed"]) == seed for row in found):
+            if has_run(found, arm=name, seed=seed):
                 continue
-            records = run(experiment, name, seed, planned, stores)
+            records = run(experiment, name, seed, planned, data)
             found += records
-            seeds = " ".join(map(str, sorted({int(row["seed"]) for row in found})))
-            command = f"python -m tests.experiments.curriculum {experiment} --seeds {seeds} --sequences {planned}"
-            write(path, found, command)
+            write(path, found, COLUMNS, f"tests.experiments.curriculum {experiment}", f"--sequences {planned}")
             last = records[-1]
             print(f"{experiment}: {name}, seed {seed}: {last['cpu_seconds']:.1f} s of the processor, "
                   f"{last['tokens'] / last['cpu_seconds']:,.0f} tokens/s, "

@@ -1,11 +1,12 @@
 """Documents cut at every row's end, or kept whole: train small causal models, and record data/runs/documents.csv.
 
-    python -m tests.experiments.documents                      # about ten minutes of one core
-    python -m tests.experiments.documents --seeds 0 --updates 20 --out out/try.csv
+    python -m tests.experiments.documents --out out/documents.csv          # about twenty minutes of one core
+    python -m tests.experiments.documents --seeds 0 --passes 1 --out out/try.csv
 
-The documents are the docstrings of Python's own library, each text once, as bytes after a token that begins a document,
-in rows of 256. The last tenth, drawn by one fixed seed, is held out. All arms see the same documents once, in as many
-updates of 16 rows; a seed gives all of them the same first weights and the same order of the documents:
+The documents are the docstrings of Python's own library, each text once, as bytes after a token that begins a
+document, in rows of 256. The last tenth, drawn by one fixed seed, is held out. All arms see the same documents in two
+passes and in as many updates of 8 rows; a seed gives all of them the same first weights and the same order of the
+documents:
 
 - "split": documents that fit into a row are kept whole, and no token sees another document.
 - "wrapped": documents are cut at every row's end, and no token sees another document.
@@ -16,13 +17,7 @@ them is recorded by `tests.experiments.baselines`. A run that is in the file alr
 """
 
 import argparse
-import ast
-import csv
-import inspect
-import sysconfig
 import time
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,33 +26,20 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import GPT2Config
 
+from packlib.checks import whole_number
 from packlib.model import PackedCausal
 from packlib.packing import DocumentRows, document_rows
 from packlib.ragged import ranges
-from tests.benchmarks import table
+from tests.experiments.recording import has_run, path_of, read, write
+from tests.experiments.sources import docstrings
 
-ROOT = Path(__file__).resolve().parents[2]
-LENGTH, ROWS, RATE = 256, 16, 3e-3
+LENGTH, ROWS, RATE = 256, 8, 3e-3
 BEGIN, VOCABULARY = 0, 256  # no docstring holds the byte 0
 LATER = 64  # bytes of a document after which the loss is taken once more
 ARMS = ("split", "wrapped", "wrapped, no mask")
 COLUMNS = (
     "arm", "seed", "updates", "documents", "cut_documents", "targets", "cpu_seconds", "held_out_loss", "later_loss",
 )  # fmt: skip
-
-
-def docstrings() -> Iterator[str]:
-    """Those of the modules, classes and functions of the standard library, without its tests and its tools."""
-    root = Path(sysconfig.get_paths()["stdlib"])
-    for path in sorted(root.rglob("*.py")):
-        if {"site-packages", "test", "tests", "idlelib", "lib2to3"} & set(path.relative_to(root).parts):
-            continue
-        with warnings.catch_warnings(action="ignore"):  # old escapes
-            tree = ast.parse(path.read_bytes())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                if text := inspect.cleandoc(ast.get_docstring(node, clean=False) or ""):
-                    yield text
 
 
 def documents() -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -110,7 +92,12 @@ def held_out_losses(model: PackedCausal, held_out: list[np.ndarray]) -> tuple[fl
     return float(joined.mean()), float(joined[torch.cat(later)].mean())
 
 
-def run(arm: str, seed: int, updates: int | None, train: list[np.ndarray], held_out: list[np.ndarray]) -> dict:
+def updates_in_pass(train: list[np.ndarray]) -> int:
+    """As many for each arm."""
+    return sum(map(len, train)) // (LENGTH * ROWS)
+
+
+def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: list[np.ndarray]) -> dict:
     """Train one arm with one seed."""
     rng = np.random.default_rng(seed)
     shuffled = [train[i] for i in rng.permutation(len(train))]
@@ -118,14 +105,15 @@ def run(arm: str, seed: int, updates: int | None, train: list[np.ndarray], held_
     ids, segments = laid_out(shuffled, rows)
     if arm.endswith("no mask"):
         segments = segments.clamp(max=1)
-    fewest = sum(map(len, train)) // (LENGTH * ROWS)  # as many for each arm
-    updates = min(updates or fewest, fewest)
-    order, model = torch.from_numpy(rng.permutation(len(rows))), new_model(seed)
+    each = updates_in_pass(train)
+    updates = passes * each
+    order = torch.cat([torch.from_numpy(rng.permutation(len(rows)))[: each * ROWS] for _ in range(passes)])
+    model = new_model(seed)
     optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     warm = max(1, updates // 20)
     rate = LambdaLR(optimizer, lambda done: min(1.0, (done + 1) / warm) * (1 - 0.9 * done / updates))
     targets, begun = 0, time.process_time()
-    for some in order[: updates * ROWS].split(ROWS):
+    for some in order.split(ROWS):
         optimizer.zero_grad()
         output = model(input_ids=ids[some], segment_ids=segments[some])
         output.loss.backward()
@@ -138,35 +126,26 @@ def run(arm: str, seed: int, updates: int | None, train: list[np.ndarray], held_
             "targets": targets, "cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}  # fmt: skip
 
 
-def read(path: Path) -> list[dict]:
-    if not path.is_file():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.experiments.documents", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--updates", type=int, help="fewer than one pass over the documents")
+    parser.add_argument("--passes", type=int, default=2, help="over the documents")
     parser.add_argument("--out", type=Path, help="default: data/runs/documents.csv")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    path = options.out or ROOT / "data" / "runs" / "documents.csv"
+    passes, path = whole_number("passes", options.passes, 1), options.out or path_of("documents")
     train, held_out = documents()
     found = read(path)
+    updates = passes * updates_in_pass(train)
+    if others := {int(row["updates"]) for row in found} - {updates}:
+        raise ValueError(f"{path} holds runs of {min(others)} updates; these have {updates}: name another --out.")
     for seed in options.seeds:
         for arm in ARMS:
-            if any(row["arm"] == arm and int(row["seed"]) == seed for row in found):
+            if has_run(found, arm=arm, seed=seed):
                 continue
-            found.append(run(arm, seed, options.updates, train, held_out))
-            rows = [{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS} for row in found]
-            seeds = " ".join(map(str, sorted({int(row["seed"]) for row in rows})))
-            command = f"python -m tests.experiments.documents --seeds {seeds}"
-            command += f" --updates {options.updates}" if options.updates else ""
-            table.record("documents", rows, command, packages=("torch", "transformers"), path=path)
-            last = rows[-1]
-            print(f"{arm}, seed {seed}: " + ", ".join(f"{name} {last[name]}" for name in COLUMNS[4:]), flush=True)
+            found.append(run(arm, seed, passes, train, held_out))
+            write(path, found, COLUMNS, "tests.experiments.documents", f"--passes {passes}")
+            print(", ".join(f"{name} {found[-1][name]}" for name in COLUMNS), flush=True)
 
 
 if __name__ == "__main__":

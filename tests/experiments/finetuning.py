@@ -5,7 +5,8 @@
 
 "lexname" predicts the lexicographer file (45 classes) of a gloss, and stands for GLUE and CLUE. "span" marks the
 longest run of words of the definition that stands in its usage example, and stands for SQuAD: one softmax over the
-tokens of each sequence for the start, one for the end. It can be stopped and started again.
+tokens of each sequence for the start, one for the end. A run that is in the file already is not made again, and one
+that was stopped goes on.
 """
 
 import argparse
@@ -19,28 +20,18 @@ from packlib.batches import PackingCollator, TokenStore, pack_lengths, pack_load
 from packlib.checks import one_of
 from packlib.lengths.wordnet import wordnet_texts
 from packlib.training import Recipe, adjust, evaluate, fit
-from tests.benchmarks import table
 from tests.experiments.heads import LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from tests.experiments.pretraining import lap_timer, new_model
+from tests.experiments.recording import ROOT, check_sequences, has_run, path_of, read, write
 
-ROOT = Path(__file__).resolve().parents[2]
 TASKS = ("lexname", "span")
 PADDED = Recipe(
     micro_batch=8, gradient_accumulation_steps=6, learning_rate=1e-3, betas=(0.9, 0.98), total_sequences=20_000,
     warmup_sequences=2_000, max_length=64,
 )  # fmt: skip
 COLUMNS = (
-    "rows",
-    "start",
-    "seed",
-    "updates",
-    "sequences",
-    "seconds",
-    "cpu_seconds",
-    "loss",
-    "accuracy",
-    "packing_factor",
-)
+    "rows", "start", "seed", "updates", "sequences", "seconds", "cpu_seconds", "loss", "accuracy", "packing_factor",
+)  # fmt: skip
 
 
 def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
@@ -94,22 +85,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="default: data/runs/TASK.csv")
     options = parser.parse_args()
     torch.set_num_threads(1)  # times of one core
-    name = one_of("task", options.task, TASKS)
-    padded = replace(PADDED, total_sequences=options.sequences, warmup_sequences=options.sequences // 10)
-    work, found = ROOT / "out" / "experiments" / name / str(options.sequences), []
+    name, planned = one_of("task", options.task, TASKS), options.sequences
+    padded = replace(PADDED, total_sequences=planned, warmup_sequences=planned // 10)
+    work, path = ROOT / "out" / "experiments" / name / str(planned), options.out or path_of(name)
+    found = read(path)
+    loads = options.start or has_run(found, start="checkpoint")
+    more = f"--sequences {planned}" + (" --start CHECKPOINT" if loads else "")
+    check_sequences(path, found, planned)
     for start in dict.fromkeys([None, options.start]):
         for seed in options.seeds:
             for packed in (False, True):
-                found.append(run(name, packed, start, seed, padded, options.device, work))
-                print(found[-1], flush=True)
-                table.record(
-                    name,
-                    found,
-                    f"python -m tests.experiments.finetuning {name} --seeds {' '.join(map(str, options.seeds))} "
-                    f"--sequences {options.sequences}" + (" --start CHECKPOINT" if options.start else ""),
-                    packages=("torch", "transformers"),
-                    path=options.out or ROOT / "data" / "runs" / f"{name}.csv",
-                )
+                rows, begins = "packed" if packed else "padded", "random" if start is None else "checkpoint"
+                if not has_run(found, rows=rows, start=begins, seed=seed):
+                    found.append(run(name, packed, start, seed, padded, options.device, work))
+                    print(found[-1], flush=True)
+                    write(path, found, COLUMNS, f"tests.experiments.finetuning {name}", more)
 
 
 if __name__ == "__main__":

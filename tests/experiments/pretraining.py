@@ -4,10 +4,10 @@
     python -m tests.experiments.pretraining ablations --seeds 0 --sequences 20000 --out out/try.csv
 
 The text is WordNet's 32,929 definitions with an example, each a sentence pair, in rows of 64 tokens: about two pairs
-fit in a pack, as in the papers. A run keeps its checkpoint in out/experiments/ and goes on from there; "continued"
-starts from the padded run of "curves". Each row is one evaluation on 2,000 held-out pairs: masked-token and
-next-sentence loss and accuracy. Times are those of training, on one core: `seconds` by the clock, `cpu_seconds` of
-the processor.
+fit in a pack, as in the papers. A run that is in the file already is not made again, and one that was stopped goes on
+from its checkpoint in out/experiments/. "continued" starts from the padded run of "curves". Each row is one evaluation
+on 2,000 held-out pairs: masked-token and next-sentence loss and accuracy. Times are those of training, on one core:
+`seconds` by the clock, `cpu_seconds` of the processor.
 """
 
 import argparse
@@ -34,10 +34,9 @@ from packlib.batches import (
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import Recipe, evaluate, fit
-from tests.benchmarks import table
 from tests.experiments.arms import EXPERIMENTS, PADDED, Arm
+from tests.experiments.recording import ROOT, check_sequences, has_run, path_of, read, write
 
-ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT, EVALUATIONS = 2000, 20
 COLUMNS = (
     "arm", "seed", "update", "sequences", "tokens", "seconds", "cpu_seconds", "spread", "loss",
@@ -122,7 +121,7 @@ def rows(name: str, seed: int, records: list[dict]) -> list[dict]:
     return found
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.experiments.pretraining", description=__doc__.splitlines()[0]
     )
@@ -131,32 +130,29 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=PADDED.total_sequences, help="to train on")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, help="default: data/runs/EXPERIMENT.csv")
-    options = parser.parse_args()
-    arms = EXPERIMENTS[one_of("experiment", options.experiment, EXPERIMENTS)]
+    options = parser.parse_args(arguments)
+    experiment, planned = one_of("experiment", options.experiment, EXPERIMENTS), options.sequences
     torch.set_num_threads(1)  # the same sums in the same order wherever it runs, and times of one core
-    warm = options.sequences * PADDED.warmup_sequences // PADDED.total_sequences
-    padded = replace(PADDED, total_sequences=options.sequences, warmup_sequences=warm)
-    stores, found = split(), []
+    warm = planned * PADDED.warmup_sequences // PADDED.total_sequences
+    padded = replace(PADDED, total_sequences=planned, warmup_sequences=warm)
+    stores, path = split(), options.out or path_of(experiment)
+    found = read(path)
+    check_sequences(path, found, planned)
 
-    def place(experiment: str, name: str, seed: int, sequences: int = options.sequences) -> Path:
+    def place(experiment: str, name: str, seed: int, sequences: int = planned) -> Path:
         key = hashlib.sha256(name.encode()).hexdigest()[:8]
         return ROOT / "out" / "experiments" / experiment / str(sequences) / f"{key}-{seed}"
 
     for seed in options.seeds:
-        for name, arm in arms.items():
-            print(f"{options.experiment}: {name}, seed {seed}", flush=True)
+        for name, arm in EXPERIMENTS[experiment].items():
+            if has_run(found, arm=name, seed=seed):
+                continue
+            print(f"{experiment}: {name}, seed {seed}", flush=True)
             start = arm.start and place("curves", arm.start, seed, PADDED.total_sequences)
-            folder = place(options.experiment, name, seed)
+            folder = place(experiment, name, seed)
             found += rows(name, seed, run(arm, padded, seed, folder, start, stores, options.device))
             print("  " + ", ".join(f"{k} {found[-1][k]}" for k in COLUMNS[3:]), flush=True)
-            table.record(
-                options.experiment,
-                found,
-                f"python -m tests.experiments.pretraining {options.experiment} --seeds "
-                f"{' '.join(map(str, options.seeds))} --sequences {options.sequences}",
-                packages=("torch", "transformers"),
-                path=options.out or ROOT / "data" / "runs" / f"{options.experiment}.csv",
-            )
+            write(path, found, COLUMNS, f"tests.experiments.pretraining {experiment}", f"--sequences {planned}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from experiments import documents, pretraining
 from experiments.arms import EXPERIMENTS, PADDED, WithoutMask, WithoutReset, l2_in_the_loss
 from experiments.baselines import within
 from experiments.documents import laid_out
@@ -122,3 +123,38 @@ def test_neighbors_within_texts_are_those_of_a_loop(first):
     texts = [np.array(text, np.uint8) for text in ([5], [0, 7, 8, 9], [0, 6], [0, 1, 2])]
     expected = [(text[i], text[i + 1]) for text in texts for i in range(first, len(text) - 1)]
     assert list(zip(*within(texts, first), strict=True)) == expected
+
+
+def test_a_further_pass_asks_for_as_much_again():
+    rng = np.random.default_rng(0)
+    tokens = [rng.integers(1, 200, n).astype(np.uint8) for n in rng.integers(200, 300, 40)]
+    one, two = (documents.run("wrapped, no mask", 0, passes, tokens, tokens[:5]) for passes in (1, 2))
+    assert one["updates"] == sum(map(len, tokens)) // (documents.ROWS * documents.LENGTH) > 1
+    assert two["updates"] == 2 * one["updates"] and two["targets"] == 2 * one["targets"]
+    assert two["held_out_loss"] != one["held_out_loss"]
+
+
+def test_pretraining_adds_to_the_runs_of_another_day(tmp_path, monkeypatch):
+    made, path = [], tmp_path / "found.csv"
+
+    def run(arm, padded, seed, *rest):
+        made.append(seed)
+        record = dict.fromkeys(pretraining.COLUMNS[2:], 1.5) | {
+            "update": 1,
+            "sequences": 1_010,
+            "held_out_mlm_loss": 2.5,
+        }
+        return [{**record, "update_sequences": 10}]
+
+    monkeypatch.setattr(pretraining, "run", run)
+    monkeypatch.setattr(pretraining, "split", lambda: None)
+    arguments = ["weight-decay", "--sequences", "1000", "--out", str(path), "--seeds"]
+    pretraining.main([*arguments, "3"])
+    _, before = path.read_text().split("\n", 1)
+    pretraining.main([*arguments, "3", "1"])
+    command, after = path.read_text().split("\n", 1)
+    assert made == [3, 3, 1, 1] and after.startswith(before)
+    assert command == "# python -m tests.experiments.pretraining weight-decay --seeds 1 3 --sequences 1000"
+    with pytest.raises(ValueError, match=r"sequences must be about 1010, as in .*, not 2000"):
+        pretraining.main(["weight-decay", "--sequences", "2000", "--out", str(path)])
+    assert made == [3, 3, 1, 1]

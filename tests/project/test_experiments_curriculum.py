@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 from experiments import curriculum
-from experiments.batchings import BATCHINGS, batches, nested_loss, padded_loss
-from experiments.curriculum import EXPERIMENTS, LENGTH, ROWS, Arm, new_model, reached, row_updates
+from experiments.batchings import BATCHINGS, Update, batches, nested_loss, padded_loss
+from experiments.curriculum import LENGTH, LENGTH_ARMS, ROWS, new_model, row_updates, train
+from experiments.sources import module_rows, modules
 from model_cases import store
 
 
@@ -67,38 +68,76 @@ def test_alibi_knows_distance_and_not_the_future():
 
 
 def test_the_arms_differ_as_their_names_say():
+    rows = torch.arange(300 * LENGTH).reshape(300, LENGTH)
+
     def shapes(arm):
-        return [(u.sequences, u.length, u.tokens, u.slots) for u in row_updates(arm, 0, store(), 50)]
+        return [(u.sequences, u.length, u.tokens, u.slots) for u in row_updates(arm, 0, rows, 50 * ROWS * LENGTH)]
 
     full = (ROWS, LENGTH, ROWS * LENGTH, ROWS * LENGTH)
-    assert shapes(Arm()) == [full] * 50
-    warm = shapes(EXPERIMENTS["duration"]["0.3"])
-    assert warm[0] == (ROWS, 8, ROWS * 8, ROWS * 8) and warm[14][1] < LENGTH and warm[15:] == [full] * 35
-    reshaped = shapes(EXPERIMENTS["duration"]["0.3, reshaped"])
-    assert {tokens for _, _, tokens, _ in reshaped} == {ROWS * LENGTH}  # none is lost
-    assert [length for _, length, *_ in reshaped] == [length for _, length, *_ in warm]
+    assert shapes(LENGTH_ARMS["no warm-up"]) == [full] * 50
+    warm = shapes(LENGTH_ARMS["0.3, truncated"])
+    assert warm[0] == (ROWS, 8, ROWS * 8, ROWS * 8) and warm[14][1] < LENGTH and set(warm[15:]) == {full}
+    reshaped = shapes(LENGTH_ARMS["0.3, reshaped"])
+    assert {tokens for _, _, tokens, _ in reshaped} == {ROWS * LENGTH} and len(reshaped) == 50  # none is lost
+    assert [length for _, length, *_ in reshaped[:20]] == [length for _, length, *_ in warm[:20]]
     assert all(slots >= tokens for _, _, tokens, slots in reshaped)
-    both = shapes(EXPERIMENTS["batch-size"]["both"])
+    both = shapes(LENGTH_ARMS["batch size and 0.3, truncated"])
     assert both[0][:2] == (4, 8) and both[15] == full
-    assert len(EXPERIMENTS["duration"]) == 11 and len(EXPERIMENTS["stability"]) == 6
 
 
-def test_where_a_loss_is_reached():
-    curve = [{"held_out_loss": y, "update": 10 * i, "cpu_seconds": str(i)} for i, y in enumerate([5, 4, 4.5, 2])]
-    assert reached(curve, 4.5) == (5, 0.5) and reached(curve, 3) == pytest.approx((26, 2.6))
-    assert reached(curve, 1) is None
+@pytest.mark.parametrize("name", LENGTH_ARMS)
+def test_all_arms_see_as_many_tokens_and_each_row_once(name):
+    wanted, rows = 50 * ROWS * LENGTH, torch.arange(1_200)[:, None].expand(-1, LENGTH)
+    updates = list(row_updates(LENGTH_ARMS[name], 0, rows, wanted))
+    assert wanted <= sum(update.tokens for update in updates) < wanted + ROWS * LENGTH
+    seen = torch.cat([update.loss.keywords["ids"][:, 0] for update in updates])
+    assert len(seen.unique()) == sum(update.sequences for update in updates)
+
+
+def test_a_rate_by_tokens_falls_as_the_tokens_come():
+    sizes = [8, 8, 16, 32, 64, 64, 64]
+    updates = [Update(lambda model: model(torch.ones(1, 1)).sum(), 1, tokens, tokens, 8) for tokens in sizes]
+    model, held_out = torch.nn.Linear(1, 1), lambda _: torch.zeros(())
+    records = train(model, updates, sum(sizes), "tokens", 1.0, "none", 1, held_out, 16)
+    assert len(records) == 6
+    done = [record["tokens"] - sizes[record["update"] - 1] for record in records]  # before the update
+    rise = [min(1, (before / sum(sizes) + 0.01) / 0.05) for before in done]
+    assert [record["rate"] for record in records] == pytest.approx(
+        [up * (1 - 0.9 * before / sum(sizes)) for up, before in zip(rise, done, strict=True)]
+    )
+
+
+def test_rows_are_bytes_of_one_module_and_held_out_modules_are_others():
+    train_rows, held_out = module_rows(LENGTH, 64 * LENGTH)
+    texts = {path.read_bytes() for path in modules()}
+    for rows in (train_rows, held_out):
+        for row in rows[:: len(rows) // 5]:
+            assert any(bytes(row.tolist()) in text for text in texts)
+    assert len(train_rows) > 8 * len(held_out) / 2 and len(held_out) > curriculum.HELD_OUT_ROWS
+    assert not {bytes(row.tolist()) for row in held_out[:50]} & {bytes(row.tolist()) for row in train_rows}
+
+
+def small(monkeypatch):
+    """Few and short texts, and updates of two rows."""
+    rows = torch.arange(100 * LENGTH).reshape(100, LENGTH) % 7
+    monkeypatch.setattr(curriculum, "split", lambda: (store(), store()))
+    monkeypatch.setattr(curriculum, "module_rows", lambda length, least: (rows, rows))
+    monkeypatch.setattr(curriculum, "ROWS", 2)
+    monkeypatch.setattr(curriculum, "HELD_OUT_ROWS", 4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("experiment", "sequences"), [("alibi", "60"), ("comparison", "400")])
-def test_runs_are_recorded_and_not_made_again(experiment, sequences, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(curriculum, "split", lambda: (store(), store()))
-    monkeypatch.setattr(curriculum, "BATCHINGS", ("token budget", "packed"))
-    monkeypatch.setitem(EXPERIMENTS, "alibi", dict(list(EXPERIMENTS["alibi"].items())[-2:]))
-    monkeypatch.setattr(curriculum, "ROWS", 2)
-    monkeypatch.setattr(curriculum, "HELD_OUT_ROWS", 4)
+@pytest.mark.parametrize(
+    ("experiment", "sequences", "arms"),
+    [
+        ("length", "60", ("ALiBi, no warm-up", "ALiBi, 0.3, truncated")),
+        ("comparison", "400", ("token budget", "packed")),
+    ],
+)
+def test_runs_are_recorded_and_not_made_again(experiment, sequences, arms, tmp_path, monkeypatch, capsys):
+    small(monkeypatch)
     path = tmp_path / "found.csv"
-    arguments = [experiment, "--sequences", sequences, "--out", str(path)]
+    arguments = [experiment, "--sequences", sequences, "--arms", *arms, "--out", str(path)]
     curriculum.main([*arguments, "--seeds", "0"])
     first = path.read_text()
     assert capsys.readouterr().out.count("seed 0") == 2
@@ -119,12 +158,9 @@ def test_runs_are_recorded_and_not_made_again(experiment, sequences, tmp_path, m
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["training", "writing"])
 def test_an_experiment_that_is_killed_loses_one_run_at_most(moment, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(curriculum, "split", lambda: (store(), store()))
-    monkeypatch.setitem(EXPERIMENTS, "alibi", dict(list(EXPERIMENTS["alibi"].items())[-2:]))
-    monkeypatch.setattr(curriculum, "ROWS", 2)
-    monkeypatch.setattr(curriculum, "HELD_OUT_ROWS", 4)
+    small(monkeypatch)
     path, whole = tmp_path / "found.csv", tmp_path / "whole.csv"
-    arguments = ["alibi", "--sequences", "50", "--seeds", "0", "--out"]
+    arguments = ["length", "--sequences", "50", "--seeds", "0", "--arms", "no warm-up", "0.3, reshaped", "--out"]
 
     def killed():
         where, name = (curriculum, "rows_loss") if moment == "training" else (Path, "replace")

@@ -11,6 +11,7 @@ import pytest
 from experiments import arms, curriculum
 from scipy import stats
 
+from packlib.advisor.records import recorded
 from packlib.workbook.chapters.n15_evidence import runs
 from packlib.workbook.chapters.shared.baselines import bigram_loss, neighbors, unigram_loss
 from packlib.workbook.chapters.shared.recorded_runs import against, by_arm, interval
@@ -63,8 +64,9 @@ def test_the_commands_to_redo_name_experiments():
     commands = [shlex.split(one) for one in re.findall(r"`python -m (tests[^`]*)`", text)]
     known = {
         "tests.experiments.pretraining": set(arms.EXPERIMENTS),
-        "tests.experiments.curriculum": {*curriculum.EXPERIMENTS, *curriculum.BY_TEXT},
+        "tests.experiments.curriculum": set(curriculum.ARMS),
         "tests.experiments.finetuning": {"lexname", "span"},
+        "tests.experiments.documents": {"--out"},
     }
     assert len(commands) >= 6
     assert all(name in known[module] for module, name, *_ in commands)
@@ -76,6 +78,16 @@ def test_every_experiment_has_its_base_and_a_text_that_was_counted():
         assert base in runs.ends_of(name) and set(counted[text]) == {"unigram", "bigram"}
 
 
+def test_all_arms_of_an_experiment_have_the_same_seeds():
+    """Differences are taken seed by seed, and a missing one would go unseen."""
+    for name in runs.EXPERIMENTS:
+        rows = recorded(name, "runs").rows
+        seeds = {
+            arm: sorted({row["seed"] for row in rows if row["arm"] == arm}) for arm in {row["arm"] for row in rows}
+        }
+        assert len(set(map(tuple, seeds.values()))) == 1, (name, seeds)
+
+
 def test_the_public_warm_up_is_early_and_divides_by_zero():
     """As notebook 08 says in the exercise on it."""
     steps = (1024 - 8) // 8
@@ -85,3 +97,92 @@ def test_the_public_warm_up_is_early_and_divides_by_zero():
         return steps * every
 
     assert first_at_maximum(1000) == 254 and int(423 * 0.3) // steps == 0 and int(424 * 0.3) // steps == 1
+
+
+def less(name, arm, base):
+    """The interval of the ends of an arm less those of a base."""
+    ended = runs.ends_of(name)
+    return interval(ended[arm] - ended[base])
+
+
+def first_three(name, arm, base):
+    ended = runs.ends_of(name)
+    return interval((ended[arm] - ended[base])[:3])
+
+
+def between_the_counts(name, arms=None):
+    """Whether each run ends above the bigram and below the unigram."""
+    ended, counted = runs.ends_of(name), runs.baselines()[runs.EXPERIMENTS[name].text]
+    return all(counted["bigram"] < end < counted["unigram"] for arm in arms or ended for end in ended[arm])
+
+
+def made_updates(arm):
+    """Updates of an arm of the length warm-up, as a share of those with full rows."""
+    return runs.shares("curriculum-length", "update", 0.95)[arm].mean
+
+
+def same_as_full_rows():
+    """Whether reshaped rows have as many updates as full rows, and end where nothing can be told."""
+    told = less("curriculum-length", "0.3, reshaped", "no warm-up").verdict
+    return made_updates("0.3, reshaped") == 1 and told == "cannot be told"
+
+
+def below_the_bigram(name):
+    """For each run, whether it ends below the bigram."""
+    ends = np.concatenate(list(runs.ends_of(name).values()))
+    return ends < runs.baselines()[runs.EXPERIMENTS[name].text]["bigram"]
+
+
+def rate_pairs(kind):
+    found = runs.paired(runs.ends_of("curriculum-rates"), runs.RATE_PAIRS, 0.95)
+    return [one for name, one in found.items() if kind in name]
+
+
+DIVIDED = ("accumulation divided", "even updates")
+LARGER = ("betas adjusted", "rate doubled", "nothing adjusted", "batch doubled")
+STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it true
+    ("07_hyperparameters", "three **seeds** for each way"): lambda: {
+        len(ends) for ends in runs.ends_of("curves").values()} == {3},
+    ("07_hyperparameters", "Both runs beat the first and have not reached the second."): lambda: between_the_counts(
+        "curves", ("padded", "packed, accumulation divided")),
+    ("08_curriculum", "All runs end between the two"): lambda: between_the_counts("curriculum-rates"),
+    ("08_curriculum", "training in ascending order ended at a higher loss than shuffled batches"): lambda: all(
+        one.verdict == "higher" for one in rate_pairs("ascending less")),
+    ("08_curriculum", "The order of the batches matters more than the rule"): lambda: min(
+        one.mean for one in rate_pairs("ascending less")) > max(abs(one.mean) for one in rate_pairs("less none")),
+    ("08_curriculum", "The warm-up over 60 % ends lower."): lambda: (
+        less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"),
+    ("08_curriculum", "It also makes 30 % more updates"): lambda: round(100 * made_updates("0.6, truncated")) == 130,
+    ("08_curriculum", "make as many updates as full ones, and there no difference can be told"): same_as_full_rows,
+    ("15_evidence", "The longer warm-up ends lower. It also makes more updates"): lambda: (
+        less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"
+        and made_updates("0.6, truncated") > made_updates("0.3, truncated") > 1),
+    ("15_evidence", "as many updates as full rows, no difference can be told"): same_as_full_rows,
+    ("15_evidence", "All runs end below the bigram."): lambda: below_the_bigram("curriculum-length").all(),
+    ("15_evidence", "Most models recorded here are worse than a bigram"): lambda: (
+        np.concatenate([below_the_bigram(name) for name in runs.EXPERIMENTS]).mean() < 0.5),
+    ("15_evidence", "with even updates or without, cannot be told from padded"): lambda: all(
+        less("curves", f"packed, {arm}", "padded").verdict == "cannot be told" for arm in DIVIDED),
+    ("15_evidence", "All arms with larger updates end higher"): lambda: all(
+        less("curves", f"packed, {arm}", "padded").verdict == "higher" for arm in LARGER),
+    ("15_evidence", "Packing takes about half of the time"): lambda: abs(
+        runs.shares("curves", "cpu_seconds", 0.95)["packed, accumulation divided"].mean - 0.5) < 0.06,
+    ("15_evidence", "In shuffled batches no rule can be told from none."): lambda: all(
+        one.verdict == "cannot be told" for one in rate_pairs("shuffled: ")),
+    ("15_evidence", "In ascending order both rules end higher than none."): lambda: all(
+        one.verdict == "higher" for one in rate_pairs("ascending: ")),
+    ("15_evidence", "which costs about a quarter of a nat"): lambda: all(
+        abs(one.mean - 0.25) < 0.05 for one in rate_pairs("ascending less")),
+    ("15_evidence", "After three seeds the linear rule seemed to end higher in shuffled batches"): lambda: (
+        first_three("curriculum-rates", "shuffled, linear", "shuffled, none").verdict == "higher"),
+    ("15_evidence", "Sorted batches end higher; rules differ less"): lambda: all(
+        one.verdict == "higher" for one in rate_pairs("ascending less")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda pair: pair[0][:2])
+def test_what_the_notebooks_say_of_recorded_runs_holds(statement):
+    name, words = statement
+    cells = nbformat.read(NOTEBOOK.with_name(f"{name}.ipynb"), as_version=4).cells
+    assert words in " ".join(" ".join(cell.source for cell in cells).split())
+    assert STATEMENTS[statement]()

@@ -86,22 +86,32 @@ QUESTIONS = Questions(
         "helps more than all others.",
     ),
     table_or_model=Question(
-        "Which has the lower held-out loss on these rows at the end: the model or the bigram?",
+        "Which has the lower held-out loss at the end: the model or the bigram?",
         truth=lambda model, bigram: "the model" if model < bigram else "the bigram",
         why=lambda model, bigram: (
             f"The model ends at {model:.2f} and the bigram at {bigram:.2f}. A model that is worse than a table of "
             "neighbors makes no use of a long context yet."
         ),
-        choices={"the model": "Two hundred updates are few, and a table needs none.", "the bigram": ""},
+        choices={"the model": "A hundred updates are few, and a table needs none.", "the bigram": ""},
     ),
     rule=Question(
         "The linear rule against none, in shuffled batches: lower, higher or cannot be told?",
         truth=lambda found: found.verdict,
         why=lambda found: f"The difference is {found}.",
         choices={
-            "lower": "Look at the seeds in the picture of notebook 08 again.",
-            "higher": "Look at the seeds in the picture of notebook 08 again.",
-            "cannot be told": "Look at the seeds in the picture of notebook 08 again.",
+            "lower": "Most of the ten seeds say the opposite.",
+            "higher": "The mean is higher, but two of the ten seeds say the opposite.",
+            "cannot be told": "",
+        },
+    ),
+    short_first=Question(
+        "Where does 0.6, truncated end, against full rows all the time: lower, higher or cannot be told?",
+        truth=lambda found: found.verdict,
+        why=lambda found: f"The difference is {found}. The table below says what else is different.",
+        choices={
+            "lower": "",
+            "higher": "Its last updates have full rows too, and there are many of them.",
+            "cannot be told": "The five differences are alike.",
         },
     ),
 )

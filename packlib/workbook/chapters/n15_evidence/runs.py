@@ -26,14 +26,7 @@ EXPERIMENTS = {
     "warm-up": Recorded("with or without a warm-up of the rate", "rate × 1, with warm-up", "masked", "mlm_loss"),
     "batch": Recorded("batches that grow, and rates with them", "adamw, batch × 1", "masked", "mlm_loss"),
     "curriculum-rates": Recorded("rules and orders for batches by tokens", "shuffled, none", "texts", "held_out_loss"),
-    "curriculum-duration": Recorded("how long to warm the length up", "0.0", "rows", "held_out_loss"),
-    "curriculum-stability": Recorded(
-        "does it allow larger rates", "normal rate, without length warm-up", "rows", "held_out_loss"
-    ),
-    "curriculum-batch-size": Recorded("length and batch-size warm-up together", "no warm-up", "rows", "held_out_loss"),
-    "curriculum-alibi": Recorded(
-        "length warm-up with ALiBi", "learned positions, without length warm-up", "rows", "held_out_loss"
-    ),
+    "curriculum-length": Recorded("short rows first, as many tokens", "no warm-up", "modules", "held_out_loss"),
     "curriculum-comparison": Recorded("five ways to batch", "padded", "texts", "held_out_loss"),
     "documents": Recorded("documents cut or kept whole", "split", "documents", "held_out_loss"),
 }
@@ -57,16 +50,19 @@ def baselines() -> dict[str, dict[str, float]]:
     return found
 
 
-def rate_differences(ended: dict[str, np.ndarray], confidence: float) -> dict[str, Interval]:
-    """Of batches by tokens: each rule less none in either order, and ascending less shuffled with each rule."""
-    pairs = {
-        f"{order}: {rule} less none": (f"{order}, {rule}", f"{order}, none")
-        for order in ("shuffled", "ascending")
-        for rule in ("sqrt", "linear")
-    } | {
-        f"{rule}: ascending less shuffled": (f"ascending, {rule}", f"shuffled, {rule}")
-        for rule in ("none", "sqrt", "linear")
-    }
+RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and ascending less shuffled
+    f"{order}: {rule} less none": (f"{order}, {rule}", f"{order}, none")
+    for order in ("shuffled", "ascending")
+    for rule in ("sqrt", "linear")
+} | {
+    f"{rule}: ascending less shuffled": (f"ascending, {rule}", f"shuffled, {rule}")
+    for rule in ("none", "sqrt", "linear")
+}
+LENGTH_PAIRS = {arm: (arm, "no warm-up") for arm in ("0.3, truncated", "0.6, truncated", "0.3, reshaped")}
+
+
+def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], confidence: float) -> dict[str, Interval]:
+    """By name of a pair: the interval of the ends of its first arm less those of its second, seed by seed."""
     return {name: interval(ended[one] - ended[other], confidence) for name, (one, other) in pairs.items()}
 
 
@@ -89,10 +85,11 @@ def fine_tuned(confidence: float) -> dict[str, Interval]:
     return found
 
 
-def time_share(confidence: float) -> Interval:
-    """The processor seconds of the packed run with divided accumulation, as a share of the padded run's."""
-    used = at_end(by_arm(recorded("curves", "runs").rows), "cpu_seconds")
-    return interval(used["packed, accumulation divided"] / used["padded"], confidence)
+def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
+    """By arm of a recorded experiment: what it took of a `column`, as a share of what the base took, seed by seed."""
+    used = at_end(by_arm(recorded(name, "runs").rows), column)
+    base = used.pop(EXPERIMENTS[name].base)
+    return {arm: interval(taken / base, confidence) for arm, taken in used.items()}
 
 
 def half_widths(seeds: np.ndarray, confidence: float) -> np.ndarray:

@@ -1,0 +1,48 @@
+"""Text that every Python brings along: the modules of its own library, as bytes, and their docstrings."""
+
+import ast
+import inspect
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LEFT_OUT = {"site-packages", "test", "tests", "idlelib", "lib2to3"}  # tests and tools
+
+
+def modules(left_out: set[str] = LEFT_OUT) -> Iterator[Path]:
+    """The files of the standard library, but for those in the folders `left_out`."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    for path in sorted(root.rglob("*.py")):
+        if not left_out & set(path.relative_to(root).parts):
+            yield path
+
+
+def docstrings() -> Iterator[str]:
+    """Those of the modules, classes and functions."""
+    for path in modules():
+        with warnings.catch_warnings(action="ignore"):  # old escapes
+            tree = ast.parse(path.read_bytes())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                if text := inspect.cleandoc(ast.get_docstring(node, clean=False) or ""):
+                    yield text
+
+
+def module_rows(length: int, least: int) -> tuple[Tensor, Tensor]:
+    """Rows of `length` bytes, each from one module of at least `least` bytes: to train on, and held out.
+
+    Every tenth module, in an order drawn by one fixed seed, is held out. Modules that hold a table of characters are
+    left out.
+    """
+    texts = [path.read_bytes() for path in modules(LEFT_OUT | {"encodings"})]
+    texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts)) if len(texts[i]) >= least]
+    rows = [
+        torch.frombuffer(bytearray(text[: len(text) // length * length]), dtype=torch.uint8).view(-1, length).long()
+        for text in texts
+    ]
+    return torch.cat([part for at, part in enumerate(rows) if at % 10]), torch.cat(rows[::10])
