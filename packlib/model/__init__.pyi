@@ -1,6 +1,7 @@
 from .attention import BACKENDS, attention_arguments, choose_backend
 from .losses import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 from .packed import Causal, Masked, PackedBert, PackedCausal, PackedOutput
+from .prediction import predict
 
 __all__ = [
     "BACKENDS",
@@ -15,6 +16,7 @@ __all__ = [
     "nsp_accuracy",
     "nsp_loss",
     "per_sequence",
+    "predict",
     "token_accuracy",
     "token_loss",
 ]

@@ -1,0 +1,70 @@
+"""Inference in packs: the answers of the unpacked model, in the order of the questions."""
+
+from copy import deepcopy
+from itertools import count, islice
+
+import numpy as np
+import pytest
+import torch
+from model_cases import make_model, tokenizer
+from transformers import BertForPreTraining
+
+from packlib.lengths.wordnet import wordnet_texts
+from packlib.model import predict
+
+
+def questions(n):
+    texts = wordnet_texts()
+    chosen = np.flatnonzero(texts.pair_tokens > 0)[::150][:n]
+    pairs = [(str(texts.definition[i]), str(texts.examples[i])) for i in chosen]
+    return [a if i % 3 == 0 else (a, b) for i, (a, b) in enumerate(pairs)]
+
+
+@pytest.mark.parametrize("output", ["nsp_logits", "pooled"])
+def test_answers_equal_the_unpacked_models(output):
+    model, texts = make_model("bert"), questions(60)
+    plain = BertForPreTraining(deepcopy(model.config)).double().eval()
+    plain.load_state_dict(model.state_dict())
+    expected = []
+    with torch.no_grad():
+        for text in texts:
+            inputs = tokenizer()(*([text] if isinstance(text, str) else text), return_tensors="pt")
+            pooled = plain.bert(**inputs).pooler_output[0]
+            expected.append((plain.cls.seq_relationship(pooled) if output == "nsp_logits" else pooled).numpy())
+    for window in (1, 7, 60, 1000):
+        answers = list(predict(model, iter(texts), tokenizer(), window=window, batch_size=3, output=output))
+        assert len(answers) == 60
+        assert max(np.abs(a - e).max() for a, e in zip(answers, expected, strict=True)) < 1e-10
+
+
+def test_an_endless_stream_is_answered_window_by_window():
+    read = count()
+    stream = (f"text number {next(read)}" for _ in count())
+    answers = predict(make_model("bert", torch.float32), stream, tokenizer(), window=10)
+    assert len(list(islice(answers, 12))) == 12
+    assert next(read) == 20  # two windows were read, no more
+
+
+def test_the_model_is_left_as_it_was():
+    model = make_model("bert", torch.float32).train()
+    answers = predict(model, ["one", "two"], tokenizer(), window=1)
+    next(answers)
+    assert model.training and torch.is_grad_enabled()
+    list(answers)
+    assert model.training
+    assert list(predict(model, [], tokenizer())) == []
+
+
+def test_bad_input_gets_one_sentence():
+    model, long = make_model("bert", torch.float32), "word " * 200
+    answers = predict(model, ["short", "short too", "a third", long], tokenizer(), window=2)
+    assert len([next(answers), next(answers)]) == 2
+    with pytest.raises(ValueError, match="Text 3 has 202 tokens; the maximum is 128"):
+        next(answers)
+    for options, match in (
+        ({"window": 0}, "window must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"output": "labels"}, "not 'labels'"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            next(predict(model, ["a"], tokenizer(), **options))
