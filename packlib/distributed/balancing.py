@@ -32,14 +32,14 @@ def balance_distributed(
         RankError: the same on every rank, if an argument of one of them is wrong, or no rank has a sample.
         TypeError, ValueError: the same without a process group.
     """
-    here, made = Collectives(group), None
+    here = Collectives(group)
     with here.agree_on_errors():
         mine = as_int64(as_lengths(local_lengths, at_least=0), "Length")
-    options = dict(packs_per_rank=packs_per_rank, work=work, max_sequences_per_pack=max_sequences_per_pack, seed=seed)
-    here.check_same(max_length=max_length, method=method, ranks=ranks, **options)
+    options: dict = dict(packs_per_rank=packs_per_rank, work=work, max_sequences_per_pack=max_sequences_per_pack)
+    here.check_same(max_length=max_length, method=method, ranks=ranks, seed=seed, **options)
     lengths = np.concatenate(here.gather_objects(mine))
     with here.agree_on_errors():
         if here.rank == 0:  # other processors may round otherwise, so one rank makes it for all
-            made = plan(LengthHistogram.from_lengths(lengths, max_length), method, max_sequences_per_pack)
-            made = balance(assign(made, lengths), lengths, here.size if ranks is None else ranks, **options)
-    return here.broadcast(made)
+            best = plan(LengthHistogram.from_lengths(lengths, max_length), method, max_sequences_per_pack)
+            made = balance(assign(best, lengths), lengths, here.size if ranks is None else ranks, seed=seed, **options)
+    return here.broadcast(made if here.rank == 0 else None)

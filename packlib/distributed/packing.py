@@ -82,9 +82,8 @@ def pack_distributed(
     with ranks.agree_on_errors():
         made = plan(LengthHistogram(histograms.sum(0)), method, max_sequences_per_pack)
     # other processors may round otherwise, and another plan would scramble the packs
-    ranks.check_same(
-        plan=hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
-    )
+    digest = hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
+    ranks.check_same(plan=digest)
 
     # For each item of the plan: its first sample, among all of its length, and how many of its packs the ranks
     # before r fill; samples_before[r] counts the samples of that length on them.

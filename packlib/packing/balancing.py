@@ -146,10 +146,14 @@ def balance(
 ) -> Schedule:  # fmt: skip
     """Deal the sequences of `packs` to steps and ranks, so that all ranks of a step have about equal work.
 
-    The packs are shuffled into pools of about 1,024, so that each pool has the data set's mix of lengths. The sequences
-    of a pool are put into packs anew, so that the work of all ranks is even, and the ranks' packs are dealt to the
+    The packs are shuffled into pools of about 1,024, so that each pool has a random share of them. The sequences of a
+    pool are put into packs anew, so that the work of all ranks is even, and the ranks' packs are dealt to the
     pool's steps at random. In each step the slowest rank then hands on what fits elsewhere. Steps are whole: packs are
     cut until their number is a multiple of ranks × packs_per_rank.
+
+    With one pack a rank, the steps of a pool have a mix of lengths as if its new packs were dealt at random. With
+    several, the packs of a rank are made together, and steps may differ more than that; in the settings that are tested
+    they differ less than those of a random deal of the given packs.
 
     >>> lengths = [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2]
     >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)

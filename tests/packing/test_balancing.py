@@ -72,6 +72,19 @@ def test_the_mix_of_a_step_cannot_be_told_from_a_random_deals(long_tail):
     assert by_work > 1.5 * random[-1]  # neighbors in the order of work wait for nobody, and are all alike
 
 
+@pytest.mark.parametrize(("ranks", "each"), [(2, 4), (8, 2)])
+def test_with_several_packs_a_rank_steps_are_more_alike_than_in_a_random_deal(long_tail, ranks, each):
+    lengths, packs = long_tail
+    made, rng, step = balance(packs, lengths, ranks, each, work=WORK), np.random.default_rng(1), ranks * each
+
+    def of(some, order):
+        order = order[: len(order) // step * step]
+        ids = np.concatenate([some[i] for i in order])
+        return dispersion(lengths[ids], np.repeat(np.arange(len(order)) // step, np.diff(some.offsets)[order]))
+
+    assert of(made, np.arange(len(made))) < min(of(packs, rng.permutation(len(packs))) for _ in range(20))
+
+
 def best_by_trying(lengths, ranks, each, cap, depth, work):
     """The least work of the slowest rank over all ways to fill the packs of one step, none of them empty."""
     found = np.inf
