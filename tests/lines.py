@@ -20,7 +20,7 @@ LIMITS = {  # the parts of packlib, and how many lines of code each may have
     "chapters": None,
 }
 WORK = ("work", "balancing", "balancing_loops", "schedule_sampler", "documents")  # files in the rooms that count apart
-STILL = {"library": 7241, "workbook": 1787}  # above their limits today; these may only fall
+STILL = {"library": 7224, "workbook": 1785}  # above their limits today; these may only fall
 
 
 def lines_of_code(source: str) -> int:
