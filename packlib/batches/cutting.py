@@ -25,14 +25,15 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
         padded: the budget limits rows × longest of the group; else the sum of lengths of each column.
         in_order: the lengths rise, or fall, through the rows, so the column of the longest is one and the same.
     """
+    longest = rows.max(1) if rows.shape[1] > 1 else rows[:, 0]
     if not (padded or in_order) and rows.shape[1] > 1:
         starts = _jumps(rows, budget, most)
     elif len(rows) < _MANY:
-        starts = scan(rows.max(1).tolist(), budget, most, padded)
+        starts = scan(longest.tolist(), budget, most, padded)
     else:
         from packlib.packing.compiled import compiled  # here, since it takes a while to import
 
-        starts = compiled(scan)(rows.max(1).astype(np.int64), min(budget, INT64_MAX), most, padded)
+        starts = compiled(scan)(longest.astype(np.int64, copy=False), min(budget, INT64_MAX), most, padded)
     if (np.diff(starts) < fewest).any():
         ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:
