@@ -205,10 +205,20 @@ def test_the_game_is_played_with_the_keyboard(visit):
     page.keyboard.press("0")
     assert "You filled 2 packs. SPFHP fills 4, LPFHP 2. You beat SPFHP." in said.inner_text()
     assert "yours is proven best" in said.inner_text()
+    assert "Level 2 of 7: Four threes (solved)" in page.locator(".pack-game h2").inner_text()
     page.get_by_role("button", name="Hint").click()
     assert "no pack can be worth more than 100" in said.inner_text()
     page.get_by_role("button", name="Take 3 out of pack 2").click()
     assert "3 is on the table again." in said.inner_text()
+    page.keyboard.press("0")
+    page.keyboard.press("Enter")  # the focus is on what leads to the next level
+    assert "Level 3 of 7" in page.locator(".pack-game h2").inner_text()
+    page.keyboard.press("0")  # and now among the sequences
+    assert page.evaluate("document.activeElement.textContent") == "5" and "6 is in pack 1" in said.inner_text()
+    help = page.get_by_role("button", name="Hint")
+    help.click()
+    help.click()
+    assert "One of the packs in the best packing found holds 6 + 2 + 2." in said.inner_text()
     assert page.said == []
     page.close()
 

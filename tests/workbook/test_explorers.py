@@ -12,8 +12,10 @@ from cpu_seconds import SLOWEST
 from figure_style import style_faults
 
 from packlib.workbook import chapters
+from packlib.workbook.chapters.n02_greedy_packing.lesson import StepByStep
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, png, svg
+from packlib.workbook.website import frames
 
 
 def explorers():
@@ -169,6 +171,19 @@ def test_the_chosen_name_stands_beside_its_slider():
     seen = [row.children[1].value]
     line.widgets["unit"].value = "ft"
     assert [*seen, row.children[1].value] == ["meters", "feet"]
+
+
+def test_frames_keep_to_the_room_that_they_have(monkeypatch):
+    means = {"explorer": StepByStep()._made}
+    four = frames.frames_of(means, most=4)
+    size = sum(len(picture) for picture, _ in four.pictures.values())
+    monkeypatch.setattr(frames, "ROOM", size - 1)
+    fewer = frames.frames_of(means, most=4)
+    assert len(four.pictures) == 4 and 2 <= len(fewer.pictures) < 4 and fewer.first in fewer.pictures
+    assert sum(len(picture) for picture, _ in fewer.pictures.values()) < size
+    monkeypatch.setattr(frames, "ROOM", 10)
+    with pytest.raises(ValueError, match="The pictures of StepByStep have more than 10 bytes, however few there are"):
+        frames.frames_of(means, most=2)
 
 
 def test_what_is_loaded_is_not_searched_for_garbage_at_each_move():

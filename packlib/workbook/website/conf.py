@@ -60,6 +60,8 @@ def _block(writer: Any, node: nodes.math_block) -> None:
 def _as_restructured_text(*told: Any) -> None:
     """Docstrings are written as Markdown has it: code stands in an indented block, or ends within a word."""
     lines: list[str] = told[-1]
+    if lines and lines[0].startswith("Alias for field number"):  # Python's own words: the class says more
+        lines.clear()
     sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
     made: list[str] = []
     last = ""  # line that says something

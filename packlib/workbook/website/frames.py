@@ -58,7 +58,7 @@ def frames_of(means: Mapping[str, Any], most: int = MOST) -> Frames | None:
         if size <= ROOM:
             return frames
         most = min(len(frames.pictures) - 1, len(frames.pictures) * ROOM // size)
-    raise ValueError(f"Two pictures of {made['name']} have more than {ROOM:,} bytes.")
+    raise ValueError(f"The pictures of {made['name']} have more than {ROOM:,} bytes, however few there are.")
 
 
 def _all_values(control: Any) -> list[tuple[str, Any]]:

@@ -168,9 +168,15 @@ const STYLE = `
 .pack-game li.pg-pack { display: flex; align-items: center; gap: .5em; margin: .3em 0; }
 .pack-game .pg-slots { flex: 1; display: flex; height: 2.6em; border: 1px solid currentColor; border-radius: 4px; overflow: hidden;
   background: linear-gradient(to left, rgb(128 128 128 / .5) 1px, transparent 1px) 0 0 / calc(100% / var(--lines)) 100%; }
+.pack-game .pg-full { min-width: 4.5em; }
+@container (max-width: 34em) {
+  .pack-game li.pg-pack { flex-wrap: wrap; }
+  .pack-game li.pg-pack .pg-slots { order: 1; flex-basis: 100%; }
+}
 .pack-game .pg-slots button { border: 0; border-right: 2px solid Canvas; border-radius: 0; background: #0072B2; color: #fff; min-width: 0; padding: 0; }
 .pack-game .pg-table button[aria-pressed=true] { background: #0072B2; color: #fff; }
 .pack-game .pg-end { border-left: 4px solid #0072B2; padding-left: 1em; margin: 1em 0; }
+.pack-game .pg-end summary { margin-top: .5em; }
 .pack-game .pg-end .pg-slots { height: 1.5em; max-width: 30em; }
 .pack-game .pg-end .pg-slots span { background: #0072B2; color: #fff; border-right: 2px solid Canvas; text-align: center; line-height: 1.5em; overflow: hidden; }
 .pack-game input { font: inherit; padding: .3em; max-width: 100%; }
@@ -209,8 +215,8 @@ export function mount(root, own = null, ended = () => {}) {
     end.replaceChildren();
     game.style.setProperty("--lines", next.slots <= 60 ? next.slots : 1); // so that empty slots can be counted
     name();
-    goal.textContent = `To beat: SPFHP fills ${many(rules.SPFHP, "pack")}, LPFHP ${rules.LPFHP}.`;
-    said.textContent = `${next.says} ${many(table.length, "sequence")}, packs of ${next.slots} slots.`;
+    goal.textContent = `${next.says} To beat: SPFHP fills ${many(rules.SPFHP, "pack")}, LPFHP ${rules.LPFHP}.`;
+    said.textContent = `${many(table.length, "sequence")}, packs of ${next.slots} slots.`;
     draw();
   };
   const first = () => board.querySelector("button").focus();
@@ -277,10 +283,9 @@ export function mount(root, own = null, ended = () => {}) {
     }
     const on = won ? turn(`On to level ${((level + 1) % LEVELS.length) + 1}`, levelUp(1)) : turn("Pack it again", () => start(puzzle));
     on.addEventListener("click", first);
-    const told = make("p", {}, words.join(" "));
     const shown = packs.length > least
       ? [make("details", {}, make("summary", {}, "Show a packing with the fewest packs"), ...best.packs.map(row))] : [];
-    end.replaceChildren(make("div", { className: "pg-end" }, told, ...shown, on));
+    end.replaceChildren(make("div", { className: "pg-end" }, on, ...shown));
     said.textContent = words.join(" ");
     on.focus();
     ended({ packs: packs.length, fewest: least, proven: best.proven });
@@ -305,17 +310,20 @@ export function mount(root, own = null, ended = () => {}) {
       });
       const into = make("button", { type: "button", disabled: !table.length }, `Put into pack ${at + 1}`);
       into.onclick = () => to(at);
-      const full = `${filled} of ${puzzle.slots}${priced ? `, worth ${worth(pack.map((one) => one.length))}` : ""}`;
-      return make("li", { className: "pg-pack" }, into, make("div", { className: "pg-slots" }, ...parts), make("span", {}, full));
+      const worthy = priced ? `, worth ${worth(pack.map((one) => one.length))}` : "";
+      const full = make("span", { className: "pg-full" }, `${filled} of ${puzzle.slots}${worthy}`);
+      return make("li", { className: "pg-pack" }, into, make("div", { className: "pg-slots" }, ...parts), full);
     });
     const open = make("button", { type: "button", disabled: !table.length }, "Open a new pack");
     open.onclick = () => to(packs.length);
-    const held = board.contains(document.activeElement) ? document.activeElement.textContent : null;
+    const held = board.contains(document.activeElement) ? document.activeElement : null;
+    const heldOnTable = held?.closest(".pg-table");
     board.replaceChildren(
       make("div", { className: "pg-table", role: "group", "aria-label": "Sequences on the table" }, ...pieces),
       make("ol", { "aria-label": "Packs" }, ...rows), make("div", { className: "pg-row" }, open),
     );
-    if (held !== null) ([...board.querySelectorAll("button:enabled")].find((b) => b.textContent === held) ?? open).focus();
+    const alike = (button) => button.textContent === held.textContent; // the focus stays on the table, or where it was
+    if (held) ((heldOnTable ? pieces[chosen] : [...board.querySelectorAll("button:enabled")].find(alike)) ?? open).focus();
     help.textContent = priced ? "Hint: show one pack" : "Hint: show the prices";
   };
   const turn = (words, action) => Object.assign(make("button", { type: "button" }, words), { onclick: action });
@@ -343,7 +351,7 @@ export function mount(root, own = null, ended = () => {}) {
   };
   const keys = make("p", {}, "Keys: left and right choose a sequence, a digit puts it into that pack, and 0 opens a new one.");
   const game = make("section", { className: "pack-game", "aria-label": "Pack by hand" },
-    make("style", { textContent: STYLE }), title, goal, said, board, end, tools, form, keys);
+    make("style", { textContent: STYLE }), title, goal, board, said, end, tools, form, keys);
   game.addEventListener("keydown", (event) => {
     if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey || !table.length) return;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
