@@ -250,6 +250,7 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
         assert explorers
         for explorer, origin in zip(explorers, explorers_from(name), strict=True):
             explorer.evaluate(ALERTS)
+            assert explorer.query_selector(".widget-vbox").bounding_box()["height"] <= 640, "it does not fit a screen"
             move_every_control(page, explorer)
             move_at_random(page, explorer, random.Random(origin))
         assert not page.evaluate("window.alerts")

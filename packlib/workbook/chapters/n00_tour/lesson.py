@@ -131,6 +131,8 @@ def first_fit(lengths, max_length):
 def pack_fault(packs, lengths, max_length, most):
     """What is wrong with packs as lists of lengths, or None."""
     packs, left = [list(pack) for pack in packs], sorted(lengths)
+    if any(isinstance(length, str) for pack in packs for length in pack):
+        return "each row must be a list of lengths, such as [12, 8], and no text."
     for length in (length for pack in packs for length in pack):
         if length not in left:
             return f"{length} is in the packs more often than among the texts."
