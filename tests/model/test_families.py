@@ -42,6 +42,7 @@ NAMED = [
     ("masked", "modernbert", {}),
     ("causal", "gpt2", {}),
     ("causal", "gpt_neox", {}),
+    ("causal", "gpt_neox", {"is_decoder": False}),  # its default, which it never reads
     ("causal", "opt", {}),
     ("causal", "llama", {}),
     ("causal", "qwen2", {}),
