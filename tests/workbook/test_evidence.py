@@ -179,7 +179,7 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         one.verdict == "cannot be told" for one in rate_pairs("shuffled: ")),
     ("15_evidence", "In ascending order both rules end higher than none."): lambda: all(
         one.verdict == "higher" for one in rate_pairs("ascending: ")),
-    ("15_evidence", "which costs about a quarter of a nat"): lambda: all(
+    ("15_evidence", "which raises the loss by about 0.25"): lambda: all(
         abs(one.mean - 0.25) < 0.05 for one in rate_pairs("ascending less")),
     ("15_evidence", "After three seeds the linear rule seemed to end higher in shuffled batches"): lambda: (
         first_three("curriculum-rates", "shuffled, linear", "shuffled, none").verdict == "higher"),
