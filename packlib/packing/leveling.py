@@ -18,15 +18,14 @@ class Filled(NamedTuple):
 
     Attributes:
         groups: a row for each group of equal packs; int64, shape (groups, 6), with the columns above.
-        taken, before: the sequences of a group are a linked list, whose beginning is shared with the groups that were
-            split from it: the length of a sequence, and which came before it; int64.
+        steps: the sequences of a group are a linked list, whose beginning is shared with the groups that were split
+            from it. A row for each step: a length, how many of it each pack took, and the step before; int32.
         places: how many sequences a pack of each of the groups at first took; int64.
         left: how many sequences of each length found no pack; int64.
     """
 
     groups: np.ndarray
-    taken: np.ndarray
-    before: np.ndarray
+    steps: np.ndarray
     places: np.ndarray
     left: np.ndarray
 
@@ -34,9 +33,8 @@ class Filled(NamedTuple):
         """The groups of packs with sequences; `begun[i]` is what the i-th group held before, the first one nothing."""
         origins = self.groups[:, ORIGIN]
         ends = np.cumsum(self.places[origins] - self.groups[:, PLACES])
-        items = _unroll(self.groups[:, LAST], ends, self.taken, self.before).tolist()
-        cuts = itertools.pairwise([0, *ends.tolist()])
-        found = zip(origins.tolist(), self.groups[:, PACKS].tolist(), cuts, strict=True)
+        items = _unroll(self.groups[:, LAST], ends, self.steps).tolist()
+        found = zip(origins.tolist(), self.groups[:, PACKS].tolist(), itertools.pairwise([0, *ends.tolist()]), strict=True)
         return [((*begun[g][0], *items[a:b]), n) for g, n, (a, b) in found if n and (g or b > a)]
 
 
@@ -57,18 +55,17 @@ def fill_evenly(
     groups = np.full((begun + len(lengths), 6), -1)  # only the last sequences of a length split a group
     for column, values in ((SPACE, space), (PLACES, places), (PACKS, packs), (ORIGIN, np.arange(begun))):
         groups[:begun, column] = values
-    steps = min(int(counts.sum()), len(groups) * deepest)
-    taken, before, left = np.empty(steps, np.int64), np.empty(steps, np.int64), counts.copy()
+    steps = np.empty((min(int(counts.sum()), len(groups) * deepest), 3), np.int32)  # more would take 24 GiB
     # Stacks of groups: those that wait, by their space; and those that the length fits, by key.
     scale = min(1.0, _CELLS / top)
     most = top + int(counts @ lengths) / int(counts.sum()) * deepest
-    waiting, ready = np.full(top, -1), np.full(int(most * scale) + 2, -1)
-    n, used = _fill(lengths, left, groups, begun, taken, before, waiting, ready, deepest, scale)
-    return Filled(groups[:n], taken[:used], before[:used], places, left)
+    waiting, ready, left = np.full(top, -1), np.full(int(most * scale) + 2, -1), counts.copy()
+    n, used = _fill(lengths, left, groups, begun, steps, waiting, ready, deepest, scale)
+    return Filled(groups[:n], steps[:used], places, left)
 
 
 @compiled
-def _fill(lengths, left, groups, n, taken, before, waiting, ready, deepest, scale):  # type: ignore[no-untyped-def]
+def _fill(lengths, left, groups, n, steps, waiting, ready, deepest, scale):  # type: ignore[no-untyped-def]
     """Change all arrays but `lengths` in place; return how many groups and how many steps there are then."""
     tokens, sequences, used, mean, largest = 0, 0, 0, np.inf, -1
     for i in range(len(lengths)):
@@ -99,13 +96,17 @@ def _fill(lengths, left, groups, n, taken, before, waiting, ready, deepest, scal
                 g, n = n, n + 1
             else:
                 ready[largest] = groups[g, UNDER]
-            now -= groups[g, PACKS]
-            taken[used], before[used] = length, groups[g, LAST]
-            groups[g, LAST] = used
+            packs, space, places, key = groups[g, PACKS], groups[g, SPACE], groups[g, PLACES], largest
+            while places and space >= length and now >= packs and key >= largest:  # it stays on top
+                now, space, places = now - packs, space - length, places - 1
+                key = int((space + mean * (deepest - places)) * scale)
+            steps[used, 0], steps[used, 1], steps[used, 2] = length, groups[g, PLACES] - places, groups[g, LAST]
+            groups[g, SPACE], groups[g, PLACES], groups[g, LAST] = space, places, used
             used += 1
-            groups[g, SPACE] -= length
-            groups[g, PLACES] -= 1
-            largest = max(largest, _stack(g, groups, length, mean, deepest, scale, waiting, ready))
+            if places and space < length:  # as in _stack; a call would take longer than all the rest
+                groups[g, UNDER], waiting[space] = waiting[space], g
+            elif places:
+                groups[g, UNDER], ready[key], largest = ready[key], g, max(largest, key)
         left[i], tokens, sequences = now, tokens - length * count, sequences - count
     return n, used
 
@@ -125,14 +126,13 @@ def _stack(g, groups, length, mean, deepest, scale, waiting, ready):  # type: ig
 
 
 @compiled
-def _unroll(
-    last: np.ndarray, ends: np.ndarray, taken: np.ndarray, before: np.ndarray
-) -> np.ndarray:  # pragma: no cover
+def _unroll(last: np.ndarray, ends: np.ndarray, steps: np.ndarray) -> np.ndarray:  # pragma: no cover
     """The sequences of each group one after the other, those of group g up to `ends[g]`; int64."""
     items, at = np.empty(ends[-1], np.int64), 0
     for g in range(len(ends)):
         step = last[g]
         while at < ends[g]:
-            items[at] = taken[step]
-            at, step = at + 1, before[step]
+            for _ in range(steps[step, 1]):
+                items[at], at = steps[step, 0], at + 1
+            step = steps[step, 2]
     return items

@@ -89,3 +89,41 @@ def test_what_is_compiled_ahead_is_all_there_is(monkeypatch):
         assign(made, lengths, seed=0)
         plan(histogram, "optimal", 20, time_limit=2)
         plan(log_normal(2000, 100, 3.0, 1.0), "optimal", 4, time_limit=2)
+
+
+SMALL_CASES = """
+import numba, numpy as np
+from packlib.lengths import LengthHistogram
+from packlib.packing import Work, assign, balance, plan
+from packlib.packing.clock import limited_to
+from packlib.packing.long_rows import LongSearch
+from packlib.packing.plans import PackingPlan
+from packlib.packing.relaxed_knapsack import relaxed_best
+from packlib.packing.swapping import swap_search
+assert numba.config.DISABLE_JIT
+draw = np.random.default_rng(0)
+for case in range(36):
+    top = [1, 2, 9, 40, 60, 60][case % 6]
+    n = [1, 3, 12, 200, 400, 400][case % 6]
+    kinds = draw.lognormal(np.log(top / 7), 1.2, n), top / 40 * (1 + draw.pareto(1.1, n)), draw.uniform(1, top, n)
+    lengths = np.clip(np.rint(kinds[case % 3]), 1, top).astype(int)
+    histogram = LengthHistogram.from_lengths(lengths, top)
+    depth = max(1, round([0.8, 1, 1.2, 0.4][case % 4] * top / lengths.mean()))
+    with limited_to([0.05, 0.2, 0.8][case // 2 % 3]):
+        search = LongSearch(histogram, depth, None)
+        search.lower_bound = 0  # far away: it goes on until the time is up
+        search.run()
+    made = PackingPlan.from_strategies(histogram, search.best, "", max_sequences_per_pack=depth, prices=search.proof)
+    plan(histogram, "lpt", depth)
+    relaxed_best(draw.integers(0, 1 << 20, top + 1), histogram.counts > 0, depth)
+    packs = assign(made, lengths)
+    if len(packs) > 3:
+        balance(packs, lengths, 2, work=Work(10, 1))
+for seed in range(4):
+    swap_search(np.sort(draw.integers(10, 40, 40))[::-1].copy(), 100, 4, 10, 20, seed)
+"""
+
+
+def test_no_loop_leaves_its_arrays():
+    """Compiled, a loop that writes beyond an array spoils other memory; as plain Python it stops there."""
+    subprocess.run([sys.executable, "-c", SMALL_CASES], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
