@@ -13,7 +13,7 @@ import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound, direct_bound
-from packlib.packing.clock import limited_to, seconds_left
+from packlib.packing.clock import seconds_left
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group
 from packlib.packing.lpt import lpt
@@ -41,8 +41,7 @@ class LongSearch:
     def __init__(self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told) -> None:
         self.started, self.progress = time.perf_counter(), progress
         self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
-        with limited_to(self.time_left()):
-            self.start = lpt(histogram, max_sequences_per_pack)
+        self.start = lpt(histogram, max_sequences_per_pack)
         self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
