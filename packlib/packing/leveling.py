@@ -34,7 +34,8 @@ class Filled(NamedTuple):
         origins = self.groups[:, ORIGIN]
         ends = np.cumsum(self.places[origins] - self.groups[:, PLACES])
         items = _unroll(self.groups[:, LAST], ends, self.steps).tolist()
-        found = zip(origins.tolist(), self.groups[:, PACKS].tolist(), itertools.pairwise([0, *ends.tolist()]), strict=True)
+        cuts = itertools.pairwise([0, *ends.tolist()])
+        found = zip(origins.tolist(), self.groups[:, PACKS].tolist(), cuts, strict=True)
         return [((*begun[g][0], *items[a:b]), n) for g, n, (a, b) in found if n and (g or b > a)]
 
 
@@ -101,8 +102,7 @@ def _fill(lengths, left, groups, n, steps, waiting, ready, deepest, scale):  # t
                 now, space, places = now - packs, space - length, places - 1
                 key = int((space + mean * (deepest - places)) * scale)
             steps[used, 0], steps[used, 1], steps[used, 2] = length, groups[g, PLACES] - places, groups[g, LAST]
-            groups[g, SPACE], groups[g, PLACES], groups[g, LAST] = space, places, used
-            used += 1
+            groups[g, SPACE], groups[g, PLACES], groups[g, LAST], used = space, places, used, used + 1
             if places and space < length:  # as in _stack; a call would take longer than all the rest
                 groups[g, UNDER], waiting[space] = waiting[space], g
             elif places:
