@@ -57,7 +57,7 @@ class ExperimentExplorer(Explorer):
 
 QUESTIONS = Questions(
     band=Question(
-        "In how many percent of the experiments does the band rule see a difference that is not there?",
+        "In what share of the experiments does the band rule see a difference that is not there, in percent?",
         unit="%",
         truth=lambda share, pairs: round(100 * share),
         why=lambda share, pairs: (
