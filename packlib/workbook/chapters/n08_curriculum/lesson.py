@@ -71,7 +71,7 @@ QUESTIONS = Questions(
         ),
         choices={
             "rise": "The special tokens do not hide a relation.",
-            "stay": "Three tokens of eleven are many.",
+            "stay": "In a short pair, three tokens are a large share.",
             "fall": "",
         },
     ),

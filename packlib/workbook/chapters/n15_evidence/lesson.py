@@ -90,7 +90,7 @@ QUESTIONS = Questions(
         truth=lambda model, bigram: "the model" if model < bigram else "the bigram",
         why=lambda model, bigram: (
             f"The model ends at {model:.2f} and the bigram at {bigram:.2f}. A model that is worse than a table of "
-            "neighbors makes no use of a long context yet."
+            "neighbors makes little use of a long context yet."
         ),
         choices={"the model": "A hundred updates are few, and a table needs none.", "the bigram": ""},
     ),
