@@ -157,7 +157,7 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
     ("15_evidence", "The longer warm-up ends lower. It also makes more updates"): lambda: (
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"
         and made_updates("0.6, truncated") > made_updates("0.3, truncated") > 1),
-    ("15_evidence", "as many updates as full rows, no difference can be told"): same_as_full_rows,
+    ("15_evidence", "as many updates as full rows, and no difference can be told"): same_as_full_rows,
     ("15_evidence", "Nested ends where padded does"): lambda: abs(
         less("curriculum-comparison", "nested", "padded").mean) < 1e-4,
     ("15_evidence", "Bucketed batches and batches by tokens end higher"): lambda: all(

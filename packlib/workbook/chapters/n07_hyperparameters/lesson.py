@@ -126,7 +126,7 @@ QUESTIONS = Questions(
         ),
     ),
     second_moment=Question(
-        "With k = 2, how many percent of the second moment are left?",
+        "With k = 2, what share of the second moment is left, in percent?",
         unit="%",
         truth=lambda left, off: round(left[2]),
         why=lambda left, off: (
@@ -174,7 +174,7 @@ QUESTIONS = Questions(
         },
     ),
     schedule=Question(
-        "At how many percent of its highest rate does the packed run end?",
+        "At what share of its highest rate does the packed run end, in percent?",
         unit="%",
         truth=lambda left: round(100 * left),
         why="The schedule waits for updates that never come. The warm-up took twice as many sequences as planned, and "

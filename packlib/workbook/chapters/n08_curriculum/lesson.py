@@ -71,12 +71,12 @@ QUESTIONS = Questions(
         ),
         choices={
             "rise": "The special tokens do not hide a relation.",
-            "stay": "Three tokens of eleven are many.",
+            "stay": "In a short pair, three tokens are a large share.",
             "fall": "",
         },
     ),
     saved=Question(
-        "With duration 0.3, how many percent of the slots of the whole run does the warm-up save?",
+        "With duration 0.3, what share of the slots of the whole run does the warm-up save, in percent?",
         unit="%",
         truth=lambda share: round(100 * share, 1),
         why="During 30 % of the run the rows have about half of the full length on average.",
@@ -108,7 +108,7 @@ QUESTIONS = Questions(
         },
     ),
     padding=Question(
-        "In random order, how many percent of the slots are padding?",
+        "In random order, what share of the slots is padding, in percent?",
         unit="%",
         truth=lambda mixed, ordered: round(100 * mixed.padding_fraction, 1),
         why=lambda mixed, ordered: (
@@ -130,7 +130,7 @@ QUESTIONS = Questions(
         },
     ),
     shapes=Question(
-        "In random order, how many percent of all slots are there only because four shapes must be equal?",
+        "In random order, what share of all slots is there only because four shapes must be equal, in percent?",
         unit="%",
         truth=lambda cost: round(100 * cost["random"], 1),
         why=lambda cost: f"In ascending order it is {percent(cost['ascending'])}, because neighbors are alike anyway.",

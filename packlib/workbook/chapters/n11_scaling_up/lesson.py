@@ -226,14 +226,14 @@ QUESTIONS = Questions(
         },
     ),
     recomputation=Question(
-        "How many percent longer does a step take if all layers are computed twice?",
+        "How much longer does a step take if all layers are computed twice, in percent?",
         unit="%",
         truth=lambda longer: round(100 * longer),
         why="A forward pass and a backward pass, which is about two, become four passes in place of three: a third "
         "longer. The embedding and the heads are not computed twice.",
     ),
     underflow=Question(
-        "Divided by 2,048, how many percent of the gradients of a small BERT become 0 in FP16?",
+        "Divided by 2,048, what share of the gradients of a small BERT becomes 0 in FP16, in percent?",
         unit="%",
         truth=lambda lost: round(100 * lost[2048]),
         why=lambda lost: (
@@ -241,14 +241,14 @@ QUESTIONS = Questions(
         ),
     ),
     rounding_up=Question(
-        "1.001 lies between 1 and 1.0078125. In how many percent of the draws must it be rounded up?",
+        "1.001 lies between 1 and 1.0078125. In what share of the draws must it be rounded up, in percent?",
         unit="%",
         truth=100 * 0.001 * 2**7,
         why="The share that is rounded up is the distance from the lower neighbor, as a part of the spacing: 0.001 of "
         "0.0078125. Then the mean of many draws is 1.001.",
     ),
     longer_rows=Question(
-        "How many percent more FLOP does a token of BERT-Large cost in a row of 512 than in one of 128?",
+        "How many more FLOP does a token of BERT-Large cost in a row of 512 than in one of 128, in percent?",
         unit="%",
         truth=lambda cost: round(100 * (cost[512] / cost[128] - 1), 1),
         why="Most of the work is in matrices whose size does not depend on the length; only the attention scores grow.",

@@ -83,7 +83,7 @@ QUESTIONS = Questions(
         ),
     ),
     sharing=Question(
-        "Sixteen ranks share a pack. Which way takes the least time: sequence, pack or whole?",
+        "Sixteen ranks share a pack. Messages aside, which way takes the least time: sequence, pack or whole?",
         truth=lambda seconds: min(seconds, key=seconds.get),
         why=lambda seconds: (
             "In shares of an even deal without padding: "

@@ -57,7 +57,7 @@ class ExperimentExplorer(Explorer):
 
 QUESTIONS = Questions(
     band=Question(
-        "In how many percent of the experiments does the band rule see a difference that is not there?",
+        "In what share of the experiments does the band rule see a difference that is not there, in percent?",
         unit="%",
         truth=lambda share, pairs: round(100 * share),
         why=lambda share, pairs: (
@@ -90,7 +90,7 @@ QUESTIONS = Questions(
         truth=lambda model, bigram: "the model" if model < bigram else "the bigram",
         why=lambda model, bigram: (
             f"The model ends at {model:.2f} and the bigram at {bigram:.2f}. A model that is worse than a table of "
-            "neighbors makes no use of a long context yet."
+            "neighbors makes little use of a long context yet."
         ),
         choices={"the model": "A hundred updates are few, and a table needs none.", "the bigram": ""},
     ),
