@@ -66,9 +66,8 @@ def test_the_commands_to_redo_name_experiments():
         "tests.experiments.pretraining": set(arms.EXPERIMENTS),
         "tests.experiments.curriculum": set(curriculum.ARMS),
         "tests.experiments.finetuning": {"lexname", "span"},
-        "tests.experiments.documents": {"--out"},
     }
-    assert len(commands) >= 6
+    assert len(commands) >= 4
     assert all(name in known[module] for module, name, *_ in commands)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from packlib.advisor.records import recorded
 from packlib.workbook.chapters.n14_whole_documents import runs
+from packlib.workbook.chapters.shared.recorded_runs import at_end, by_arm, interval
 
 
 def enumerated(p, m):
@@ -53,6 +54,19 @@ def test_recorded_runs_are_paired_and_as_long_as_each_other():
     assert arms == {"split", "wrapped", "wrapped, no mask"} and len(seeds) >= 3
     assert len(rows) == len(pairs) == len(arms) * len(seeds)
     assert len({(row["updates"], row["documents"]) for row in rows}) == 1
+
+
+def test_what_the_chapter_says_of_the_recorded_runs():
+    ends = at_end(by_arm(recorded("documents", "runs").rows))
+    (bigram,) = (
+        row["loss"]
+        for row in recorded("baselines", "runs").rows
+        if (row["text"], row["baseline"]) == ("documents", "bigram")
+    )
+    differences = ends["wrapped"] - ends["split"], ends["wrapped, no mask"] - ends["wrapped"]
+    assert all(len(losses) >= 5 and losses.max() < bigram for losses in ends.values())  # "All runs end below"
+    assert all(interval(one).verdict == "cannot be told" for one in differences)
+    assert all(one.min() < 0 < one.max() for one in differences)  # "some seeds say more, others say less"
 
 
 def test_recorded_differences_say_what_is_higher_than_what():
