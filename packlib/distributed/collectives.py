@@ -1,5 +1,6 @@
 """NumPy arrays between ranks, with a count of the bytes that leave this one."""
 
+import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from packlib.checks import shown
 from packlib.distributed.agreement import RankError
 
 
@@ -58,6 +60,12 @@ class Collectives:
         Raises:
             RankError: the same on every rank, about the first rank whose values differ from those of rank 0.
         """
+        with self.agree_on_errors():
+            for name, value in values.items():
+                try:
+                    pickle.dumps(value)
+                except Exception:  # the others would wait for what cannot be sent
+                    raise TypeError(f"{name} must be what can be sent to other ranks, not {shown(value)}.") from None
         everyone = self.gather_objects(values)
         for rank, theirs in enumerate(everyone[1:], start=1):
             for name, value in theirs.items():
