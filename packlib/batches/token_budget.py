@@ -15,6 +15,7 @@ from packlib.markup import rows_of_bars
 from packlib.packing.packs import order_by_length
 from packlib.ragged import Ragged
 
+_MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits
 ORDERS = ("dataset", "ascending", "descending", "random")
 
 
@@ -150,6 +151,9 @@ def batch_by_tokens(
         raise ValueError("drop_last is for same_shape_every: without it no sample is left over.")
     if difficulty is not None and order not in ("ascending", "descending"):
         raise ValueError(f'A difficulty is for order "ascending" or "descending", not {order!r}.')
+    if (total := float(lengths.sum(dtype=np.float64))) > _MOST_TOKENS:
+        raise ValueError(f"The lengths must add up to at most {_MOST_TOKENS} tokens, not {total:.3g}.")
+    max_tokens, most = min(max_tokens, _MOST_TOKENS), min(most, len(lengths))
     samples = _ordered(lengths, order, difficulty, seed)
     if drop_last:
         samples = samples[: len(samples) // every * every]
