@@ -153,9 +153,6 @@ UNSENDABLE = "unsendable"
 
 
 class Unsendable:
-    def __repr__(self):
-        return "<lambda>"
-
     def __reduce__(self):
         raise TypeError("cannot pickle it")
 

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 import torch.distributed as dist
 
-from packlib.checks import whole_number
 from packlib.distributed.collectives import Collectives
-from packlib.lengths.counting import MAX_LENGTH, as_int64, as_lengths
+from packlib.lengths.counting import as_int64, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import Schedule, Work, assign, balance, plan
 
@@ -35,7 +34,6 @@ def balance_distributed(
     """
     here = Collectives(group)
     with here.agree_on_errors():
-        max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
         mine = as_int64(as_lengths(local_lengths, at_least=0), "Length")
     options: dict = dict(packs_per_rank=packs_per_rank, work=work, max_sequences_per_pack=max_sequences_per_pack)
     here.check_same(max_length=max_length, method=method, ranks=ranks, seed=seed, **options)

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.checks import shown
 from packlib.distributed.agreement import RankError
 
 
@@ -61,11 +60,7 @@ class Collectives:
             RankError: the same on every rank, about the first rank whose values differ from those of rank 0.
         """
         with self.agree_on_errors():
-            for name, value in values.items():
-                try:
-                    pickle.dumps(value)
-                except Exception:  # the others would wait for what cannot be sent
-                    raise TypeError(f"{name} must be what can be sent to other ranks, not {shown(value)}.") from None
+            pickle.dumps(values)  # the others would wait for what cannot be sent
         everyone = self.gather_objects(values)
         for rank, theirs in enumerate(everyone[1:], start=1):
             for name, value in theirs.items():

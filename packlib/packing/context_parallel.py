@@ -65,8 +65,7 @@ def context_shards(
     check_packs_and_work(packs, work)
     one_of("sharding", sharding, SHARDINGS)
     ranks = whole_number("ranks", ranks, 1, 1024)
-    chunks = 2 * ranks
-    lengths, starts = as_lengths(lengths), packs.offsets[:-1]
+    lengths, starts, chunks = as_lengths(lengths), packs.offsets[:-1], 2 * ranks
     squares_of(packs, lengths)  # refuses lengths of other packs
     each, padding = lengths[packs.sample_ids].astype(np.int64), np.zeros(len(packs), np.int64)
     if sharding == "whole" or ranks == 1:

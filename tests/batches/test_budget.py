@@ -161,7 +161,9 @@ def test_numbers_beyond_64_bits_set_no_limit_or_are_refused(monkeypatch, many, e
         for fewest in (1, 2):
             found = batch_by_tokens(lengths, 2**70, fewest, 2**70, order, every)
             assert [*map(list, found)] == [*map(list, plain)]
-    with pytest.raises(ValueError, match=r"The lengths must add up to at most 4611686018427387904 tokens, not 9\.22e"):
+    with pytest.raises(
+        ValueError, match="the sum of lengths must be from 1 to 4611686018427387904, not 9223372036854775808"
+    ):
         batch_by_tokens([2**60] * 8, 2**63 - 1, same_shape_every=every)
 
 
