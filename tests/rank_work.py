@@ -149,15 +149,24 @@ def pack_wrongly(rank, cases):
     return told
 
 
+UNSENDABLE = "unsendable"
+
+
+class Unsendable:
+    def __reduce__(self):
+        raise TypeError("cannot pickle it")
+
+
 def balance_all(rank, parts, examples):
     """Balance this rank's part with the arguments of every example."""
     return [balance_distributed(parts[rank], *arguments, **options) for arguments, options in examples]
 
 
 def balance_wrongly(rank, cases):
-    """As `pack_wrongly`."""
+    """As `pack_wrongly`; `UNSENDABLE` becomes what pickle refuses."""
     told, options = [], dict(work=Work(2, 1))
     for arguments in cases:
+        arguments = [Unsendable() if argument == UNSENDABLE else argument for argument in arguments]
         try:
             balance_distributed(*(arguments if rank == 1 else ([3, 5], 8, "lpfhp")), **options)
             told.append(None)

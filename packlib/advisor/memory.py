@@ -21,6 +21,9 @@ _FEED_FORWARD = ("intermediate_size", "n_inner", "d_ff", "ffn_dim", "hidden_dim"
 _BILLION = {"M": 1e-3, "B": 1.0}
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_USED = "num_experts_per_tok"
+_GROUPS = ("num_key_value_heads", "head_dim")
+_LARGEST = 10**13  # weights, as of a size of 10000B
 _MASKED = 0.15  # of the tokens have a prediction where the model fills masks in
 
 
@@ -96,11 +99,15 @@ def model_setup(model: str) -> tuple[Setup, float, str]:
             value = next((config[name] for name in names if name in config), None)
             if value is None:
                 raise ValueError(f"{named(path)} must be the configuration of a transformer, and has no {names[0]}.")
-            known[attribute] = whole_number(f"{names[0]} in {named(path)}", value, 1)
+            known[attribute] = whole_number(f"{names[0]} in {named(path)}", value, 1, _LARGEST)
+        whole_number(f"{_GROUPS[0]} in {named(path)}", config.get(_GROUPS[0]) or 1, 1, known["heads"])
         matrices, inner, _, used = _feed_forward(path, config, known["width"])
         forward = round(matrices * inner * used / 2)  # of two matrices, as the calculator has them
         predicted = _MASKED if "bert" in str(config.get("model_type")) else 1.0
         what = f"the configuration {named(path)}"
+        layer = 4 * known["width"] ** 2 + 2 * known["width"] * forward
+        if (weights := known["layers"] * layer + known["vocabulary"] * known["width"]) > _LARGEST:
+            raise ValueError(f"{named(path)} must be of a model of at most 10000B, not {weights / 1e9:.3g}B.")
     setup = Setup(
         **known, feed_forward=forward, layout=(known["layers"],), replicas=1, precision="16 bit, master weights",
         fused_attention=True,
@@ -137,8 +144,8 @@ def _feed_forward(path: Path, config: dict, width: int) -> tuple[int, int, int, 
     names = ("moe_intermediate_size", *_FEED_FORWARD) if experts > 1 else _FEED_FORWARD
     name, inner = next(((name, config[name]) for name in names if config.get(name)), (names[0], 4 * width))
     gated = config.get("hidden_act", config.get("hidden_activation")) in ("silu", "gelu_pytorch_tanh")
-    used = config.get("num_experts_per_tok") or 1 if experts > 1 else 1
-    return 3 if gated else 2, whole_number(f"{name} in {named(path)}", inner, 1), experts, used
+    used = config.get(_USED) or 1 if experts > 1 else 1
+    return 3 if gated else 2, whole_number(f"{name} in {named(path)}", inner, 1, _LARGEST), experts, used
 
 
 def _parameters(model: str, setup: Setup) -> int | None:
@@ -163,4 +170,9 @@ def _configuration(model: str) -> tuple[Path, dict]:
     if path.is_dir():
         path /= "config.json"
     config = read_json(path, "model's configuration")
-    return path, config.get("text_config") or config
+    config = config.get("text_config") or config
+    if not isinstance(config, dict):
+        raise TypeError(f"text_config in {named(path)} must be a JSON object, not {shown(config)}.")
+    for name in (*_POSITIONS, *_EXPERTS, *_GROUPS, _USED):
+        whole_number(f"{name} in {named(path)}", config.get(name) or 1, 1, _LARGEST)
+    return path, config

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from packlib.lengths.counting import INT64_MAX
-
 _MANY = 1 << 18  # rows that are worth loading the compiler for
 
 
@@ -33,7 +31,7 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
     else:
         from packlib.packing.compiled import compiled  # here, since it takes a while to import
 
-        starts = compiled(scan)(longest.astype(np.int64, copy=False), min(budget, INT64_MAX), most, padded)
+        starts = compiled(scan)(longest.astype(np.int64, copy=False), budget, most, padded)
     if (np.diff(starts) < fewest).any():
         ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:

@@ -15,6 +15,7 @@ from packlib.markup import rows_of_bars
 from packlib.packing.packs import order_by_length
 from packlib.ragged import Ragged
 
+_MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits
 ORDERS = ("dataset", "ascending", "descending", "random")
 
 
@@ -88,19 +89,11 @@ class TokenBatches(Ragged):
 
 
 def batch_by_tokens(
-    lengths: Iterable[int],
-    max_tokens: int,
-    min_batch: int = 1,
-    max_batch: int | None = None,
-    order: str = "dataset",
-    same_shape_every: int | None = None,
-    *,
-    drop_last: bool = False,
-    count_padding: bool = False,
-    difficulty: Iterable[float] | None = None,
-    num_batches_multiple_of: int = 1,
+    lengths: Iterable[int], max_tokens: int, min_batch: int = 1, max_batch: int | None = None, order: str = "dataset",
+    same_shape_every: int | None = None, *, drop_last: bool = False, count_padding: bool = False,
+    difficulty: Iterable[float] | None = None, num_batches_multiple_of: int = 1,
     seed: int | Sequence[int] | None = None,
-) -> TokenBatches:
+) -> TokenBatches:  # fmt: skip
     """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
 
     Every sample lands in exactly one batch, unless `drop_last` says otherwise. Takes linear time but where a
@@ -150,6 +143,8 @@ def batch_by_tokens(
         raise ValueError("drop_last is for same_shape_every: without it no sample is left over.")
     if difficulty is not None and order not in ("ascending", "descending"):
         raise ValueError(f'A difficulty is for order "ascending" or "descending", not {order!r}.')
+    whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
+    max_tokens, most = min(max_tokens, _MOST_TOKENS), min(most, len(lengths))
     samples = _ordered(lengths, order, difficulty, seed)
     if drop_last:
         samples = samples[: len(samples) // every * every]

@@ -1,5 +1,6 @@
 """NumPy arrays between ranks, with a count of the bytes that leave this one."""
 
+import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -58,6 +59,8 @@ class Collectives:
         Raises:
             RankError: the same on every rank, about the first rank whose values differ from those of rank 0.
         """
+        with self.agree_on_errors():
+            pickle.dumps(values)  # the others would wait for what cannot be sent
         everyone = self.gather_objects(values)
         for rank, theirs in enumerate(everyone[1:], start=1):
             for name, value in theirs.items():

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,8 @@ def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
 
 def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
     """Columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: so memory is bounded."""
+    with suppress(ImportError):  # pyarrow would load it for the first array, and lose an interrupt meanwhile
+        import pandas  # type: ignore[import-untyped] # noqa: F401
     roots = [file.metadata.schema.column(at).path.split(".")[0] for at in range(file.metadata.num_columns)]
     for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
         about = file.metadata.row_group(group)

@@ -64,8 +64,8 @@ def context_shards(
     """
     check_packs_and_work(packs, work)
     one_of("sharding", sharding, SHARDINGS)
-    ranks, chunks = whole_number("ranks", ranks, 1, 1024), 2 * ranks
-    lengths, starts = as_lengths(lengths), packs.offsets[:-1]
+    ranks = whole_number("ranks", ranks, 1, 1024)
+    lengths, starts, chunks = as_lengths(lengths), packs.offsets[:-1], 2 * ranks
     squares_of(packs, lengths)  # refuses lengths of other packs
     each, padding = lengths[packs.sample_ids].astype(np.int64), np.zeros(len(packs), np.int64)
     if sharding == "whole" or ranks == 1:

@@ -179,7 +179,7 @@ def _growing(build: Any) -> str:
     """The attribute of a picture that grows, from which the script of the deck makes its steps."""
     if not isinstance(build, list):
         whole_number("build", build, 2, 6)
-    elif not 2 <= len(build) <= 6 or build != sorted({whole_number("a panel count in build", n, 1) for n in build}):
+    elif not 1 < len(build) < 7 or build != sorted({whole_number("a panel count in build", n, 1, 99) for n in build}):
         raise ValueError(f"build must be 2 to 6 rising numbers of panels, such as [1, 3, 6], not {shown(build)}.")
     return f' data-build="{build}"'
 

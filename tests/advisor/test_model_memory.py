@@ -74,13 +74,26 @@ def test_the_sentence_adds_up_and_says_that_it_is_an_estimate():
     assert longer - states == pytest.approx(2 * activations, rel=0.02)
 
 
+SMALL = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "vocab_size": 100}
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [
         (None, "There is no file"),
         ({"hidden_size": 8}, "config.json must be the configuration of a transformer, and has no num_hidden_layers."),
         ({"model_type": "mamba2", "num_heads": 8}, "model must be a transformer, not 'mamba2': it carries a state"),
-        ({"num_hidden_layers": 0}, "num_hidden_layers in config.json must be at least 1, not 0."),
+        ({"num_hidden_layers": 0}, "num_hidden_layers in config.json must be from 1 to 10000000000000, not 0."),
+        ({"text_config": [1]}, "text_config in config.json must be a JSON object, not [1]."),
+        (
+            SMALL | {"max_position_embeddings": "512"},
+            "config.json must be a whole number from 1 to 10000000000000, not '5",
+        ),
+        (SMALL | {"num_local_experts": "8"}, "num_local_experts in config.json must be a whole number from 1 to "),
+        (SMALL | {"head_dim": -1}, "head_dim in config.json must be from 1 to 10000000000000, not -1."),
+        (SMALL | {"num_key_value_heads": 9}, "num_key_value_heads in config.json must be from 1 to 2, not 9."),
+        (SMALL | {"vocab_size": 10**30}, "vocab_size in config.json must be from 1 to 10000000000000, not 1000"),
+        (SMALL | {"hidden_size": 10**9}, "config.json must be of a model of at most 10000B, not "),
     ],
 )
 def test_what_is_no_model_is_refused_before_anything_runs(tmp_path, monkeypatch, capsys, config, says):

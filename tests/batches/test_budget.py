@@ -151,6 +151,22 @@ def test_a_multiple_of_batches_keeps_every_sample_and_budget(lengths, budget, mu
     assert set(plain.offsets.tolist()) <= set(found.offsets.tolist())
 
 
+@pytest.mark.parametrize("many", [1, 1 << 18])  # rows from which on the loop is compiled
+@pytest.mark.parametrize("every", [None, 2])
+def test_numbers_beyond_64_bits_set_no_limit_or_are_refused(monkeypatch, many, every):
+    monkeypatch.setattr("packlib.batches.cutting._MANY", many)
+    lengths = [5, 3, 4, 1]
+    for order in ("dataset", "ascending"):
+        plain = batch_by_tokens(lengths, 99, order=order, same_shape_every=every)
+        for fewest in (1, 2):
+            found = batch_by_tokens(lengths, 2**70, fewest, 2**70, order, every)
+            assert [*map(list, found)] == [*map(list, plain)]
+    with pytest.raises(
+        ValueError, match="the sum of lengths must be from 1 to 4611686018427387904, not 9223372036854775808"
+    ):
+        batch_by_tokens([2**60] * 8, 2**63 - 1, same_shape_every=every)
+
+
 class TestPublicFaults:
     """What PUBLISHED.md says of the public code, as cases that it fails and this passes."""
 

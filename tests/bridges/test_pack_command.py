@@ -1,6 +1,9 @@
 """`packlib pack`: from one Parquet file to another, by the lengths alone or by a plan."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import datasets
@@ -42,6 +45,15 @@ def test_the_command_packs_one_parquet_file_into_another(tmp_path, capsys):
         assert cli.main([*wrong, "--out", "no.parquet"]) == 2
         said = capsys.readouterr().err
         assert says in said and said.count("\n") == 1 and not Path("no.parquet").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_while_pandas_loads_is_not_lost(tmp_path, number, code):
+    Path("pandas.py").write_text(f"import os\nos.kill(os.getpid(), {number:d})\n")
+    run = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from packlib.workbook.cli import main; sys.exit(main())"
+    arguments = ["pack", "x.parquet", "--max-length", "64", "--out", "packed.parquet"]
+    ended = subprocess.run([sys.executable, "-c", run, *arguments], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.count("\n")) == (code, 1) and not Path("packed.parquet").exists()
 
 
 def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, capsys):

@@ -87,6 +87,21 @@ def test_the_calculator_pads_as_much_on_average(ranks):
     assert value_of(calculate(Setup(context_ranks=ranks), [phase]), "padding") == padding.mean()
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_a_small_integer_of_numpy_is_a_number_like_any_other(kind):
+    packs, lengths = packed([[5, 3], [7]])
+    for sharding in SHARDINGS:
+        found, plain = (context_shards(packs, lengths, ranks, sharding, work=SQUARES) for ranks in (kind(127), 127))
+        assert np.array_equal(found.work, plain.work) and np.array_equal(found.padding, plain.padding)
+    sheets = [
+        calculate(
+            Setup(layers=some(24), vocabulary=some(120), context_ranks=some(16)), [Phase(some(96), 1e6, some(8))]
+        )
+        for some in (kind, int)
+    ]
+    assert sheets[0] == sheets[1]
+
+
 FEW = Packs([0, 1, 2], [0, 2, 3], [8, 8], max_length=8)
 
 

@@ -155,7 +155,8 @@ def test_a_picture_from_a_file_may_grow(tmp_path, build, said):
         ("four", "build must be a whole number from 2 to 6, not 'four'"),
         ([3, 1], r"build must be 2 to 6 rising numbers of panels, such as \[1, 3, 6\], not \[3, 1\]"),
         ([2], "build must be 2 to 6 rising numbers"),
-        ([1, "2"], "a panel count in build must be a whole number at least 1, not '2'"),
+        ([1, "2"], "a panel count in build must be a whole number from 1 to 99, not '2'"),
+        ([10**30, 10**31], "a panel count in build must be from 1 to 99, not 1000"),
     ],
 )
 def test_steps_that_make_no_sense_are_refused(build, says):

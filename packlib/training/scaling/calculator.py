@@ -225,6 +225,8 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
 
 def _work_out(formulas: Callable[..., dict], names: dict, length: int | None) -> list[Line]:
     """The lines of one of the two functions above; `names` gets their values."""
+    # small integers of NumPy overflow in silence
+    names |= {name: value.item() for name, value in names.items() if isinstance(value, np.generic)}
     values, lines = formulas(**names), []
     for name, formula, unit in re.findall(r"^    (\w+) = (.*)  # (.*)$", inspect.getsource(formulas), re.MULTILINE):
         value = names[name] = values[name]
