@@ -15,7 +15,7 @@ from packlib.packing.progress import Progress
 
 # Seconds for each entry of the strategy matrix and each of its rows; SciPy's solver, one core of an AMD EPYC.
 _LEAST_SQUARES = {"nnlshp": 2.5e-9, "ennlshp": 2e-8}
-_SMALL = LengthHistogram.from_lengths([1, 1, 2, 3], 4)
+_SMALL = LengthHistogram.from_lengths([6] * 10 + [2] * 30, 12)  # `lpt` at depth 4 needs all of its parts
 _ONE_BY_ONE = {"next_fit": 8e-7}  # seconds for each sequence, on Wikipedia's lengths; the same core
 _HOPELESS = 2  # times the patience: what is estimated to take longer is not begun
 # Seconds of a round of `optimal`: for the square of the lengths, each entry of its table, and each round. Fitted to the
@@ -79,7 +79,7 @@ def try_methods(
         options = {name: value for name, value in options.items() if name in own}
         limit = UNTIL_LOST * patience if "rounds" in own else patience
         try:
-            bounded.call(plan, _SMALL, method, depth, limit=60)  # loads what the method needs, off the clock
+            bounded.call(plan, _SMALL, method, min(depth, 4), limit=60)  # loads what the method needs, off the clock
             plans[method], seconds[method] = bounded.call(plan, histogram, method, depth, limit=limit, **options)
         except TimeIsUpError:
             reasons[method] = f"stopped after {limit:g} s; {_work(method, histogram, depth)}"
