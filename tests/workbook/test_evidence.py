@@ -137,6 +137,12 @@ def rate_pairs(kind):
     return [one for name, one in found.items() if kind in name]
 
 
+def faults_end_higher():
+    """Whether both faults of a packed run end higher on five seeds."""
+    found = [less("ablations", arm, "packed") for arm in ("no mask", "no position reset")]
+    return all(one.verdict == "higher" and one.seeds == 5 for one in found)
+
+
 DIVIDED = ("accumulation divided", "even updates")
 LARGER = ("betas adjusted", "rate doubled", "nothing adjusted", "batch doubled")
 STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it true
@@ -144,6 +150,10 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         len(ends) for ends in runs.ends_of("curves").values()} == {3},
     ("07_hyperparameters", "Both runs beat the first and have not reached the second."): lambda: between_the_counts(
         "curves", ("padded", "packed, accumulation divided")),
+    ("05_packed_attention", "both faults ended at a higher loss on five seeds"): faults_end_higher,
+    ("15_evidence", "a missing mask and positions that run on ended at a higher loss"): faults_end_higher,
+    ("15_evidence", "for the mean over packs no difference can be told"): lambda: (
+        less("ablations", "pack mean", "packed").verdict == "cannot be told"),
     ("08_curriculum", "All runs end between the two"): lambda: between_the_counts("curriculum-rates"),
     ("08_curriculum", "training in ascending order ended at a higher loss than shuffled batches"): lambda: all(
         one.verdict == "higher" for one in rate_pairs("ascending less")),
