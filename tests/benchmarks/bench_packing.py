@@ -3,8 +3,10 @@
     python -m tests.benchmarks packing
 
 prints the table and writes `data/benchmarks/packing.csv`. Every line compares medians of runs that took turns.
+`python -m tests.benchmarks.bench_packing tight_depths` measures one part anew and keeps the other lines.
 """
 
+import csv
 import itertools
 import os
 import subprocess
@@ -12,13 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+from packlib.checks import one_of
 from packlib.lengths import LengthHistogram, load, log_normal
 from packlib.packing import StreamPacker, assign, plan
 from packlib.packing.nnls import nnls_problem
-from tests.benchmarks.table import in_turn, record, show
+from tests.benchmarks.table import FOLDER, in_turn, record, show
 
 # The peak of resident memory is the kernel's own count; writing 5 sets it back to what is in use now.
 MEMORY = """
@@ -272,14 +276,23 @@ def importing() -> Iterator[dict]:
     yield row("import packlib", ours, "import numpy", numpy, "at most 0.2 s more", f"{ours - numpy:+.2f} s")
 
 
-def main() -> None:
-    wikipedia, rows = load("wikipedia"), []
-    parts = (
-        greedy(wikipedia), tight_depths(wikipedia), lengths_to_packs(wikipedia), long_rows(), other_methods(),
-        against_nnls(wikipedia), optimal_on_long_rows(wikipedia), time_limits(), importing(),
-    )  # fmt: skip
-    for part in parts:
-        new = list(part)
+def main(names: list[str] | None = None) -> None:
+    wikipedia = load("wikipedia")
+    parts = {
+        "greedy": partial(greedy, wikipedia), "tight_depths": partial(tight_depths, wikipedia),
+        "lengths_to_packs": partial(lengths_to_packs, wikipedia), "long_rows": long_rows,
+        "other_methods": other_methods, "against_nnls": partial(against_nnls, wikipedia),
+        "optimal_on_long_rows": partial(optimal_on_long_rows, wikipedia), "time_limits": time_limits,
+        "importing": importing,
+    }  # fmt: skip
+    recorded_rows = csv.DictReader((FOLDER / "packing.csv").read_text(encoding="utf-8").splitlines()[2:])
+    rows = {row["work"]: row for row in recorded_rows} if names else {}
+    for name in names or parts:
+        new = list(parts[one_of("part", name, parts)]())
         show(new)
-        rows += new
-    print(record("packing", rows, "python -m tests.benchmarks packing"))
+        rows |= {row["work"]: row for row in new}
+    print(record("packing", list(rows.values()), "python -m tests.benchmarks packing"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
