@@ -2,7 +2,8 @@
 
     python -m packlib.packing.compiled
 
-compiles all and keeps the machine code on disk, which `make setup` does too.
+compiles all of this room and keeps the machine code on disk, which `make setup` does too. `packlib.batches.cutting` has
+one more loop, which is compiled when it first cuts very many rows.
 """
 
 import warnings
@@ -47,7 +48,7 @@ event.register("numba:compile", _Clock())
 
 
 def main() -> None:
-    """Run every compiled function once, on little."""
+    """Run every compiled function of this room once, on little."""
     import numpy as np
 
     from packlib.lengths.families import log_normal
