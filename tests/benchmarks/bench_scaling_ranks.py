@@ -22,11 +22,11 @@ from packlib.training.scaling import (
     in_flight,
     memory_of,
     offload_state,
-    ring_all_reduce,
     shard_model,
     shard_optimizer,
 )
 from packlib.training.updates import take_packs
+from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce
 from tests.benchmarks.bench_model import batches
 
 PACE = (0.03, 0.06)  # seconds of a forward and a backward pass, where there are more stages than cores

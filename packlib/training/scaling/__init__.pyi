@@ -4,7 +4,6 @@ from .compile_counter import CompileCounter
 from .compiling import ShapeGraphs, blank_batch, compile_for_shapes, onset_schedule
 from .pipeline import BertStage, Pipeline, split_layers
 from .recomputation import SavedActivations, recompute
-from .ring import ring_all_reduce, ring_steps
 from .sharding import memory_of, offload_state, shard_model, shard_optimizer
 from .timeline import Bar, bubble, bubble_formula, gantt, in_flight
 
@@ -31,8 +30,6 @@ __all__ = [
     "offload_state",
     "onset_schedule",
     "recompute",
-    "ring_all_reduce",
-    "ring_steps",
     "shard_model",
     "shard_optimizer",
     "split_layers",

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
-from packlib.training.scaling import ring_all_reduce
+from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce
 from packlib.workbook.chapters.shared.gradients import Gradients
 
 
