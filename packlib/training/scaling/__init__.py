@@ -1,4 +1,4 @@
-"""Scaling up: buckets of shapes and compiling, what a pod costs, pipelines, sharded states."""
+"""Scaling up: buckets of shapes and compiling, what a pod costs, pipelines, recomputation."""
 
 from packlib.installed import attach
 
