@@ -25,10 +25,11 @@ from packlib.training import (
     make_optimizer,
     round_weights,
 )
-from packlib.training.scaling import bubble_formula, recompute
+from packlib.training.scaling import recompute
 from packlib.training.updates import take_packs
 from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
 from packlib.workbook.chapters.n11_scaling_up.sharding import offload_state
+from packlib.workbook.chapters.shared.timeline import bubble_formula
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
 from tests.benchmarks.bench_scaling_ranks import bert, pipeline, ring, sharding
 from tests.benchmarks.table import in_turn, processor, record, show

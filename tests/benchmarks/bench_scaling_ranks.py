@@ -14,10 +14,11 @@ from packlib.batches import PackedBatch
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert
 from packlib.training import Recipe, make_optimizer
-from packlib.training.scaling import Pipeline, bubble, bubble_formula, gantt, in_flight
 from packlib.training.updates import take_packs
+from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline
 from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce
 from packlib.workbook.chapters.n11_scaling_up.sharding import memory_of, offload_state, shard_model, shard_optimizer
+from packlib.workbook.chapters.shared.timeline import bubble, bubble_formula, gantt, in_flight
 from tests.benchmarks.bench_model import batches
 
 PACE = (0.03, 0.06)  # seconds of a forward and a backward pass, where there are more stages than cores

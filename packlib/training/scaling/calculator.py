@@ -11,8 +11,8 @@ from numpy import minimum
 
 from packlib.checks import number, one_of, whole_number
 from packlib.training.recipe import check_factor
-from packlib.training.scaling.timeline import SCHEDULES
 
+SCHEDULES = ("gpipe", "1f1b")
 _SIZES = ("weight_bytes", "gradient_bytes", "activation_bytes", "master_bytes")
 PRECISIONS = {  # bytes of a weight, its gradient, an activation, and of an FP32 copy of the weight
     "fp32": dict(zip(_SIZES, (4, 4, 4, 0), strict=True)),

@@ -9,8 +9,9 @@ import torch
 from transformers import BertConfig
 
 from packlib.model import PackedBert
-from packlib.training.scaling import Phase, Setup, bubble, calculate, gantt, in_flight, value_of
+from packlib.training.scaling import Phase, Setup, calculate, value_of
 from packlib.training.scaling.calculator import PRECISIONS, model_formulas, phase_formulas
+from packlib.workbook.chapters.shared.timeline import bubble, gantt, in_flight
 
 PHASES = [Phase(128, 1e8, packing_factor=1.17), Phase(384, 2e7, 4, 256, 1.7, 0.01, 56)]
 

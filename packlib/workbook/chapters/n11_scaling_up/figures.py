@@ -8,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from packlib.training.scaling import Bar, Setup, bubble, bubble_formula, gantt, in_flight
-from packlib.training.scaling.timeline import SCHEDULES
+from packlib.training.scaling import Setup
+from packlib.training.scaling.calculator import SCHEDULES
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
 from packlib.workbook.chapters.n11_scaling_up.ring import ring_steps
+from packlib.workbook.chapters.shared.timeline import Bar, bubble, bubble_formula, gantt, in_flight
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent
 
 

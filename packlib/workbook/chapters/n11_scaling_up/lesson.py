@@ -8,11 +8,13 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, split_layers, value_of
+from packlib.training.scaling import Phase, Setup, calculate, value_of
 from packlib.training.scaling.calculator import PRECISIONS, Line
 from packlib.workbook.chapters.n11_scaling_up.figures import draw_facts, draw_gantt, draw_impossible, draw_memory
+from packlib.workbook.chapters.n11_scaling_up.pipeline import split_layers
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.chapters.shared.columns import in_two_columns
+from packlib.workbook.chapters.shared.timeline import Bar, gantt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent

@@ -48,7 +48,7 @@ def ring(rank: int, elements: int) -> tuple[int, bool]:
 
 def stage(rank: int, model: nn.Module, batches: list[PackedBatch], schedules: tuple[str, ...]) -> dict[str, Gradients]:
     """By schedule: the gradients of this rank's layers after one update through the pipeline."""
-    from packlib.training.scaling import Pipeline
+    from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline
 
     found = {}
     for schedule in schedules:
