@@ -12,6 +12,7 @@ from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.lengths.counting import INT64_MAX, as_integers
+from packlib.lengths.sources import tokenizer_path
 from packlib.ragged import Ragged, ranges
 from packlib.reading import naming
 
@@ -317,3 +318,14 @@ def tokenize(
             raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
     given = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
     return TokenStore(np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), sequence_labels=given)
+
+
+def wordnet_tokenizer() -> Any:
+    """The committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
+
+    >>> wordnet_tokenizer()("a small dog")["input_ids"]
+    [2, 43, 325, 1729, 3]
+    """
+    from transformers import BertTokenizerFast
+
+    return BertTokenizerFast.from_pretrained(tokenizer_path())

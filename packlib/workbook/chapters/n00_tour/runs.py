@@ -20,11 +20,11 @@ from packlib.batches import (
     tokenize,
     wordnet_tokenizer,
 )
-from packlib.lengths import wordnet_texts
 from packlib.model import PackedBert
 from packlib.packing import Packs
 from packlib.training import Recipe, evaluate
 from packlib.workbook.chapters.n00_tour.texts import HELD_OUT
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.segments import spoiled
 from packlib.workbook.figures import img, label_ends, new_figure, publish, series
 
