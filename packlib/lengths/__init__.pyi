@@ -2,7 +2,7 @@ from .families import image_patch_like, log_normal, protein_like, two_humped, un
 from .histogram import LengthHistogram
 from .hub import from_hub
 from .sources import available, data_path, load, tokenizer_path
-from .waste import HABITS, PaddingWaste, make_batches, padding_waste
+from .waste import HABITS, PaddingWaste, padding_waste
 
 __all__ = [
     "HABITS",
@@ -14,7 +14,6 @@ __all__ = [
     "image_patch_like",
     "load",
     "log_normal",
-    "make_batches",
     "padding_waste",
     "protein_like",
     "tokenizer_path",

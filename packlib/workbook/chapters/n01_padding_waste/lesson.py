@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load, make_batches, padding_waste
+from packlib.lengths import LengthHistogram, load, padding_waste
 from packlib.workbook.chapters.n01_padding_waste.figures import draw_batches
-from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste
+from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste, make_batches
 from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
