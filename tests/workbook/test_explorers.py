@@ -116,7 +116,6 @@ def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kin
 
 class Line(Explorer):
     title = "How long is the line?"
-    play = "length"
 
     def controls(self):
         return {
@@ -148,18 +147,20 @@ def test_an_error_becomes_a_sentence_and_goes_away():
 
 
 def test_the_play_button_drives_the_picture():
-    line = Line()
-    line.player.value = 5
-    assert line.alt == "The line is 5 m long."
-    line.widgets["length"].value = 3
-    assert line.player.value == 3
+    packing = StepByStep()
+    packing.player.value = 2
+    assert ", 2 of 4 placed." in packing.alt
+    packing.widgets["step"].value = 3
+    assert packing.player.value == 3
+    packing.widgets["lengths"].value = "the eight above"
+    assert packing.player.max == 8
 
 
 def test_a_control_can_move_the_limits_of_another():
     line = Line()
     line.widgets["length"].value = 9
     line.widgets["unit"].value = "ft"
-    assert line.alt == "The line is 5 ft long." and line.player.max == 5
+    assert line.alt == "The line is 5 ft long."
     assert line.drawn == [(2, "m"), (9, "m"), (5, "ft")], "one picture a move, although two controls moved"
     line.widgets["scale"].value = 100
     assert line.alt == "The line is 500 ft long."
