@@ -20,10 +20,10 @@ from packlib.distributed import (
     interleave,
     pack_distributed,
     sort_rows,
-    write_ordered,
 )
 from packlib.distributed.collectives import Collectives
 from packlib.packing import PackingPlan
+from packlib.workbook.chapters.n09_distributed_sorting.one_file import write_ordered
 
 
 def count_together(rank: int, counts: list[int]) -> str:
