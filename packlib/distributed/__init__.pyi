@@ -1,6 +1,6 @@
 from .agreement import RankError
 from .balancing import balance_distributed
-from .packing import PackShare, deal, pack_distributed, packing_traffic
+from .packing import PackShare, deal, pack_distributed
 from .ranks import run_ranks
 from .sampler import DistributedCurriculumSampler, ordered_bits
 from .sorting import SortedRows, exact_sort, interleave, load_imbalance, sort_rows
@@ -17,7 +17,6 @@ __all__ = [
     "load_imbalance",
     "ordered_bits",
     "pack_distributed",
-    "packing_traffic",
     "run_ranks",
     "sort_rows",
 ]
