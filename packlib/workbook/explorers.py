@@ -26,7 +26,7 @@ import ipywidgets as widgets
 from matplotlib.figure import Figure
 
 from packlib.markup import in_html
-from packlib.workbook.figures import img, publish
+from packlib.workbook.figures import img, png, publish
 from packlib.workbook.results import MEANING
 
 _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "max_width": "98%"}}
@@ -124,7 +124,8 @@ class Explorer:
             if values == self._drawn:  # `react` moved a control, which has drawn already
                 return
             self.figure, self.alt = self.draw(**values)
-            self.picture.value = img(self.figure, self.alt)
+            self._png = png(self.figure)
+            self.picture.value = img(self._png, self.alt)
             self.error, self._drawn = None, values
         except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
             self.alt, self.error, self._drawn = f"No picture: {error}", error, None
@@ -132,7 +133,7 @@ class Explorer:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
-        metadata = {} if self.error else publish(self.figure, self.picture.value, self.alt, name, self.title)
+        metadata = {} if self.error else publish(self.figure, self._png, self.alt, name, self.title)
         if metadata:
             metadata[MEANING]["explorer"] = self._made
         live = self.box._repr_mimebundle_()

@@ -109,7 +109,7 @@ class Setup:
         one_of("schedule", self.schedule, SCHEDULES)
         one_of("precision", self.precision, PRECISIONS)
         one_of("context_sharding", self.context_sharding, ("sequence", "pack"))
-        if min(self.layout, default=0) < 1 or sum(self.layout) != self.layers:
+        if sum(whole_number("a stage of layout", n, 1) for n in self.layout) != self.layers:
             told = " + ".join(map(str, self.layout))
             raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {told}.")
 

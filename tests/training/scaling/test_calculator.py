@@ -158,7 +158,8 @@ def test_all_that_is_computed_is_a_line(formulas, length):
     ("change", "sentence"),
     [
         ({"layout": (3, 7, 7)}, "A layout has at least 1 layer a stage and 24 in all, not 3 [+] 7 [+] 7"),
-        ({"layout": (0, 24)}, "A layout has at least 1 layer a stage"),
+        ({"layout": (0, 24)}, "a stage of layout must be at least 1, not 0"),
+        ({"layout": (2.5, 21.5)}, "a stage of layout must be a whole number.*, not 2.5"),
         ({"schedule": "1b1f"}, "not '1b1f'"),
         ({"precision": "fp64"}, "not 'fp64': did you mean 'fp32'"),
         ({"utilization": 1.2}, "utilization must be above 0 and at most 1, not 1.2"),
@@ -169,7 +170,7 @@ def test_all_that_is_computed_is_a_line(formulas, length):
     ],
 )  # fmt: skip
 def test_bad_setups_get_a_sentence(change, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
         Setup(**change)
 
 
