@@ -26,7 +26,7 @@ class WhoWaits(Explorer):
 
     def controls(self):
         return {
-            "longest": slider("Long sequence, tokens", 0, 130_000, value=100_000, step=10_000),
+            "longest": slider("Longest sequence", 0, 130_000, value=100_000, step=10_000),
             "ranks": choice("Ranks", [2, 4, 8, 16], 8),
             "balanced": Checkbox(False, description="Balanced"),
         }

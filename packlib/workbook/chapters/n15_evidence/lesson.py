@@ -102,7 +102,8 @@ QUESTIONS = Questions(
         },
     ),
     short_time=Question(
-        "How much processor time does 0.3, reshaped take, against full rows all the time: less, more or cannot be told?",
+        "How much processor time does 0.3, reshaped take, against full rows all the time: less, more or cannot be "
+        "told?",
         truth=lambda share: {"lower": "less", "higher": "more"}.get(
             replace(share, mean=share.mean - 1).verdict, "cannot be told"
         ),
