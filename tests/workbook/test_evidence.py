@@ -163,7 +163,7 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"),
     ("08_curriculum", "It also makes 30 % more updates"): lambda: round(100 * made_updates("0.6, truncated")) == 130,
     ("08_curriculum", "make as many updates as full ones, and there no difference can be told"): same_as_full_rows,
-    ("15_evidence", "no arm had the best of several rates, and all ended above the bigram"): lambda: between_the_counts(
+    ("15_evidence", "No arm had the best of several rates, and all ended above the bigram"): lambda: between_the_counts(
         "curves"),
     ("15_evidence", "The longer warm-up ends lower. It also makes more updates"): lambda: (
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"
