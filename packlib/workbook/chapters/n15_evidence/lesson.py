@@ -108,8 +108,8 @@ QUESTIONS = Questions(
             replace(share, mean=share.mean - 1).verdict, "cannot be told"
         ),
         why=lambda share: (
-            f"It takes {percent(share.mean)} ± {percent(share.half)} of the time of full rows, for as many bytes. What "
-            "attention saves is spent on something else, and on what was not measured."
+            f"It takes {percent(share.mean)} ± {percent(share.half)} of the time of full rows, for as many bytes. "
+            "Something else takes more time than attention saves. What it is was not measured."
         ),
         choices={
             "less": "Attention is only a part of the work, and these rows are short in any case.",
