@@ -73,7 +73,7 @@ QUESTIONS = Questions(
         why="The interval says that chance between seeds does not explain this difference. It does not say what does. "
         "Both arms had the same rate, which may suit one of them better. Before betas are judged, each arm needs the "
         "best of several rates.",
-        choices={"yes": "Both arms had the same rate. Which of them does it suit better?", "no": ""},
+        choices={"yes": "Only the betas differ, but nothing else was fitted to them.", "no": ""},
     ),
     two_seeds=Question(
         "With two seeds, how many times s is half of the interval's width?",
