@@ -58,8 +58,11 @@ ONE_NEW = BOTH_NEW.replace("image.src !== src && image.alt !== alt", "(image.src
 FILTERS = """() => ["false", "true"].map(light => {
   document.body.dataset.jpThemeLight = light;  // as JupyterLab's themes set it
   return getComputedStyle(document.querySelector(".packlib-figure")).filter; })"""
-CUT_OFF = """explorer => [...explorer.querySelectorAll("label, .jupyter-button")].filter(
-  said => said.scrollWidth > said.clientWidth).map(said => said.innerText)"""
+CUT_OFF = """explorer => [...explorer.querySelectorAll("label, .jupyter-button")].filter(said => {
+  const words = document.createRange(), look = getComputedStyle(said);
+  words.selectNodeContents(said);
+  const room = said.getBoundingClientRect().width - parseFloat(look.paddingLeft) - parseFloat(look.paddingRight);
+  return words.getBoundingClientRect().width > room + 0.1; }).map(said => said.innerText)"""
 POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
 
 SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
