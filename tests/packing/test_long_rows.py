@@ -162,16 +162,20 @@ def test_many_sequences_are_packed_by_those_that_stand_for_them(copies, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("kind", "top", "sequences", "depth"), [("Pareto", 131072, 1_500_000, 212), ("Pareto", 4096, 200_000, 16)]
+    ("kind", "top", "sequences", "depth", "slower"),
+    [("Pareto", 131072, 1_500_000, 212, 1), ("Pareto", 4096, 200_000, 16, 1), ("log-normal", 4096, 1_000_000, 4, 3)],
 )
-def test_the_time_is_kept(kind, top, sequences, depth, monkeypatch):
-    """To the plan that is verified, and counted in seconds of this process, whatever else the machine does."""
+def test_the_time_is_kept(kind, top, sequences, depth, slower, monkeypatch):
+    """To the plan that is verified, and counted in seconds of this process, whatever else the machine does.
+
+    On a machine that is three times slower, too.
+    """
     histogram = drawn(kind, top, sequences)
     planned(drawn("Pareto", 4096, 1000), 16, 60.0)  # compiled
-    monkeypatch.setattr(time, "perf_counter", time.process_time)
+    monkeypatch.setattr(time, "perf_counter", lambda: slower * time.process_time())
     started = time.process_time()
-    made = plan(histogram, "optimal", depth, time_limit=1.5)
-    assert time.process_time() - started < 2
+    made = plan(histogram, "optimal", depth, time_limit=0.5 + slower)
+    assert slower * (time.process_time() - started) < 1 + slower
     assert made.num_packs <= plan(histogram, "lpt", depth).num_packs < 0.9 * plan(histogram, "lpfhp", depth).num_packs
 
 
