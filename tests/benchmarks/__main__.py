@@ -1,8 +1,8 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
-python -m tests.benchmarks            # all but classes
+python -m tests.benchmarks            # all but classes and packing_draws
 python -m tests.benchmarks packing    # or: nnls, model, batches, distributed, sorting, scaling, compiling, bridges,
-                                      # audit, balance, classes
+                                      # audit, balance, classes, packing_draws
 """
 
 import sys
@@ -70,6 +70,12 @@ def classes() -> None:
     main()
 
 
+def packing_draws() -> None:
+    from tests.benchmarks.bench_packing_draws import main
+
+    main()
+
+
 def bridges() -> None:
     from tests.benchmarks.bench_bridges import main
 
@@ -95,7 +101,7 @@ SECTIONS = {
     "audit": audit,
     "balance": balance,
 }
-ALONE = {"classes": classes}  # a minute for each instance, so it is asked for by name
+ALONE = {"classes": classes, "packing_draws": packing_draws}  # an hour each, so they are asked for by name
 
 for name in [one_of("benchmark", name, SECTIONS | ALONE) for name in sys.argv[1:]] or SECTIONS:
     (SECTIONS | ALONE)[name]()
