@@ -1,8 +1,8 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
-python -m tests.benchmarks            # all but classes and packing_draws
+python -m tests.benchmarks            # all but the last three
 python -m tests.benchmarks packing    # or: nnls, model, batches, distributed, sorting, scaling, compiling, bridges,
-                                      # audit, balance, classes, packing_draws
+                                      # audit, balance, classes, packing_draws, packing_slack
 """
 
 import sys
@@ -76,6 +76,12 @@ def packing_draws() -> None:
     main()
 
 
+def packing_slack() -> None:
+    from tests.benchmarks.bench_packing_slack import main
+
+    main()
+
+
 def bridges() -> None:
     from tests.benchmarks.bench_bridges import main
 
@@ -101,7 +107,11 @@ SECTIONS = {
     "audit": audit,
     "balance": balance,
 }
-ALONE = {"classes": classes, "packing_draws": packing_draws}  # an hour each, so they are asked for by name
+ALONE = {  # up to an hour each, so they are asked for by name
+    "classes": classes,
+    "packing_draws": packing_draws,
+    "packing_slack": packing_slack,
+}
 
 for name in [one_of("benchmark", name, SECTIONS | ALONE) for name in sys.argv[1:]] or SECTIONS:
     (SECTIONS | ALONE)[name]()
