@@ -139,13 +139,16 @@ def test_lpt_gives_each_long_sequence_its_short_ones(short, depth, packs, data):
 
 
 def test_lpt_makes_a_trial_if_there_is_as_much_time_as_best_fit_took(monkeypatch):
-    """On a clock that a look at it moves by a second: best fit takes one, and three are left."""
+    """In CPU seconds: a machine that was busy meanwhile (here each look at the clock takes a second) says nothing."""
     histogram, ticks = LengthHistogram.from_lengths([6] * 10 + [2] * 30, 12), itertools.count()
     assert plan(histogram, "lpfhp", 4).num_packs == 13
     plan(histogram, "lpt", 4)  # compiles
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
-    with limited_to(6):
+    with limited_to(2):
         assert plan(histogram, "lpt", 4).num_packs == 10
+    monkeypatch.setattr(time, "thread_time", lambda: float(next(ticks)))
+    with limited_to(2):
+        assert plan(histogram, "lpt", 4).num_packs == 13
 
 
 PARETO = np.clip(100 * (1 + np.random.default_rng(0).pareto(1.1, 100_000)), 100, 4096).astype(int)
