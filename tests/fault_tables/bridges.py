@@ -66,6 +66,12 @@ FAULTS = {
             "ends[1:] - ends[0]",
             "bridges/test_pack_dataset.py::test_rows_far_apart_are_read_as_one",
         ),
+        ('side="right") - 1', 'side="left") - 1', "bridges/test_pack_dataset.py::test_rows_far_apart_are_read_as_one"),
+        (
+            "None if self._kept and as_given else self._folder",
+            "self._folder",
+            "bridges/test_pack_dataset.py::test_a_data_set_on_disk_is_read_where_it_lies",
+        ),
     ],
     "packlib/bridges/stream.py": [
         (
