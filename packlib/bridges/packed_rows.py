@@ -147,7 +147,8 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
 
     if isinstance(dataset, datasets.Dataset):
         for table in dataset.with_format("arrow").iter(_ROWS):
-            yield from table.to_batches()
+            # each selected row is a chunk by itself; others stay where they are
+            yield from (table if dataset._indices is None else table.combine_chunks()).to_batches()
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = enumerate(dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset))))
         while some := [_plain(row, number) for number, row in islice(rows, _ROWS)]:

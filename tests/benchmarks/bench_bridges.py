@@ -51,6 +51,7 @@ def cases() -> dict[tuple[str, int], np.ndarray]:
         ("300,000 of Wikipedia", 512): some_of("wikipedia", 300_000),
         ("80,000 of SQuAD", 384): some_of("squad", 80_000),
         ("500,000 log-normal", 128): log_normal(500_000, 128, 2.5, 0.5).expand(),
+        ("60,000 log-normal, shuffled", 4096): log_normal(60_000, 4096, 5.0, 1.0).expand(),
         ("20,000 log-normal", 32_768): log_normal(20_000, 32_768, 5.5, 1.5).expand(),
     }
 
@@ -61,6 +62,8 @@ def beside_trl(name: str, max_length: int, lengths: np.ndarray) -> Iterator[dict
     bound = direct_bound(np.bincount(lengths, minlength=max_length + 1), None)
     with tempfile.TemporaryDirectory() as place:
         dataset, packed = data_set(lengths, Path(place, "data")), {}
+        if name.endswith("shuffled"):
+            dataset = dataset.shuffle(seed=0)
 
         def emptied(who: str) -> Path:
             packed.pop(who, None)
