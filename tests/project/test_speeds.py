@@ -106,3 +106,21 @@ def test_which_method_rests_on_all_draws():
     assert all(row["packs"] == row["bound"] for row in hard) and f"{len(hard)} histograms that were made hard" in page
     assert f"up to {math.ceil(longest['1024'])} seconds where rows have 1,024 tokens" in page and longest["512"] < 10
     assert f"at most {math.ceil(max(float(row['seconds']) for row in rows))} seconds" in page
+
+
+def test_ranges_of_the_bridges():
+    """`pack_dataset` beside TRL, and `audit` beside pyarrow: from the least to the most of what was recorded."""
+    rows = {row[0].partition("`")[2].partition("`")[0]: row for row in rows_of("BENCHMARKS.md")}
+    packed, audited = table("bridges"), table("audit")
+    fewer = [100 * (1 - int(row["packs"]) / int(row["TRL's packs"])) for row in packed]
+    assert f" {len(packed)} data sets" in rows["pack_dataset"][0]
+    assert f"at most {max(int(row['MiB of memory']) for row in audited)} MiB" in rows["audit"][0]
+    said = {
+        re.search(r"([\d.]+) to ([\d.]+) % fewer", rows["pack_dataset"][0]): fewer,
+        re.search(r"([\d.]+) to ([\d.]+) CPU", rows["pack_dataset"][1]): [float(row["CPU seconds"]) for row in packed],
+        re.search(r"([\d.]+) to ([\d.]+)", rows["pack_dataset"][3]): [float(row["times faster"]) for row in packed],
+        re.search(r"([\d.]+) to ([\d.]+) s", rows["audit"][1]): [float(row["seconds"]) for row in audited],
+        re.search(r"([\d.]+) to ([\d.]+)", rows["audit"][3]): [1 / float(row["times as long"]) for row in audited],
+    }
+    for words, values in said.items():
+        assert same(words[1], min(values)) and same(words[2], max(values)), words[0]
