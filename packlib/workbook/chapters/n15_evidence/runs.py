@@ -25,9 +25,11 @@ EXPERIMENTS = {
     "weight-decay": Recorded("weight decay or L2 in the loss", "AdamW", "masked", "mlm_loss"),
     "warm-up": Recorded("with or without a warm-up of the rate", "rate × 1, with warm-up", "masked", "mlm_loss"),
     "batch": Recorded("batches that grow, and rates with them", "adamw, batch × 1", "masked", "mlm_loss"),
-    "curriculum-rates": Recorded("rules and orders for batches by tokens", "shuffled, none", "texts", "held_out_loss"),
+    "curriculum-rates": Recorded(
+        "rules and orders for batches by tokens", "shuffled, none", "functions", "held_out_loss"
+    ),
     "curriculum-length": Recorded("short rows first, as many tokens", "no warm-up", "modules", "held_out_loss"),
-    "curriculum-comparison": Recorded("five ways to batch", "padded", "texts", "held_out_loss"),
+    "curriculum-comparison": Recorded("five ways to batch", "padded", "functions", "held_out_loss"),
     "documents": Recorded("documents cut or kept whole", "split", "documents", "held_out_loss"),
 }
 TO_BE_REDONE = ("curves", "continued", "weight-decay", "warm-up", "batch")  # above the bigram, or of one seed
@@ -41,6 +43,20 @@ def ends_of(name: str) -> dict[str, np.ndarray]:
 def differences_of(name: str, confidence: float) -> dict[str, Interval]:
     """By arm: its interval against the base of the experiment."""
     return against(ends_of(name), EXPERIMENTS[name].base, confidence)
+
+
+def sweep_of(name: str) -> dict[str, dict[float, float]]:
+    """By arm of a recorded sweep, and by rate: the mean held-out loss of its seeds at the end."""
+    found: dict[str, dict[float, float]] = {}
+    for arm, ends in at_end(by_arm(recorded(f"{name}-sweep", "runs").rows), EXPERIMENTS[name].column).items():
+        way, rate = arm.rsplit(", ", 1)
+        found.setdefault(way, {})[float(rate)] = float(ends.mean())
+    return found
+
+
+def best_rates(name: str) -> dict[str, float]:
+    """By arm of a recorded sweep: the rate that ended lowest."""
+    return {arm: min(losses, key=lambda rate: losses[rate]) for arm, losses in sweep_of(name).items()}
 
 
 def baselines() -> dict[str, dict[str, float]]:
