@@ -7,6 +7,7 @@ from scipy.stats import t
 
 from packlib.advisor.records import recorded
 from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, by_arm, interval
+from packlib.workbook.tables import Table
 
 
 class Recorded(NamedTuple):
@@ -57,6 +58,14 @@ def sweep_of(name: str) -> dict[str, dict[float, float]]:
 def best_rates(name: str) -> dict[str, float]:
     """By arm of a recorded sweep: the rate that ended lowest."""
     return {arm: min(losses, key=lambda rate: losses[rate]) for arm, losses in sweep_of(name).items()}
+
+
+def sweep_table(name: str) -> Table:
+    """A row an arm: where each rate of the sweep ended, and which one the arm takes."""
+    tried, best = sweep_of(name), best_rates(name)
+    rates = sorted(next(iter(tried.values())))
+    return Table(("arm", *(f"rate {rate:g}" for rate in rates), "takes"), [
+        (arm, *(losses[rate] for rate in rates), f"{best[arm]:g}") for arm, losses in tried.items()])  # fmt: skip
 
 
 def baselines() -> dict[str, dict[str, float]]:
