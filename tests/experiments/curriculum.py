@@ -220,7 +220,7 @@ def rates_of(experiment: str, name: str, sweep: bool) -> dict[str, float]:
         return {f"{name}, {rate:g}": rate for rate in SWEEP_RATES}
     if experiment == "length":
         return {name: LENGTH_ARMS[name].rate}
-    return {name: best_rates(f"curriculum-{experiment}")["padded" if name == "nested" else name]}
+    return {name: best_rates(f"curriculum-{experiment}-sweep")["padded" if name == "nested" else name]}
 
 
 def main(arguments: list[str] | None = None) -> None:

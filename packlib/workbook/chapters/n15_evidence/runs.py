@@ -46,26 +46,26 @@ def differences_of(name: str, confidence: float) -> dict[str, Interval]:
     return against(ends_of(name), EXPERIMENTS[name].base, confidence)
 
 
-def sweep_of(name: str) -> dict[str, dict[float, float]]:
-    """By arm of a recorded sweep, and by rate: the mean held-out loss of its seeds at the end."""
-    found: dict[str, dict[float, float]] = {}
-    for arm, ends in at_end(by_arm(recorded(f"{name}-sweep", "runs").rows), EXPERIMENTS[name].column).items():
-        way, rate = arm.rsplit(", ", 1)
-        found.setdefault(way, {})[float(rate)] = float(ends.mean())
-    return found
+def swept(name: str) -> dict[str, dict[float, np.ndarray]]:
+    """By arm of a recorded sweep, by rate from low to high: the held-out loss at the end of each seed."""
+    found: dict[str, dict[float, np.ndarray]] = {}
+    for arm, ends in at_end(by_arm(recorded(name, "runs").rows)).items():
+        arm, _, rate = arm.rpartition(", ")
+        found.setdefault(arm, {})[float(rate)] = ends
+    return {arm: dict(sorted(by_rate.items())) for arm, by_rate in found.items()}
 
 
 def best_rates(name: str) -> dict[str, float]:
-    """By arm of a recorded sweep: the rate that ended lowest."""
-    return {arm: min(losses, key=lambda rate: losses[rate]) for arm, losses in sweep_of(name).items()}
+    """By arm of a recorded sweep: the rate with the lowest mean."""
+    return {arm: min(by_rate, key=lambda rate: by_rate[rate].mean()) for arm, by_rate in swept(name).items()}
 
 
 def sweep_table(name: str) -> Table:
-    """A row an arm: where each rate of the sweep ended, and which one the arm takes."""
-    tried, best = sweep_of(name), best_rates(name)
-    rates = sorted(next(iter(tried.values())))
-    return Table(("arm", *(f"rate {rate:g}" for rate in rates), "takes"), [
-        (arm, *(losses[rate] for rate in rates), f"{best[arm]:g}") for arm, losses in tried.items()])  # fmt: skip
+    """A row an arm: the mean at the end for each rate of a sweep, and the rate that the arm takes."""
+    tried, best = swept(name), best_rates(name)
+    rates = list(next(iter(tried.values())))
+    rows = [(arm, *(float(by_rate[rate].mean()) for rate in rates), best[arm]) for arm, by_rate in tried.items()]
+    return Table(("arm", *(f"at {rate:g}" for rate in rates), "takes"), rows)
 
 
 def baselines() -> dict[str, dict[str, float]]:
