@@ -44,7 +44,7 @@ from tests.experiments.sources import function_stores, module_rows
 
 PLANNED = {"length": 12_000, "comparison": 6_257, "rates": 6_257}  # rows of full length, or texts
 LENGTH, ROWS, HELD_OUT_ROWS = 128, 16, 96
-TEXT_LENGTH, EVALUATIONS = 256, {"length": 10, "comparison": 5, "rates": 5}  # of a run; a sweep has the last only
+TEXT_LENGTH, EVALUATIONS = 256, {"length": 10, "comparison": 2, "rates": 5}  # of a run; a sweep has the last only
 RATE, LARGE_RATE = 3e-3, 2.4e-2
 SWEEP_RATES, SWEEP_SEEDS = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2), (100, 101)
 COLUMNS = (
