@@ -118,8 +118,8 @@ QUESTIONS = Questions(
         ),
     ),
     order=Question(
-        "Without a rule for the rate, where does training in ascending order end, against shuffled batches: lower, higher "
-        "or cannot be told?",
+        "Without a rule for the rate, where does training in ascending order end, against shuffled batches: lower, "
+        "higher or cannot be told?",
         truth=lambda found: found.verdict,
         why=lambda found: (
             f"The difference is {found}. All five seeds end lower, but one of them by far "
