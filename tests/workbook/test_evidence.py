@@ -228,7 +228,7 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         less("curriculum-comparison", "nested", "padded").mean) < 1e-4,
     ("15_evidence", "No other way can be told from padded: a difference of more than 0.03 is unlikely for bucketed and "
      "packed, and one of more than 0.06 for the token budget."): lambda: all(
-        0.6 * most < farthest(way) < most for way, most in (("bucketed", 0.03), ("packed", 0.03), ("token budget", 0.06))),
+        0.6 * most < farthest(way) < most for way, most in {"bucketed": 0.03, "packed": 0.03, "token budget": 0.06}.items()),
     ("15_evidence", "where all runs end below it"): lambda: below_the_bigram("curriculum-comparison").all(),
     ("15_evidence", "All four take less time than padding"): lambda: all(
         share.mean + share.half < 1 for share in runs.shares("curriculum-comparison", "cpu_seconds", 0.95).values()),
