@@ -17,11 +17,10 @@ from packlib.reading import naming
 
 _ARRAYS = ("sample_ids", "offsets", "lengths_used", "squares")
 _NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
-_POOL = 1024  # packs whose sequences change places
-_ROOM = 1.01  # of the mean tokens of a pack; more where that does not do
-_SPARE = 0.005  # packs more than given, as a share
-_GOLDEN = (5**0.5 - 1) / 2
-_PACES = (1.0, 0.7, 1.4, 0.5, 2.0)  # of `spread`, until one finds room for all
+_MANY = 120
+_CLOSE = 1.002
+_EVEN = 0.005
+_SPARE = 0.01
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,33 +186,33 @@ def balance(
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
     few = len(packs.sample_ids)
     spares = (0, _SPARE) if spare is None else (number("spare", spare, at_least=0, at_most=1),)
-    wanted = dict.fromkeys(-(-int(len(packs) * (1 + more)) // step) for more in spares)
+    least = -(-len(packs) // step)
+    wanted = dict.fromkeys(max(least, min(int(len(packs) * (1 + more)) // step, int(least * 1.01) if spare is None else 10**18)) for more in spares)
     if min(wanted) * step > few:
         raise ValueError(f"{min(wanted)} steps of {step} packs need as many sequences, and there are {few}.")
-    made = [_schedule(packs, lengths, n, ranks, packs_per_rank, work, limit, seed) for n in wanted if n * step <= few]
+    wanted = [n for n in wanted if n * step <= few]
+    made: list[Schedule] = []
+    for n in wanted:
+        if not made or made[0].slowest > _CLOSE * made[0].lower_bound:
+            made.append(_schedule(packs, lengths, n, ranks, packs_per_rank, work, limit, seed, _MANY * (n == wanted[-1])))
     return min(made, key=lambda schedule: schedule.slowest)
 
 
 def _schedule(
-    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, of_a_rank: int, work: Work, limit: int | None, seed: int,
+    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, of_a_rank: int, work: Work, limit: int | None, seed: int, many: int,
 ) -> Schedule:  # fmt: skip
-    from packlib.packing.balancing_loops import finish  # here, since Numba takes a while to import
+    from packlib.packing.balancing_loops import even_out, level_steps  # here, since Numba takes a while to import
 
     step, cap, most_sequences = ranks * of_a_rank, packs.max_length, min(limit or len(lengths), len(lengths))
-    rng, count = np.random.default_rng(seed), steps * step
-    ids, pack_of = packs.sample_ids, _cut_and_shuffle(packs, lengths, count, rng)
+    ids, count = packs.sample_ids, steps * step
+    rng = np.random.default_rng([seed, 0])
+    pack_of = _deal(packs, count, ranks, of_a_rank, rng)
     each = lengths[ids].astype(np.int64)
-    pools = np.linspace(0, steps, max(1, min(steps, count // _POOL)) + 1).astype(np.int64) * step
-    order, starts = _by_part(np.repeat(np.arange(len(pools) - 1), np.diff(pools))[pack_of], each)
-    ids, each, pack_of = ids[order], each[order], pack_of[order]
-    for first, last, start, end in zip(pools[:-1], pools[1:], starts[:-1], starts[1:], strict=True):
-        pool = each[start:end], pack_of[start:end] - first, (last - first) // step, ranks, of_a_rank
-        pack_of[start:end] = first + _mix(*pool, cap, most_sequences, work, rng)
-
+    level_steps(each, pack_of, count, step, cap, most_sequences, _EVEN)
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
     in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))
-    finish(each, in_step, starts, ranks, of_a_rank, cap, most_sequences, *costs)
+    even_out(each, in_step, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, many)
     pack_of += in_step - pack_of % step
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of, minlength=count))])
@@ -226,25 +225,16 @@ def _schedule(
     return made
 
 
-def _cut_and_shuffle(packs: Packs, lengths: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """The pack of each sample id when the packs are cut into `count` and dealt at random."""
+def _deal(packs: Packs, count: int, ranks: int, of_a_rank: int, rng: np.random.Generator) -> np.ndarray:
+    """The place of each sample id's pack when the packs are cut into `count` and dealt at random."""
+    turn = np.empty(count, np.int64)
+    turn[rng.permutation(count)] = np.arange(count)
     inside = np.delete(np.arange(len(packs.sample_ids)), packs.offsets[:-1])  # where a pack could be cut
     cuts = rng.choice(inside, count - len(packs), replace=False)
     offsets = np.sort(np.concatenate([packs.offsets, cuts]))
-    used = np.add.reduceat(lengths[packs.sample_ids], offsets[:-1])
-    return np.repeat(_places(used, rng), np.diff(offsets))
-
-
-def _places(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Places for packs in a random order, but with those that have few tokens far from each other.
-
-    Multiples of the golden ratio spread every run of an order evenly, here the order by tokens.
-    """
-    shuffled = rng.permutation(len(tokens))
-    places = np.empty_like(shuffled)
-    spread = np.argsort(np.arange(len(tokens)) * _GOLDEN % 1)
-    places[shuffled[np.argsort(tokens[shuffled], kind="stable")][spread]] = np.arange(len(tokens))
-    return places
+    step, place = np.divmod(turn, ranks * of_a_rank)
+    place = step * ranks * of_a_rank + place % ranks * of_a_rank + place // ranks  # as a PackBatchSampler deals
+    return np.repeat(place, np.diff(offsets))
 
 
 def _by_part(part: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -252,32 +242,6 @@ def _by_part(part: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndar
     top = int(lengths.max())
     order = np.argsort(part * (top + 1) + (top - lengths), kind="stable")
     return order, np.concatenate([[0], np.cumsum(np.bincount(part))])
-
-
-def _mix(
-    lengths: np.ndarray, packs: np.ndarray, steps: int, ranks: int, of_a_rank: int, cap: int, most_sequences: int,
-    work: Work, rng: np.random.Generator,
-) -> np.ndarray:  # fmt: skip
-    """Other packs for the sequences of these steps, so that the work of all ranks is even; the packs are shuffled.
-
-    All packs of a rank are filled at once, or else pack by pack, with even tokens where that can be. Where room is so
-    scarce that neither finds a place for each sequence, the packs stay nearly as they are.
-    """
-    from packlib.packing.balancing_loops import deal_packs, level_tokens, spread  # here, since it loads Numba
-
-    count, step, made = steps * ranks * of_a_rank, ranks * of_a_rank, np.empty(len(lengths), np.int64)
-    even = min(cap, -int(-_ROOM * int(lengths.sum()) // count))
-    for together, room, pace in itertools.product(*map(dict.fromkeys, ((of_a_rank, 1), (even, cap), _PACES))):
-        if spread(lengths, count // together, together, room, most_sequences, pace, made):
-            packs = rng.permutation(count // together)[made // together] * together + made % together
-            if together == of_a_rank:
-                return packs
-            break
-    else:
-        level_tokens(lengths, packs, count, most_sequences)
-        packs = _places(np.bincount(packs, lengths), rng)[packs]
-    of_packs = np.bincount(packs, work.total(lengths, lengths**2)).reshape(steps, step)
-    return np.concatenate([i * step + deal_packs(each, ranks, of_a_rank) for i, each in enumerate(of_packs)])[packs]
 
 
 def _bounds(made: Schedule, lengths: np.ndarray) -> np.ndarray:

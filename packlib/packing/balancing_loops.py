@@ -1,105 +1,242 @@
 """The loops of `balance` over single sequences, compiled by Numba. Import this module late."""
 
-import heapq
-
 import numpy as np
 
 from packlib.packing.compiled import compiled
 
-_LEAST = 0.995  # of the mean tokens that each rank gets, so that no step lacks much
-_FEW = 2048  # sequences of a step in which two may change places
-_BETTER = 1 - 1e-4  # a change is worth so much at least
-_STEP = 0.95  # keys are made anew when the length has become so much less
+_PACES = (0.6, 1.0, 1.5)  # of `_spread`, until one brings the step near its bound
+_NEAR = 1.002  # times the bound of a step: no more is tried
+_FAR = 1.005  # times the bound of a step: then random parts of packs are exchanged
+_BETTER = 1e-4  # of the slowest rank's work: an exchange gains so much at least
+_LITTLE = 0.02  # of what the slowest rank has too much
+_ENOUGH = 0.3  # of it, or of what two ranks differ: an exchange that gains so much is taken at once
+_OTHERS = 8  # ranks with the least work, with which the slowest looks for an exchange
+_TURNS = 2  # pairings of the packs of two ranks
+_SWEEPS = 100  # over the steps with too few and too many tokens
 
 
 @compiled
-def _roomiest(rank, of_a_rank, space, places):  # type: ignore[no-untyped-def]
-    """The pack of a rank that takes the longest sequence, and how long that is."""
-    best, most = 0, -1
-    for pack in range(rank * of_a_rank, (rank + 1) * of_a_rank):
+def _roomiest(first, last, space, places):  # type: ignore[no-untyped-def]
+    """The pack that takes the longest sequence, and how long that is."""
+    best, most = first, -1
+    for pack in range(first, last):
         if places[pack] and space[pack] > most:
             best, most = pack, space[pack]
     return best, most
 
 
 @compiled
-def spread(
-    lengths: np.ndarray, ranks: int, of_a_rank: int, cap: int, most_sequences: int, pace: float, packs: np.ndarray
-) -> bool:
+def _spread(lengths, ranks, of_a_rank, cap, most_sequences, pace, packs):  # type: ignore[no-untyped-def]
     """Put sequences into `of_a_rank` packs of each rank, with even squares and tokens; False if one fits nowhere.
 
     From long to short, each goes to the rank with the least squares beyond what its tokens would have on average: a
     rank that has few tokens will get more squares yet. The average is that of the sequences that are left, times
-    `pace`. Once the rest is no more than what ranks lack of their least, it goes where most is lacking.
-
-    Args:
-        lengths: int64, longest first.
-        cap, most_sequences: the most tokens and sequences of a pack.
-        packs: filled in with the pack of each sequence; int64, shape of `lengths`.
+    `pace`.
     """
     space, places = np.full(ranks * of_a_rank, cap), np.full(ranks * of_a_rank, most_sequences)
-    squares, tokens, lacks = np.zeros(ranks), np.zeros(ranks), np.zeros(ranks)
-    left, left_squares = 0.0, 0.0
-    for length in lengths:
-        left += length
-        left_squares += float(length) * length
-    lacks[:] = _LEAST * left / ranks
-    lacking, last, average, filling = lacks.sum(), np.inf, 0.0, False
-    heap = [(0.0, 0)]
-    for i, length in enumerate(lengths):
-        anew = length < _STEP * last
-        if not filling and left <= lacking:
-            filling = anew = True
-        for again in range(2):
-            if anew or again:
-                last, average = float(length), pace * left_squares / left
-                heap.clear()
-                for rank in range(ranks):
-                    heap.append((-lacks[rank] if filling else squares[rank] - average * tokens[rank], rank))
-                heapq.heapify(heap)
-            while len(heap) and _roomiest(heap[0][1], of_a_rank, space, places)[1] < length:
-                heapq.heappop(heap)
-            if len(heap):
-                break
-        if not len(heap):
+    squares, tokens, each = np.zeros(ranks), np.zeros(ranks), lengths.astype(np.float64)
+    left, left_squares = each.sum(), (each**2).sum()
+    for i in range(len(lengths)):
+        best, goal = np.inf, -1
+        for rank in range(ranks):
+            over = squares[rank] - pace * left_squares / left * tokens[rank]
+            if over < best:
+                pack, room = _roomiest(rank * of_a_rank, (rank + 1) * of_a_rank, space, places)
+                if room >= lengths[i]:
+                    best, goal = over, pack
+        if goal < 0:
             return False
-        rank = heap[0][1]
-        pack, _ = _roomiest(rank, of_a_rank, space, places)
-        packs[i] = pack
-        space[pack] -= length
-        places[pack] -= 1
-        squares[rank] += float(length) * length
-        tokens[rank] += length
-        left -= length
-        left_squares -= float(length) * length
-        lacking -= min(length, max(lacks[rank], 0.0))
-        lacks[rank] -= length
-        heapq.heapreplace(heap, (-lacks[rank] if filling else squares[rank] - average * tokens[rank], rank))
+        packs[i] = goal
+        space[goal] -= lengths[i]
+        places[goal] -= 1
+        squares[goal // of_a_rank] += each[i] ** 2
+        tokens[goal // of_a_rank] += each[i]
+        left, left_squares = left - each[i], left_squares - each[i] ** 2
     return places.max() < most_sequences  # no pack is empty
 
 
 @compiled
-def level_tokens(lengths: np.ndarray, packs: np.ndarray, count: int, most_sequences: int) -> None:
-    """Move sequences into the pack with the fewest tokens, until no move makes the fewest more; `packs` is changed.
-
-    No cap is needed: the pack that gives a sequence keeps more than the fewest, so it had more than the other gets.
-    """
-    tokens, places = np.zeros(count, np.int64), np.full(count, most_sequences)
-    for i, length in enumerate(lengths):
-        tokens[packs[i]] += length
+def _held(lengths, packs, count, cap, most_sequences):  # type: ignore[no-untyped-def]
+    """What each pack has room for, in tokens and sequences, and what it holds: its first, and what follows each."""
+    space, places = np.full(count, cap), np.full(count, most_sequences)
+    first, following = np.full(count, -1), np.full(len(lengths), -1)
+    for i in range(len(lengths) - 1, -1, -1):
+        space[packs[i]] -= lengths[i]
         places[packs[i]] -= 1
-    while True:
-        least, best, fewest = int(np.argmin(tokens)), -1, tokens.min()
-        for i, length in enumerate(lengths):
-            fits = places[least] and packs[i] != least
-            if fits and min(tokens[packs[i]] - length, tokens[least] + length) > fewest:
-                best, fewest = i, min(tokens[packs[i]] - length, tokens[least] + length)
-        if best < 0:
+        following[i], first[packs[i]] = first[packs[i]], i
+    return space, places, first, following
+
+
+@compiled
+def _move(i, to, lengths, packs, space, places, first, following):  # type: ignore[no-untyped-def]
+    """Put a sequence into another pack, where it stands in order."""
+    for pack, gone in ((packs[i], True), (to, False)):
+        before, at = -1, first[pack]
+        while 0 <= at < i:
+            before, at = at, following[at]
+        then = following[i] if gone else i
+        if before < 0:
+            first[pack] = then
+        else:
+            following[before] = then
+        if not gone:
+            following[i] = at
+        space[pack] += lengths[i] if gone else -lengths[i]
+        places[pack] += 1 if gone else -1
+    packs[i] = to
+
+
+@compiled
+def level_steps(
+    lengths: np.ndarray, packs: np.ndarray, count: int, step: int, cap: int, most_sequences: int, apart: float
+) -> None:
+    """Exchange sequences between steps until the tokens of each are within `apart` of their mean, where that can be.
+
+    In each sweep a step with few tokens gets a sequence from one with many, alone or for a shorter one, so that the two
+    differ as little as can be. Steps within the limits give and take only where the other needs it.
+
+    Args:
+        packs: the pack of each sequence; `step` packs make a step; changed in place.
+    """
+    tokens = np.zeros(count // step, np.int64)
+    for i in range(len(lengths)):
+        tokens[packs[i] // step] += lengths[i]
+    space, places, first, following = _held(lengths, packs, count, cap, most_sequences)
+    mean = tokens.mean()
+    for _ in range(_SWEEPS):
+        order, l, h = np.argsort(tokens, kind="mergesort"), 0, len(tokens) - 1
+        while l < h and (tokens[order[l]] < (1 - apart) * mean or tokens[order[h]] > (1 + apart) * mean):
+            goal, _ = _roomiest(order[l] * step, (order[l] + 1) * step, space, places)
+            wanted = min(mean - tokens[order[l]], tokens[order[h]] - mean)
+            best, moved, partner = wanted, -1, -1
+            for pack in range(order[h] * step, (order[h] + 1) * step):
+                alone = following[first[pack]] >= 0 and places[goal] > 0  # no pack is left empty
+                i = first[pack]
+                while i >= 0:
+                    j = first[goal]
+                    while j >= 0 or alone:
+                        less = lengths[i] - (lengths[j] if j >= 0 else 0)
+                        if less <= space[goal] and abs(wanted - less) < best:
+                            best, moved, partner = abs(wanted - less), i, j
+                        if j < 0:
+                            break
+                        j = following[j]
+                    i = following[i]
+            if moved >= 0:
+                back = packs[moved]
+                for i, to in ((moved, goal), (partner, back)):
+                    if i >= 0:
+                        tokens[packs[i] // step] -= lengths[i]
+                        tokens[to // step] += lengths[i]
+                        _move(i, to, lengths, packs, space, places, first, following)
+            done = moved >= 0 and mean - tokens[order[l]] < tokens[order[h]] - mean
+            l, h = l + int(done), h - int(not done)
+
+
+@compiled
+def _parts(pack, length, work, first, following, rng, many):  # type: ignore[no-untyped-def]
+    """Sequences of a pack that may go at once, by tokens: none and each, or some at random where `many` are wanted.
+
+    Returns:
+        The tokens and work of each part, where it ends in `order`, and how many sequences of it are before that.
+    """
+    members, i = [first[pack]], following[first[pack]]
+    while i >= 0:
+        members.append(i)
+        i = following[i]
+    shuffles = max(1, many // len(members))
+    order = np.empty(shuffles * len(members), np.int64)
+    tokens, done = np.zeros(len(order) + 1, np.int64), np.zeros(len(order) + 1)
+    ends, sizes = np.zeros(len(order) + 1, np.int64), np.zeros(len(order) + 1, np.int64)
+    at = 0
+    for _ in range(shuffles):
+        for k in range(len(members)):
+            if many:
+                other = k + int(rng.random() * (len(members) - k))
+                members[k], members[other] = members[other], members[k]
+            i = order[at] = members[k if many else -1 - k]
+            before = at if many and k else 0
+            at += 1
+            tokens[at], done[at] = tokens[before] + length[i], done[before] + work[i]
+            ends[at], sizes[at] = at, sizes[before] + 1
+    if many:
+        by = np.argsort(tokens, kind="mergesort")
+        tokens, done, ends, sizes = tokens[by], done[by], ends[by], sizes[by]
+    return tokens, done, ends, sizes, order
+
+
+@compiled
+def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, rng, many):  # type: ignore[no-untyped-def]
+    """Exchange what makes the step faster between its slowest rank and others; how much the slowest has at the end.
+
+    A pack for a pack, or sequences for sequences: up to one for one, or any number of `many` random choices.
+    """
+    count = ranks * of_a_rank
+    space, places, first, following = _held(length, pack, count, cap, most_sequences)
+    packed, each, turn = np.zeros(count), np.zeros(ranks), 0
+    for i in range(len(length)):
+        packed[pack[i]] += work[i]
+        each[pack[i] // of_a_rank] += work[i]
+    failed = 0
+    while each.max() > enough and failed < min(of_a_rank, _TURNS):
+        slowest = int(np.argmax(each))
+        failed += 1
+        for other in np.argsort(each)[: min(_OTHERS, ranks - 1)]:
+            gap = each[slowest] - each[other]
+            over = each[slowest] - enough
+            best, here, there = max(_BETTER * each[slowest], _LITTLE * over), -1, -1
+            plenty = _ENOUGH * min(gap, over)
+            give, get = np.empty(0, np.int64), np.empty(0, np.int64)
+            for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
+                for b in range(other * of_a_rank, (other + 1) * of_a_rank):
+                    gain = min(packed[a] - packed[b], gap - packed[a] + packed[b])
+                    if of_a_rank > 1 and gain > best:
+                        best, here, there = gain, a, b
+            turn += 1
+            for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
+                b = other * of_a_rank + (a + turn) % of_a_rank
+                if best >= plenty:
+                    break
+                tokens_a, work_a, ends_a, sizes_a, order_a = _parts(a, length, work, first, following, rng, many)
+                tokens_b, work_b, ends_b, sizes_b, order_b = _parts(b, length, work, first, following, rng, many)
+                start = 0
+                for u in range(len(tokens_a)):
+                    while start < len(tokens_b) and tokens_b[start] < tokens_a[u] - space[b]:
+                        start += 1
+                    v = start
+                    while v < len(tokens_b) and tokens_b[v] <= tokens_a[u] + space[a]:
+                        gain = min(work_a[u] - work_b[v], gap - work_a[u] + work_b[v])
+                        more = sizes_a[u] - sizes_b[v]  # sequences for b
+                        if gain > best and -places[a] <= more <= places[b]:
+                            if max(places[a] + more, places[b] - more) < most_sequences:  # none is left empty
+                                best, here, there = gain, a, b
+                                give = order_a[ends_a[u] - sizes_a[u] : ends_a[u]]
+                                get = order_b[ends_b[v] - sizes_b[v] : ends_b[v]]
+                        v += 1
+                    if best >= plenty:
+                        break
+            if here < 0:
+                continue
+            less = packed[here] - packed[there]
+            if len(give) + len(get):
+                less = work[give].sum() - work[get].sum()
+                for i in give:
+                    _move(i, there, length, pack, space, places, first, following)
+                for i in get:
+                    _move(i, here, length, pack, space, places, first, following)
+            else:
+                for i in range(len(pack)):
+                    if pack[i] == here or pack[i] == there:
+                        pack[i] = here + there - pack[i]
+                for held in (first, space, places):
+                    held[here], held[there] = held[there], held[here]
+            packed[here] -= less
+            packed[there] += less
+            each[slowest] -= less
+            each[other] += less
+            failed = 0
             break
-        for pack, sign in ((packs[best], -1), (least, 1)):
-            tokens[pack] += sign * lengths[best]
-            places[pack] -= sign
-        packs[best] = least
+    return each.max()
 
 
 @compiled
@@ -117,66 +254,6 @@ def deal_packs(work: np.ndarray, ranks: int, most: int) -> np.ndarray:
         dealt[rank] += 1
         done[rank] = done[rank] + work[pack] if dealt[rank] < most else np.inf
     return places
-
-
-@compiled
-def finish(
-    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, ranks: int, of_a_rank: int, cap: int,
-    most_sequences: int, per_token: float, per_square: float,
-) -> None:  # fmt: skip
-    """In each step, relieve the slowest rank while that makes the step faster.
-
-    From its shortest sequence to its longest, the first that helps goes to a pack that has room for it or, in steps of
-    few sequences, changes places with a shorter one.
-
-    Args:
-        lengths: int64, step by step, in each longest first.
-        packs: the pack of each sequence, from 0 in each step; changed in place.
-        starts: where each step begins in them, and where the last ends.
-    """
-    count = ranks * of_a_rank
-    for step in range(len(starts) - 1):
-        length, pack = lengths[starts[step] : starts[step + 1]], packs[starts[step] : starts[step + 1]]
-        work, few = per_token * length + per_square * length.astype(np.float64) ** 2, len(length) <= _FEW
-        space, places, each = np.full(count, cap), np.full(count, most_sequences), np.zeros(ranks)
-        for i in range(len(length)):
-            space[pack[i]] -= length[i]
-            places[pack[i]] -= 1
-            each[pack[i] // of_a_rank] += work[i]
-        tried = np.full(ranks, len(length))  # of each rank, the sequences from here on were tried
-        slowest = int(np.argmax(each))
-        while tried[slowest]:
-            tried[slowest] -= 1
-            i, widest = tried[slowest], space.max()
-            if pack[i] // of_a_rank != slowest:
-                continue
-            goal, partner, best = -1, -1, each[slowest] * _BETTER
-            for other in range(count if places[pack[i]] < most_sequences - 1 else 0):  # no pack is left empty
-                there = each[other // of_a_rank] + work[i]
-                if there < best and space[other] >= length[i] and places[other] and other // of_a_rank != slowest:
-                    goal, best = other, there
-            for j in range(i + 1, len(length) if few else 0):
-                if length[i] - length[j] > widest:
-                    break
-                less = work[i] - work[j]
-                there = max(each[pack[j] // of_a_rank] + less, each[slowest] - less)
-                if there < best and length[i] - length[j] <= space[pack[j]] and pack[j] // of_a_rank != slowest:
-                    goal, partner, best = pack[j], j, there
-            if goal < 0:
-                continue
-            here = pack[i]
-            for moved, away, to in ((i, here, goal), (partner, goal, here)):
-                if moved >= 0:
-                    space[away] += length[moved]
-                    places[away] += 1
-                    each[away // of_a_rank] -= work[moved]
-                    space[to] -= length[moved]
-                    places[to] -= 1
-                    each[to // of_a_rank] += work[moved]
-                    pack[moved] = to
-            if few:
-                tried[:] = len(length)
-            slowest = int(np.argmax(each))
 
 
 @compiled
@@ -224,3 +301,24 @@ def _shortest(length, squares, lack):  # type: ignore[no-untyped-def]
         lack -= length[i]
         i -= 1
     return added
+
+
+@compiled
+def even_out(
+    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, ranks: int, of_a_rank: int, cap: int,
+    most_sequences: int, per_token: float, per_square: float, rng: np.random.Generator, many: int,
+) -> None:  # fmt: skip
+    count = ranks * of_a_rank
+    least = bounds(lengths, starts, ranks, of_a_rank, cap, per_token, per_square)
+    for step in range(len(starts) - 1):
+        length, pack = lengths[starts[step] : starts[step + 1]], packs[starts[step] : starts[step + 1]]
+        work = per_token * length + per_square * length.astype(np.float64) ** 2
+        trial, near, far = pack.copy(), _NEAR * least[step], _FAR * least[step]
+        best = _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, near, rng, 0)
+        for pace in _PACES:
+            if best > near and _spread(length, ranks, of_a_rank, cap, most_sequences, pace, trial):
+                slowest = _relieve(length, work, trial, ranks, of_a_rank, cap, most_sequences, near, rng, 0)
+                if slowest < best:
+                    best, pack[:] = slowest, trial
+        if many and best > far:
+            _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, far, rng, many)
