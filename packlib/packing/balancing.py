@@ -185,16 +185,17 @@ def balance(
     if not np.isfinite(total):
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
     few = len(packs.sample_ids)
-    spares = (0, _SPARE) if spare is None else (number("spare", spare, at_least=0, at_most=1),)
     least = -(-len(packs) // step)
-    wanted = dict.fromkeys(max(least, min(int(len(packs) * (1 + more)) // step, int(least * 1.01) if spare is None else 10**18)) for more in spares)
-    if min(wanted) * step > few:
-        raise ValueError(f"{min(wanted)} steps of {step} packs need as many sequences, and there are {few}.")
-    wanted = [n for n in wanted if n * step <= few]
+    share = 0.01 if spare is None else number("spare", spare, at_least=0, at_most=1)
+    most = max(least, int(len(packs) * (1 + share)) // step)
+    if (least if spare is None else most) * step > few:
+        raise ValueError(f"{most} steps of {step} packs need as many sequences, and there are {few}.")
+    wanted = [n for n in dict.fromkeys((least if spare is None else most, most)) if n * step <= few]
     made: list[Schedule] = []
     for n in wanted:
         if not made or made[0].slowest > _CLOSE * made[0].lower_bound:
-            made.append(_schedule(packs, lengths, n, ranks, packs_per_rank, work, limit, seed, _MANY * (n == wanted[-1])))
+            many = _MANY if n == wanted[-1] else 0
+            made.append(_schedule(packs, lengths, n, ranks, packs_per_rank, work, limit, seed, many))
     return min(made, key=lambda schedule: schedule.slowest)
 
 
@@ -208,7 +209,7 @@ def _schedule(
     rng = np.random.default_rng([seed, 0])
     pack_of = _deal(packs, count, ranks, of_a_rank, rng)
     each = lengths[ids].astype(np.int64)
-    level_steps(each, pack_of, count, step, cap, most_sequences, _EVEN)
+    level_steps(each, pack_of, count, step, cap, most_sequences, _EVEN, rng)
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
     in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))

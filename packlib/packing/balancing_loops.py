@@ -88,7 +88,8 @@ def _move(i, to, lengths, packs, space, places, first, following):  # type: igno
 
 @compiled
 def level_steps(
-    lengths: np.ndarray, packs: np.ndarray, count: int, step: int, cap: int, most_sequences: int, apart: float
+    lengths: np.ndarray, packs: np.ndarray, count: int, step: int, cap: int, most_sequences: int, apart: float,
+    rng: np.random.Generator,
 ) -> None:
     """Exchange sequences between steps until the tokens of each are within `apart` of their mean, where that can be.
 
@@ -108,61 +109,52 @@ def level_steps(
         while l < h and (tokens[order[l]] < (1 - apart) * mean or tokens[order[h]] > (1 + apart) * mean):
             goal, _ = _roomiest(order[l] * step, (order[l] + 1) * step, space, places)
             wanted = min(mean - tokens[order[l]], tokens[order[h]] - mean)
-            best, moved, partner = wanted, -1, -1
+            best, moved, back, partner = wanted, -1, -1, -1
+            get, _, _, two, others = _parts(goal, lengths, lengths, first, following, rng, 0)
             for pack in range(order[h] * step, (order[h] + 1) * step):
-                alone = following[first[pack]] >= 0 and places[goal] > 0  # no pack is left empty
-                i = first[pack]
-                while i >= 0:
-                    j = first[goal]
-                    while j >= 0 or alone:
-                        less = lengths[i] - (lengths[j] if j >= 0 else 0)
+                give, _, _, one, each = _parts(pack, lengths, lengths, first, following, rng, 0)
+                alone = len(each) > 1 and places[goal] > 0  # no pack is left empty
+                for u in range(1, len(each) + 1):
+                    for v in range(0 if alone else 1, len(others) + 1):
+                        less = give[u] - get[v]
                         if less <= space[goal] and abs(wanted - less) < best:
-                            best, moved, partner = abs(wanted - less), i, j
-                        if j < 0:
-                            break
-                        j = following[j]
-                    i = following[i]
-            if moved >= 0:
-                back = packs[moved]
-                for i, to in ((moved, goal), (partner, back)):
-                    if i >= 0:
-                        tokens[packs[i] // step] -= lengths[i]
-                        tokens[to // step] += lengths[i]
-                        _move(i, to, lengths, packs, space, places, first, following)
+                            best, moved, back, partner = abs(wanted - less), each[u - 1], pack, others[v - 1] if v else -1
+            for i, to in ((moved, goal), (partner, back)):
+                if i >= 0:
+                    tokens[packs[i] // step] -= lengths[i]
+                    tokens[to // step] += lengths[i]
+                    _move(i, to, lengths, packs, space, places, first, following)
             done = moved >= 0 and mean - tokens[order[l]] < tokens[order[h]] - mean
             l, h = l + int(done), h - int(not done)
 
 
 @compiled
 def _parts(pack, length, work, first, following, rng, many):  # type: ignore[no-untyped-def]
-    """Sequences of a pack that may go at once, by tokens: none and each, or some at random where `many` are wanted.
+    """What may leave a pack at once, by tokens: nothing, each sequence and all, or about `many` random choices.
 
     Returns:
-        The tokens and work of each part, where it ends in `order`, and how many sequences of it are before that.
+        The tokens and work of each part, where it begins and ends in the last array, and that array of sequences.
     """
     members, i = [first[pack]], following[first[pack]]
     while i >= 0:
         members.append(i)
         i = following[i]
-    shuffles = max(1, many // len(members))
-    order = np.empty(shuffles * len(members), np.int64)
-    tokens, done = np.zeros(len(order) + 1, np.int64), np.zeros(len(order) + 1)
-    ends, sizes = np.zeros(len(order) + 1, np.int64), np.zeros(len(order) + 1, np.int64)
-    at = 0
-    for _ in range(shuffles):
-        for k in range(len(members)):
-            if many:
-                other = k + int(rng.random() * (len(members) - k))
-                members[k], members[other] = members[other], members[k]
-            i = order[at] = members[k if many else -1 - k]
-            before = at if many and k else 0
-            at += 1
-            tokens[at], done[at] = tokens[before] + length[i], done[before] + work[i]
-            ends[at], sizes[at] = at, sizes[before] + 1
-    if many:
-        by = np.argsort(tokens, kind="mergesort")
-        tokens, done, ends, sizes = tokens[by], done[by], ends[by], sizes[by]
-    return tokens, done, ends, sizes, order
+    members.reverse()
+    size, shuffles = len(members), max(1, many // len(members))
+    order, done, tokens = np.array(members * shuffles), np.zeros(size * shuffles + 2), np.zeros(size * shuffles + 2, np.int64)
+    begins, ends = np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64)
+    for k in range(len(order)):
+        begins[k + 1], ends[k + 1] = k // size * size if many else k, k + 1
+        if many:
+            other = k + int(rng.random() * (size - k % size))
+            order[k], order[other] = order[other], order[k]
+    begins[-1], ends[-1] = 0, size
+    for part in range(1, len(tokens)):
+        for i in order[begins[part] : ends[part]]:
+            tokens[part] += length[i]
+            done[part] += work[i]
+    by = np.argsort(tokens, kind="mergesort") if many else np.arange(len(tokens))
+    return tokens[by], done[by], begins[by], ends[by], order
 
 
 @compiled
@@ -173,9 +165,8 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
     """
     count = ranks * of_a_rank
     space, places, first, following = _held(length, pack, count, cap, most_sequences)
-    packed, each, turn = np.zeros(count), np.zeros(ranks), 0
+    each, turn = np.zeros(ranks), 0
     for i in range(len(length)):
-        packed[pack[i]] += work[i]
         each[pack[i] // of_a_rank] += work[i]
     failed = 0
     while each.max() > enough and failed < min(of_a_rank, _TURNS):
@@ -186,19 +177,13 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
             over = each[slowest] - enough
             best, here, there = max(_BETTER * each[slowest], _LITTLE * over), -1, -1
             plenty = _ENOUGH * min(gap, over)
-            give, get = np.empty(0, np.int64), np.empty(0, np.int64)
-            for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
-                for b in range(other * of_a_rank, (other + 1) * of_a_rank):
-                    gain = min(packed[a] - packed[b], gap - packed[a] + packed[b])
-                    if of_a_rank > 1 and gain > best:
-                        best, here, there = gain, a, b
             turn += 1
             for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
                 b = other * of_a_rank + (a + turn) % of_a_rank
                 if best >= plenty:
                     break
-                tokens_a, work_a, ends_a, sizes_a, order_a = _parts(a, length, work, first, following, rng, many)
-                tokens_b, work_b, ends_b, sizes_b, order_b = _parts(b, length, work, first, following, rng, many)
+                tokens_a, work_a, begins_a, ends_a, order_a = _parts(a, length, work, first, following, rng, many)
+                tokens_b, work_b, begins_b, ends_b, order_b = _parts(b, length, work, first, following, rng, many)
                 start = 0
                 for u in range(len(tokens_a)):
                     while start < len(tokens_b) and tokens_b[start] < tokens_a[u] - space[b]:
@@ -206,32 +191,22 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
                     v = start
                     while v < len(tokens_b) and tokens_b[v] <= tokens_a[u] + space[a]:
                         gain = min(work_a[u] - work_b[v], gap - work_a[u] + work_b[v])
-                        more = sizes_a[u] - sizes_b[v]  # sequences for b
+                        more = ends_a[u] - begins_a[u] - ends_b[v] + begins_b[v]  # sequences for b
                         if gain > best and -places[a] <= more <= places[b]:
                             if max(places[a] + more, places[b] - more) < most_sequences:  # none is left empty
                                 best, here, there = gain, a, b
-                                give = order_a[ends_a[u] - sizes_a[u] : ends_a[u]]
-                                get = order_b[ends_b[v] - sizes_b[v] : ends_b[v]]
+                                give = order_a[begins_a[u] : ends_a[u]]
+                                get = order_b[begins_b[v] : ends_b[v]]
                         v += 1
                     if best >= plenty:
                         break
             if here < 0:
                 continue
-            less = packed[here] - packed[there]
-            if len(give) + len(get):
-                less = work[give].sum() - work[get].sum()
-                for i in give:
-                    _move(i, there, length, pack, space, places, first, following)
-                for i in get:
-                    _move(i, here, length, pack, space, places, first, following)
-            else:
-                for i in range(len(pack)):
-                    if pack[i] == here or pack[i] == there:
-                        pack[i] = here + there - pack[i]
-                for held in (first, space, places):
-                    held[here], held[there] = held[there], held[here]
-            packed[here] -= less
-            packed[there] += less
+            less = work[give].sum() - work[get].sum()
+            for i in give:
+                _move(i, there, length, pack, space, places, first, following)
+            for i in get:
+                _move(i, here, length, pack, space, places, first, following)
             each[slowest] -= less
             each[other] += less
             failed = 0
