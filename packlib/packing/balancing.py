@@ -19,6 +19,7 @@ _ARRAYS = ("sample_ids", "offsets", "lengths_used", "squares")
 _NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
 _MANY = 120
 _CLOSE = 1.002
+_POOL = 1024
 _EVEN = 0.005
 _SPARE = 0.01
 
@@ -209,7 +210,12 @@ def _schedule(
     rng = np.random.default_rng([seed, 0])
     pack_of = _deal(packs, count, ranks, of_a_rank, rng)
     each = lengths[ids].astype(np.int64)
-    level_steps(each, pack_of, count, step, cap, most_sequences, _EVEN, rng)
+    pool = _POOL * step
+    order, starts = _by_part(pack_of // pool, each)
+    ids, each, pack_of = ids[order], each[order], pack_of[order]
+    in_pool = pack_of % pool
+    level_steps(each, in_pool, starts, step, cap, most_sequences, _EVEN, rng)
+    pack_of += in_pool - pack_of % pool
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
     in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))

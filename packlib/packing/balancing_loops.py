@@ -12,7 +12,6 @@ _LITTLE = 0.02  # of what the slowest rank has too much
 _ENOUGH = 0.3  # of it, or of what two ranks differ: an exchange that gains so much is taken at once
 _OTHERS = 8  # ranks with the least work, with which the slowest looks for an exchange
 _TURNS = 2  # pairings of the packs of two ranks
-_SWEEPS = 100  # over the steps with too few and too many tokens
 
 
 @compiled
@@ -87,48 +86,6 @@ def _move(i, to, lengths, packs, space, places, first, following):  # type: igno
 
 
 @compiled
-def level_steps(
-    lengths: np.ndarray, packs: np.ndarray, count: int, step: int, cap: int, most_sequences: int, apart: float,
-    rng: np.random.Generator,
-) -> None:
-    """Exchange sequences between steps until the tokens of each are within `apart` of their mean, where that can be.
-
-    In each sweep a step with few tokens gets a sequence from one with many, alone or for a shorter one, so that the two
-    differ as little as can be. Steps within the limits give and take only where the other needs it.
-
-    Args:
-        packs: the pack of each sequence; `step` packs make a step; changed in place.
-    """
-    tokens = np.zeros(count // step, np.int64)
-    for i in range(len(lengths)):
-        tokens[packs[i] // step] += lengths[i]
-    space, places, first, following = _held(lengths, packs, count, cap, most_sequences)
-    mean = tokens.mean()
-    for _ in range(_SWEEPS):
-        order, l, h = np.argsort(tokens, kind="mergesort"), 0, len(tokens) - 1
-        while l < h and (tokens[order[l]] < (1 - apart) * mean or tokens[order[h]] > (1 + apart) * mean):
-            goal, _ = _roomiest(order[l] * step, (order[l] + 1) * step, space, places)
-            wanted = min(mean - tokens[order[l]], tokens[order[h]] - mean)
-            best, moved, back, partner = wanted, -1, -1, -1
-            get, _, _, two, others = _parts(goal, lengths, lengths, first, following, rng, 0)
-            for pack in range(order[h] * step, (order[h] + 1) * step):
-                give, _, _, one, each = _parts(pack, lengths, lengths, first, following, rng, 0)
-                alone = len(each) > 1 and places[goal] > 0  # no pack is left empty
-                for u in range(1, len(each) + 1):
-                    for v in range(0 if alone else 1, len(others) + 1):
-                        less = give[u] - get[v]
-                        if less <= space[goal] and abs(wanted - less) < best:
-                            best, moved, back, partner = abs(wanted - less), each[u - 1], pack, others[v - 1] if v else -1
-            for i, to in ((moved, goal), (partner, back)):
-                if i >= 0:
-                    tokens[packs[i] // step] -= lengths[i]
-                    tokens[to // step] += lengths[i]
-                    _move(i, to, lengths, packs, space, places, first, following)
-            done = moved >= 0 and mean - tokens[order[l]] < tokens[order[h]] - mean
-            l, h = l + int(done), h - int(not done)
-
-
-@compiled
 def _parts(pack, length, work, first, following, rng, many):  # type: ignore[no-untyped-def]
     """What may leave a pack at once, by tokens: nothing, each sequence and all, or about `many` random choices.
 
@@ -175,7 +132,7 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
         for other in np.argsort(each)[: min(_OTHERS, ranks - 1)]:
             gap = each[slowest] - each[other]
             over = each[slowest] - enough
-            best, here, there = max(_BETTER * each[slowest], _LITTLE * over), -1, -1
+            best, here, there = max(_BETTER * abs(each[slowest]), _LITTLE * over), -1, -1
             plenty = _ENOUGH * min(gap, over)
             turn += 1
             for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
@@ -212,6 +169,27 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
             failed = 0
             break
     return each.max()
+
+
+@compiled
+def level_steps(
+    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, step: int, cap: int, most_sequences: int, apart: float,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Exchange sequences between steps until the tokens of each are within `apart` of their mean, where that can be.
+
+    Many steps at once relieve each other of tokens, first those with too few and then those with too many.
+
+    Args:
+        packs: the pack of each sequence in its pool, from 0; changed in place.
+        starts: where each pool begins in `lengths`, and where the last ends.
+    """
+    for pool in range(len(starts) - 1):
+        length, pack = lengths[starts[pool] : starts[pool + 1]], packs[starts[pool] : starts[pool + 1]]
+        steps = pack.max() // step + 1
+        mean = length.sum() / steps
+        for sign in (-1.0, 1.0):
+            _relieve(length, sign * length, pack, steps, step, cap, most_sequences, (sign + apart) * mean, rng, 0)
 
 
 @compiled
