@@ -1,4 +1,4 @@
-"""What notebook 06 draws: the weights in a mean, first tokens, and how far the mean of means is off."""
+"""What notebook 06 draws: weights in a mean, other packings, first tokens, and how far the mean of means is off."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
@@ -39,6 +39,18 @@ def draw_weights(
     ax.set(xlim=(0, 100), ylim=(2.5, -0.5), xlabel="weight in the mean, %")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
+
+
+def draw_repacked(ax: Axes, moving: Sequence[float], steady: Mapping[str, float]) -> None:
+    """The mean over packs of each packing as a histogram, and a line for each mean that stays."""
+    ends = min(moving) - 1e-3, max(moving) + 1e-3
+    top = 1.05 * ax.hist(moving, bins=24, range=ends, color=LOOKS["pack"]["color"])[0].max()
+    for mean, value in steady.items():
+        ax.axvline(value, color=LOOKS[mean]["color"], linestyle=LOOKS[mean]["linestyle"])
+        side = "left" if value < np.mean(moving) else "right"
+        ax.text(value, 1.06 * top, f" over {mean}s: {value:.3f} ", ha=side)
+    ax.set(xlabel="loss; the bars are the mean over packs", ylabel=f"packings, of {len(moving)}", ylim=(0, 1.2 * top))
+    ax.yaxis.get_major_locator().set_params(integer=True)
 
 
 def draw_first_tokens(ax: Axes, batch: PackedBatch) -> None:
