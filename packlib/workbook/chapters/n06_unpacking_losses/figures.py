@@ -70,8 +70,8 @@ def draw_errors(ax: Axes, shuffled: Mapping[int, Sequence[float]], in_order: Map
     """By the number of micro-batches: a dot for each shuffle of the packs, a triangle for the packer's order."""
     for place, (parts, errors) in enumerate(shuffled.items()):
         beside = place - 0.25 + 0.5 * np.arange(len(errors)) / len(errors)
-        ax.plot(beside, errors, marker="o", linestyle="", color=OKABE_ITO[0], alpha=0.5, markersize=5)
-        ax.plot(place, in_order[parts], marker="^", color=OKABE_ITO[1], markersize=12)
+        ax.plot(beside, errors, marker="o", linestyle="", color="#666666", alpha=0.6, markersize=5)
+        ax.plot(place, in_order[parts], marker="^", color=INK, markersize=12)
         label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the packer's order"
         ax.annotate(label, (place, in_order[parts]), (10, 4), textcoords="offset points")
     ax.set_xticks(range(len(shuffled)), list(shuffled))
