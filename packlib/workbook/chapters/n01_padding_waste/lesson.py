@@ -134,7 +134,7 @@ QUESTIONS = Questions(
             "neither" if abs(uniform - wikipedia) < 0.1 else "uniform" if uniform > wikipedia else "wikipedia"
         ),
         why=lambda uniform, wikipedia: (
-            f"Both means are half of the maximum, so the factors are {uniform:.2f} and {wikipedia:.2f}."
+            f"Both means are close to half of the maximum, so the factors are {uniform:.2f} and {wikipedia:.2f}."
         ),
         choices={
             "uniform": "What is the mean of the numbers from 1 to 512, as a share of 512?",
