@@ -145,6 +145,7 @@ class PodExplorer(Explorer):
         bars = chart_of(sheet, setup, phase)
         draw_gantt(chart, bars, numbers=False)
         chart.set_xlabel("seconds", fontsize=11, labelpad=1)
+        chart.xaxis.get_major_locator().set_params(nbins=4)
         whole = len(bars) == 2 * stages * accumulation
         chart.set_title("One update" if whole else "The beginning of an update", fontsize=12, pad=4)
         draw_memory(fig.add_subplot(grid[1, 0]), of, offload)
