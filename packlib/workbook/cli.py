@@ -220,7 +220,7 @@ def _plan(
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
-@click.option("--no-labels", "labels", flag_value=False, default=True, help="For masked models: make no labels.")
+@click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
 @_out(metavar="PACKED.parquet", required=True, help="Write the packs there.")
 @_json
