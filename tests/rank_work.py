@@ -158,7 +158,14 @@ class Unsendable:
 
 
 def balance_all(rank, parts, examples):
-    """Balance this rank's part with the arguments of every example."""
+    """Balance this rank's part with the arguments of every example; no array may be gathered as a pickle."""
+    gather = Collectives.gather_objects
+
+    def without_arrays(self, value):
+        assert not isinstance(value, np.ndarray), "the lengths travel as pickles"
+        return gather(self, value)
+
+    Collectives.gather_objects = without_arrays
     return [balance_distributed(parts[rank], *arguments, **options) for arguments, options in examples]
 
 

@@ -37,7 +37,7 @@ def balance_distributed(
         mine = as_int64(as_lengths(local_lengths, at_least=0), "Length")
     options: dict = dict(packs_per_rank=packs_per_rank, work=work, max_sequences_per_pack=max_sequences_per_pack)
     here.check_same(max_length=max_length, method=method, ranks=ranks, seed=seed, **options)
-    lengths = np.concatenate(here.gather_objects(mine))
+    lengths = here.exchange(np.tile(mine, here.size)[:, None], [len(mine)] * here.size)[:, 0]  # all of them
     with here.agree_on_errors():
         if here.rank == 0:  # other processors may round otherwise, so one rank makes it for all
             best = plan(LengthHistogram.from_lengths(lengths, max_length), method, max_sequences_per_pack)
