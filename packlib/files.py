@@ -22,9 +22,6 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
     handle, beside = new_part(path)
     try:
         yield beside
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o666 & ~umask)  # it was made for this user alone; a normal file follows the umask
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

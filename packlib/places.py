@@ -3,9 +3,9 @@
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -61,9 +61,10 @@ def new_part(path: Path) -> tuple[int, Path]:
             if ours.fullmatch(old.name):
                 _remove_if_dead(old)
         while True:
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+            part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes
             if _lock(handle) and os.fstat(handle).st_nlink:
-                return handle, Path(name)
+                return handle, part
             os.close(handle)  # another process took it for a dead one's before it was locked
     except OSError as error:
         raise type(error)(f"{shown(str(path))} cannot be written: {error.strerror}.") from None

@@ -21,7 +21,7 @@ LIMITS = {  # the parts of packlib, and how many lines of code each may have
 }
 # files in the rooms that count apart
 WORK = ("work", "balancing", "balancing_loops", "random_waiting", "context_parallel", "schedule_sampler", "documents")
-STILL = {"library": 7266, "workbook": 1790}  # above their limits today; these may only fall
+STILL = {"library": 6839, "workbook": 1758}  # above their limits today; these may only fall
 
 
 def lines_of_code(source: str) -> int:

@@ -17,12 +17,12 @@ from packlib.batches import (
     PackingCollator,
     TokenStore,
     pack_lengths,
-    sentence_pairs,
     tokenize,
     wordnet_tokenizer,
 )
-from packlib.lengths.wordnet import wordnet_texts
 from packlib.model import PackedBert, PackedCausal, nsp_accuracy, nsp_loss, token_accuracy, token_loss
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
+from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
 MAX_LENGTH = 96
 DEPTHS = (1, 2, 3, 8, None)

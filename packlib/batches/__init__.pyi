@@ -7,9 +7,8 @@ from .masking import MlmMasking
 from .schedule_sampler import ScheduleSampler
 from .token_budget import TokenBatches, batch_by_tokens
 from .token_loading import MicroBatch, PaddedSamples, TokenBatchSampler, token_loader
-from .tokens import TokenStore, tokenize
+from .tokens import TokenStore, tokenize, wordnet_tokenizer
 from .variable_rate import VariableBatchLR, scale_learning_rate
-from .wordnet import sentence_pairs, wordnet_store, wordnet_tokenizer
 
 __all__ = [
     "IGNORED",
@@ -34,11 +33,9 @@ __all__ = [
     "pack_loader",
     "pad",
     "scale_learning_rate",
-    "sentence_pairs",
     "shorten",
     "token_loader",
     "tokenize",
     "warm_memory",
-    "wordnet_store",
     "wordnet_tokenizer",
 ]

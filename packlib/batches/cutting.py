@@ -25,7 +25,7 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
     """
     longest = rows.max(1) if rows.shape[1] > 1 else rows[:, 0]
     if not (padded or in_order) and rows.shape[1] > 1:
-        starts = _jumps(rows, budget, most)
+        starts = _followed(_furthest_ends(rows, budget, most, padded))
     elif len(rows) < _MANY:
         starts = scan(longest.tolist(), budget, most, padded)
     else:
@@ -35,20 +35,15 @@ def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_
     if (np.diff(starts) < fewest).any():
         ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:
-            starts = [0]
-            while ends[starts[-1]] < len(rows):
-                starts.append(ends[starts[-1]])
+            starts = _followed(ends)
     return np.array(starts)
 
 
-def _jumps(rows: np.ndarray, budget: int, most: int) -> list[int]:
-    """From one group to the next by binary search in the cumulative sums of all columns."""
-    totals = [np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in rows.T]
-    starts, start = [], 0
-    while start < len(rows):
-        starts.append(start)
-        ends = [int(total.searchsorted(total[start] + budget, "right")) - 1 for total in totals]
-        start = min(start + most, *ends)
+def _followed(ends: list[int]) -> list[int]:
+    """Where groups start, the first at row 0 and each where the one before it ends; `ends` has one for each row."""
+    starts = [0]
+    while ends[starts[-1]] < len(ends):
+        starts.append(ends[starts[-1]])
     return starts
 
 

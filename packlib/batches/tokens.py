@@ -12,11 +12,13 @@ from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.lengths.counting import INT64_MAX, as_integers
+from packlib.lengths.sources import tokenizer_path
 from packlib.ragged import Ragged, ranges
 from packlib.reading import naming
 
-_ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")
+_ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")  # of a file
 _OPTIONAL = ("labels", "sample_ids")
+_BY_TOKEN, _BY_SEQUENCE = ("input_ids", "token_type_ids", "labels"), ("sequence_labels", "sample_ids")
 _COUNTED: Any = None  # the default of a field that is an array once the store is made
 _BLOCK = 4096  # texts that are tokenized at once
 
@@ -66,12 +68,10 @@ class TokenStore(Ragged):
             _refuse_same_ids(self.sample_ids)
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
             raise ValueError(f"The offsets do not cut {len(self.input_ids)} tokens into sequences.")
-        for name in ("token_type_ids", "labels"):
-            if (values := getattr(self, name)) is not None and len(values) != len(self.input_ids):
-                raise ValueError(f"There are {len(values)} {name} for {len(self.input_ids)} tokens.")
-        for name in ("sequence_labels", "sample_ids"):
-            if len(getattr(self, name)) != count:
-                raise ValueError(f"There are {len(getattr(self, name))} {name} for {count} sequences.")
+        for names, number, what in ((_BY_TOKEN, len(self.input_ids), "tokens"), (_BY_SEQUENCE, count, "sequences")):
+            for name in names:
+                if (values := getattr(self, name)) is not None and len(values) != number:
+                    raise ValueError(f"There are {len(values)} {name} for {number} {what}.")
         empty = np.flatnonzero(self.offsets[1:] <= self.offsets[:-1])  # differences could overflow
         if empty.size:
             raise ValueError(f"Sequence {empty[0]} has no token.")
@@ -155,11 +155,11 @@ class TokenStore(Ragged):
         return np.diff(self.offsets)
 
     def __getitem__(self, index: int) -> dict:
-        row = self._row(index)
-        fields = {"input_ids": self.input_ids[row], "token_type_ids": self.token_type_ids[row]}
-        if self.labels is not None:
-            fields["labels"] = self.labels[row]
-        return {**fields, "label": int(self.sequence_labels[index])}
+        return {**self._tokens(self._row(index)), "label": int(self.sequence_labels[index])}
+
+    def _tokens(self, at: slice | np.ndarray) -> dict[str, np.ndarray]:
+        """What the store has of the tokens `at` some places."""
+        return {name: values[at] for name in _BY_TOKEN if (values := getattr(self, name)) is not None}
 
     def take(self, indices: Iterable[int]) -> "TokenStore":
         """The sequences at `indices`, in that order, under their sample ids."""
@@ -169,15 +169,9 @@ class TokenStore(Ragged):
                 f"There are {len(self)} sequences; the indices go from {indices.min()} to {indices.max()}."
             )
         lengths = self.lengths[indices]
-        tokens = ranges(self.offsets[indices], lengths)
-        return TokenStore._of(
-            input_ids=self.input_ids[tokens],
-            token_type_ids=self.token_type_ids[tokens],
-            offsets=np.concatenate([[0], np.cumsum(lengths)]),
-            sequence_labels=self.sequence_labels[indices],
-            labels=None if self.labels is None else self.labels[tokens],
-            sample_ids=self.sample_ids[indices],
-        )
+        fields = self._tokens(ranges(self.offsets[indices], lengths))
+        fields |= {name: getattr(self, name)[indices] for name in _BY_SEQUENCE}
+        return self._of(**{"labels": None, **fields}, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
     def __repr__(self) -> str:
         longest = int(self.lengths.max()) if len(self) else 0
@@ -317,3 +311,14 @@ def tokenize(
             raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
     given = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
     return TokenStore(np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), sequence_labels=given)
+
+
+def wordnet_tokenizer() -> Any:
+    """The committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
+
+    >>> wordnet_tokenizer()("a small dog")["input_ids"]
+    [2, 43, 325, 1729, 3]
+    """
+    from transformers import BertTokenizerFast
+
+    return BertTokenizerFast.from_pretrained(tokenizer_path())

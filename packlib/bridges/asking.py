@@ -53,9 +53,7 @@ class Case:
         for batch in made if isinstance(made, list | tuple) else [made]:
             if not isinstance(batch, Mapping) or "input_ids" not in batch:
                 raise TypeError(f"collate must return a mapping with input_ids, not {shown(batch)}.")
-            batches.append(
-                {name: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for name, x in batch.items()}
-            )
+            batches.append({key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in batch.items()})
             ids = batches[-1]["input_ids"]
             if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
                 raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")

@@ -74,7 +74,8 @@ def check_packing(
         rows = _given(sequences)
         case = Case(box, collate, rows, _chosen(rows))
         questions: Any = [determinism, tokens, isolation, padding, positions, sameness,
-                          partial(loss_questions, reduction=reduction), partial(accumulation, step=step)]  # fmt: skip
+                          partial(loss_questions, reduction=reduction),
+                          partial(accumulation, step=step, reduction=reduction)]  # fmt: skip
         if flag("progress", progress):
             from tqdm.auto import tqdm
 

@@ -79,7 +79,7 @@ class PackingCheck:
 
     def _repr_html_(self) -> str:
         rows = [[field.name for field in fields(Finding)], *map(astuple, self.findings)]
-        cells = [f'<td style="text-align:left">{"</td><td>".join(map(in_html, row))}</td>' for row in rows]
+        cells = ["".join(f'<td style="text-align:left">{in_html(text)}</td>' for text in row) for row in rows]
         body = "".join(f"<tr>{row}</tr>" for row in [cells[0].replace("td", "th"), *cells[1:]])
         return f"<div><table>{body}</table><p>{self._summary}</p></div>"
 

@@ -91,9 +91,7 @@ def pack_dataset(
 
         for name, value in (("method", method), ("plan", plan)):
             if value is not None:
-                raise ValueError(
-                    f"{name} must be left out for a stream, which a StreamPacker packs, not {shown(value)}."
-                )
+                raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
         return PackedStream(dataset, max_length, max_sequences_per_pack, overlong, labels, window)
     packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
@@ -127,7 +125,8 @@ def pack_parquet(
 
 
 def _read(dataset: Any, folder: Path, progress: bool) -> Spool:
-    spool = Spool(folder)
+    in_order = getattr(dataset, "_indices", dataset) is None  # of a `datasets.Dataset`: not shuffled, nothing selected
+    spool = Spool(folder, kept=in_order)
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
         for batch in _batches(dataset):
             spool.add(batch)
@@ -148,7 +147,8 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
 
     if isinstance(dataset, datasets.Dataset):
         for table in dataset.with_format("arrow").iter(_ROWS):
-            yield from table.to_batches()
+            # each selected row is a chunk by itself; others stay where they are
+            yield from (table if dataset._indices is None else table.combine_chunks()).to_batches()
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = enumerate(dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset))))
         while some := [_plain(row, number) for number, row in islice(rows, _ROWS)]:
@@ -157,12 +157,10 @@ def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
             except pa.ArrowException as error:
                 raise TypeError(f"The rows of the data set do not fit together: {error}") from None
     else:
-        has = (
-            f"the splits {', '.join(map(str, dataset))}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
-        )
+        it = f"the splits {', '.join(map(str, dataset))}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
         raise TypeError(
             "dataset must be a datasets.Dataset, the path of a Parquet file, or an iterable of mappings with "
-            f"input_ids, not {has}."
+            f"input_ids, not {it}."
         )
 
 
@@ -286,16 +284,17 @@ class _Packing:
             mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
             ends = np.cumsum(lengths := pieces.lengths[mine])
             positions = np.arange(ends[-1], dtype=np.int32) - np.repeat((ends - lengths).astype(np.int32), lengths)
-            tokens = positions + np.repeat(pieces.starts[mine], lengths)
+            sequences, starts = pieces.sequences[mine], pieces.starts[mine]
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
             by_token = np.concatenate([[0], ends])[by_sequence]
             row = {}
             for name, column in spool.columns.items():
-                places = tokens if column.by_token else pieces.sequences[mine]
-                row[name] = _lists(by_token if column.by_token else by_sequence, column.take(places))
+                places = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
+                row[name] = _lists(by_token if column.by_token else by_sequence, column.take(*places))
             if self.labels and "labels" not in row:
-                ids = row["input_ids"].values.to_numpy()
-                row["labels"] = _lists(by_token, pa.array(np.where(positions == 0, np.int32(IGNORED), ids)))
+                made = row["input_ids"].values.to_numpy().copy()
+                made[ends - lengths] = IGNORED
+                row["labels"] = _lists(by_token, pa.array(made))
             row["position_ids"] = _lists(by_token, pa.array(positions.astype(small)))
             row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))
             yield pa.RecordBatch.from_pydict(row)

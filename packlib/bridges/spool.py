@@ -1,8 +1,8 @@
-"""A data set's columns on disk, laid end to end, so that any sequence can be taken at once and little is in memory."""
+"""A data set's columns, laid end to end, so that any sequence can be taken at once and little is in memory."""
 
 import hashlib
-import os
 import tempfile
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -14,62 +14,77 @@ MADE = ("position_ids", "seq_lengths")  # columns of packed rows that no data se
 
 
 class Column:
-    """The values of one column, one after the other, in a file without a name: it is gone when the process is.
+    """The values of one column, which can be read again in any order and are not held in memory.
+
+    Args:
+        folder: where they are written to a file without a name, which is gone when the process is; None if what is
+            added is a part of an Arrow file, which need not be written again.
 
     Attributes:
         kind: the Arrow type of a value: of fixed width, or text.
         by_token: whether there is a value for each token, or for each sequence.
     """
 
-    def __init__(self, kind: pa.DataType, by_token: bool, folder: Path) -> None:
-        self.kind, self.by_token = kind, by_token
-        self.stored = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if _is_text(kind) else kind
-        self._file = tempfile.TemporaryFile(dir=folder)
-        self._ends, self._count = [np.zeros(1, np.int64)], 0  # the ends are those of text, in bytes
-        self._seen = hashlib.sha256()
+    def __init__(self, kind: pa.DataType, by_token: bool, folder: Path | None) -> None:
+        self.kind, self.by_token, self._text = kind, by_token, _is_text(kind)
+        self._stored = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if self._text else kind
+        self._width = 1 if self._text else self._stored.bit_width // 8
+        self._file, self._seen = folder and tempfile.TemporaryFile(dir=folder), hashlib.sha256()
+        self._parts, self._ends = list[np.ndarray](), [np.zeros(1, np.int64)]  # in bytes; the ends are those of text
+        self._keep: Callable = self._file.write if self._file else self._parts.append
 
     def add(self, values: pa.Array) -> None:
-        values = values.cast(self.stored)
-        self._count += len(values)
-        if _is_text(self.kind):
-            at = values.offset
-            ends = np.frombuffer(values.buffers()[1], np.int64)[at : at + len(values) + 1]
+        values = values.cast(self._stored)
+        first, last = values.offset, values.offset + len(values)
+        if self._text:
+            ends = np.frombuffer(values.buffers()[1], np.int64)[first : last + 1]
             self._ends.append(ends[1:] - ends[0] + self._ends[-1][-1])
-            plain = memoryview(values.buffers()[2] or b"")[ends[0] : ends[-1]]
-        else:
-            plain = values.view(f"uint{values.type.bit_width}").to_numpy().data
-        self._file.write(plain)
-        self._seen.update(plain)
+            first, last = ends[0], ends[-1]
+        part = np.frombuffer(values.buffers()[-1] or b"", np.uint8)[first * self._width : last * self._width]
+        self._seen.update(part.data)
+        self._keep(part)
 
     def digest(self) -> str:
         """The same for the same values, in whatever batches they came."""
         ends = hashlib.sha256(np.concatenate(self._ends).data).hexdigest()
         return f"{self.kind} {self.by_token} {ends} {self._seen.hexdigest()}"
 
-    def take(self, places: np.ndarray) -> pa.Array:
-        """The values at these places, read from disk. None are added any more."""
-        return self._values.take(pa.array(places)).cast(self.kind)
+    def take(self, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
+        """The values from each of `starts` to its end, which came in one batch. None are added any more."""
+        parts, begins, text_ends = self._finished
+        starts, ends = (text_ends[at] if self._text else at * self._width for at in (starts, ends))
+        which = np.searchsorted(begins, starts, side="right") - 1
+        cuts = zip(which.tolist(), (starts - begins[which]).tolist(), (ends - begins[which]).tolist(), strict=True)
+        data = np.concatenate([parts[part][start:end] for part, start, end in cuts])
+        offsets = [np.append(0, np.cumsum(ends - starts))] if self._text else []
+        count, buffers = len(starts) if self._text else len(data) // self._width, map(pa.py_buffer, [*offsets, data])
+        return pa.Array.from_buffers(self._stored, count, [None, *buffers]).cast(self.kind)
 
     @cached_property
-    def _values(self) -> pa.Array:
-        self._file.flush()
-        empty = os.fstat(self._file.fileno()).st_size == 0
-        data = pa.py_buffer(b"" if empty else np.memmap(self._file, np.uint8, "r"))
-        ends = [pa.py_buffer(np.concatenate(self._ends))] if _is_text(self.kind) else []
-        return pa.Array.from_buffers(self.stored, self._count, [None, *ends, data])
+    def _finished(self) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        """The parts, where each of them begins, and the ends of text."""
+        if self._file:
+            self._file.write(b".")  # for an empty file cannot be mapped
+            self._file.flush()
+            self._parts = [np.asarray(np.memmap(self._file, np.uint8, "r"))]
+        return self._parts, np.cumsum([0, *map(len, self._parts)])[:-1], np.concatenate(self._ends)
 
 
 class Spool:
-    """Takes a data set in batches, tells which of its columns have a value a token, and keeps all on disk.
+    """Takes a data set in batches, tells which of its columns have a value a token, and can read all of it again.
+
+    Args:
+        folder: where a copy is written, on disk for as long as the process lives.
+        kept: whether the batches outlive this without a copy, as parts of Arrow files do.
 
     Attributes:
         columns: by name. An `attention_mask` of ones is left out: it says nothing, and given to a model of transformers
             it switches off what finds the sequences of a pack.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kept: bool) -> None:
         self.columns = dict[str, Column]()
-        self._folder, self._names = folder, list[str]()
+        self._folder, self._kept, self._names = folder, kept, list[str]()
         self._lengths, self._rows = list[np.ndarray](), 0
 
     @property
@@ -100,13 +115,15 @@ class Spool:
         if (lengths == 0).any():
             raise ValueError(f"Row {self._rows + int((lengths == 0).argmax())} of the data set has no token.")
         for name in names:
-            values = self._checked(name, batch.column(name), lengths)
+            given = batch.column(name)
+            values, by_token = self._checked(name, given, lengths), is_list(given.type)
             if name == "attention_mask":
-                if (hidden := np.asarray(values.cast(pa.int64())) != 1).any():
-                    row = self._row(int(hidden.argmax()), lengths)
+                if not set(pc.min_max(values).as_py().values()) <= {1, None}:
+                    row = self._row(int((np.asarray(values) != 1).argmax()), lengths)
                     raise ValueError(f"attention_mask of row {row} hides tokens: give sequences without padding.")
             elif name not in self.columns:
-                self.columns[name] = Column(values.type, is_list(batch.column(name).type), self._folder)
+                as_given = (given.type.value_type if by_token else given.type) == values.type != pa.bool_()
+                self.columns[name] = Column(values.type, by_token, None if self._kept and as_given else self._folder)
             if name in self.columns:
                 self.columns[name].add(values)
         self._names = names
@@ -134,16 +151,12 @@ class Spool:
             )
         known = self.columns.get(name)
         if known and (known.kind, known.by_token) != (kind, by_token):
-            before = pa.list_(known.kind) if known.by_token else known.kind
-            raise TypeError(
-                f"The column {name!r} holds {before} at first, and {column.type} from row {self._rows} on."
-            )
+            was = pa.list_(known.kind) if known.by_token else known.kind
+            raise TypeError(f"The column {name!r} holds {was} at first, and {column.type} from row {self._rows} on.")
         values = column.flatten() if by_token else column
         if values.null_count:
-            at = int(np.asarray(values.is_null()).argmax())
-            raise ValueError(
-                f"The column {name!r} has no value in row {self._row(at, lengths if by_token else None)}."
-            )
+            row = self._row(int(np.asarray(values.is_null()).argmax()), lengths if by_token else None)
+            raise ValueError(f"The column {name!r} has no value in row {row}.")
         return values
 
     def _row(self, at: int, lengths: np.ndarray | None) -> int:
@@ -162,5 +175,4 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(test(kind) for test in tests)
+    return str(kind) in ("string", "large_string", "binary", "large_binary")

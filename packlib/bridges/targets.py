@@ -272,13 +272,13 @@ def _thirds(case: Case) -> tuple[list[dict], list[dict]]:
     return case.few[:third], case.few[third:]
 
 
-def accumulation(case: Case, step: Callable | None) -> Iterator[Finding]:
+def accumulation(case: Case, step: Callable | None, reduction: str | None) -> Iterator[Finding]:
     """Whether two micro-batches of different sizes are added up to one mean."""
     parts = [Loss(case, batch) for rows in _thirds(case) for batch in case.collate(rows)]
     if len(parts) != 2 or not all(part.readable and part.value for part in parts):
         yield Finding("accumulation", UNKNOWN, "There is no loss of two micro-batches whose gradient can be read.")
         return
-    means = parts[1].means[0]
+    means = [reduction] if reduction else parts[1].means[0]
     what = "sequences" if "sequence" in means and "token" not in means else "labels"
     counts = [len(part.pieces) if what == "sequences" else int((part.weight > 0).sum()) for part in parts]
     values, shares = [part.value or 0.0 for part in parts], [count / sum(counts) for count in counts]
@@ -294,9 +294,7 @@ def accumulation(case: Case, step: Callable | None) -> Iterator[Finding]:
     ]
     takes = inspect.signature(getattr(case.box.model, "forward", case.box.model)).parameters
     if all(divided):
-        yield Finding(
-            "accumulation", PASSED, f"{evidence} Told of all (num_items_in_batch), the model divides by them."
-        )
+        yield Finding("accumulation", PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
     elif "num_items_in_batch" in takes and means[:1] == ["token"] and None not in told:
         yield Finding.failed("accumulation", f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
     else:

@@ -1,10 +1,9 @@
 from .agreement import RankError
 from .balancing import balance_distributed
-from .ordered import interleave, read_ordered, write_ordered
-from .packing import PackShare, deal, pack_distributed, packing_traffic
+from .packing import PackShare, deal, pack_distributed
 from .ranks import run_ranks
 from .sampler import DistributedCurriculumSampler, ordered_bits
-from .sorting import SortedRows, exact_sort, load_imbalance, sort_rows
+from .sorting import SortedRows, exact_sort, interleave, load_imbalance, sort_rows
 
 __all__ = [
     "DistributedCurriculumSampler",
@@ -18,9 +17,6 @@ __all__ = [
     "load_imbalance",
     "ordered_bits",
     "pack_distributed",
-    "packing_traffic",
-    "read_ordered",
     "run_ranks",
     "sort_rows",
-    "write_ordered",
 ]

@@ -142,18 +142,3 @@ def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndar
     """
     up_to = np.subtract.outer(np.cumsum(plan.repeats) + world_size - 1, ranks) // world_size
     return np.diff(up_to, axis=0, prepend=0)
-
-
-def packing_traffic(world_size: int, num_sequences: int, max_length: int, bandwidth: float) -> dict[str, float]:
-    """What `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
-
-    Args:
-        bandwidth: bytes a second that a rank can send.
-
-    Returns:
-        "histograms" and "sample ids" in bytes, as `PackShare.bytes_sent` counts them, and both in "seconds".
-    """
-    samples, others = num_sequences / world_size, world_size - 1
-    ids = (4 if samples < 2**31 else 8) * samples * others / world_size + 8 * others  # and how many come
-    histograms = 8 * (max_length + 1) * others
-    return {"histograms": histograms, "sample ids": ids, "seconds": (histograms + ids) / bandwidth}

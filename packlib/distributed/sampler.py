@@ -9,8 +9,7 @@ from torch.utils.data import Sampler
 
 from packlib.checks import flag, one_of, whole_number
 from packlib.distributed.collectives import Collectives
-from packlib.distributed.ordered import interleave
-from packlib.distributed.sorting import exact_sort, sort_rows
+from packlib.distributed.sorting import exact_sort, interleave, sort_rows
 
 CURRICULA = ("global", "local")
 

@@ -75,6 +75,25 @@ def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int
     )
 
 
+def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.ndarray:
+    """Deal the rows of all ranks out in turn: row i of the whole goes to rank i modulo the number of ranks.
+
+    Rows in sorted order come so that the ranks' first rows are about equal, then their second rows, and so on; each
+    rank keeps the order. Every rank of the group calls it.
+
+    Args:
+        rows: whole numbers, shape (rows of this rank, columns); the whole is the ranks' rows, rank after rank.
+
+    Raises:
+        RankError: as in `exact_sort`.
+    """
+    ranks = Collectives(group)
+    rows, sizes = check_rows(ranks, rows)
+    start = sizes[: ranks.rank].sum()
+    piles = [rows[(rank - start) % ranks.size :: ranks.size] for rank in range(ranks.size)]
+    return ranks.exchange(np.concatenate(piles), [len(pile) for pile in piles])
+
+
 def sort_rows(rows: np.ndarray, by: int | None = None) -> np.ndarray:
     """The rows in ascending order of their first `by` columns (all by default); ties keep their order.
 

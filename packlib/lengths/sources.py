@@ -6,15 +6,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 from packlib.checks import one_of
+from packlib.installed import checkout_path
 from packlib.lengths.counting import OVERLONG
 from packlib.lengths.families import FAMILIES
 from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.histogram_json import read_histogram
 from packlib.lengths.own_files import holds_counts, read_lengths
-from packlib.lengths.wordnet import data_path
 
 with Path(__file__).with_name("data_sets.csv").open(encoding="utf-8") as _file:
     _STORED = {row.pop("name"): row for row in csv.DictReader(_file)}
+
+
+def data_path(*parts: str) -> Path:
+    """The path of a file or folder in the workbook's `data/`.
+
+    Raises:
+        FileNotFoundError: if it is not there, as when packlib was installed without its checkout.
+    """
+    return checkout_path("data", *parts)
+
+
+def tokenizer_path() -> Path:
+    """The folder of the committed WordPiece tokenizer, for `BertTokenizerFast.from_pretrained`.
+
+    Lower case, 4,000 tokens, trained on WordNet's glosses, with [PAD] [UNK] [CLS] [SEP] [MASK] as 0 to 4.
+    """
+    return data_path("wordnet", "tokenizer")
 
 
 def available() -> dict[str, str]:

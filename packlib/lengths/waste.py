@@ -5,7 +5,7 @@ shuffled, the expected width is the mean of an order statistic of a sample drawn
 formula is exact; the tests hold it to every order of small data sets, and to simulation.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from packlib.checks import one_of, whole_number
-from packlib.lengths.counting import as_lengths
 from packlib.lengths.histogram import LengthHistogram
 
 
@@ -105,7 +104,7 @@ def pad_in_buckets(histogram: LengthHistogram, batch_size: int, buckets: int | I
     Args:
         buckets: the number of equal ranges, or the longest length of each range, up to the maximum length.
     """
-    bounds = _boundaries(histogram.max_length, buckets)
+    bounds = bucket_bounds(histogram.max_length, buckets)
     slots = 0.0
     for low, high in zip([0, *bounds], bounds, strict=False):
         counts = histogram.counts[: high + 1].copy()
@@ -133,7 +132,8 @@ HABITS: dict[str, Callable] = {
 }
 
 
-def _boundaries(max_length: int, buckets: int | Iterable[int]) -> list[int]:
+def bucket_bounds(max_length: int, buckets: int | Iterable[int]) -> list[int]:
+    """The longest length of each bucket, ascending; `buckets` as in `pad_in_buckets`."""
     if isinstance(buckets, Iterable):
         bounds = [whole_number("bucket boundary", bound, 1) for bound in buckets]
         if bounds != sorted(set(bounds)) or not bounds or bounds[-1] < max_length:
@@ -188,33 +188,3 @@ def _at_most(values: np.ndarray, total: int, marked: int, sample: int) -> np.nda
     weights = np.concatenate([falling[::-1], [1.0], rising])
     cumulative = np.concatenate([[0.0], np.cumsum(weights) / weights.sum()])
     return cumulative[np.clip(values - low + 1, 0, len(weights))]
-
-
-def make_batches(
-    lengths: np.ndarray,
-    batch_size: int,
-    habit: str = "random",
-    seed: int = 0,
-    buckets: int | Iterable[int] = 8,
-    window: int = 50,
-) -> Iterator[np.ndarray]:
-    """Make the batches of a habit, to look at or to simulate: yields the positions in `lengths` of each.
-
-    The batches are not shuffled in the end. Arguments as in `padding_waste`; "maximum" batches like "random".
-    """
-    one_of("habit", habit, HABITS)
-    whole_number("batch_size", batch_size, 1)
-    lengths = as_lengths(lengths)
-    order = np.random.default_rng(seed).permutation(len(lengths))
-    if habit == "buckets":
-        bounds = _boundaries(int(lengths.max()), buckets)
-        bucket = np.searchsorted(bounds, lengths[order])
-        groups = [order[bucket == i] for i in range(len(bounds))]
-    elif habit in ("sorted", "megabatches"):
-        size = len(lengths) if habit == "sorted" else batch_size * whole_number("window", window, 1)
-        windows = (order[i : i + size] for i in range(0, len(order), size))
-        groups = [window[np.argsort(lengths[window], kind="stable")] for window in windows]
-    else:
-        groups = [order]
-    for group in groups:
-        yield from (group[i : i + batch_size] for i in range(0, len(group), batch_size))

@@ -24,7 +24,8 @@ _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
 _COPIES = 16  # one sequence that stands for so many is replaced by them one by one
-_WRITING = 1.5e-7  # seconds a sequence
+_WRITING = 1.5e-7  # seconds a sequence, at least
+_SLOW = 4  # times what packing all sequences took is kept for writing, which took 0.7 to 5 times that in 39 plans
 _PATIENCE, _ROUNDS = 30, 120  # attempts without success, and in all
 _SERIES = (60, 120)  # of knots: more, which take longer, where the plan does not come
 _NEAR = 1e-3  # of the bound
@@ -46,11 +47,12 @@ class LongSearch:
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
         self.each = -(-histogram.num_sequences // _ITEMS)
+        self.writing = min(histogram.num_sequences, _ITEMS * _COPIES) * _WRITING
         self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than the start
 
     def time_left(self) -> float:
         """Seconds until the plan must be written down and verified."""
-        return seconds_left() - min(int(self.counts.sum()), _ITEMS * _COPIES) * _WRITING
+        return seconds_left() - self.writing
 
     def report(self, stage: str) -> None:
         if self.progress:
@@ -78,7 +80,9 @@ class LongSearch:
             if self.each > 1:
                 self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
                 self.program.master.solve(self.program.counts, self.time_left())
+            before = time.perf_counter()
             packed = self.pack(self.lengths)
+            self.writing = max(self.writing, _SLOW * (time.perf_counter() - before))
             self.keep(*packed)
             best = min(packed, best or packed, key=lambda plan: plan[1])
             best = self.improve(*best, table[self.lengths] / PRICE_OF_A_PACK)
@@ -93,8 +97,7 @@ class LongSearch:
             pack_of, packs: the plan so far.
             worth: the price of each of `lengths`, in packs.
         """
-        draw = np.random.default_rng(0)
-        tries, failures, took = 0, 0, 0.0
+        draw, tries, failures, took = np.random.default_rng(0), 0, 0, 0.0
         while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < _ROUNDS:
             if self.time_left() < took:
                 break
@@ -156,8 +159,7 @@ class LongSearch:
             return self.start
         order, sizes = np.argsort(self.pack_of, kind="stable"), np.bincount(self.pack_of)
         if self.each > _COPIES:
-            packs = _cut(self.lengths[order], sizes)
-            return fill_places([(pack, self.each) for pack in packs], self.counts)[0]
+            return fill_places([(pack, self.each) for pack in _cut(self.lengths[order], sizes)], self.counts)[0]
         # A row for each of `lengths`: those it stands for; the last row is filled up with zeros.
         real = np.repeat(np.arange(self.top, -1, -1, dtype=np.int32), self.counts[::-1])
         real = np.append(real, np.zeros(-len(real) % self.each, np.int32)).reshape(-1, self.each)[order]

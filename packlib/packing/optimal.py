@@ -21,7 +21,7 @@ import numpy as np
 from packlib.checks import number, whole_number
 from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.certificate import PRICE_OF_A_PACK, direct_bound, exact_dot, exact_steps, is_long
+from packlib.packing.certificate import EXACT_STEPS, PRICE_OF_A_PACK, direct_bound, exact_dot, exact_steps, is_long
 from packlib.packing.clock import NotCompiled, limited_to, seconds_left
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
@@ -33,8 +33,9 @@ from packlib.packing.swapping import swap_search
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
+_FEW_LENGTHS, _LONG_LIMIT = 1100, 10  # ten times as many steps for at most so many, if the limit is that long
 _STEP = 2e-9  # seconds of the exact knapsack
-_DIVES = 12  # attempts at rounding
+_DIVES = 24  # attempts at rounding
 _EXCHANGED = 1000  # at most so many sequences are left to exchanges
 _STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
 _NOISE = 0.3  # of the fractions, in all attempts but the first
@@ -61,17 +62,16 @@ def optimal(
     Returns:
         The strategies, and the prices of the best bound (None if the area proves as much).
     """
-    if time_limit is not None:
-        number("time_limit", time_limit, at_least=0)
-    if rounds is not None:
-        whole_number("rounds", rounds, 0)
-    with limited_to(math.inf if time_limit is None else time_limit):
-        if is_long(histogram.counts, max_sequences_per_pack, _STEPS_A_ROUND):
+    limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
+    most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
+    exact = np.count_nonzero(histogram.counts) <= _FEW_LENGTHS and limit >= _LONG_LIMIT and most == math.inf
+    with limited_to(limit):
+        if is_long(histogram.counts, max_sequences_per_pack, EXACT_STEPS if exact else _STEPS_A_ROUND):
             search: _Search | LongSearch = LongSearch(histogram, max_sequences_per_pack, progress)
         else:
-            search = _Search(histogram, max_sequences_per_pack, progress, rounds)
+            search = _Search(histogram, max_sequences_per_pack, progress, most)
         try:
-            if rounds != 0:
+            if most:
                 search.run()
         except NotCompiled:  # which has said so
             pass
@@ -86,7 +86,7 @@ class _Search:
     """The best plan and bound so far, and the ways to better ones."""
 
     def __init__(
-        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, rounds: int | None
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, rounds: float
     ) -> None:
         self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
@@ -94,7 +94,7 @@ class _Search:
         self.started = time.perf_counter()
         # what the knapsack takes, a guess at first; the check of the plan solves one more
         self.knapsack_seconds = exact_steps(self.counts, max_sequences_per_pack) * _STEP
-        self.rounds_left = math.inf if rounds is None else rounds
+        self.rounds_left = rounds
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
@@ -137,8 +137,7 @@ class _Search:
 
     def report(self, stage: str) -> None:
         if self.progress:
-            seconds = time.perf_counter() - self.started
-            strategies = len(self.master.strategies)
+            strategies, seconds = len(self.master.strategies), time.perf_counter() - self.started
             self.progress(Progress(stage, strategies, self.num_packs, self.lower_bound, seconds))
 
     def by_length(self, prices: np.ndarray, others: int) -> np.ndarray:

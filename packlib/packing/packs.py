@@ -172,7 +172,7 @@ def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
     counts = np.diff(starts)[:-1]
     # how many samples there are to draw from; a little less keeps the product below when it is rounded
     choices = np.arange(counts.max(), 0, -1) * (1 - 2**-50)
-    for length in np.flatnonzero(counts).tolist():
+    for length in np.flatnonzero(counts > 1).tolist():
         same = order[starts[length] : starts[length + 1]]
         drawn = np.random.default_rng([seed, length]).random(len(same)) * choices[len(choices) - len(same) :]
         exchange(same, drawn.astype(np.int64))

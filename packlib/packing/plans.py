@@ -13,7 +13,7 @@ from packlib.checks import depth_limit, text
 from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
-from packlib.markup import in_html
+from packlib.markup import in_html, one_line
 from packlib.packing.certificate import certified_bound, direct_bound, exact_dot
 from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
 from packlib.reading import naming
@@ -55,7 +55,7 @@ class PackingPlan:
 
     def __post_init__(self) -> None:
         depth_limit(self.max_sequences_per_pack)
-        text("method", self.method)
+        object.__setattr__(self, "method", one_line(text("method", self.method)))
         nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count", "prices": "Price"}
         for name, noun in nouns.items():
             value = getattr(self, name)

@@ -3,7 +3,7 @@ from .adjustment import Adjustment, adjust
 from .lamb import Lamb, make_optimizer, parameter_groups
 from .loop import NonFiniteLossError, fit
 from .objective import CausalObjective, MaskedObjective, PretrainingObjective, evaluate
-from .precision import Autocast, largest_loss_scale, round_weights, stochastic_round
+from .precision import Autocast, round_weights, stochastic_round
 from .recipe import Recipe
 from .schedules import SequenceSchedule, rate_at
 from .updates import UpdateStream
@@ -22,7 +22,6 @@ __all__ = [
     "adjust",
     "evaluate",
     "fit",
-    "largest_loss_scale",
     "make_optimizer",
     "parameter_groups",
     "rate_at",

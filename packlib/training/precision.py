@@ -1,13 +1,11 @@
-"""Low precision: what 16 bits lose, loss scaling, stochastic rounding, and 16-bit weights that still learn."""
-
-import math
+"""Low precision: what 16 bits lose, stochastic rounding, and 16-bit weights that still learn."""
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from packlib.batches import PackedBatch
-from packlib.checks import number, one_of
+from packlib.checks import one_of
 from packlib.model import Sums
 from packlib.training.objective import Objective, PretrainingObjective
 
@@ -30,12 +28,6 @@ class Autocast:
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         with torch.autocast(batch.input_ids.device.type, self.dtype):
             return self.objective(model, batch)
-
-
-def largest_loss_scale(gradients: Tensor, dtype: torch.dtype = torch.float16) -> float:
-    """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
-    largest = number("the largest gradient", float(gradients.abs().max()), above=0)
-    return 2.0 ** math.floor(math.log2(torch.finfo(dtype).max / largest))
 
 
 @torch.no_grad()

@@ -55,6 +55,11 @@ _depth: dict[str, Any] = {"callback": _limit, "show_default": "none", "help": "S
 _OVERLONG = ("error", "truncate", "drop", "split")
 
 
+def _tell(script: bool, found: Any, *said: Any) -> None:
+    """Print what was found: as JSON for scripts, else in words."""
+    print(*([json.dumps(found, indent=2)] if script else said), sep="\n")
+
+
 def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter]:
     """The lengths that a command works on, and what it makes of them."""
     return [
@@ -83,14 +88,9 @@ def _list(script: bool) -> None:
         lines = [line for line in "".join(texts).splitlines() if ":" in line and line[0] != "#"]
         title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         listed[name] = {"title": title, "parameters": lines}
-    if script:
-        print(json.dumps({"notebooks": listed, "data sets": available()}, indent=2))
-        return
-    for name, about in listed.items():
-        print(f"{name}: {about['title']}", *(f"    {line}" for line in about["parameters"]), sep="\n")
-    if IN_WHEEL:
-        print("The other notebooks are in packlib's repository.")
-    print(f"data sets: {', '.join(available())}")
+    said = ["\n    ".join([f"{name}: {about['title']}", *about["parameters"]]) for name, about in listed.items()]
+    said += ["The other notebooks are in packlib's repository."] * IN_WHEEL + [f"data sets: {', '.join(available())}"]
+    _tell(script, {"notebooks": listed, "data sets": available()}, *said)
 
 
 @_command("run")
@@ -207,13 +207,10 @@ def _plan(
         print("\r\033[K", end="", file=sys.stderr)
     if out:
         best.to_json(out)
-    if script:
-        names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
-        found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
-        found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
-        print(json.dumps(found, indent=2))
-        return
-    print(histogram, best, *([out] if out else []), sep="\n")
+    names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
+    found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
+    found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
+    _tell(script, found, histogram, best, *filter(None, [out]))
 
 
 @_command("pack")
@@ -223,7 +220,7 @@ def _plan(
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
-@click.option("--no-labels", "labels", flag_value=False, default=True, help="For masked models: make no labels.")
+@click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
 @_out(metavar="PACKED.parquet", required=True, help="Write the packs there.")
 @_json
@@ -244,7 +241,7 @@ def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: boo
     found = pack_parquet(data, output_path(out), top, plan=made, **values)
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
-    print(*([json.dumps(found, indent=2)] if script else [said.format(**found), out]), sep="\n")
+    _tell(script, found, said.format(**found), out)
 
 
 @_command("audit")
@@ -300,12 +297,9 @@ def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
 
     before = Recipe.from_json(recipe)
     after, reasons, error = adjust(before, factor, how)
-    if script:
-        found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
-        print(json.dumps(found, indent=2))
-        return
-    print(f"Before packing. {before}", f"After packing. {after}", "Why:", sep="\n")
-    print(*(f"  {reason}" for reason in reasons), sep="\n")
+    found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
+    why = (f"  {reason}" for reason in reasons)
+    _tell(script, found, f"Before packing. {before}", f"After packing. {after}", "Why:", *why)
 
 
 @_command("check")

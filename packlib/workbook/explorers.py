@@ -26,7 +26,7 @@ import ipywidgets as widgets
 from matplotlib.figure import Figure
 
 from packlib.markup import in_html
-from packlib.workbook.figures import img, publish
+from packlib.workbook.figures import img, png, publish
 from packlib.workbook.results import MEANING
 
 _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "max_width": "98%"}}
@@ -63,8 +63,6 @@ class Explorer:
     Attributes:
         title: the question the explorer answers.
         telling: the names of one or two controls that move on the site, where no kernel runs; else the first does.
-        play: the name of an integer slider that gets a play button, or None.
-        interval: milliseconds between two steps of the play button.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
         picture: the widget whose HTML is the image, or a sentence if drawing failed.
         figure, alt: what the picture shows now, and the same in words.
@@ -73,8 +71,6 @@ class Explorer:
 
     title = ""
     telling: tuple[str, ...] = ()
-    play: str | None = None
-    interval = 600
     _made: dict[str, Any]  # how to make it again, where no kernel runs
 
     def controls(self) -> dict[str, widgets.ValueWidget]:
@@ -106,24 +102,18 @@ class Explorer:
             if not control.description:
                 raise ValueError(f"The control {name!r} needs a description: readers must know what it does.")
             control.observe(lambda change, name=name: self._draw_again(name), "value")
-            rows.append(self._row(name, control))
+            rows.append(self.row(name, control))
         self._draw_again()
         heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self.picture])
 
-    def _row(self, name: str, control: widgets.Widget) -> widgets.Widget:
-        """The control, with the name of its choice beside it or its play button below it."""
-        if isinstance(control, widgets.SelectionSlider):
-            chosen = widgets.HTML()  # a label would draw `$x$` in a name as a formula
-            widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
-            return widgets.HBox([control, chosen])
-        if name != self.play:
+    def row(self, name: str, control: widgets.Widget) -> widgets.Widget:
+        """What is shown of the control `name`: it, and the name of its choice beside it."""
+        if not isinstance(control, widgets.SelectionSlider):
             return control
-        button = widgets.Play(interval=self.interval, tooltip="Play the steps")
-        for trait in ("max", "min", "value"):  # it takes them over from the slider
-            widgets.link((control, trait), (button, trait))
-        self.player = button
-        return widgets.VBox([control, widgets.HBox([widgets.Label("Play the steps:"), button])])
+        chosen = widgets.HTML()  # a label would draw `$x$` in a name as a formula
+        widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
+        return widgets.HBox([control, chosen])
 
     def _draw_again(self, moved: str = "") -> None:
         """Draw what the controls say now, after one of them was moved."""
@@ -134,7 +124,8 @@ class Explorer:
             if values == self._drawn:  # `react` moved a control, which has drawn already
                 return
             self.figure, self.alt = self.draw(**values)
-            self.picture.value = img(self.figure, self.alt)
+            self._png = png(self.figure)
+            self.picture.value = img(self._png, self.alt)
             self.error, self._drawn = None, values
         except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
             self.alt, self.error, self._drawn = f"No picture: {error}", error, None
@@ -142,7 +133,7 @@ class Explorer:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
-        metadata = {} if self.error else publish(self.figure, self.picture.value, self.alt, name, self.title)
+        metadata = {} if self.error else publish(self.figure, self._png, self.alt, name, self.title)
         if metadata:
             metadata[MEANING]["explorer"] = self._made
         live = self.box._repr_mimebundle_()

@@ -130,9 +130,9 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
     return f'{before}<svg role="img" {attributes}>\n {words}{drawing}'
 
 
-def img(fig: Figure, alt: str) -> str:
-    """The figure as an HTML image with its alt text; it follows the theme of JupyterLab, light or dark."""
-    source = f"data:image/png;base64,{base64.b64encode(png(fig)).decode()}"
+def img(drawn: bytes, alt: str) -> str:
+    """A figure's PNG as an HTML image with its alt text; it follows the theme of JupyterLab, light or dark."""
+    source = f"data:image/png;base64,{base64.b64encode(drawn).decode()}"
     look = f'<style>{_DARK}</style><img alt="{escaped(alt)}" class="packlib-figure" width="800"'
     return f'{look} style="max-width:100%" src="{source}">'
 
@@ -144,10 +144,14 @@ def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str
         beside.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
 
 
-def publish(fig: Figure, image: str, alt: str, name: str, title: str = "") -> dict[str, Any]:
-    """The metadata of an output that shows the figure as `image`; under `packlib run` that is saved by its name too."""
+def publish(fig: Figure, drawn: bytes, alt: str, name: str, title: str = "") -> dict[str, Any]:
+    """The metadata of an output that shows the figure; under `packlib run` it is saved by its name too.
+
+    Args:
+        drawn: the figure's PNG, as `png` made it.
+    """
     if folder := os.environ.get(FIGURES_FOLDER):
-        save(fig, alt, folder, name, title, base64.b64decode(image.partition(";base64,")[2].partition('"')[0]))
+        save(fig, alt, folder, name, title, drawn)
     return {MEANING: {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}}
 
 
@@ -164,8 +168,9 @@ def show(fig: Figure, *, alt: str, name: str) -> None:
         raise ValueError(f"The figure {name!r} needs an alt text: say in words what it shows.")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
-    image = img(fig, alt)
-    display({"text/html": image, "text/plain": alt}, raw=True, metadata=publish(fig, image, alt, name))
+    drawn = png(fig)
+    data = {"text/html": img(drawn, alt), "text/plain": alt}
+    display(data, raw=True, metadata=publish(fig, drawn, alt, name))
 
 
 def show_source(function: Any) -> None:

@@ -90,31 +90,7 @@ class Dataset:
 
     def parse(self, text: str) -> str:
         """A file becomes an absolute path, so that a notebook finds it wherever it runs."""
-        return text if text in available() else _absolute(text)
-
-
-@dataclass(frozen=True)
-class RecipeFile:
-    """The path of a training recipe in JSON, or None."""
-
-    def check(self, name: str, value: Any) -> str | None:
-        from packlib.training.recipe import Recipe
-
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise TypeError(f"{name} must be the path of a recipe in JSON or None, not {shown(value)}.")
-        try:
-            factor = Recipe.from_json(value).packing_factor
-        except (ValueError, OSError) as error:
-            raise type(error)(f"{name}: {error}") from None
-        if factor != 1:
-            raise ValueError(f"{name}: {value} is packed already, with factor {factor:g}; give the padded one.")
-        return value
-
-    def parse(self, text: str) -> str | None:
-        """A file becomes an absolute path, as for data sets."""
-        return None if text.lower() == "none" else _absolute(text)
+        return text if text in available() else absolute_file(text)
 
 
 def _read(kind: type, text: str) -> Any:
@@ -124,12 +100,13 @@ def _read(kind: type, text: str) -> Any:
         return text  # `check` refuses it
 
 
-def _absolute(text: str) -> str:
+def absolute_file(text: str) -> str:
+    """The absolute path of a file; what is no file stays as it is, for `check` to refuse."""
     path = os.path.expanduser(text)
     return os.path.realpath(path) if os.path.isfile(path) else text
 
 
-Kind = Whole | Number | Flag | Choice | Dataset | RecipeFile
+Kind = Whole | Number | Flag | Choice | Dataset
 
 EVERY = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
 

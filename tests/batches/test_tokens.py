@@ -7,8 +7,9 @@ import pytest
 from file_cases import full_disk
 from model_cases import store, tokenizer
 
-from packlib.batches import TokenStore, sentence_pairs, tokenize, wordnet_store
-from packlib.lengths.wordnet import wordnet_texts
+from packlib.batches import TokenStore, tokenize
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
+from packlib.workbook.chapters.shared.wordnet import sentence_pairs, wordnet_store
 
 
 def equal(a, b):
@@ -154,6 +155,8 @@ def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
         assert equal(some, tokens.take(range(1000))) and np.array_equal(labels, tokens.sequence_labels)
         return tokens
 
-    monkeypatch.setattr("packlib.batches.wordnet.tokenize", tokenize_some)  # all of them once more would take long
+    monkeypatch.setattr(
+        "packlib.workbook.chapters.shared.wordnet.tokenize", tokenize_some
+    )  # all of them once more would take long
     assert equal(wordnet_store(progress=False), tokens)  # damaged, so made again
     assert path.read_bytes() != body and capsys.readouterr().err == ""

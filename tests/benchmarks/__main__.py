@@ -1,8 +1,8 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
-python -m tests.benchmarks            # all but classes
+python -m tests.benchmarks            # all but the last three
 python -m tests.benchmarks packing    # or: nnls, model, batches, distributed, sorting, scaling, compiling, bridges,
-                                      # audit, balance, classes
+                                      # audit, balance, classes, packing_draws, packing_slack
 """
 
 import sys
@@ -70,6 +70,18 @@ def classes() -> None:
     main()
 
 
+def packing_draws() -> None:
+    from tests.benchmarks.bench_packing_draws import main
+
+    main()
+
+
+def packing_slack() -> None:
+    from tests.benchmarks.bench_packing_slack import main
+
+    main()
+
+
 def bridges() -> None:
     from tests.benchmarks.bench_bridges import main
 
@@ -95,7 +107,11 @@ SECTIONS = {
     "audit": audit,
     "balance": balance,
 }
-ALONE = {"classes": classes}  # a minute for each instance, so it is asked for by name
+ALONE = {  # up to an hour each, so they are asked for by name
+    "classes": classes,
+    "packing_draws": packing_draws,
+    "packing_slack": packing_slack,
+}
 
 for name in [one_of("benchmark", name, SECTIONS | ALONE) for name in sys.argv[1:]] or SECTIONS:
     (SECTIONS | ALONE)[name]()

@@ -18,10 +18,10 @@ from packlib.batches import (
     PackingCollator,
     TokenStore,
     pack_lengths,
-    wordnet_store,
     wordnet_tokenizer,
 )
 from packlib.model import PackedBert
+from packlib.workbook.chapters.shared.wordnet import wordnet_store
 
 LONGEST, ROWS, DEPTH = 48, 32, 8
 

@@ -25,11 +25,11 @@ from packlib.batches import (
     PackingCollator,
     pack_lengths,
     pack_loader,
-    wordnet_store,
     wordnet_tokenizer,
 )
-from packlib.lengths.wordnet import wordnet_texts
 from packlib.model import PackedBert, predict
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
+from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.benchmarks.table import processor, record, show
 
 SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)

@@ -15,18 +15,13 @@ import torch
 from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.model import PackedBert
-from packlib.training import (
-    Autocast,
-    PretrainingObjective,
-    Recipe,
-    evaluate,
-    fit,
-    largest_loss_scale,
-    make_optimizer,
-    round_weights,
-)
-from packlib.training.scaling import SavedActivations, bubble_formula, offload_state, recompute
+from packlib.training import Autocast, PretrainingObjective, Recipe, evaluate, fit, make_optimizer, round_weights
+from packlib.training.scaling import recompute
 from packlib.training.updates import take_packs
+from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
+from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
+from packlib.workbook.chapters.n11_scaling_up.sharding import offload_state
+from packlib.workbook.chapters.shared.timeline import bubble_formula
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
 from tests.benchmarks.bench_scaling_ranks import bert, pipeline, ring, sharding
 from tests.benchmarks.table import in_turn, processor, record, show

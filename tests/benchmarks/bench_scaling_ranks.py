@@ -14,19 +14,11 @@ from packlib.batches import PackedBatch
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert
 from packlib.training import Recipe, make_optimizer
-from packlib.training.scaling import (
-    Pipeline,
-    bubble,
-    bubble_formula,
-    gantt,
-    in_flight,
-    memory_of,
-    offload_state,
-    ring_all_reduce,
-    shard_model,
-    shard_optimizer,
-)
 from packlib.training.updates import take_packs
+from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline
+from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce
+from packlib.workbook.chapters.n11_scaling_up.sharding import memory_of, offload_state, shard_model, shard_optimizer
+from packlib.workbook.chapters.shared.timeline import bubble, bubble_formula, gantt, in_flight
 from tests.benchmarks.bench_model import batches
 
 PACE = (0.03, 0.06)  # seconds of a forward and a backward pass, where there are more stages than cores
@@ -56,7 +48,7 @@ def run_pipeline(rank: int, data: list[PackedBatch], shape: tuple, cases: list, 
 
 def pipeline() -> dict[str, list[dict]]:
     """Two stages that compute on two cores; four stages that wait as long as a pass would take."""
-    rows, drawn, data = [], [], batches(None, 32)
+    rows, data = [], batches(None, 32)
     for work, stages, shape, packs, counts in (
         ("computes", 1, (256, 4), 8, (8,)),
         ("computes", 2, (256, 4), 8, (2, 4, 8, 16)),
@@ -76,12 +68,7 @@ def pipeline() -> dict[str, list[dict]]:
                 "most in flight": in_flight(updates[0])[0], "planned": in_flight(gantt(stages, m, schedule))[0],
                 "seconds an update": round(statistics.median(spans), 3),
             })  # fmt: skip
-            if (work, m) == ("paced", 8):
-                start = min(bar.start for bar in updates[0])
-                for bar in sorted(updates[0], key=lambda bar: bar.start):
-                    shifted = bar._replace(start=round(bar.start - start, 4), end=round(bar.end - start, 4))
-                    drawn.append({"schedule": schedule, **shifted._asdict()})
-    return {"pipeline": rows, "pipeline_bars": drawn}
+    return {"pipeline": rows}
 
 
 HOWS = ("nothing", "state sharded", "state sharded and offloaded", "weights, gradients, state")

@@ -381,7 +381,9 @@ def test_findings_are_read_as_text_as_a_table_and_as_json(tmp_path):
     assert repr(found).splitlines()[-1] == "8 passed, 2 failed, 1 cannot be told."
     assert "    cause: no document mask" in repr(found)
     page = found._repr_html_()
-    assert page.count("<tr>") == len(found.findings) + 1 and "<th>" in page
+    assert page.count("<tr>") == len(found.findings) + 1
+    cells = [page.count(f'<{tag} style="text-align:left">') for tag in ("th", "td")]
+    assert cells == [5, 5 * len(found.findings)] and "<td>" not in page
 
 
 def test_questions_that_cannot_be_answered_say_why():

@@ -47,6 +47,12 @@ def test_the_command_packs_one_parquet_file_into_another(tmp_path, capsys):
         assert says in said and said.count("\n") == 1 and not Path("no.parquet").exists()
 
 
+@pytest.mark.parametrize("name", cli.program.commands)
+def test_the_help_says_what_is_done_without_an_option_that_switches_off(name, capsys):
+    assert cli.main([name, "--help"]) == 0
+    assert "[default: True]" not in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_while_pandas_loads_is_not_lost(tmp_path, number, code):
     Path("pandas.py").write_text(f"import os\nos.kill(os.getpid(), {number:d})\n")

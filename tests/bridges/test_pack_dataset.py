@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import tracemalloc
 from itertools import islice
 
 import datasets
@@ -205,10 +206,21 @@ def test_wrong_data_is_refused_by_its_column_and_row(cache, says, data):
     assert not cache.exists() or not list(cache.iterdir())
 
 
-def test_rows_far_apart_are_read_as_one(monkeypatch):
+def test_rows_far_apart_are_read_as_one(tmp_path, monkeypatch):
     monkeypatch.setattr(packed_rows, "_ROWS", 7)
     rows = list(samples())
-    assert as_float32(unpacked(pack_dataset(rows, 64))) == as_float32(without_mask(rows))
+    whole = Dataset.from_list(rows)
+    for number, data in enumerate((rows, whole, whole.select(range(60)[::-1]))):
+        packed = pack_dataset(data, 64, cache_dir=tmp_path / str(number))
+        assert as_float32(unpacked(packed)) == as_float32(without_mask(rows))
+
+
+@pytest.mark.parametrize("name", ["", "a"])
+def test_texts_may_all_be_empty(tmp_path, name):
+    rows = [{"input_ids": [1] * length, "name": name} for length in (3, 5, 2)]
+    for number, data in enumerate((rows, Dataset.from_list(rows))):
+        packed = pack_dataset(data, 8, cache_dir=tmp_path / str(number))
+        assert sorted(packed["name"]) == [[name], [name, name]]
 
 
 def test_rows_far_apart_are_held_to_one_another(monkeypatch):
@@ -276,6 +288,27 @@ print((peak[0] - before) / 1024)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert float(said) < 160, said
     assert pq.read_metadata(tmp_path / "out.parquet").num_rows == 25_000
+
+
+def test_a_data_set_on_disk_is_read_where_it_lies(tmp_path, monkeypatch):
+    """Neither copied into memory nor, unless it is shuffled, into a file."""
+    offsets, ids = np.arange(0, 1_000_001, 800), pa.array(np.arange(1_000_000, dtype=np.int32))
+    column = pa.ListArray.from_arrays(offsets.astype(np.int32), ids)
+    Dataset(pa.table({"input_ids": column, "labels": column})).save_to_disk(tmp_path / "data")
+    dataset, files = datasets.load_from_disk(tmp_path / "data"), []
+    made = spool.tempfile.TemporaryFile
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda dir: files.append(dir) or made(dir=dir))
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    read = packed_rows._read(dataset, tmp_path, progress=False)
+    held = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before
+    tracemalloc.stop()
+    assert held < 800_000 and not files, f"{held:,} of 8,000,000 bytes; {files}"
+    assert read.columns["labels"].take(np.array([800]), np.array([1600])).to_pylist() == list(range(800, 1600))
+    shuffled = dataset.shuffle(0)
+    assert [len(batch) for batch in packed_rows._batches(shuffled)] == [1250]  # not one by one, which is slow
+    packed_rows._read(shuffled, tmp_path, progress=False)
+    assert files == [tmp_path, tmp_path]
 
 
 def test_the_name_at_the_top_loads_no_torch():

@@ -11,7 +11,7 @@ from packlib.packing import plan
 from packlib.workbook.chapters.n01_padding_waste.lesson import WasteExplorer
 from packlib.workbook.chapters.n12_your_dataset.lesson import MaximumExplorer
 from packlib.workbook.comparison import compared, table
-from packlib.workbook.figures import img, save, svg
+from packlib.workbook.figures import img, png, save, svg
 from packlib.workbook.gallery import contact_sheet
 from packlib.workbook.pages import PageExporter
 from packlib.workbook.report import page as report_page
@@ -83,7 +83,7 @@ def outputs(lengths_file):
     explorers = [kind(lengths_file) for kind in (WasteExplorer, MaximumExplorer)]
     pages = [one._repr_html_() for one in [*shown, table(swept)]]
     pages += [one._repr_mimebundle_()[0]["text/html"] for one in explorers]
-    return [*pages, img(fig, alt), svg(fig, alt).partition("?>")[2].partition(">")[2]]
+    return [*pages, img(png(fig), alt), svg(fig, alt).partition("?>")[2].partition(">")[2]]
 
 
 def test_where_objects_show_themselves(visit, outputs):

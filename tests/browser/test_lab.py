@@ -58,6 +58,11 @@ ONE_NEW = BOTH_NEW.replace("image.src !== src && image.alt !== alt", "(image.src
 FILTERS = """() => ["false", "true"].map(light => {
   document.body.dataset.jpThemeLight = light;  // as JupyterLab's themes set it
   return getComputedStyle(document.querySelector(".packlib-figure")).filter; })"""
+CUT_OFF = """explorer => [...explorer.querySelectorAll("label, .jupyter-button")].filter(said => {
+  const words = document.createRange(), look = getComputedStyle(said);
+  words.selectNodeContents(said);
+  const room = said.getBoundingClientRect().width - parseFloat(look.paddingLeft) - parseFloat(look.paddingRight);
+  return words.getBoundingClientRect().width > room + 0.1; }).map(said => said.innerText)"""
 POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
 
 SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
@@ -251,6 +256,7 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
         for explorer, origin in zip(explorers, explorers_from(name), strict=True):
             explorer.evaluate(ALERTS)
             assert explorer.query_selector(".widget-vbox").bounding_box()["height"] <= 640, "it does not fit a screen"
+            assert explorer.evaluate(CUT_OFF) == [], "the name of a control or of a choice is cut off"
             move_every_control(page, explorer)
             move_at_random(page, explorer, random.Random(origin))
         assert not page.evaluate("window.alerts")

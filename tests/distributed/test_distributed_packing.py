@@ -10,9 +10,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from packing_cases import DEPTHS
 
-from packlib.distributed import RankError, deal, pack_distributed, packing_traffic, run_ranks
+from packlib.distributed import RankError, deal, pack_distributed, run_ranks
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, Packs, assign, plan
+from packlib.workbook.chapters.n09_distributed_sorting.runs import packing_traffic
 
 FAST = [method for method in METHODS if "nnls" not in method]
 

@@ -11,17 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from packlib.arrays import save_arrays
-from packlib.distributed import (
-    RankError,
-    exact_sort,
-    interleave,
-    load_imbalance,
-    ordered,
-    read_ordered,
-    run_ranks,
-    sort_rows,
-    write_ordered,
-)
+from packlib.distributed import RankError, exact_sort, interleave, load_imbalance, run_ranks, sort_rows
+from packlib.workbook.chapters.n09_distributed_sorting import one_file
+from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
 
 LOW, HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 VALUES = st.sampled_from([LOW, LOW + 1, HIGH]) | st.integers(LOW, HIGH)
@@ -260,7 +252,7 @@ def die_while_writing(rank, path, victim):
             os.kill(os.getpid(), signal.SIGKILL)
         return open(*args)
 
-    ordered.open = fatal
+    one_file.open = fatal
     write_ordered(path, np.zeros((1000, 2), np.int64))
 
 

@@ -19,8 +19,8 @@ from packlib.batches import (
     pack_lengths,
     token_loader,
 )
-from packlib.lengths.waste import make_batches
 from packlib.model import PackedCausal
+from packlib.workbook.chapters.shared.habits import make_batches
 
 BATCHINGS = ("padded", "bucketed", "token budget", "nested", "packed")
 SEQUENCES = 64  # an update, on average

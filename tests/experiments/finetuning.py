@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from packlib.batches import PackingCollator, TokenStore, pack_lengths, pack_loader, wordnet_store
+from packlib.batches import PackingCollator, TokenStore, pack_lengths, pack_loader
 from packlib.checks import one_of
-from packlib.lengths.wordnet import wordnet_texts
 from packlib.training import Recipe, adjust, evaluate, fit
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
+from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments.heads import LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from tests.experiments.pretraining import lap_timer, new_model
 from tests.experiments.recording import ROOT, check_sequences, has_run, path_of, read, write

@@ -28,12 +28,12 @@ from packlib.batches import (
     TokenStore,
     pack_lengths,
     pack_loader,
-    wordnet_store,
     wordnet_tokenizer,
 )  # fmt: skip
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import Recipe, evaluate, fit
+from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments.arms import EXPERIMENTS, PADDED, Arm
 from tests.experiments.recording import ROOT, check_sequences, has_run, path_of, read, write
 

@@ -55,6 +55,11 @@ FAULTS = {
     ],
     "packlib/distributed/sorting.py": [
         (
+            "rows[(rank - start) % ranks.size :: ranks.size]",
+            "rows[rank :: ranks.size]",
+            "distributed/test_sorting.py::test_ranks_sort_as_numpy_does_and_evenly",
+        ),
+        (
             "wanted.clip(0, last - first)",
             "wanted.clip(0)",
             "distributed/test_sorting.py::test_ties_are_taken_from_no_rank_beyond_what_it_has",
@@ -126,12 +131,5 @@ FAULTS = {
             "if done > len(sampler):",
             "batches/test_loader.py::test_a_loader_resumes_identically[all]",
         ),
-    ],
-    "packlib/distributed/ordered.py": [
-        (
-            "rows[(rank - start) % ranks.size :: ranks.size]",
-            "rows[rank :: ranks.size]",
-            "distributed/test_sorting.py::test_ranks_sort_as_numpy_does_and_evenly",
-        )
     ],
 }

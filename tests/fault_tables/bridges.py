@@ -45,13 +45,13 @@ FAULTS = {
             "bridges/test_pack_dataset.py::test_what_becomes_of_overlong_sequences",
         ),
         (
-            "np.where(positions == 0, np.int32(IGNORED), ids)",
-            "ids",
+            "made[ends - lengths] = IGNORED",
+            "made[ends - 1] = IGNORED",
             "bridges/test_pack_dataset.py::test_what_becomes_of_overlong_sequences",
         ),
         (
-            "places = tokens if column.by_token else pieces.sequences[mine]",
-            "places = tokens if column.by_token else mine",
+            "else (sequences, sequences + 1)",
+            "else (mine, mine + 1)",
             "bridges/test_pack_dataset.py::test_what_becomes_of_overlong_sequences",
         ),
     ],
@@ -65,6 +65,12 @@ FAULTS = {
             "ends[1:] - ends[0] + self._ends[-1][-1]",
             "ends[1:] - ends[0]",
             "bridges/test_pack_dataset.py::test_rows_far_apart_are_read_as_one",
+        ),
+        ('side="right") - 1', 'side="left") - 1', "bridges/test_pack_dataset.py::test_rows_far_apart_are_read_as_one"),
+        (
+            "None if self._kept and as_given else self._folder",
+            "self._folder",
+            "bridges/test_pack_dataset.py::test_a_data_set_on_disk_is_read_where_it_lies",
         ),
     ],
     "packlib/bridges/stream.py": [

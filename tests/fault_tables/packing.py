@@ -176,9 +176,19 @@ FAULTS = {
             " - (pack[-1] == 0)",
             "",
             "packing/test_long_rows.py::test_many_sequences_are_packed_by_those_that_stand_for_them",
-        )
+        ),
+        (
+            "max(self.writing, _SLOW * (time.perf_counter() - before))",
+            "self.writing",
+            "packing/test_long_rows.py::test_the_time_is_kept",
+        ),
     ],
     "packlib/packing/optimal.py": [
+        (
+            "EXACT_STEPS if exact else _STEPS_A_ROUND",
+            "_STEPS_A_ROUND",
+            "packing/test_optimal.py::test_up_to_a_thousand_lengths_are_packed_to_the_bound_at_a_high_depth_limit",
+        ),
         (
             "if worth * self.pack_worth > self.worth * best:",
             "if -(-worth // best) > self.lower_bound:",

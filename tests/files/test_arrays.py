@@ -8,9 +8,9 @@ import pytest
 
 from packlib.arrays import header, map_arrays, save_arrays
 from packlib.batches import TokenStore
-from packlib.distributed import read_ordered
 from packlib.packing import PackingPlan, Packs
 from packlib.training import Recipe
+from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered
 
 OLD = Path(__file__).parents[1] / "written_by_0_1_0"
 

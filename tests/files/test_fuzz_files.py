@@ -18,12 +18,12 @@ import torch
 from file_cases import bounded_memory
 
 from packlib.batches import TokenStore
-from packlib.distributed import read_ordered, write_ordered
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import Packs, Schedule, Work, assign, balance, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import _SEAL, CHECKPOINT, RunFolder
 from packlib.workbook import sweep
+from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
 
 OLD = Path(__file__).parents[1] / "written_by_0_1_0"
 TIMES = 1000

@@ -1,6 +1,7 @@
 """Text from outside stays text: names and cells in pages, figures, tables and paths."""
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def test_a_name_is_one_short_line_that_can_be_printed(text, most):
 def test_a_long_name_keeps_its_ends_and_a_file_name_that_is_no_text_is_shown_without_the_bytes():
     assert one_line("abcdefghijkl", 8) == "abcde…kl" and one_line("a\udcff\u202eb\tc") == "ab c"
     assert LengthHistogram([0, 1], name="a\nb" * 50).name == one_line("a\nb" * 50, 80)
+    made = dataclasses.replace(plan(LengthHistogram.from_lengths([3, 1])), method="\x1b[2Jspf\nhp")
+    assert made.method == "[2Jspf hp"
 
 
 def changed(instance, **methods):

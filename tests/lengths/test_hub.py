@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from packlib.lengths import LengthHistogram, from_hub, tokenizer_path, wordnet_texts
+from packlib.lengths import LengthHistogram, from_hub, tokenizer_path
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 datasets = pytest.importorskip("datasets")
 

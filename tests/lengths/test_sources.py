@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from packlib import installed
-from packlib.lengths import LengthHistogram, available, load, protein_like, two_humped, wordnet
+from packlib.lengths import LengthHistogram, available, data_path, load, protein_like, two_humped
 from packlib.lengths.families import FAMILIES, image_patch_like, log_normal, uniform
 from packlib.packing.greedy import lpfhp, spfhp
 
@@ -58,7 +58,7 @@ def test_reconstructions_hold_the_published_figures(name, published_tokens, perc
 def test_reconstructions_go_straight_from_point_to_point(name, published_points, log_axis):
     """At a point the body differs from it by the scale alone; half-way it is the geometric mean."""
     counts = load(name).counts
-    points = np.loadtxt(wordnet.data_path("lengths", f"{name}-points.csv"), delimiter=",", skiprows=1, dtype=int)
+    points = np.loadtxt(data_path("lengths", f"{name}-points.csv"), delimiter=",", skiprows=1, dtype=int)
     scale = counts[points[:-1, 0]] / points[:-1, 1]
     large = points[:-1, 1] > 500
     assert np.ptp(scale[large]) < 0.01 and 0.9 < scale[large].mean() < 1.1
@@ -196,4 +196,4 @@ def test_unknown_names_name_the_near_ones(tmp_path, monkeypatch):
 def test_a_missing_data_folder_is_told_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(installed, "ROOT", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"^data/lengths is not installed: clone packlib's repository"):
-        wordnet.data_path("lengths")
+        data_path("lengths")

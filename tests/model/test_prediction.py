@@ -9,8 +9,8 @@ import torch
 from model_cases import make_model, tokenizer
 from transformers import BertForPreTraining
 
-from packlib.lengths.wordnet import wordnet_texts
 from packlib.model import predict
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 
 def questions(n):

@@ -1,5 +1,7 @@
 """SPFHP, LPFHP and the baselines against published counts and plain loops over single sequences."""
 
+import itertools
+import time
 from collections import Counter
 
 import numpy as np
@@ -10,6 +12,7 @@ from packing_cases import DEPTHS, best_fit, first_fit, histograms
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
+from packlib.packing.clock import limited_to
 from packlib.workbook.chapters.n02_greedy_packing.runs import one_by_one
 
 HYPERBOLA = LengthHistogram(np.concatenate([[0], 10**6 // np.arange(1, 513)]), "10^6 / l")
@@ -133,6 +136,19 @@ def test_lpt_gives_each_long_sequence_its_short_ones(short, depth, packs, data):
     counts = np.zeros(2 * long + 1, int)
     counts[[short, long]] = (depth - 1) * packs, packs
     assert plan(LengthHistogram(counts), "lpt", depth).num_packs == packs
+
+
+def test_lpt_makes_a_trial_if_there_is_as_much_time_as_best_fit_took(monkeypatch):
+    """In CPU seconds: a machine that was busy meanwhile (here each look at the clock takes a second) says nothing."""
+    histogram, ticks = LengthHistogram.from_lengths([6] * 10 + [2] * 30, 12), itertools.count()
+    assert plan(histogram, "lpfhp", 4).num_packs == 13
+    plan(histogram, "lpt", 4)  # compiles
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+    with limited_to(2):
+        assert plan(histogram, "lpt", 4).num_packs == 10
+    monkeypatch.setattr(time, "thread_time", lambda: float(next(ticks)))
+    with limited_to(2):
+        assert plan(histogram, "lpt", 4).num_packs == 13
 
 
 PARETO = np.clip(100 * (1 + np.random.default_rng(0).pareto(1.1, 100_000)), 100, 4096).astype(int)

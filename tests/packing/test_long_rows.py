@@ -156,22 +156,26 @@ def test_plans_are_the_same_each_time():
 def test_many_sequences_are_packed_by_those_that_stand_for_them(copies, monkeypatch):
     monkeypatch.setattr("packlib.packing.long_rows._ITEMS", 20_000)
     monkeypatch.setattr("packlib.packing.long_rows._COPIES", copies)
-    histogram = drawn("log-normal", 8192, 150_000)
+    histogram = drawn("log-normal", 8192, 149_995)  # eight stand for one, and three for the last
     made = planned(histogram, 8)
     assert made.gap <= made.num_packs / 100
 
 
 @pytest.mark.parametrize(
-    ("kind", "top", "sequences", "depth"), [("Pareto", 131072, 1_500_000, 212), ("Pareto", 4096, 200_000, 16)]
+    ("kind", "top", "sequences", "depth", "slower"),
+    [("Pareto", 131072, 1_500_000, 212, 1), ("Pareto", 4096, 200_000, 16, 1), ("log-normal", 4096, 1_000_000, 4, 3)],
 )
-def test_the_time_is_kept(kind, top, sequences, depth, monkeypatch):
-    """To the plan that is verified, and counted in seconds of this process, whatever else the machine does."""
+def test_the_time_is_kept(kind, top, sequences, depth, slower, monkeypatch):
+    """To the plan that is verified, and counted in seconds of this process, whatever else the machine does.
+
+    On a machine that is three times slower, too.
+    """
     histogram = drawn(kind, top, sequences)
     planned(drawn("Pareto", 4096, 1000), 16, 60.0)  # compiled
-    monkeypatch.setattr(time, "perf_counter", time.process_time)
+    monkeypatch.setattr(time, "perf_counter", lambda: slower * time.process_time())
     started = time.process_time()
-    made = plan(histogram, "optimal", depth, time_limit=1.5)
-    assert time.process_time() - started < 2
+    made = plan(histogram, "optimal", depth, time_limit=0.5 + slower)
+    assert slower * (time.process_time() - started) < 1 + slower
     assert made.num_packs <= plan(histogram, "lpt", depth).num_packs < 0.9 * plan(histogram, "lpfhp", depth).num_packs
 
 

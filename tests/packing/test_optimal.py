@@ -1,5 +1,6 @@
 """The optimal packer against brute force, its proof against arbitrary prices, and what the papers' sets give."""
 
+import math
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -183,7 +184,7 @@ def test_the_linear_program_by_hand():
 
 def test_prices_that_prove_a_fraction_more_are_kept():
     """They say which packs are too wasteful, though the bound in whole packs is the same."""
-    search = _Search(LengthHistogram.from_lengths([3] * 7, 8), None, None, None)
+    search = _Search(LengthHistogram.from_lengths([3] * 7, 8), None, None, math.inf)
     half = np.array([PRICE_OF_A_PACK // 2])
     search.prove(half, PRICE_OF_A_PACK * 11 // 10)
     search.prove(half, PRICE_OF_A_PACK)
@@ -228,6 +229,12 @@ def test_these_depths_cost_next_to_nothing(name, depth):
         )
         assert limited.gap == free.gap == 0 and limited.num_packs <= 1.00001 * free.num_packs
         assert 1.0001 < greedy.num_packs / free.num_packs < 1.0135
+
+
+def test_up_to_a_thousand_lengths_are_packed_to_the_bound_at_a_high_depth_limit():
+    """Prices on few lengths leave some fifty packs above the bound here."""
+    histogram = LengthHistogram.from_lengths(load("wikipedia").expand()[::100] * 3 // 2, 768)
+    assert plan(histogram, "optimal", 48).gap == 0
 
 
 @pytest.mark.slow

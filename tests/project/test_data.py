@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from packlib.lengths import LengthHistogram, data_path, load, tokenizer_path, wordnet_texts
+from packlib.lengths import LengthHistogram, data_path, load, tokenizer_path
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 DATA = data_path()
 

@@ -113,8 +113,8 @@ def test_what_is_in_the_repository_alone_says_so(python):
     done = packlib(python, "run 01_padding_waste")
     said = "notebooks/01_padding_waste.ipynb is not installed: clone packlib's repository, and there run"
     assert done.returncode == 2 and done.stderr == f"packlib: {said} pip install -e .\n"
-    done = python("-c", "from packlib.lengths import wordnet_texts; wordnet_texts()")
-    assert "data/wordnet/glosses.parquet is not installed: clone packlib's repository" in done.stderr
+    done = python("-c", "from packlib.lengths import tokenizer_path; tokenizer_path()")
+    assert "data/wordnet/tokenizer is not installed: clone packlib's repository" in done.stderr
 
 
 @pytest.mark.slow

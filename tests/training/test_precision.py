@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_cases import furthest, loader, recipe, small_model, weights
 
-from packlib.training import (
-    Autocast,
-    evaluate,
-    fit,
-    largest_loss_scale,
-    make_optimizer,
-    round_weights,
-    stochastic_round,
-)
+from packlib.training import Autocast, evaluate, fit, make_optimizer, round_weights, stochastic_round
+from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
 
 HALVES = [torch.bfloat16, torch.float16]
 

@@ -27,8 +27,23 @@ def test_the_check_finds_the_four_faults_and_no_other():
     failed = {finding.question for finding in checked.findings if finding.verdict == "failed"}
     assert failed - {"same as alone"} == {"isolation from earlier sequences", "positions", "mean", "accumulation"}
     assert {question.split()[0] for question in failed - {"same as alone"}} == set(lab.FAULTS)
+    weighed = checked["accumulation"].evidence
+    assert "Micro-batches hold 2 and 6 sequences" in weighed and "right is 0.25 and 0.75" in weighed
 
 
 def test_nothing_is_told_before_the_faults_are_named():
     for named in (..., "isolation", lab.FAULTS[:3], [*lab.FAULTS, "padding"]):
         assert lab.confirm(named, None, None, [], None, None).startswith("Name the four faults first")
+
+
+def test_the_broken_trainer_runs_and_its_loss_falls():
+    collate, loss, step = trainer()
+    model, texts = lab.model(), lab.texts()
+    optimizer, losses = torch.optim.AdamW(model.parameters(), 1e-3), []
+    for _ in range(20):
+        batches = [collate(texts[:2]), collate(texts[2:])]
+        losses.append(sum(loss(model(**batch), batch).item() for batch in batches))
+        step(model, batches)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert losses[-1] < 0.8 * losses[0]

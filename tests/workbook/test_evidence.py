@@ -67,7 +67,7 @@ def test_the_commands_to_redo_name_experiments():
         "tests.experiments.curriculum": set(curriculum.ARMS),
         "tests.experiments.finetuning": {"lexname", "span"},
     }
-    assert len(commands) >= 4
+    assert len(commands) >= 5
     assert all(name in known[module] for module, name, *_ in commands)
 
 
@@ -163,6 +163,8 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"),
     ("08_curriculum", "It also makes 30 % more updates"): lambda: round(100 * made_updates("0.6, truncated")) == 130,
     ("08_curriculum", "make as many updates as full ones, and there no difference can be told"): same_as_full_rows,
+    ("15_evidence", "No arm had the best of several rates, and all ended above the bigram"): lambda: between_the_counts(
+        "curves"),
     ("15_evidence", "The longer warm-up ends lower. It also makes more updates"): lambda: (
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"
         and made_updates("0.6, truncated") > made_updates("0.3, truncated") > 1),
@@ -180,9 +182,9 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         np.concatenate([below_the_bigram(name) for name in runs.EXPERIMENTS]).mean() < 0.5),
     ("15_evidence", "with even updates or without, cannot be told from padded"): lambda: all(
         less("curves", f"packed, {arm}", "padded").verdict == "cannot be told" for arm in DIVIDED),
-    ("15_evidence", "All arms with larger updates end higher"): lambda: all(
+    ("15_evidence", "The arms with larger updates ended higher *in these runs*"): lambda: all(
         less("curves", f"packed, {arm}", "padded").verdict == "higher" for arm in LARGER),
-    ("15_evidence", "Packing takes about half of the time"): lambda: abs(
+    ("15_evidence", "cannot be told from padded rows, and takes about half of their time"): lambda: abs(
         runs.shares("curves", "cpu_seconds", 0.95)["packed, accumulation divided"].mean - 0.5) < 0.06,
     ("15_evidence", "In shuffled batches no rule can be told from none."): lambda: all(
         one.verdict == "cannot be told" for one in rate_pairs("shuffled: ")),
@@ -203,3 +205,13 @@ def test_what_the_notebooks_say_of_recorded_runs_holds(statement):
     cells = nbformat.read(NOTEBOOK.with_name(f"{name}.ipynb"), as_version=4).cells
     assert words in " ".join(" ".join(cell.source for cell in cells).split())
     assert STATEMENTS[statement]()
+
+
+def test_an_experiment_that_is_to_be_redone_has_no_verdict():
+    """One seed has none anyway; where a model has not learned what counting tells, an interval is not enough."""
+    above = {name for name in runs.EXPERIMENTS if runs.EXPERIMENTS[name].text == "masked" and name != "ablations"}
+    assert set(runs.TO_BE_REDONE) == above
+    cells = nbformat.read(NOTEBOOK, as_version=4).cells
+    (table,) = (cell.outputs[0].data["text/plain"] for cell in cells if "TO_BE_REDONE else" in cell.source)
+    rows = [line for line in table.splitlines() if "how to adjust" in line]
+    assert len(rows) == len(runs.ends_of("curves")) - 1 and all(row.endswith("to be redone") for row in rows)

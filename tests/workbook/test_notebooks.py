@@ -14,7 +14,7 @@ import pytest
 
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
-from packlib.workbook.parameters import EVERY, RecipeFile, check_values, parameters_of
+from packlib.workbook.parameters import EVERY, check_values, parameters_of
 from packlib.workbook.results import results_of, unfold
 
 ROOT = Path(__file__).parents[2]
@@ -226,7 +226,7 @@ def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
     kinds = parameters_of(name)
     found = {node.target.id: ast.unparse(node.annotation) for node in nodes}
     typed = {"Whole": "int", "Number": "float", "Flag": "bool", "Choice": "str", "Dataset": "str", "RecipeFile": "str"}
-    optional = {key for key, kind in kinds.items() if getattr(kind, "optional", isinstance(kind, RecipeFile))}
+    optional = {key for key, kind in kinds.items() if getattr(kind, "optional", False)}
     assert found == {key: typed[type(kind).__name__] + " | None" * (key in optional) for key, kind in kinds.items()}
     assert list(found)[-2:] == list(EVERY)
     check_values(name, {node.target.id: ast.literal_eval(node.value) for node in nodes})

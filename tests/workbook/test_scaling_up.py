@@ -6,11 +6,12 @@ import nbformat
 import numpy as np
 import pytest
 
-from packlib.training.scaling import Phase, bubble, calculate, value_of
+from packlib.training.scaling import Phase, calculate, value_of
 from packlib.workbook.chapters.n11_scaling_up.figures import ring_states
 from packlib.workbook.chapters.n11_scaling_up.lesson import PodExplorer, chart_of, human, make_pod, two_phases
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD, PUBLISHED, against_published
 from packlib.workbook.chapters.n11_scaling_up.runs import walk
+from packlib.workbook.chapters.shared.timeline import bubble
 from packlib.workbook.running import notebooks
 
 

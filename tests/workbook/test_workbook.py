@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -17,6 +18,7 @@ import pytest
 from PIL import Image
 
 from packlib.workbook import exercises, figures
+from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packlib.workbook.parameters import (
     Choice,
@@ -96,6 +98,14 @@ def test_show_refuses_a_figure_without_words_or_with_a_bad_name(alt, name, says,
 def test_labels_that_would_touch_move_apart():
     texts = small_figure().axes[0].texts
     assert abs(texts[0].xyann[1] - texts[1].xyann[1]) >= 15.9
+
+
+def test_each_length_of_a_pack_is_written_where_it_fits():
+    fig, axes = figures.new_figure(1, 2)
+    draw_packs(axes[0], [(10,) * 12], 128)
+    fig.draw_without_rendering()
+    written = [text.get_window_extent() for text in axes[0].texts]
+    assert len(written) == 12 and all(one.x1 < other.x0 for one, other in pairwise(written))
 
 
 def test_every_series_has_its_own_look():

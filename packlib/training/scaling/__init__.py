@@ -1,4 +1,4 @@
-"""Scaling up: buckets of shapes and compiling, what a pod costs, pipelines, rings, sharded states."""
+"""Scaling up: buckets of shapes and compiling, recomputation, and what a pod costs."""
 
 from packlib.installed import attach
 

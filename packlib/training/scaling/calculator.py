@@ -11,8 +11,8 @@ from numpy import minimum
 
 from packlib.checks import number, one_of, whole_number
 from packlib.training.recipe import check_factor
-from packlib.training.scaling.timeline import SCHEDULES
 
+SCHEDULES = ("gpipe", "1f1b")
 _SIZES = ("weight_bytes", "gradient_bytes", "activation_bytes", "master_bytes")
 PRECISIONS = {  # bytes of a weight, its gradient, an activation, and of an FP32 copy of the weight
     "fp32": dict(zip(_SIZES, (4, 4, 4, 0), strict=True)),
@@ -109,7 +109,7 @@ class Setup:
         one_of("schedule", self.schedule, SCHEDULES)
         one_of("precision", self.precision, PRECISIONS)
         one_of("context_sharding", self.context_sharding, ("sequence", "pack"))
-        if min(self.layout, default=0) < 1 or sum(self.layout) != self.layers:
+        if sum(whole_number("a stage of layout", n, 1) for n in self.layout) != self.layers:
             told = " + ".join(map(str, self.layout))
             raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {told}.")
 

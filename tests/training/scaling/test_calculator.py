@@ -9,8 +9,9 @@ import torch
 from transformers import BertConfig
 
 from packlib.model import PackedBert
-from packlib.training.scaling import Phase, Setup, bubble, calculate, gantt, in_flight, value_of
+from packlib.training.scaling import Phase, Setup, calculate, value_of
 from packlib.training.scaling.calculator import PRECISIONS, model_formulas, phase_formulas
+from packlib.workbook.chapters.shared.timeline import bubble, gantt, in_flight
 
 PHASES = [Phase(128, 1e8, packing_factor=1.17), Phase(384, 2e7, 4, 256, 1.7, 0.01, 56)]
 
@@ -157,7 +158,8 @@ def test_all_that_is_computed_is_a_line(formulas, length):
     ("change", "sentence"),
     [
         ({"layout": (3, 7, 7)}, "A layout has at least 1 layer a stage and 24 in all, not 3 [+] 7 [+] 7"),
-        ({"layout": (0, 24)}, "A layout has at least 1 layer a stage"),
+        ({"layout": (0, 24)}, "a stage of layout must be at least 1, not 0"),
+        ({"layout": (2.5, 21.5)}, "a stage of layout must be a whole number.*, not 2.5"),
         ({"schedule": "1b1f"}, "not '1b1f'"),
         ({"precision": "fp64"}, "not 'fp64': did you mean 'fp32'"),
         ({"utilization": 1.2}, "utilization must be above 0 and at most 1, not 1.2"),
@@ -168,7 +170,7 @@ def test_all_that_is_computed_is_a_line(formulas, length):
     ],
 )  # fmt: skip
 def test_bad_setups_get_a_sentence(change, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
         Setup(**change)
 
 

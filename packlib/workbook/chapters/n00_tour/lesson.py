@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, wordnet_texts
+from packlib.lengths import LengthHistogram
 from packlib.packing import assign, plan
 from packlib.workbook.chapters.n00_tour.figures import draw_rows
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent

@@ -20,13 +20,13 @@ from packlib.batches import (
     tokenize,
     wordnet_tokenizer,
 )
-from packlib.lengths import wordnet_texts
 from packlib.model import PackedBert
 from packlib.packing import Packs
 from packlib.training import Recipe, evaluate
 from packlib.workbook.chapters.n00_tour.texts import HELD_OUT
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.segments import spoiled
-from packlib.workbook.figures import img, label_ends, new_figure, publish, series
+from packlib.workbook.figures import img, label_ends, new_figure, png, publish, series
 
 BATCH = 32  # texts behind an update
 VOCABULARY = 4000  # tokens that the tokenizer knows
@@ -171,8 +171,9 @@ class Race:
     def _show(self, fig: Figure, alt: str, name: str = "") -> None:
         from IPython.display import display
 
-        data = {"text/html": img(fig, alt), "text/plain": alt}
-        metadata = publish(fig, data["text/html"], alt, name) if name else {}
+        drawn = png(fig)
+        data = {"text/html": img(drawn, alt), "text/plain": alt}
+        metadata = publish(fig, drawn, alt, name) if name else {}
         if self._handle is None:
             self._handle = display(data, raw=True, metadata=metadata, display_id=True)
         else:

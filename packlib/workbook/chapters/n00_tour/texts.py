@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from packlib.lengths import tokenizer_path, wordnet_texts
+from packlib.lengths import tokenizer_path
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page
     "noun.animal", "noun.food", "noun.object", "noun.phenomenon", "noun.shape", "verb.weather", "verb.motion",

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load, make_batches, padding_waste
+from packlib.lengths import LengthHistogram, load, padding_waste
 from packlib.workbook.chapters.n01_padding_waste.figures import draw_batches
-from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste
+from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste, make_batches
 from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
@@ -134,7 +134,7 @@ QUESTIONS = Questions(
             "neither" if abs(uniform - wikipedia) < 0.1 else "uniform" if uniform > wikipedia else "wikipedia"
         ),
         why=lambda uniform, wikipedia: (
-            f"Both means are half of the maximum, so the factors are {uniform:.2f} and {wikipedia:.2f}."
+            f"Both means are close to half of the maximum, so the factors are {uniform:.2f} and {wikipedia:.2f}."
         ),
         choices={
             "uniform": "What is the mean of the numbers from 1 to 512, as a share of 512?",

@@ -95,7 +95,7 @@ def draw_rounding(ax: Axes, sizes: Sequence[int], cost: Mapping[str, np.ndarray]
         for draw in draws.T:
             ax.plot(sizes, draw, **{**look, "linestyle": ""}, alpha=0.35, markersize=5)
         ax.plot(sizes, draws.mean(axis=1), **look)
-        ax.annotate(rounding, (sizes[0], draws[0].mean()), (14, 4), textcoords="offset points")
+        ax.annotate(rounding, (sizes[0], draws[0].mean()), (14, 9), textcoords="offset points")
     ax.set(xscale="log", xlabel="sequences drawn", ylabel="packs above the best, %", ylim=(-0.1, None))
     ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
     ax.minorticks_off()

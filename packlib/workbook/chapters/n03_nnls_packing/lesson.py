@@ -146,8 +146,8 @@ QUESTIONS = Questions(
         unit="packs",
         truth=lambda packs, left: packs,
         why=lambda packs, left: (
-            f"Least squares uses 5 + 3 and 6 + 2, two packs of each, and {left} sequences find no place. Nobody has "
-            "length 3 or 6, so each of the eight sits alone."
+            f"Least squares uses 5 + 3 and 6 + 2, two packs of each, and {left} sequences find no place. No "
+            "sequence has length 3 or 6, so each of the eight stays alone."
         ),
     ),
     better=Question(
@@ -255,7 +255,7 @@ EXERCISES = Exercises([
             "two in every pack": lambda lengths, max_length: -(-len(lengths) // 2),
             "tokens over slots": lambda lengths, max_length: -(-sum(lengths) // max_length),
         },
-        hint="the longest sequence has the least choice, so let it choose first: who may sit beside it?",
+        hint="the longest sequence has the least choice, so let it choose first: which one may share its pack?",
         level=2,
         minutes=10,
     ),
@@ -270,7 +270,7 @@ EXERCISES = Exercises([
             "forgets what is left over": lambda counts, strategies, x: sum(map(round, x)),
             "puts any sequence into an empty place": _rounded,
         },
-        hint="count the places of each length first. Only then you know how many sequences of that length are left.",
+        hint="count the places of each length first. Only then do you know how many sequences of that length are left.",
         level=2,
         minutes=15,
     ),

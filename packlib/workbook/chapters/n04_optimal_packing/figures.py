@@ -6,17 +6,17 @@ from fractions import Fraction
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.workbook.figures import INK, OKABE_ITO, label_ends, series
+from packlib.workbook.figures import INK, label_ends, series
 
 
 def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fraction]) -> None:
     """What each pack is worth at `prices`, sequence by sequence; the dotted line is what a pack costs."""
-    colors = dict(zip(sorted(prices), OKABE_ITO, strict=False))
     for row, pack in enumerate(packs):
         left = Fraction(0)
         for length in pack:
             price = prices[length]
-            ax.barh(row, float(price), left=float(left), height=0.7, color=colors[length], ec="white", lw=2)
+            look = {"color": series("packed")["color"], "ec": "white", "lw": 2}
+            ax.barh(row, float(price), left=float(left), height=0.7, **look)
             ax.text(
                 float(left + price / 2), row, str(length), ha="center", va="center", color="white", fontweight="bold"
             )

@@ -1,7 +1,7 @@
 """Notebook 04: the best packing, and the proof."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -201,7 +201,7 @@ SEVEN = {7: 2, 6: 2, 4: 3}  # length: sequences, for packs of ten slots; five pa
 
 def _unproven(prices):
     """What keeps `prices` from proving that SEVEN needs five packs, or None."""
-    if set(prices) != set(SEVEN):
+    if not isinstance(prices, Mapping) or set(prices) != set(SEVEN):
         return "give a price to each of the lengths 7, 6 and 4, and to no other."
     exact = {length: Fraction(price).limit_denominator(1000) for length, price in prices.items()}
     if min(exact.values()) < 0 or not any(exact.values()):
@@ -240,7 +240,7 @@ EXERCISES = Exercises([
             "by places only": lambda lengths, max_length, depth: math.ceil(len(lengths) / depth),
             "rounds down": lambda lengths, max_length, depth: max(sum(lengths) // max_length, len(lengths) // depth),
         },
-        hint="both bounds are true, so the larger is; and there is no half a pack.",
+        hint="both bounds hold, so the larger one does. A number of packs is whole: round up.",
         level=1,
         minutes=5,
     ),

@@ -108,8 +108,8 @@ QUESTIONS = Questions(
         "With the padding mask only, how much of the attention of an average token goes to strangers, in percent?",
         unit="%",
         truth=lambda leaked: 100 * leaked,
-        why="To the softmax, strangers at the right positions look exactly like the sequence's own tokens. It gives "
-        "each position its weight in all six sequences.",
+        why="The softmax does not know whose a token is. Five of the six sequences are strangers, and if all six were "
+        "looked at alike, these five would get 83 %.",
     ),
     positions_move=Question(
         "Can one sequence move another's loss then: yes or no?",

@@ -1,4 +1,4 @@
-"""What notebook 06 draws: the weights in a mean, first tokens, and how far the mean of means is off."""
+"""What notebook 06 draws: weights in a mean, other packings, first tokens, and how far the mean of means is off."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
@@ -41,6 +41,18 @@ def draw_weights(
     ax.tick_params(axis="y", length=0)
 
 
+def draw_repacked(ax: Axes, moving: Sequence[float], steady: Mapping[str, float]) -> None:
+    """The mean over packs of each packing as a histogram, and a line for each mean that stays."""
+    ends = min(moving) - 1e-3, max(moving) + 1e-3
+    top = 1.05 * ax.hist(moving, bins=24, range=ends, color=LOOKS["pack"]["color"])[0].max()
+    for mean, value in steady.items():
+        ax.axvline(value, color=LOOKS[mean]["color"], linestyle=LOOKS[mean]["linestyle"])
+        side = "left" if value < np.mean(moving) else "right"
+        ax.text(value, 1.06 * top, f" over {mean}s: {value:.3f} ", ha=side)
+    ax.set(xlabel="loss; the bars are the mean over packs", ylabel=f"packings, of {len(moving)}", ylim=(0, 1.2 * top))
+    ax.yaxis.get_major_locator().set_params(integer=True)
+
+
 def draw_first_tokens(ax: Axes, batch: PackedBatch) -> None:
     """Packs as rows; a filled circle at position 0, an open one where another sequence begins."""
     rows, slots = np.divmod(batch.sequence_starts[: batch.num_sequences].numpy(), batch.max_length)
@@ -58,8 +70,8 @@ def draw_errors(ax: Axes, shuffled: Mapping[int, Sequence[float]], in_order: Map
     """By the number of micro-batches: a dot for each shuffle of the packs, a triangle for the packer's order."""
     for place, (parts, errors) in enumerate(shuffled.items()):
         beside = place - 0.25 + 0.5 * np.arange(len(errors)) / len(errors)
-        ax.plot(beside, errors, marker="o", linestyle="", color=OKABE_ITO[0], alpha=0.5, markersize=5)
-        ax.plot(place, in_order[parts], marker="^", color=OKABE_ITO[1], markersize=12)
+        ax.plot(beside, errors, marker="o", linestyle="", color="#666666", alpha=0.6, markersize=5)
+        ax.plot(place, in_order[parts], marker="^", color=INK, markersize=12)
         label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the packer's order"
         ax.annotate(label, (place, in_order[parts]), (10, 4), textcoords="offset points")
     ax.set_xticks(range(len(shuffled)), list(shuffled))

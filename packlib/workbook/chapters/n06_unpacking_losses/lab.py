@@ -10,7 +10,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from packlib.batches import IGNORED, MlmMasking, wordnet_tokenizer
 from packlib.bridges import PackingCheck, check_packing
-from packlib.lengths import wordnet_texts
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import tokenized
 
 SUSPECTS = ("tokens", "isolation", "padding", "positions", "labels", "mean", "accumulation", "determinism")

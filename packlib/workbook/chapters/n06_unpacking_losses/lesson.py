@@ -54,7 +54,8 @@ class MeansExplorer(Explorer):
             right.text(10.3, row, f"{value:.2f}", va="center")
         right.set(xlim=(0, 12.5), xticks=(0, 5, 10), ylim=(2.5, -0.5), yticks=[], xlabel="loss")
         off = means["pack"] - means["sequence"]
-        right.set_title(f"Over packs: {off:+.2f}" if abs(off) > 0.005 else "Over packs: as unpacked", fontsize=13)
+        says = f"{abs(off):.2f} too {'high' if off > 0 else 'low'}" if abs(off) > 0.005 else "as unpacked"
+        right.set_title(f"Packs: {says}", fontsize=13)
         held = " | ".join(" + ".join(map(str, pack)) for pack in packs)
         alt = f"Packs of {held} predicted tokens. A is in the {'last' if moved else 'first'} pack and has a loss of "
         alt += f"{loss}, all others of {other}. Mean over tokens {means['token']:.2f}, over sequences "

@@ -14,9 +14,9 @@ from packlib.batches import (
     pack_loader,
     wordnet_tokenizer,
 )
-from packlib.lengths import wordnet_texts
 from packlib.model import PackedBert, token_loss
 from packlib.packing import Packs
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.gradients import gradients
 from packlib.workbook.chapters.shared.small_models import small_bert
 from packlib.workbook.chapters.shared.wordnet import tokenized

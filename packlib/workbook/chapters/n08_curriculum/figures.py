@@ -46,7 +46,7 @@ def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: i
     ax.bar(range(len(batches)), padding, 0.8, batches.tokens, color=PADDING)
     ax.axhline(budget, color=INK, linestyle="--", linewidth=1)
     ax.set_xlim(-0.6, len(batches) - 0.4)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     ax.yaxis.set_major_formatter("{x:,.0f}")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packlib.batches import batch_by_tokens, scale_learning_rate
@@ -24,33 +25,33 @@ class BudgetExplorer(Explorer):
 
     def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0, own: Sequence[int] = (30, 5, 90)) -> None:
         histogram = load(dataset, 128, overlong="truncate")
-        self.lengths = {
-            shown_name(histogram): sample_lengths(histogram, 160, seed),
-            "your own": LengthHistogram.from_lengths(own, 128).expand(),
-        }
+        self.name, self.samples = shown_name(histogram), sample_lengths(histogram, 160, seed)
+        self.own = LengthHistogram.from_lengths(own, 128).expand()
         super().__init__()
 
     def controls(self):
         return {
-            "lengths": choice("Lengths", self.lengths, next(iter(self.lengths))),
+            "mine": Checkbox(False, description="Your own lengths"),
             "budget": slider("Tokens a batch", 128, 1024, value=384, step=64),
             "order": choice("Order", ORDERS, "random"),
             "rule": choice("Rule for the rate", list(RATE_RULES), "linear"),
         }
 
-    def draw(self, lengths, budget, order, rule) -> tuple[Figure, str]:
-        samples = self.lengths[lengths]
+    def draw(self, mine, budget, order, rule) -> tuple[Figure, str]:
+        lengths = "your own" if mine else self.name
+        samples = self.own if mine else self.samples
         batches = batch_by_tokens(samples, budget, order=order)
         sizes, reference = batches.sizes, max(1, round(float(batches.sizes.mean())))
         rates = [1000 * scale_learning_rate(1e-3, size, reference, rule) for size in sizes.tolist()]
+        made = f"{len(batches):,} batch{'es' * (len(batches) > 1)}"
         fig, (above, below) = new_figure(2, 1, height_ratios=(5, 2), sharex=True)
         draw_batches(above, batches, samples, budget)
-        above.set(ylabel="tokens", title=f"{len(batches):,} batches, {percent(batches.padding_fraction)} padding")
+        above.set(ylabel="tokens", title=f"{made}, {percent(batches.padding_fraction)} padding")
         below.plot(rates, **LOOKS[rule])
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
-            f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {len(batches):,} "
-            f"batches of {sizes.min()} to {sizes.max()} samples, {percent(batches.padding_fraction)} of the slots "
+            f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {made} "
+            f"of {sizes.min()} to {sizes.max()} samples, {percent(batches.padding_fraction)} of the slots "
             f"padding. With reference {reference} and rule {rule} the rate is {min(rates):.2f} to {max(rates):.2f} "
             "thousandths."
         )

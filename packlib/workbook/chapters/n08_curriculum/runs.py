@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from packlib.batches import PackedBatch, TokenStore, wordnet_tokenizer
-from packlib.lengths import wordnet_texts
 from packlib.model import PackedCausal
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 
 def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBatch]:

@@ -20,10 +20,10 @@ from packlib.distributed import (
     interleave,
     pack_distributed,
     sort_rows,
-    write_ordered,
 )
 from packlib.distributed.collectives import Collectives
 from packlib.packing import PackingPlan
+from packlib.workbook.chapters.n09_distributed_sorting.one_file import write_ordered
 
 
 def count_together(rank: int, counts: list[int]) -> str:
@@ -125,3 +125,18 @@ def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
     """Packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
     packs = deal(plan, np.arange(ranks), ranks)
     return packs.sum(axis=0), np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64) @ packs
+
+
+def packing_traffic(world_size: int, num_sequences: int, max_length: int, bandwidth: float) -> dict[str, float]:
+    """What `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
+
+    Args:
+        bandwidth: bytes a second that a rank can send.
+
+    Returns:
+        "histograms" and "sample ids" in bytes, as `PackShare.bytes_sent` counts them, and both in "seconds".
+    """
+    samples, others = num_sequences / world_size, world_size - 1
+    ids = (4 if samples < 2**31 else 8) * samples * others / world_size + 8 * others  # and how many come
+    histograms = 8 * (max_length + 1) * others
+    return {"histograms": histograms, "sample ids": ids, "seconds": (histograms + ids) / bandwidth}

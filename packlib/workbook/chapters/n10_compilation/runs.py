@@ -10,18 +10,11 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForPreTraining
 
-from packlib.batches import (
-    MlmMasking,
-    PackedBatch,
-    PackingCollator,
-    pack_lengths,
-    pack_loader,
-    wordnet_store,
-    wordnet_tokenizer,
-)
+from packlib.batches import MlmMasking, PackedBatch, PackingCollator, pack_lengths, pack_loader, wordnet_tokenizer
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
 from packlib.training.scaling import Buckets, CompileCounter
+from packlib.workbook.chapters.shared.wordnet import wordnet_store
 
 DEPTH, PREDICTIONS = 8, 20  # of the packs that are compiled
 

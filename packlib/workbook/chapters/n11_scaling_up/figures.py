@@ -8,9 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from packlib.training.scaling import Bar, Setup, bubble, bubble_formula, gantt, in_flight, ring_steps
-from packlib.training.scaling.timeline import SCHEDULES
+from packlib.training.scaling import Setup
+from packlib.training.scaling.calculator import SCHEDULES
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
+from packlib.workbook.chapters.n11_scaling_up.ring import ring_steps
+from packlib.workbook.chapters.shared.timeline import Bar, bubble, bubble_formula, gantt, in_flight
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent
 
 
@@ -153,7 +155,7 @@ def draw_measured(rows: list[dict]) -> tuple[Figure, str]:
         )
         words.append(f"{stages} stages, {work}, by micro-batches, gpipe and 1f1b: {pairs}")
     ax.text(0.98, 0.95, "lines: formula\nhollow: gpipe\nfilled: 1f1b", transform=ax.transAxes, ha="right", va="top")
-    ax.set(xscale="log", xlabel="micro-batches", ylabel="bubble, %", ylim=(0, 50), xlim=(1.4, 36))
+    ax.set(xscale="log", xlabel="micro-batches", ylabel="bubble, %", ylim=(0, 50), xlim=(1.4, 36), yticks=(0, 20, 40))
     ax.set_xticks([2, 4, 8, 16, 32], [2, 4, 8, 16, 32])
     ax.minorticks_off()
     ax.set_title("Measured bubbles lie above the formula" if above else "Bubbles by formula, and measured")
@@ -169,24 +171,26 @@ ROUNDED = {  # how weights are held, and how their line looks
 
 
 def draw_rounding(walks: dict[str, np.ndarray], step: float, rows: list[dict]) -> tuple[Figure, str]:
-    """One weight that is lowered by `step` at each update; and BERT as recorded."""
+    """One weight that is lowered by `step` at each update; and BERT as recorded. A look means the same in both."""
     fig, (left, right) = new_figure(1, 2)
     updates = np.arange(len(walks["nearest"]))
     exact = 1 - step * updates
-    left.plot(updates, exact, **ROUNDED["fp32"], linewidth=4, label="exact")
+    left.plot(updates, exact, **ROUNDED["fp32"], linewidth=4)
     for name, paths in walks.items():
-        left.plot(updates, paths.mean(1), **ROUNDED[name], label=name)
+        left.plot(updates, paths.mean(1), **ROUNDED[name])
     told = ", ".join(f"{name} {paths[-1].mean():.3f}" for name, paths in walks.items())
     words = []
     for name, look in ROUNDED.items():
         found = [(r["update"], r["held-out MLM loss"]) for r in rows if r["weights"] == name]
-        right.plot(*zip(*found, strict=True), **look, linewidth=2 if name != "fp32" else 4, label=name)
+        exactly = {"linewidth": 4, "label": "exact, fp32"} if name == "fp32" else {"linewidth": 2, "label": name}
+        right.plot(*zip(*found, strict=True), **look, **exactly)
         words.append(f"{name} {found[-1][1]:.3f}")
     left.set(xlabel="updates", ylabel="the weight")
     right.set(xlabel="updates", ylabel="held-out loss")
+    for axis in (left.xaxis, left.yaxis, right.xaxis, right.yaxis):
+        axis.get_major_locator().set_params(nbins=4)
     left.set_title("One weight, mean of many", fontsize=13)
     right.set_title("A small BERT, recorded", fontsize=13)
-    left.legend(loc="lower left")
     right.legend(loc="upper right")
     fig.suptitle("Rounding to nearest stalls; the other ways stay together", x=0.02, ha="left", fontsize=15)
     return fig, (
@@ -199,27 +203,26 @@ def draw_rounding(walks: dict[str, np.ndarray], step: float, rows: list[dict]) -
 def draw_trade(rows: list[dict]) -> tuple[Figure, str]:
     """The bubble of 4 stages and the underflow of FP16 gradients against accumulation, with and without scaling."""
     fig, ax = new_figure()
-    rows = [row for row in rows if row["accumulation"] <= 4096]
-    m = [row["accumulation"] for row in rows]
+    at = {row["accumulation"]: row for row in rows}
+    m = [2, 8, 32, 128, 512, 2048]
+    rows = [at[k] for k in m]
     scales = {float(key.split()[-1]): key for key in rows[0] if key.startswith("underflow")}
     bubbles, plain, scaled = ([100 * row[key] for row in rows] for key in ("bubble", scales[1.0], scales[max(scales)]))
     (first,) = ax.loglog(m, bubbles, color=INK, marker="o", linestyle="-")
     (second,) = ax.loglog(m, plain, color=OKABE_ITO[1], marker="s", linestyle="--")
     (third,) = ax.loglog(m, scaled, color=OKABE_ITO[2], marker="P", linestyle="-.")
-    best = min(range(len(m)), key=lambda i: bubbles[i] + plain[i])
-    ax.axvline(m[best], color="#999999", linestyle=":", zorder=0)
     ax.set(xlabel="accumulation, micro-batches", ylabel="% of the time, % of the gradients", ylim=(1e-3, 100))
-    ax.set_xticks([1, 16, 256, 4096], ["1", "16", "256", "4,096"])
-    ax.set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
+    ax.set_xticks(m, [f"{k:,}" for k in m])
+    ax.set_yticks([0.01, 1, 100], ["0.01", "1", "100"])
     ax.minorticks_off()
-    ax.set_title(f"Unscaled, bubble and underflow add up to the least at {m[best]}")
+    against = bubbles == sorted(bubbles, reverse=True) and plain == sorted(plain)
+    ax.set_title("More accumulation: less waiting, more underflow" if against else "Bubble and underflow")
     label_ends({first: "bubble", second: "underflow", third: f"underflow,\nloss × 2^{np.log2(max(scales)):.0f}"})
-    at = {row["accumulation"]: row for row in rows}
     told = "; ".join(
         f"{k:,}: bubble {percent(at[k]['bubble'], 2)}, underflow {percent(at[k][scales[1.0]], 2)}, scaled "
         f"{percent(at[k][scales[max(scales)]], 3)}" for k in (8, 128, 512, 2048)
     )  # fmt: skip
-    return (fig, f"By accumulation, {told}. Bubble and underflow add up to the least at {m[best]}, without scaling.")
+    return fig, f"By accumulation, {told}."
 
 
 PARTS = {  # of a device's memory: color and hatch; moments that live off the device are hollow
@@ -240,6 +243,7 @@ def draw_memory(ax: Axes, of: dict, offload: bool = False) -> None:
     ax.axhline(ON_CHIP / 1e9, color=INK, linestyle=":", linewidth=1.5)
     ax.set(ylim=(0, 1.08 * max(*below, 0.9)), xlabel="stage")
     ax.set_xticks(range(len(below)) if len(below) <= 8 else [0, len(below) - 1])
+    ax.yaxis.get_major_locator().set_params(nbins=4)
     ax.set_title("GB of a device; dotted: 0.9", fontsize=12, pad=4)
     ax.tick_params(labelsize=10)
     ax.xaxis.label.set_size(11)

@@ -8,11 +8,13 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packlib.training.scaling import Bar, Phase, Setup, calculate, gantt, split_layers, value_of
+from packlib.training.scaling import Phase, Setup, calculate, value_of
 from packlib.training.scaling.calculator import PRECISIONS, Line
 from packlib.workbook.chapters.n11_scaling_up.figures import draw_facts, draw_gantt, draw_impossible, draw_memory
+from packlib.workbook.chapters.n11_scaling_up.pipeline import split_layers
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD
 from packlib.workbook.chapters.shared.columns import in_two_columns
+from packlib.workbook.chapters.shared.timeline import Bar, gantt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent
@@ -143,6 +145,7 @@ class PodExplorer(Explorer):
         bars = chart_of(sheet, setup, phase)
         draw_gantt(chart, bars, numbers=False)
         chart.set_xlabel("seconds", fontsize=11, labelpad=1)
+        chart.xaxis.get_major_locator().set_params(nbins=4)
         whole = len(bars) == 2 * stages * accumulation
         chart.set_title("One update" if whole else "The beginning of an update", fontsize=12, pad=4)
         draw_memory(fig.add_subplot(grid[1, 0]), of, offload)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
-from packlib.training.scaling import ring_all_reduce
+from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce
 from packlib.workbook.chapters.shared.gradients import Gradients
 
 
@@ -48,7 +48,7 @@ def ring(rank: int, elements: int) -> tuple[int, bool]:
 
 def stage(rank: int, model: nn.Module, batches: list[PackedBatch], schedules: tuple[str, ...]) -> dict[str, Gradients]:
     """By schedule: the gradients of this rank's layers after one update through the pipeline."""
-    from packlib.training.scaling import Pipeline
+    from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline
 
     found = {}
     for schedule in schedules:

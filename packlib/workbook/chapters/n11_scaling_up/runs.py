@@ -1,5 +1,6 @@
 """What notebook 11 runs in one process: gradients to compare with, activations in memory, and 16 bits."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,9 +8,11 @@ import torch
 from torch import nn
 
 from packlib.batches import PackedBatch
+from packlib.checks import number
 from packlib.training import PretrainingObjective, round_weights, stochastic_round
-from packlib.training.scaling import SavedActivations, recompute
+from packlib.training.scaling import recompute
 from packlib.training.updates import join_packs, take_packs
+from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
 from packlib.workbook.chapters.shared.gradients import Gradients, gradients, largest_difference
 
 
@@ -49,6 +52,12 @@ def saved_bytes(model: nn.Module, batch) -> list[int]:
         found.append(saved.bytes)
     recompute(model, 0)
     return found
+
+
+def largest_loss_scale(gradients: torch.Tensor, dtype: torch.dtype = torch.float16) -> float:
+    """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
+    largest = number("the largest gradient", float(gradients.abs().max()), above=0)
+    return 2.0 ** math.floor(math.log2(torch.finfo(dtype).max / largest))
 
 
 def walk(rounding: str, updates: int, copies: int, step: float, seed: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packlib.advisor.advising import uncut
@@ -43,14 +44,14 @@ class MaximumExplorer(Explorer):
         return {
             "max_length": choice("Maximum length", self.tops, self.tops[len(self.tops) // 2 - 1]),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in EXPLORED_DEPTHS], 2),
-            "overlong": choice("Longer sequences", [("cut them", "truncate"), ("leave them out", "drop")], "truncate"),
+            "drop": Checkbox(False, description="Leave longer ones out"),
         }
 
-    def costs(self, depth: int, overlong: str) -> list[tuple[float, float, float]]:
+    def costs(self, depth: int, drop: bool) -> list[tuple[float, float, float]]:
         """Padded and packed slots a token, and the share of the tokens that is lost, for each maximum length."""
-        if (depth, overlong) not in self._found:
-            cut = [self.whole.with_max_length(top, overlong) for top in self.tops]
-            self._found[depth, overlong] = [
+        if (depth, drop) not in self._found:
+            cut = [self.whole.with_max_length(top, "drop" if drop else "truncate") for top in self.tops]
+            self._found[depth, drop] = [
                 (
                     h.max_length / h.mean_length,
                     plan(h, "lpfhp", depth or None).num_packs * h.max_length / h.num_tokens,
@@ -58,10 +59,10 @@ class MaximumExplorer(Explorer):
                 )
                 for h in cut
             ]
-        return self._found[depth, overlong]
+        return self._found[depth, drop]
 
-    def draw(self, max_length: int, depth: int, overlong: str) -> tuple[Figure, str]:
-        padded, packed, lost = (np.array(column) for column in zip(*self.costs(depth, overlong), strict=True))
+    def draw(self, max_length: int, depth: int, drop: bool) -> tuple[Figure, str]:
+        padded, packed, lost = (np.array(column) for column in zip(*self.costs(depth, drop), strict=True))
         at = self.tops.index(max_length)
         fig, (left, right) = new_figure(1, 2)
         lines = {
@@ -76,7 +77,7 @@ class MaximumExplorer(Explorer):
         right.set_title(f"{percent(lost[at])} of the tokens lost")
         for ax in (left, right):
             ax.axvline(max_length, color=INK, linestyle=":")
-        how = "cut" if overlong == "truncate" else "left out"
+        how = "left out" if drop else "cut"
         return fig, (
             f"{shown_name(self.whole)}, rows of {max_length}, {spoken(depth or None)}, longer sequences {how}: "
             f"{packed[at]:.2f} slots for each token packed by LPFHP, {padded[at]:.2f} padded, and {percent(lost[at])} "

@@ -1,5 +1,6 @@
 """Notebook 13: equal tokens, unequal work."""
 
+from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packlib.packing import Work
@@ -25,9 +26,9 @@ class WhoWaits(Explorer):
 
     def controls(self):
         return {
-            "longest": slider("Long sequence, tokens", 0, 130_000, value=100_000, step=10_000),
+            "longest": slider("Longest sequence", 0, 130_000, value=100_000, step=10_000),
             "ranks": choice("Ranks", [2, 4, 8, 16], 8),
-            "balanced": choice("Deal", [("packs as they come", False), ("balanced", True)], False),
+            "balanced": Checkbox(False, description="Balanced"),
         }
 
     def draw(self, longest: int, ranks: int, balanced: bool) -> tuple[Figure, str]:

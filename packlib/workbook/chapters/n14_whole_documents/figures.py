@@ -39,6 +39,7 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
         ax.barh(at, top - begin, left=begin, **empty)
     ax.set_yticks([])
     ax.set(xlim=(0, top), ylim=(max(len(rows), least) - 0.4, -0.6), xlabel="slots")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.spines["left"].set_visible(False)
 
 

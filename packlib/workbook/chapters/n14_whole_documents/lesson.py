@@ -32,7 +32,7 @@ class CutDocuments(Explorer):
         super().__init__()
 
     def controls(self):
-        look = {"style": {"description_width": "11em", "button_width": "8em"}, "layout": {"max_width": "98%"}}
+        look = {"style": {"description_width": "11em", "button_width": "9em"}, "layout": {"max_width": "98%"}}
         names = [(spoken, rule) for rule, spoken in SPOKEN.items()]
         return {
             "documents": choice("Documents", self.sets, "the five above"),

@@ -2,8 +2,10 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 from scipy.stats import t
 
@@ -12,7 +14,7 @@ from packlib.workbook.chapters.n15_evidence.figures import draw_experiments
 from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
 from packlib.workbook.chapters.shared.recorded_runs import interval
 from packlib.workbook.exercises import Exercise, Exercises
-from packlib.workbook.explorers import Explorer, choice, slider
+from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.questions import Question, Questions
 
@@ -29,15 +31,15 @@ class ExperimentExplorer(Explorer):
 
     def controls(self):
         return {
-            "data": choice("Differences", ("simulated", "your own"), "simulated"),
+            "mine": Checkbox(False, description="Your own differences"),
             "seeds": slider("Seeds of each way", 2, 20, value=3),
-            "effect": slider("True difference, % of s", 0, 300, value=100, step=10),
+            "effect": slider("Difference, % of s", 0, 300, value=100, step=10),
         }
 
-    def draw(self, data, seeds, effect) -> tuple[Figure, str]:
+    def draw(self, mine, seeds, effect) -> tuple[Figure, str]:
         fig, ax = new_figure()
         share = runs.found_share(effect / 100, seeds, self.confidence, seed=self.seed)
-        if data == "your own":
+        if mine:
             found = interval(self.own, self.confidence)
             draw_intervals(ax, {"your own": found})
             again = f"{seeds} pairs with a true difference of {effect / 100:g} s: {percent(share, 0)} would exclude 0"
@@ -65,18 +67,13 @@ QUESTIONS = Questions(
             "sure it is."
         ),
     ),
-    betas=Question(
-        "Raised betas against nothing adjusted, both packed: lower, higher or cannot be told?",
-        truth=lambda found: found.verdict,
-        why=lambda found: (
-            f"The difference is {found}. That speaks of this recipe alone: LAMB, one learning rate for all arms, and "
-            "curves that were still falling. With a rate chosen for each arm it may be different."
-        ),
-        choices={
-            "lower": "The published recipe raises them, but these three pairs all say the opposite.",
-            "higher": "",
-            "cannot be told": "The three differences are close to each other, so the interval is narrow.",
-        },
+    follows=Question(
+        "Does it follow that raised betas harm: yes or no?",
+        truth="no",
+        why="The interval says that chance between seeds does not explain this difference. It does not say what does. "
+        "Both arms had the same rate, which may suit one of them better. Before betas are judged, each arm needs the "
+        "best of several rates.",
+        choices={"yes": "Only the betas differ, but nothing else was fitted to them.", "no": ""},
     ),
     two_seeds=Question(
         "With two seeds, how many times s is half of the interval's width?",
@@ -104,14 +101,20 @@ QUESTIONS = Questions(
             "cannot be told": "",
         },
     ),
-    short_first=Question(
-        "Where does 0.6, truncated end, against full rows all the time: lower, higher or cannot be told?",
-        truth=lambda found: found.verdict,
-        why=lambda found: f"The difference is {found}. The table below says what else is different.",
+    short_time=Question(
+        "How much processor time does 0.3, reshaped take, against full rows all the time: less, more or cannot be "
+        "told?",
+        truth=lambda share: {"lower": "less", "higher": "more"}.get(
+            replace(share, mean=share.mean - 1).verdict, "cannot be told"
+        ),
+        why=lambda share: (
+            f"It takes {percent(share.mean)} ± {percent(share.half)} of the time of full rows, for as many bytes. "
+            "Something else takes more time than attention saves. What it is was not measured."
+        ),
         choices={
-            "lower": "",
-            "higher": "Its last updates have full rows too, and there are many of them.",
-            "cannot be told": "The five differences are alike.",
+            "less": "Attention is only a part of the work, and these rows are short in any case.",
+            "more": "",
+            "cannot be told": "The five shares are close to each other, so the interval is narrow.",
         },
     ),
 )

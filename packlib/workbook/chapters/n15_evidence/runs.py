@@ -30,6 +30,7 @@ EXPERIMENTS = {
     "curriculum-comparison": Recorded("five ways to batch", "padded", "texts", "held_out_loss"),
     "documents": Recorded("documents cut or kept whole", "split", "documents", "held_out_loss"),
 }
+TO_BE_REDONE = ("curves", "continued", "weight-decay", "warm-up", "batch")  # above the bigram, or of one seed
 
 
 def ends_of(name: str) -> dict[str, np.ndarray]:

@@ -1,7 +1,13 @@
-"""The habits of batching: what they are called, and the padding that each leaves."""
+"""The habits of batching: what they are called, the batches that each makes, and the padding that it leaves."""
 
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 from matplotlib.axes import Axes
 
+from packlib.checks import one_of, whole_number
+from packlib.lengths.counting import as_lengths
+from packlib.lengths.waste import HABITS, bucket_bounds
 from packlib.workbook.figures import percent, series
 
 HABIT_NAMES = {  # the names of `padding_waste`, and how people say it
@@ -20,3 +26,33 @@ def draw_waste(ax: Axes, waste: dict[str, float]) -> None:
         ax.text(100 * share + 1, row, percent(share), va="center")
     ax.set_yticks(range(len(waste)), [HABIT_NAMES[habit] for habit in waste])
     ax.set(xlim=(0, 100), ylim=(len(waste) - 0.5, -0.5), xlabel="padding, % of all slots")
+
+
+def make_batches(
+    lengths: np.ndarray,
+    batch_size: int,
+    habit: str = "random",
+    seed: int = 0,
+    buckets: int | Iterable[int] = 8,
+    window: int = 50,
+) -> Iterator[np.ndarray]:
+    """Make the batches of a habit, to look at or to simulate: yields the positions in `lengths` of each.
+
+    The batches are not shuffled in the end. Arguments as in `padding_waste`; "maximum" batches like "random".
+    """
+    one_of("habit", habit, HABITS)
+    whole_number("batch_size", batch_size, 1)
+    lengths = as_lengths(lengths)
+    order = np.random.default_rng(seed).permutation(len(lengths))
+    if habit == "buckets":
+        bounds = bucket_bounds(int(lengths.max()), buckets)
+        bucket = np.searchsorted(bounds, lengths[order])
+        groups = [order[bucket == i] for i in range(len(bounds))]
+    elif habit in ("sorted", "megabatches"):
+        size = len(lengths) if habit == "sorted" else batch_size * whole_number("window", window, 1)
+        windows = (order[i : i + size] for i in range(0, len(order), size))
+        groups = [window[np.argsort(lengths[window], kind="stable")] for window in windows]
+    else:
+        groups = [order]
+    for group in groups:
+        yield from (group[i : i + batch_size] for i in range(0, len(group), batch_size))

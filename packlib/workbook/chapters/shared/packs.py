@@ -24,6 +24,7 @@ def draw_packs(
         new: the pack whose last sequence stands out.
         labels: a text for each pack, written to its left.
     """
+    digit = 0.018 * max_length * ax.get_gridspec().ncols  # the slots that one takes up
     for row, lengths in enumerate(packs):
         starts = np.cumsum([0, *lengths])
         empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
@@ -32,7 +33,7 @@ def draw_packs(
             fresh = row == new and place == len(lengths) - 1
             color = INK if fresh else series("packed")["color"]
             ax.barh(row, length, left=start, height=0.8, color=color, ec="white", lw=1.5)
-            if length > 0.045 * len(str(length)) * max_length:
+            if length > digit * len(str(length)):
                 style = {"color": "white", "fontsize": 11, "fontweight": "bold" if fresh else "normal"}
                 ax.text(start + length / 2, row, str(length), ha="center", va="center", **style)
     ax.set_yticks(range(len(labels)), labels)

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from packlib.checks import number, one_of, whole_number
-
-SCHEDULES = ("gpipe", "1f1b")
+from packlib.training.scaling.calculator import SCHEDULES
 
 
 class Bar(NamedTuple):

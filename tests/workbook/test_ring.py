@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from packlib.distributed import run_ranks
-from packlib.training.scaling import ring_all_reduce, ring_steps
+from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce, ring_steps
 
 SIZES = (1, 2, 11, 12, 1200)
 

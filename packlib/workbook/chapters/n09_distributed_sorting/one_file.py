@@ -1,4 +1,4 @@
-"""What to do with rows in the order of ranks: deal them out in turn, or write them to one file together."""
+"""Rows in the order of ranks in one file, which all ranks write together."""
 
 import os
 from contextlib import ExitStack
@@ -15,25 +15,6 @@ from packlib.lengths.counting import INT64_MAX
 from packlib.reading import naming
 
 _INT64 = np.dtype("<i8")
-
-
-def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.ndarray:
-    """Deal the rows of all ranks out in turn: row i of the whole goes to rank i modulo the number of ranks.
-
-    Rows in sorted order come so that the ranks' first rows are about equal, then their second rows, and so on; each
-    rank keeps the order. Every rank of the group calls it.
-
-    Args:
-        rows: whole numbers, shape (rows of this rank, columns); the whole is the ranks' rows, rank after rank.
-
-    Raises:
-        RankError: as in `exact_sort`.
-    """
-    ranks = Collectives(group)
-    rows, sizes = check_rows(ranks, rows)
-    start = sizes[: ranks.rank].sum()
-    piles = [rows[(rank - start) % ranks.size :: ranks.size] for rank in range(ranks.size)]
-    return ranks.exchange(np.concatenate(piles), [len(pile) for pile in piles])
 
 
 def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.ProcessGroup | None = None) -> None:

@@ -1,12 +1,11 @@
-"""The real text of the workbook: WordNet's glosses, and the tokenizer trained on them."""
+"""The real text of the workbook: WordNet's glosses."""
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from packlib.installed import checkout_path
+from packlib.lengths import data_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,23 +34,6 @@ class WordNetTexts:
 
     def __repr__(self) -> str:
         return f"WordNetTexts({len(self):,} glosses, {np.count_nonzero(self.pair_tokens):,} with usage examples)"
-
-
-def data_path(*parts: str) -> Path:
-    """The path of a file or folder in the workbook's `data/`.
-
-    Raises:
-        FileNotFoundError: if it is not there, as when packlib was installed without its checkout.
-    """
-    return checkout_path("data", *parts)
-
-
-def tokenizer_path() -> Path:
-    """The folder of the committed WordPiece tokenizer, for `BertTokenizerFast.from_pretrained`.
-
-    Lower case, 4,000 tokens, trained on WordNet's glosses, with [PAD] [UNK] [CLS] [SEP] [MASK] as 0 to 4.
-    """
-    return data_path("wordnet", "tokenizer")
 
 
 @cache

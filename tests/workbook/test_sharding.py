@@ -12,14 +12,9 @@ from training_cases import furthest, loader, recipe, weights
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert, PackedCausal
 from packlib.training import PretrainingObjective, fit, make_optimizer
-from packlib.training.scaling import (
-    SavedActivations,
-    memory_of,
-    offload_state,
-    recompute,
-    shard_model,
-    shard_optimizer,
-)
+from packlib.training.scaling import recompute
+from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
+from packlib.workbook.chapters.n11_scaling_up.sharding import memory_of, offload_state, shard_model, shard_optimizer
 
 KINDS = ("lamb", "adamw")
 

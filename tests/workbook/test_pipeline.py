@@ -13,8 +13,9 @@ from packlib.batches import PackedBatch
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert
 from packlib.training import PretrainingObjective, Recipe, make_optimizer
-from packlib.training.scaling import Bar, Pipeline, bubble, bubble_formula, gantt, in_flight, split_layers
-from packlib.training.scaling.timeline import SCHEDULES, work_order
+from packlib.training.scaling.calculator import SCHEDULES
+from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline, split_layers
+from packlib.workbook.chapters.shared.timeline import Bar, bubble, bubble_formula, gantt, in_flight, work_order
 
 RECIPE = Recipe(2, 0.01, 100, optimizer="lamb")
 

@@ -17,7 +17,7 @@ from packlib.distributed.collectives import Collectives
 from packlib.model import PackedBert, PackedOutput, Sums, attention_arguments, choose_backend
 from packlib.model.attention import BACKENDS
 from packlib.training.objective import Objective, PretrainingObjective
-from packlib.training.scaling.timeline import Bar
+from packlib.workbook.chapters.shared.timeline import Bar
 
 _TORCH_SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
 
