@@ -17,11 +17,11 @@ from packlib.reading import naming
 
 _ARRAYS = ("sample_ids", "offsets", "lengths_used", "squares")
 _NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
-_MANY = 120
-_CLOSE = 1.002
-_POOL = 1024
-_EVEN = 0.005
-_SPARE = 0.01
+_MANY = 120  # random parts of a pack, tried as exchanges where nothing simpler helps
+_CLOSE = 1.002  # times its bound: a schedule so close needs no spare packs
+_POOL = 1024  # steps that exchange sequences with one another
+_EVEN = 0.005  # of the mean tokens of a step; they exchange sequences until none is further off
+_SPARE = 0.01  # packs more than given, as a share
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,14 +146,13 @@ def balance(
 ) -> Schedule:  # fmt: skip
     """Deal the sequences of `packs` to steps and ranks, so that all ranks of a step have about equal work.
 
-    The packs are shuffled into pools of about 1,024, so that each pool has a random share of them. The sequences of a
-    pool are put into packs anew, so that the work of all ranks is even, and the ranks' packs are dealt to the
-    pool's steps at random. In each step the slowest rank then hands on what fits elsewhere. Steps are whole: packs are
-    cut until their number is a multiple of ranks × packs_per_rank.
+    The packs are dealt to steps and ranks at random, as a `PackBatchSampler` deals them. If they do not make whole
+    steps, as many as needed are cut first. Steps then exchange sequences until the tokens of each are within
+    0.5 % of the mean, where exchanges can reach that. From there on sequences change places within their step only, so
+    that its slowest rank has less work.
 
-    With one pack a rank, the steps of a pool have a mix of lengths as if its new packs were dealt at random. With
-    several, the packs of a rank are made together, and steps may differ more than that; in the settings that are tested
-    they differ less than those of a random deal of the given packs.
+    A step thus has the mix of lengths of a random deal of the given packs, apart from what cuts and the exchanges
+    between steps change.
 
     >>> lengths = [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2]
     >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)
@@ -167,8 +166,8 @@ def balance(
         ranks, packs_per_rank: every rank trains on so many packs in every step.
         work: what a pack costs, see `Work`.
         max_sequences_per_pack: the depth limit, or None.
-        spare: packs more than those given, as a share: room for sequences to change places, but more steps. None takes
-            the faster of 0 and 0.005.
+        spare: packs more than those given, as a share, in whole steps: room for sequences to change places, but perhaps
+            more steps. With None there are no more, or 0.01 where that is faster.
         seed: of the random deal; the schedule depends on nothing else, so every process makes the same.
 
     Raises:
