@@ -1,6 +1,5 @@
 """Equal tokens are unequal work: a schedule of steps in which no rank waits long for the slowest."""
 
-import itertools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -184,61 +183,53 @@ def balance(
     total = work.total(packs.lengths_used, squares_of(packs, lengths)).sum()
     if not np.isfinite(total):
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
-    few = len(packs.sample_ids)
-    least = -(-len(packs) // step)
-    share = 0.01 if spare is None else number("spare", spare, at_least=0, at_most=1)
+    few, least = len(packs.sample_ids), -(-len(packs) // step)
+    share = _SPARE if spare is None else number("spare", spare, at_least=0, at_most=1)
     most = max(least, int(len(packs) * (1 + share)) // step)
-    if (least if spare is None else most) * step > few:
+    if spare is None:
+        most = max(least, min(most, few // step))
+    if most * step > few:
         raise ValueError(f"{most} steps of {step} packs need as many sequences, and there are {few}.")
-    wanted = [n for n in dict.fromkeys((least if spare is None else most, most)) if n * step <= few]
     made: list[Schedule] = []
-    for n in wanted:
+    for steps in sorted({least if spare is None else most, most}):
         if not made or made[0].slowest > _CLOSE * made[0].lower_bound:
-            many = _MANY if n == wanted[-1] else 0
-            made.append(_schedule(packs, lengths, n, ranks, packs_per_rank, work, limit, seed, many))
+            many = _MANY if steps == most else 0
+            made.append(_schedule(packs, lengths, steps, ranks, packs_per_rank, work, limit, seed, many))
     return min(made, key=lambda schedule: schedule.slowest)
 
 
 def _schedule(
-    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, of_a_rank: int, work: Work, limit: int | None, seed: int, many: int,
+    packs: Packs, lengths: np.ndarray, steps: int, ranks: int, of_a_rank: int, work: Work, limit: int | None, seed: int,
+    many: int,
 ) -> Schedule:  # fmt: skip
     from packlib.packing.balancing_loops import even_out, level_steps  # here, since Numba takes a while to import
 
     step, cap, most_sequences = ranks * of_a_rank, packs.max_length, min(limit or len(lengths), len(lengths))
-    ids, count = packs.sample_ids, steps * step
-    rng = np.random.default_rng([seed, 0])
-    pack_of = _deal(packs, count, ranks, of_a_rank, rng)
+    rng, costs = np.random.default_rng([seed, 0]), (float(work.per_token), float(work.per_square))
+    ids, pack_of = packs.sample_ids, _deal(packs, steps * step, ranks, of_a_rank, rng)
     each = lengths[ids].astype(np.int64)
-    pool = _POOL * step
-    order, starts = _by_part(pack_of // pool, each)
+    order, starts = _by_part(pack_of // (_POOL * step), each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
-    in_pool = pack_of % pool
-    level_steps(each, in_pool, starts, step, cap, most_sequences, _EVEN, rng)
-    pack_of += in_pool - pack_of % pool
+    level_steps(each, pack_of, starts, _POOL, step, cap, most_sequences, _EVEN, rng)
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
-    in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))
-    even_out(each, in_step, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, many)
-    pack_of += in_step - pack_of % step
+    bounds = even_out(each, pack_of, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, many)
     order = np.argsort(pack_of, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of, minlength=count))])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
     used, squares = (np.add.reduceat(values[order], offsets[:-1]) for values in (each, each**2))
-    made = Schedule._of(
-        sample_ids=ids[order], offsets=offsets, lengths_used=used, max_length=cap, squares=squares,
+    return Schedule._of(
+        sample_ids=ids[order], offsets=offsets, lengths_used=used, max_length=cap, squares=squares, bounds=bounds,
         ranks=ranks, packs_per_rank=of_a_rank, work=work, max_sequences_per_pack=limit,
     )  # fmt: skip
-    object.__setattr__(made, "bounds", _bounds(made, lengths))
-    return made
 
 
 def _deal(packs: Packs, count: int, ranks: int, of_a_rank: int, rng: np.random.Generator) -> np.ndarray:
     """The place of each sample id's pack when the packs are cut into `count` and dealt at random."""
-    turn = np.empty(count, np.int64)
-    turn[rng.permutation(count)] = np.arange(count)
+    turn = rng.permutation(count)
     inside = np.delete(np.arange(len(packs.sample_ids)), packs.offsets[:-1])  # where a pack could be cut
     cuts = rng.choice(inside, count - len(packs), replace=False)
     offsets = np.sort(np.concatenate([packs.offsets, cuts]))
-    step, place = np.divmod(turn, ranks * of_a_rank)
+    step, place = np.divmod(np.argsort(turn), ranks * of_a_rank)
     place = step * ranks * of_a_rank + place % ranks * of_a_rank + place // ranks  # as a PackBatchSampler deals
     return np.repeat(place, np.diff(offsets))
 

@@ -55,63 +55,65 @@ def _spread(lengths, ranks, of_a_rank, cap, most_sequences, pace, packs):  # typ
 
 
 @compiled
-def _held(lengths, packs, count, cap, most_sequences):  # type: ignore[no-untyped-def]
-    """What each pack has room for, in tokens and sequences, and what it holds: its first, and what follows each."""
-    space, places = np.full(count, cap), np.full(count, most_sequences)
-    first, following = np.full(count, -1), np.full(len(lengths), -1)
-    for i in range(len(lengths) - 1, -1, -1):
-        space[packs[i]] -= lengths[i]
-        places[packs[i]] -= 1
-        following[i], first[packs[i]] = first[packs[i]], i
-    return space, places, first, following
+def _held(length, pack, count, cap, most_sequences):  # type: ignore[no-untyped-def]
+    """What each pack has room for, in tokens and sequences, and links through its sequences, shortest first.
+
+    The link at `len(length) + pack` is the first sequence of a pack, that at a sequence the next one; -1 ends them.
+    """
+    n, space, places = len(length), np.full(count, cap), np.full(count, most_sequences)
+    links = np.full(n + count, -1)
+    for i in range(n):
+        space[pack[i]] -= length[i]
+        places[pack[i]] -= 1
+        links[i], links[n + pack[i]] = links[n + pack[i]], i
+    return space, places, links
 
 
 @compiled
-def _move(i, to, lengths, packs, space, places, first, following):  # type: ignore[no-untyped-def]
-    """Put a sequence into another pack, where it stands in order."""
-    for pack, gone in ((packs[i], True), (to, False)):
-        before, at = -1, first[pack]
-        while 0 <= at < i:
-            before, at = at, following[at]
-        then = following[i] if gone else i
-        if before < 0:
-            first[pack] = then
-        else:
-            following[before] = then
-        if not gone:
-            following[i] = at
-        space[pack] += lengths[i] if gone else -lengths[i]
-        places[pack] += 1 if gone else -1
-    packs[i] = to
+def _move(moved, to, length, pack, space, places, links):  # type: ignore[no-untyped-def]
+    """Put sequences of one pack into another, each where it stands in order."""
+    for i in moved:
+        for of, sign in ((pack[i], 1), (to, -1)):
+            at = len(length) + of
+            while links[at] > i:
+                at = links[at]
+            if sign > 0:
+                links[at] = links[i]
+            else:
+                links[i], links[at] = links[at], i
+            space[of] += sign * length[i]
+            places[of] += sign
+        pack[i] = to
 
 
 @compiled
-def _parts(pack, length, work, first, following, rng, many):  # type: ignore[no-untyped-def]
+def _parts(pack, size, length, work, links, rng, many):  # type: ignore[no-untyped-def]
     """What may leave a pack at once, by tokens: nothing, each sequence and all, or about `many` random choices.
 
     Returns:
         The tokens and work of each part, where it begins and ends in the last array, and that array of sequences.
     """
-    members, i = [first[pack]], following[first[pack]]
-    while i >= 0:
-        members.append(i)
-        i = following[i]
-    members.reverse()
-    size, shuffles = len(members), max(1, many // len(members))
-    order, done, tokens = np.array(members * shuffles), np.zeros(size * shuffles + 2), np.zeros(size * shuffles + 2, np.int64)
-    begins, ends = np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64)
-    for k in range(len(order)):
-        begins[k + 1], ends[k + 1] = k // size * size if many else k, k + 1
-        if many:
-            other = k + int(rng.random() * (size - k % size))
-            order[k], order[other] = order[other], order[k]
-    begins[-1], ends[-1] = 0, size
-    for part in range(1, len(tokens)):
-        for i in order[begins[part] : ends[part]]:
-            tokens[part] += length[i]
-            done[part] += work[i]
-    by = np.argsort(tokens, kind="mergesort") if many else np.arange(len(tokens))
-    return tokens[by], done[by], begins[by], ends[by], order
+    members, count, i = np.empty(size, np.int64), size * max(1, many // size), links[len(length) + pack]
+    order, tokens, done = np.empty(count, np.int64), np.zeros(count + 2, np.int64), np.zeros(count + 2)
+    begins, ends = np.zeros(count + 2, np.int64), np.zeros(count + 2, np.int64)
+    for k in range(size):
+        members[k], i = i, links[i]
+        tokens[-1] += length[members[k]]
+        done[-1] += work[members[k]]
+    ends[-1] = size
+    for k in range(count):
+        at = k % size
+        if many:  # the first sequences of each shuffle
+            other = at + int(rng.random() * (size - at))
+            members[at], members[other] = members[other], members[at]
+        order[k] = i = members[at]
+        before = k if many and at else 0
+        tokens[k + 1], done[k + 1] = tokens[before] + length[i], done[before] + work[i]
+        begins[k + 1], ends[k + 1] = k - at if many else k, k + 1
+    if many:
+        by = np.argsort(tokens, kind="mergesort")
+        return tokens[by], done[by], begins[by], ends[by], order
+    return tokens, done, begins, ends, order
 
 
 @compiled
@@ -120,27 +122,27 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
 
     A pack for a pack, or sequences for sequences: up to one for one, or any number of `many` random choices.
     """
-    count = ranks * of_a_rank
-    space, places, first, following = _held(length, pack, count, cap, most_sequences)
-    each, turn = np.zeros(ranks), 0
+    space, places, links = _held(length, pack, ranks * of_a_rank, cap, most_sequences)
+    each, turn, failed = np.zeros(ranks), 0, 0
     for i in range(len(length)):
         each[pack[i] // of_a_rank] += work[i]
-    failed = 0
     while each.max() > enough and failed < min(of_a_rank, _TURNS):
-        slowest = int(np.argmax(each))
+        slowest, untried = int(np.argmax(each)), each.copy()
         failed += 1
-        for other in np.argsort(each)[: min(_OTHERS, ranks - 1)]:
-            gap = each[slowest] - each[other]
-            over = each[slowest] - enough
-            best, here, there = max(_BETTER * abs(each[slowest]), _LITTLE * over), -1, -1
-            plenty = _ENOUGH * min(gap, over)
+        for _ in range(min(_OTHERS, ranks - 1)):
+            other = int(np.argmin(untried))
+            untried[other] = np.inf
+            gap, over = each[slowest] - each[other], each[slowest] - enough
+            best, plenty = max(_BETTER * abs(each[slowest]), _LITTLE * over), _ENOUGH * min(gap, over)
+            here, there = -1, -1
             turn += 1
             for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
-                b = other * of_a_rank + (a + turn) % of_a_rank
                 if best >= plenty:
                     break
-                tokens_a, work_a, begins_a, ends_a, order_a = _parts(a, length, work, first, following, rng, many)
-                tokens_b, work_b, begins_b, ends_b, order_b = _parts(b, length, work, first, following, rng, many)
+                b = other * of_a_rank + (a + turn) % of_a_rank
+                size_a, size_b = most_sequences - places[a], most_sequences - places[b]
+                tokens_a, work_a, begins_a, ends_a, order_a = _parts(a, size_a, length, work, links, rng, many)
+                tokens_b, work_b, begins_b, ends_b, order_b = _parts(b, size_b, length, work, links, rng, many)
                 start = 0
                 for u in range(len(tokens_a)):
                     while start < len(tokens_b) and tokens_b[start] < tokens_a[u] - space[b]:
@@ -149,47 +151,45 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
                     while v < len(tokens_b) and tokens_b[v] <= tokens_a[u] + space[a]:
                         gain = min(work_a[u] - work_b[v], gap - work_a[u] + work_b[v])
                         more = ends_a[u] - begins_a[u] - ends_b[v] + begins_b[v]  # sequences for b
-                        if gain > best and -places[a] <= more <= places[b]:
-                            if max(places[a] + more, places[b] - more) < most_sequences:  # none is left empty
-                                best, here, there = gain, a, b
-                                give = order_a[begins_a[u] : ends_a[u]]
-                                get = order_b[begins_b[v] : ends_b[v]]
+                        if gain > best and -places[a] <= more <= places[b] and -size_b < more < size_a:
+                            best, less, here, there = gain, work_a[u] - work_b[v], a, b  # none is left empty
+                            give, get = order_a[begins_a[u] : ends_a[u]], order_b[begins_b[v] : ends_b[v]]
                         v += 1
                     if best >= plenty:
                         break
-            if here < 0:
-                continue
-            less = work[give].sum() - work[get].sum()
-            for i in give:
-                _move(i, there, length, pack, space, places, first, following)
-            for i in get:
-                _move(i, here, length, pack, space, places, first, following)
-            each[slowest] -= less
-            each[other] += less
-            failed = 0
-            break
+            if here >= 0:
+                _move(give, there, length, pack, space, places, links)
+                _move(get, here, length, pack, space, places, links)
+                each[slowest] -= less
+                each[other] += less
+                failed = 0
+                break
     return each.max()
 
 
 @compiled
 def level_steps(
-    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, step: int, cap: int, most_sequences: int, apart: float,
-    rng: np.random.Generator,
+    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, steps: int, step: int, cap: int, most_sequences: int,
+    apart: float, rng: np.random.Generator,
 ) -> None:  # fmt: skip
     """Exchange sequences between steps until the tokens of each are within `apart` of their mean, where that can be.
 
-    Many steps at once relieve each other of tokens, first those with too few and then those with too many.
+    Steps relieve each other in pools of `steps`, first of tokens that they lack and then of those that they have too
+    many of.
 
     Args:
-        packs: the pack of each sequence in its pool, from 0; changed in place.
-        starts: where each pool begins in `lengths`, and where the last ends.
+        lengths: int64, pool by pool, in each longest first.
+        packs: the pack of each sequence, `step` packs to a step; changed in place.
+        starts: where each pool begins in them, and where the last ends.
     """
     for pool in range(len(starts) - 1):
         length, pack = lengths[starts[pool] : starts[pool + 1]], packs[starts[pool] : starts[pool + 1]]
-        steps = pack.max() // step + 1
-        mean = length.sum() / steps
+        pack -= pool * steps * step
+        here = pack.max() // step + 1
         for sign in (-1.0, 1.0):
-            _relieve(length, sign * length, pack, steps, step, cap, most_sequences, (sign + apart) * mean, rng, 0)
+            enough = (sign + apart) * length.sum() / here
+            _relieve(length, sign * length, pack, here, step, cap, most_sequences, enough, rng, 0)
+        pack += pool * steps * step
 
 
 @compiled
@@ -221,7 +221,7 @@ def bounds(
     the packs of all others cannot hold.
 
     Args:
-        as in `finish`.
+        as in `even_out`.
 
     Returns:
         float64, shape (number of steps,).
@@ -260,12 +260,26 @@ def _shortest(length, squares, lack):  # type: ignore[no-untyped-def]
 def even_out(
     lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, ranks: int, of_a_rank: int, cap: int,
     most_sequences: int, per_token: float, per_square: float, rng: np.random.Generator, many: int,
-) -> None:  # fmt: skip
-    count = ranks * of_a_rank
-    least = bounds(lengths, starts, ranks, of_a_rank, cap, per_token, per_square)
-    for step in range(len(starts) - 1):
+) -> np.ndarray:  # fmt: skip
+    """In each step, relieve the slowest rank until it has about as much work as the bound of the step.
+
+    Exchanges begin with the packs as they are and then, as long as the step is not near its bound, with packs that are
+    filled anew, which may leave less to exchange. What is still far off exchanges random parts of packs.
+
+    Args:
+        lengths: int64, step by step, in each longest first.
+        packs: the pack of each sequence, changed in place: `of_a_rank` for the first rank of the first step and so on.
+        starts: where each step begins in them, and where the last ends.
+        many: random parts of a pack that are tried, or 0.
+
+    Returns:
+        The bounds of the steps.
+    """
+    least, count = bounds(lengths, starts, ranks, of_a_rank, cap, per_token, per_square), ranks * of_a_rank
+    for step in range(len(least)):
         length, pack = lengths[starts[step] : starts[step + 1]], packs[starts[step] : starts[step + 1]]
         work = per_token * length + per_square * length.astype(np.float64) ** 2
+        pack -= step * count
         trial, near, far = pack.copy(), _NEAR * least[step], _FAR * least[step]
         best = _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, near, rng, 0)
         for pace in _PACES:
@@ -275,3 +289,5 @@ def even_out(
                     best, pack[:] = slowest, trial
         if many and best > far:
             _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, far, rng, many)
+        pack += step * count
+    return least
