@@ -151,7 +151,7 @@ def balance(
     that its slowest rank has less work.
 
     A step thus has the mix of lengths of a random deal of the given packs, apart from what cuts and the exchanges
-    between steps change.
+    between steps change. They change more where the given packs are unequally full, as under a tight depth limit.
 
     >>> lengths = [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2]
     >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)
