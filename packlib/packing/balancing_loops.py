@@ -4,7 +4,7 @@ import numpy as np
 
 from packlib.packing.compiled import compiled
 
-_PACES = (0.6, 1.0, 1.5)  # of `_spread`, until one brings the step near its bound
+_PACES = (0.6, 0.8, 1.0, 1.25, 1.5)  # of `_spread`, until one brings the step near its bound
 _NEAR = 1.002  # times the bound of a step: no more is tried
 _FAR = 1.005  # times the bound of a step: then random parts of packs are exchanged
 _BETTER = 1e-4  # of the slowest rank's work: an exchange gains so much at least
@@ -111,7 +111,7 @@ def _parts(pack, size, length, work, links, rng, many):  # type: ignore[no-untyp
         tokens[k + 1], done[k + 1] = tokens[before] + length[i], done[before] + work[i]
         begins[k + 1], ends[k + 1] = k - at if many else k, k + 1
     if many:
-        by = np.argsort(tokens, kind="mergesort")
+        by = np.argsort(tokens)
         return tokens[by], done[by], begins[by], ends[by], order
     return tokens, done, begins, ends, order
 
@@ -127,24 +127,23 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
     for i in range(len(length)):
         each[pack[i] // of_a_rank] += work[i]
     while each.max() > enough and failed < min(of_a_rank, _TURNS):
-        slowest, untried = int(np.argmax(each)), each.copy()
+        slowest, over = int(np.argmax(each)), each.max() - enough
+        least, here, there = max(_BETTER * abs(each[slowest]), _LITTLE * over), -1, -1
         failed += 1
-        for _ in range(min(_OTHERS, ranks - 1)):
-            other = int(np.argmin(untried))
-            untried[other] = np.inf
-            gap, over = each[slowest] - each[other], each[slowest] - enough
-            best, plenty = max(_BETTER * abs(each[slowest]), _LITTLE * over), _ENOUGH * min(gap, over)
-            here, there = -1, -1
-            turn += 1
-            for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
-                if best >= plenty:
-                    break
-                b = other * of_a_rank + (a + turn) % of_a_rank
-                size_a, size_b = most_sequences - places[a], most_sequences - places[b]
-                tokens_a, work_a, begins_a, ends_a, order_a = _parts(a, size_a, length, work, links, rng, many)
+        turn += 1
+        for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
+            size_a, untried, best = most_sequences - places[a], each.copy(), least
+            tokens_a, work_a, begins_a, ends_a, order_a = _parts(a, size_a, length, work, links, rng, many)
+            for _ in range(min(_OTHERS, ranks - 1)):
+                other = int(np.argmin(untried))
+                untried[other] = np.inf
+                b, gap = other * of_a_rank + (a + turn) % of_a_rank, each[slowest] - each[other]
+                plenty = _ENOUGH * min(gap, over)
+                size_b, start = most_sequences - places[b], 0
                 tokens_b, work_b, begins_b, ends_b, order_b = _parts(b, size_b, length, work, links, rng, many)
-                start = 0
                 for u in range(len(tokens_a)):
+                    if best >= plenty:
+                        break
                     while start < len(tokens_b) and tokens_b[start] < tokens_a[u] - space[b]:
                         start += 1
                     v = start
@@ -155,13 +154,13 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
                             best, less, here, there = gain, work_a[u] - work_b[v], a, b  # none is left empty
                             give, get = order_a[begins_a[u] : ends_a[u]], order_b[begins_b[v] : ends_b[v]]
                         v += 1
-                    if best >= plenty:
-                        break
+                if here >= 0:
+                    break
             if here >= 0:
                 _move(give, there, length, pack, space, places, links)
                 _move(get, here, length, pack, space, places, links)
                 each[slowest] -= less
-                each[other] += less
+                each[there // of_a_rank] += less
                 failed = 0
                 break
     return each.max()
@@ -281,13 +280,14 @@ def even_out(
         work = per_token * length + per_square * length.astype(np.float64) ** 2
         pack -= step * count
         trial, near, far = pack.copy(), _NEAR * least[step], _FAR * least[step]
-        best = _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, near, rng, 0)
+        given = length, work, pack, ranks, of_a_rank, cap, most_sequences
+        best = _relieve(*given, np.inf, rng, 0)
         for pace in _PACES:
             if best > near and _spread(length, ranks, of_a_rank, cap, most_sequences, pace, trial):
-                slowest = _relieve(length, work, trial, ranks, of_a_rank, cap, most_sequences, near, rng, 0)
+                slowest = _relieve(length, work, trial, ranks, of_a_rank, cap, most_sequences, np.inf, rng, 0)
                 if slowest < best:
                     best, pack[:] = slowest, trial
-        if many and best > far:
-            _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, far, rng, many)
+        if _relieve(*given, near, rng, 0) > far and many:
+            _relieve(*given, far, rng, many)
         pack += step * count
     return least
