@@ -264,10 +264,10 @@ def waiting(
 ) -> Waiting:
     """How long ranks wait for the slowest when packs come at random, and when they are balanced.
 
-    >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)
-    >>> waits = waiting(packs, [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2], ranks=2, work=Work(10, 1))
-    >>> waits.now >= waits.balanced >= waits.least
-    True
+    >>> packs = Packs(range(6), [0, 2, 6], [8, 8], max_length=8)
+    >>> waits = waiting(packs, [4, 4, 2, 2, 2, 2], ranks=2, work=Work(10, 1))
+    >>> round(waits.now, 3), waits.balanced, waits.least
+    (0.071, 0.0, 0.0)
 
     Args:
         as in `balance`. The random deal is that of a `PackBatchSampler` with this seed, in its first epoch.
