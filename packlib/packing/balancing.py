@@ -19,7 +19,7 @@ _NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
 _MANY = 60  # random parts of a pack, tried as exchanges where nothing simpler helps
 _CLOSE = 1.002  # times its bound: a schedule so close needs no spare packs
 _POOL = 1024  # steps that exchange sequences with one another
-_EVEN = 0.005  # of the mean tokens of a step; they exchange sequences until none is further off
+_EVEN = 0.005  # of the mean tokens of a step: how near to it exchanges try to bring all
 _SPARE = 0.01  # packs more than given, as a share
 
 
@@ -146,8 +146,8 @@ def balance(
     """Deal the sequences of `packs` to steps and ranks, so that all ranks of a step have about equal work.
 
     The packs are dealt to steps and ranks at random, as a `PackBatchSampler` deals them. If they do not make whole
-    steps, as many as needed are cut first. Steps then exchange sequences until the tokens of each are within
-    0.5 % of the mean, where exchanges can reach that. From there on sequences change places within their step only, so
+    steps, as many as needed are cut first. Steps then exchange sequences until the tokens of each are near the mean,
+    within 1 % of it in all settings that are tested. From there on sequences change places within their step only, so
     that its slowest rank has less work.
 
     A step thus has the mix of lengths of a random deal of the given packs, apart from what cuts and the exchanges
@@ -193,14 +193,13 @@ def balance(
     made: list[Schedule] = []
     for steps in sorted({least if spare is None else most, most}):
         if not made or made[0].slowest > _CLOSE * made[0].lower_bound:
-            many = _MANY if steps == most else 0
-            made.append(_schedule(packs, lengths, steps, ranks, packs_per_rank, work, limit, seed, many))
+            made.append(_schedule(packs, lengths, steps, ranks, packs_per_rank, work, limit, seed, steps == most))
     return min(made, key=lambda schedule: schedule.slowest)
 
 
 def _schedule(
     packs: Packs, lengths: np.ndarray, steps: int, ranks: int, of_a_rank: int, work: Work, limit: int | None, seed: int,
-    many: int,
+    last: bool,
 ) -> Schedule:  # fmt: skip
     from packlib.packing.balancing_loops import even_out, level_steps  # here, since Numba takes a while to import
 
@@ -213,7 +212,7 @@ def _schedule(
     level_steps(each, pack_of, starts, _POOL, step, cap, most_sequences, _EVEN, rng)
     order, starts = _by_part(pack_of // step, each)
     ids, each, pack_of = ids[order], each[order], pack_of[order]
-    bounds = even_out(each, pack_of, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, many)
+    bounds = even_out(each, pack_of, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, _MANY * last)
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
     used, squares = (np.add.reduceat(values[order], offsets[:-1]) for values in (each, each**2))
@@ -225,11 +224,10 @@ def _schedule(
 
 def _deal(packs: Packs, count: int, ranks: int, of_a_rank: int, rng: np.random.Generator) -> np.ndarray:
     """The place of each sample id's pack when the packs are cut into `count` and dealt at random."""
-    turn = rng.permutation(count)
+    step, place = np.divmod(np.argsort(rng.permutation(count)), ranks * of_a_rank)
     inside = np.delete(np.arange(len(packs.sample_ids)), packs.offsets[:-1])  # where a pack could be cut
     cuts = rng.choice(inside, count - len(packs), replace=False)
     offsets = np.sort(np.concatenate([packs.offsets, cuts]))
-    step, place = np.divmod(np.argsort(turn), ranks * of_a_rank)
     place = step * ranks * of_a_rank + place % ranks * of_a_rank + place // ranks  # as a PackBatchSampler deals
     return np.repeat(place, np.diff(offsets))
 
