@@ -14,8 +14,8 @@ FAULTS = {
     ],
     "packlib/packing/balancing.py": [
         (
-            "turn = rng.permutation(count)",
-            "turn = np.arange(count)",
+            "np.argsort(rng.permutation(count))",
+            "np.arange(count)",
             f"{_TESTS}::test_the_mix_of_a_step_cannot_be_told_from_a_random_deals",
         ),
         (
