@@ -16,7 +16,7 @@ from packlib.reading import naming
 
 _ARRAYS = ("sample_ids", "offsets", "lengths_used", "squares")
 _NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
-_MANY = 60  # random parts of a pack, tried as exchanges where nothing simpler helps
+_MANY = 40  # random parts of a pack, tried as exchanges where nothing simpler helps
 _CLOSE = 1.002  # times its bound: a schedule so close needs no spare packs
 _POOL = 1024  # steps that exchange sequences with one another
 _EVEN = 0.0035  # of the mean tokens of a step: how near to it exchanges try to bring all

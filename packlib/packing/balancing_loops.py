@@ -8,65 +8,38 @@ _PACES = (0.6, 0.8, 1.0, 1.25, 1.5)  # of `_spread`, until one brings the step n
 _NEAR = 1.002  # times the bound of a step: no more is tried
 _FAR = 1.005  # times the bound of a step: then random parts of packs are exchanged
 _BETTER = 1e-4  # of the slowest rank's work: an exchange gains so much at least
-_LITTLE = 0.02  # of what the slowest rank has too much
-_ENOUGH = 0.3  # of it, or of what two ranks differ: an exchange that gains so much is taken at once
+_LITTLE = 0.02  # of what the slowest rank has too much: at least so much too
 _OTHERS = 8  # ranks with the least work, with which the slowest looks for an exchange
 _TURNS = 2  # pairings of the packs of two ranks
 
 
 @compiled
-def _roomiest(first, last, space, places):  # type: ignore[no-untyped-def]
-    """The pack that takes the longest sequence, and how long that is."""
-    best, most = first, -1
-    for pack in range(first, last):
-        if places[pack] and space[pack] > most:
-            best, most = pack, space[pack]
-    return best, most
+def _spread(lengths, work, ranks, of_a_rank, cap, most_sequences, pace, packs):  # type: ignore[no-untyped-def]
+    """Put sequences into `of_a_rank` packs of each rank, with even work and tokens; the work of the slowest rank.
 
-
-@compiled
-def _spread(lengths, ranks, of_a_rank, cap, most_sequences, pace, packs):  # type: ignore[no-untyped-def]
-    """Put sequences into `of_a_rank` packs of each rank, with even squares and tokens; False if one fits nowhere.
-
-    From long to short, each goes to the rank with the least squares beyond what its tokens would have on average: a
-    rank that has few tokens will get more squares yet. The average is that of the sequences that are left, times
-    `pace`.
+    From long to short, each goes to the rank with the least work beyond what its tokens would have on average: a rank
+    that has few tokens will get more work yet. The average is that of the sequences that are left, times `pace`. The
+    work is infinite if one fits nowhere or a pack is left empty.
     """
     space, places = np.full(ranks * of_a_rank, cap), np.full(ranks * of_a_rank, most_sequences)
-    squares, tokens, each = np.zeros(ranks), np.zeros(ranks), lengths.astype(np.float64)
-    left, left_squares = each.sum(), (each**2).sum()
+    done, tokens, left, left_work = np.zeros(ranks), np.zeros(ranks), float(lengths.sum()), work.sum()
     for i in range(len(lengths)):
-        best, goal = np.inf, -1
+        best, goal, average = np.inf, -1, pace * left_work / left
         for rank in range(ranks):
-            over = squares[rank] - pace * left_squares / left * tokens[rank]
-            if over < best:
-                pack, room = _roomiest(rank * of_a_rank, (rank + 1) * of_a_rank, space, places)
-                if room >= lengths[i]:
-                    best, goal = over, pack
+            if done[rank] - average * tokens[rank] < best:
+                first = rank * of_a_rank
+                pack = first + int(np.argmax(space[first : first + of_a_rank]))
+                if space[pack] >= lengths[i]:
+                    best, goal = done[rank] - average * tokens[rank], pack
         if goal < 0:
-            return False
+            return np.inf
         packs[i] = goal
-        space[goal] -= lengths[i]
         places[goal] -= 1
-        squares[goal // of_a_rank] += each[i] ** 2
-        tokens[goal // of_a_rank] += each[i]
-        left, left_squares = left - each[i], left_squares - each[i] ** 2
-    return places.max() < most_sequences  # no pack is empty
-
-
-@compiled
-def _held(length, pack, count, cap, most_sequences):  # type: ignore[no-untyped-def]
-    """What each pack has room for, in tokens and sequences, and links through its sequences, shortest first.
-
-    The link at `len(length) + pack` is the first sequence of a pack, that at a sequence the next one; -1 ends them.
-    """
-    n, space, places = len(length), np.full(count, cap), np.full(count, most_sequences)
-    links = np.full(n + count, -1)
-    for i in range(n):
-        space[pack[i]] -= length[i]
-        places[pack[i]] -= 1
-        links[i], links[n + pack[i]] = links[n + pack[i]], i
-    return space, places, links
+        space[goal] = space[goal] - lengths[i] if places[goal] else 0  # as if full
+        done[goal // of_a_rank] += work[i]
+        tokens[goal // of_a_rank] += lengths[i]
+        left, left_work = left - lengths[i], left_work - work[i]
+    return done.max() if places.max() < most_sequences else np.inf
 
 
 @compiled
@@ -98,8 +71,7 @@ def _parts(pack, size, length, work, links, rng, many):  # type: ignore[no-untyp
     begins, ends = np.zeros(count + 2, np.int64), np.zeros(count + 2, np.int64)
     for k in range(size):
         members[k], i = i, links[i]
-        tokens[-1] += length[members[k]]
-        done[-1] += work[members[k]]
+        tokens[-1], done[-1] = tokens[-1] + length[members[k]], done[-1] + work[members[k]]
     ends[-1] = size
     for k in range(count):
         at = k % size
@@ -120,30 +92,30 @@ def _parts(pack, size, length, work, links, rng, many):  # type: ignore[no-untyp
 def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, rng, many):  # type: ignore[no-untyped-def]
     """Exchange what makes the step faster between its slowest rank and others; how much the slowest has at the end.
 
-    A pack for a pack, or sequences for sequences: up to one for one, or any number of `many` random choices.
+    A pack for a pack, or sequences for sequences: up to one for one, or any number of `many` random choices. `links`
+    join the sequences of each pack, shortest first: the first is at `n` + pack, the next at a sequence, and -1 is last.
     """
-    space, places, links = _held(length, pack, ranks * of_a_rank, cap, most_sequences)
-    each, turn, failed = np.zeros(ranks), 0, 0
-    for i in range(len(length)):
+    n, count, each, failed = len(length), ranks * of_a_rank, np.zeros(ranks), 0
+    space, places, links = np.full(count, cap), np.full(count, most_sequences), np.full(n + count, -1)
+    for i in range(n):
+        space[pack[i]] -= length[i]
+        places[pack[i]] -= 1
         each[pack[i] // of_a_rank] += work[i]
+        links[i], links[n + pack[i]] = links[n + pack[i]], i
     while each.max() > enough and failed < min(of_a_rank, _TURNS):
         slowest, over = int(np.argmax(each)), each.max() - enough
-        least, here, there = max(_BETTER * abs(each[slowest]), _LITTLE * over), -1, -1
         failed += 1
-        turn += 1
         for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
-            size_a, untried, best = most_sequences - places[a], each.copy(), least
+            size_a, untried, goal = most_sequences - places[a], each.copy(), -1
+            best = max(_BETTER * abs(each[slowest]), _LITTLE * over)
             tokens_a, work_a, begins_a, ends_a, order_a = _parts(a, size_a, length, work, links, rng, many)
             for _ in range(min(_OTHERS, ranks - 1)):
                 other = int(np.argmin(untried))
                 untried[other] = np.inf
-                b, gap = other * of_a_rank + (a + turn) % of_a_rank, each[slowest] - each[other]
-                plenty = _ENOUGH * min(gap, over)
+                b, gap = other * of_a_rank + (a + failed) % of_a_rank, each[slowest] - each[other]
                 size_b, start = most_sequences - places[b], 0
                 tokens_b, work_b, begins_b, ends_b, order_b = _parts(b, size_b, length, work, links, rng, many)
                 for u in range(len(tokens_a)):
-                    if best >= plenty:
-                        break
                     while start < len(tokens_b) and tokens_b[start] < tokens_a[u] - space[b]:
                         start += 1
                     v = start
@@ -151,16 +123,16 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
                         gain = min(work_a[u] - work_b[v], gap - work_a[u] + work_b[v])
                         more = ends_a[u] - begins_a[u] - ends_b[v] + begins_b[v]  # sequences for b
                         if gain > best and -places[a] <= more <= places[b] and -size_b < more < size_a:
-                            best, less, here, there = gain, work_a[u] - work_b[v], a, b  # none is left empty
+                            best, less, goal = gain, work_a[u] - work_b[v], b  # none is left empty
                             give, get = order_a[begins_a[u] : ends_a[u]], order_b[begins_b[v] : ends_b[v]]
                         v += 1
-                if here >= 0:
+                if goal >= 0:
                     break
-            if here >= 0:
-                _move(give, there, length, pack, space, places, links)
-                _move(get, here, length, pack, space, places, links)
+            if goal >= 0:
+                _move(give, goal, length, pack, space, places, links)
+                _move(get, a, length, pack, space, places, links)
                 each[slowest] -= less
-                each[there // of_a_rank] += less
+                each[goal // of_a_rank] += less
                 failed = 0
                 break
     return each.max()
@@ -168,7 +140,7 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
 
 @compiled
 def level_steps(
-    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, steps: int, step: int, cap: int, most_sequences: int,
+    lengths: np.ndarray, packs: np.ndarray, starts: np.ndarray, steps: int, step: int, cap: int, most: int,
     apart: float, rng: np.random.Generator,
 ) -> None:  # fmt: skip
     """Exchange sequences between steps until the tokens of each are within `apart` of their mean, where that can be.
@@ -184,10 +156,9 @@ def level_steps(
     for pool in range(len(starts) - 1):
         length, pack = lengths[starts[pool] : starts[pool + 1]], packs[starts[pool] : starts[pool + 1]]
         pack -= pool * steps * step
-        here = pack.max() // step + 1
+        n = pack.max() // step + 1
         for sign in (-1.0, 1.0):
-            enough = (sign + apart) * length.sum() / here
-            _relieve(length, sign * length, pack, here, step, cap, most_sequences, enough, rng, 0)
+            _relieve(length, sign * length, pack, n, step, cap, most, (sign + apart) * length.sum() / n, rng, 0)
         pack += pool * steps * step
 
 
@@ -283,10 +254,11 @@ def even_out(
         given = length, work, pack, ranks, of_a_rank, cap, most_sequences
         best = _relieve(*given, np.inf, rng, 0)
         for pace in _PACES:
-            if best > near and _spread(length, ranks, of_a_rank, cap, most_sequences, pace, trial):
-                slowest = _relieve(length, work, trial, ranks, of_a_rank, cap, most_sequences, np.inf, rng, 0)
-                if slowest < best:
-                    best, pack[:] = slowest, trial
+            slowest = (
+                _spread(length, work, ranks, of_a_rank, cap, most_sequences, pace, trial) if best > near else best
+            )
+            if slowest < best:
+                best, pack[:] = slowest, trial
         if _relieve(*given, near, rng, 0) > far and many:
             _relieve(*given, far, rng, many)
         pack += step * count
