@@ -4,11 +4,11 @@ import numpy as np
 
 from packlib.packing.compiled import compiled
 
-_PACES = (0.6, 0.8, 1.0, 1.25, 1.5)  # of `_spread`, until one brings the step near its bound
+_PACES = (0.6, 1.0, 1.5)  # of `_spread`: the best is taken, or the packs as they were dealt
 _NEAR = 1.002  # times the bound of a step: no more is tried
 _FAR = 1.005  # times the bound of a step: then random parts of packs are exchanged
 _BETTER = 1e-4  # of the slowest rank's work: an exchange gains so much at least
-_LITTLE = 0.02  # of what the slowest rank has too much: at least so much too
+_LITTLE = 0.02  # of what the slowest rank has too much: nor less than this
 _OTHERS = 8  # ranks with the least work, with which the slowest looks for an exchange
 _TURNS = 2  # pairings of the packs of two ranks
 
@@ -102,8 +102,9 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
         places[pack[i]] -= 1
         each[pack[i] // of_a_rank] += work[i]
         links[i], links[n + pack[i]] = links[n + pack[i]], i
-    while each.max() > enough and failed < min(of_a_rank, _TURNS):
-        slowest, over = int(np.argmax(each)), each.max() - enough
+    slowest = int(np.argmax(each))
+    while each[slowest] > enough and failed < min(of_a_rank, _TURNS):
+        over = each[slowest] - enough
         failed += 1
         for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
             size_a, untried, goal = most_sequences - places[a], each.copy(), -1
@@ -135,7 +136,8 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
                 each[goal // of_a_rank] += less
                 failed = 0
                 break
-    return each.max()
+        slowest = int(np.argmax(each))
+    return each[slowest]
 
 
 @compiled
@@ -233,8 +235,8 @@ def even_out(
 ) -> np.ndarray:  # fmt: skip
     """In each step, relieve the slowest rank until it has about as much work as the bound of the step.
 
-    Exchanges begin with the packs as they are and then, as long as the step is not near its bound, with packs that are
-    filled anew, which may leave less to exchange. What is still far off exchanges random parts of packs.
+    Exchanges begin with the packs as they are or, where that leaves less work to the slowest rank, with packs that are
+    filled anew. What is still far from the bound then exchanges random parts of packs.
 
     Args:
         lengths: int64, step by step, in each longest first.
