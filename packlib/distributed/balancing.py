@@ -23,6 +23,9 @@ def balance_distributed(
     `balance(assign(plan(histogram, method), all_lengths), all_lengths, ranks)` makes in one process. It names the
     sample ids of all ranks, so every rank needs room for them; `pack_distributed` does not, and balances nothing.
 
+    To train on it, pass it to `packlib.batches.pack_loader`: where `data` has the samples of all ranks,
+    `pack_loader(data, schedule)` gives each rank its packs, step by step.
+
     Args:
         local_lengths, max_length, method, max_sequences_per_pack: as in `pack_distributed`.
         packs_per_rank, work, seed: as in `balance`, the same on every rank.

@@ -32,12 +32,15 @@ def test_every_rank_gets_the_schedule_of_one_process(world_size):
         for method, depth, ranks, each, seed in settings
     ]
     found = run_ranks(work.balance_all, world_size, parts_of(LENGTHS, world_size), examples)
-    for (method, depth, ranks, each, seed), *of_processes in zip(settings, *found, strict=True):
+    schedules, batches = zip(*found, strict=True)
+    for (method, depth, ranks, each, seed), *of_processes in zip(settings, *schedules, strict=True):
         alone = in_one_process(LENGTHS, 257, method, depth, ranks or world_size, each, seed)
         for made in of_processes:
             assert isinstance(made.verify(LENGTHS), Schedule)
             for field in fields(Schedule):
                 assert np.array_equal(getattr(made, field.name), getattr(alone, field.name)), field.name
+    whole = [np.concatenate([alone[i], alone[i + 1]]).tolist() for i in range(0, len(alone), 2)]
+    assert [whole[rank::world_size] for rank in range(world_size)] == [*batches]  # and a loader reads the last one
 
 
 def test_without_a_group_one_process_balances_alone():
