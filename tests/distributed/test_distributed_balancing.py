@@ -56,7 +56,7 @@ WRONG = {
     ((3, 0), 8, "lpfhp"): "Rank 1 of 2 raised ValueError: Length 0 at position 1 is not allowed: lengths start at 1.",
     ((3, 9), 8, "lpfhp"): "Rank 0 of 2 raised ValueError: Length 9 at position 3 ",
     ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
-    ((3, 5), 8, work.UNSENDABLE): "Rank 1 of 2 raised TypeError: cannot pickle it",
+    ((3, 5), 8, work.UNSENDABLE): "method: Rank 1 of 2 raised TypeError: cannot pickle it",
     ((3, 5), 8, "lpfhp", None, 2): "packs_per_rank must be the same on all ranks, but is 2 on rank 1 and 1 on rank 0.",
 }
 
