@@ -45,6 +45,7 @@ class Schedule(Packs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_packs_and_work(self, self.work)
         depth_limit(self.max_sequences_per_pack)
         if len(self) % (whole_number("ranks", self.ranks, 1) * whole_number("packs_per_rank", self.packs_per_rank, 1)):
             raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
@@ -185,9 +186,8 @@ def balance(
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
     few, least = len(packs.sample_ids), -(-len(packs) // step)
     share = _SPARE if spare is None else number("spare", spare, at_least=0, at_most=1)
-    most = max(least, int(len(packs) * (1 + share)) // step)
-    if spare is None:
-        most = max(least, min(most, few // step))
+    most = int(len(packs) * (1 + share)) // step
+    most = max(least, min(most, few // step) if spare is None else most)
     if most * step > few:
         raise ValueError(f"{most} steps of {step} packs need as many sequences, and there are {few}.")
     made: list[Schedule] = []
@@ -207,11 +207,9 @@ def _schedule(
     rng, costs = np.random.default_rng([seed, 0]), (float(work.per_token), float(work.per_square))
     ids, pack_of = packs.sample_ids, _deal(packs, steps * step, ranks, of_a_rank, rng)
     each = lengths[ids].astype(np.int64)
-    order, starts = _by_part(pack_of // (_POOL * step), each)
-    ids, each, pack_of = ids[order], each[order], pack_of[order]
+    starts, each, ids, pack_of = _by_part(pack_of // (_POOL * step), each, ids, pack_of)
     level_steps(each, pack_of, starts, _POOL, step, cap, most_sequences, _EVEN, rng)
-    order, starts = _by_part(pack_of // step, each)
-    ids, each, pack_of = ids[order], each[order], pack_of[order]
+    starts, each, ids, pack_of = _by_part(pack_of // step, each, ids, pack_of)
     bounds = even_out(each, pack_of, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, _MANY * last)
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
@@ -226,17 +224,16 @@ def _deal(packs: Packs, count: int, ranks: int, of_a_rank: int, rng: np.random.G
     """The place of each sample id's pack when the packs are cut into `count` and dealt at random."""
     step, place = np.divmod(np.argsort(rng.permutation(count)), ranks * of_a_rank)
     inside = np.delete(np.arange(len(packs.sample_ids)), packs.offsets[:-1])  # where a pack could be cut
-    cuts = rng.choice(inside, count - len(packs), replace=False)
-    offsets = np.sort(np.concatenate([packs.offsets, cuts]))
+    offsets = np.sort(np.append(packs.offsets, rng.choice(inside, count - len(packs), replace=False)))
     place = step * ranks * of_a_rank + place % ranks * of_a_rank + place // ranks  # as a PackBatchSampler deals
     return np.repeat(place, np.diff(offsets))
 
 
-def _by_part(part: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An order by part, in each part longest first, and where the parts begin in it, and the last ends."""
+def _by_part(part: np.ndarray, lengths: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Where each part begins, and the last ends, if sorted; then all arrays by part, in each part longest first."""
     top = int(lengths.max())
     order = np.argsort(part * (top + 1) + (top - lengths), kind="stable")
-    return order, np.concatenate([[0], np.cumsum(np.bincount(part))])
+    return np.concatenate([[0], np.cumsum(np.bincount(part))]), lengths[order], *(array[order] for array in others)
 
 
 def _bounds(made: Schedule, lengths: np.ndarray) -> np.ndarray:
@@ -244,9 +241,9 @@ def _bounds(made: Schedule, lengths: np.ndarray) -> np.ndarray:
 
     each = lengths[made.sample_ids].astype(np.int64)
     step = np.repeat(np.arange(made.steps), np.diff(made.offsets[:: made.ranks * made.packs_per_rank]))
-    order, starts = _by_part(step, each)
+    starts, each = _by_part(step, each)
     work = float(made.work.per_token), float(made.work.per_square)
-    return bounds(each[order], starts, made.ranks, made.packs_per_rank, made.max_length, *work)
+    return bounds(each, starts, made.ranks, made.packs_per_rank, made.max_length, *work)
 
 
 class Waiting(NamedTuple):

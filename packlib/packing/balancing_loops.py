@@ -4,42 +4,41 @@ import numpy as np
 
 from packlib.packing.compiled import compiled
 
-_PACES = (0.6, 1.0, 1.5)  # of `_spread`: the best is taken, or the packs as they were dealt
 _NEAR = 1.002  # times the bound of a step: no more is tried
 _FAR = 1.005  # times the bound of a step: then random parts of packs are exchanged
-_BETTER = 1e-4  # of the slowest rank's work: an exchange gains so much at least
-_LITTLE = 0.02  # of what the slowest rank has too much: nor less than this
+_BETTER = 1e-4  # of the slowest rank's work: an exchange gains so much
 _OTHERS = 8  # ranks with the least work, with which the slowest looks for an exchange
-_TURNS = 2  # pairings of the packs of two ranks
+_ROOMS = 30  # random packs that give some sequences away first, where parts are tried
 
 
 @compiled
-def _spread(lengths, work, ranks, of_a_rank, cap, most_sequences, pace, packs):  # type: ignore[no-untyped-def]
-    """Put sequences into `of_a_rank` packs of each rank, with even work and tokens; the work of the slowest rank.
+def _spread(length, work, pack, ranks, of_a_rank, cap, most_sequences):  # type: ignore[no-untyped-def]
+    """The packs of the sequences if they are put into `of_a_rank` for each rank anew, with even work and tokens.
 
     From long to short, each goes to the rank with the least work beyond what its tokens would have on average: a rank
-    that has few tokens will get more work yet. The average is that of the sequences that are left, times `pace`. The
-    work is infinite if one fits nowhere or a pack is left empty.
+    that has few tokens will get more work yet. The average is that of the sequences that are left. The packs are as
+    before if one fits nowhere or a pack is left empty.
     """
     space, places = np.full(ranks * of_a_rank, cap), np.full(ranks * of_a_rank, most_sequences)
-    done, tokens, left, left_work = np.zeros(ranks), np.zeros(ranks), float(lengths.sum()), work.sum()
-    for i in range(len(lengths)):
-        best, goal, average = np.inf, -1, pace * left_work / left
+    room, done, tokens, anew = np.full(ranks, cap), np.zeros(ranks), np.zeros(ranks), pack.copy()
+    left, left_work = float(length.sum()), work.sum()
+    for i in range(len(length)):
+        best, goal, average = np.inf, -1, left_work / left
         for rank in range(ranks):
-            if done[rank] - average * tokens[rank] < best:
-                first = rank * of_a_rank
-                pack = first + int(np.argmax(space[first : first + of_a_rank]))
-                if space[pack] >= lengths[i]:
-                    best, goal = done[rank] - average * tokens[rank], pack
+            beyond = done[rank] - average * tokens[rank]
+            if beyond < best and room[rank] >= length[i]:
+                best, goal = beyond, rank
         if goal < 0:
-            return np.inf
-        packs[i] = goal
-        places[goal] -= 1
-        space[goal] = space[goal] - lengths[i] if places[goal] else 0  # as if full
-        done[goal // of_a_rank] += work[i]
-        tokens[goal // of_a_rank] += lengths[i]
-        left, left_work = left - lengths[i], left_work - work[i]
-    return done.max() if places.max() < most_sequences else np.inf
+            return pack.copy()
+        of_goal = space[goal * of_a_rank : (goal + 1) * of_a_rank]
+        anew[i] = to = goal * of_a_rank + int(np.argmax(of_goal))
+        places[to] -= 1
+        space[to] = space[to] - length[i] if places[to] else 0  # as if full
+        room[goal] = of_goal.max()
+        done[goal] += work[i]
+        tokens[goal] += length[i]
+        left, left_work = left - length[i], left_work - work[i]
+    return anew if places.max() < most_sequences else pack.copy()
 
 
 @compiled
@@ -82,10 +81,24 @@ def _parts(pack, size, length, work, links, rng, many):  # type: ignore[no-untyp
         before = k if many and at else 0
         tokens[k + 1], done[k + 1] = tokens[before] + length[i], done[before] + work[i]
         begins[k + 1], ends[k + 1] = k - at if many else k, k + 1
-    if many:
-        by = np.argsort(tokens)
-        return tokens[by], done[by], begins[by], ends[by], order
-    return tokens, done, begins, ends, order
+    by = np.argsort(tokens)
+    return tokens[by], done[by], begins[by], ends[by], order
+
+
+@compiled
+def _give_room(b, length, work, pack, space, places, links, each, rng):  # type: ignore[no-untyped-def]
+    """Move some random sequences of pack `b` to the pack with the most room, with neither of the slowest rank."""
+    i, empty, to, of_a_rank = links[len(length) + b], True, int(np.argmax(space)), len(space) // len(each)
+    while i >= 0 and b != to and each[b // of_a_rank] < each.max():
+        following, done = links[i], each[to // of_a_rank] + work[i]
+        fits = length[i] <= space[to] and places[to] > 0 and done < each.max()
+        if fits and (following >= 0 or not empty) and rng.random() < 0.5:
+            _move(np.full(1, i), to, length, pack, space, places, links)
+            each[b // of_a_rank] -= work[i]
+            each[to // of_a_rank] += work[i]
+        else:
+            empty = False
+        i = following
 
 
 @compiled
@@ -95,25 +108,26 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
     A pack for a pack, or sequences for sequences: up to one for one, or any number of `many` random choices. `links`
     join the sequences of each pack, shortest first: the first is at `n` + pack, the next at a sequence, and -1 is last.
     """
-    n, count, each, failed = len(length), ranks * of_a_rank, np.zeros(ranks), 0
+    n, count, each, others = len(length), ranks * of_a_rank, np.zeros(ranks), min(_OTHERS, ranks - 1)
     space, places, links = np.full(count, cap), np.full(count, most_sequences), np.full(n + count, -1)
     for i in range(n):
         space[pack[i]] -= length[i]
         places[pack[i]] -= 1
         each[pack[i] // of_a_rank] += work[i]
         links[i], links[n + pack[i]] = links[n + pack[i]], i
-    slowest = int(np.argmax(each))
-    while each[slowest] > enough and failed < min(of_a_rank, _TURNS):
-        over = each[slowest] - enough
-        failed += 1
+    while each.max() > enough:
+        slowest = int(np.argmax(each))
         for a in range(slowest * of_a_rank, (slowest + 1) * of_a_rank):
             size_a, untried, goal = most_sequences - places[a], each.copy(), -1
-            best = max(_BETTER * abs(each[slowest]), _LITTLE * over)
+            best = _BETTER * abs(each[slowest])
             tokens_a, work_a, begins_a, ends_a, order_a = _parts(a, size_a, length, work, links, rng, many)
-            for _ in range(min(_OTHERS, ranks - 1)):
-                other = int(np.argmin(untried))
-                untried[other] = np.inf
-                b, gap = other * of_a_rank + (a + failed) % of_a_rank, each[slowest] - each[other]
+            for trial in range(others + (_ROOMS if many else 0)):
+                b = int(np.argmin(untried)) * of_a_rank + int(rng.random() * of_a_rank)
+                if trial >= others:
+                    b = int(rng.random() * count)
+                    _give_room(b, length, work, pack, space, places, links, each, rng)
+                other = b // of_a_rank
+                untried[other], gap = np.inf, each[slowest] - each[other]
                 size_b, start = most_sequences - places[b], 0
                 tokens_b, work_b, begins_b, ends_b, order_b = _parts(b, size_b, length, work, links, rng, many)
                 for u in range(len(tokens_a)):
@@ -134,10 +148,10 @@ def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, 
                 _move(get, a, length, pack, space, places, links)
                 each[slowest] -= less
                 each[goal // of_a_rank] += less
-                failed = 0
                 break
-        slowest = int(np.argmax(each))
-    return each[slowest]
+        else:
+            break
+    return each.max()
 
 
 @compiled
@@ -156,29 +170,21 @@ def level_steps(
         starts: where each pool begins in them, and where the last ends.
     """
     for pool in range(len(starts) - 1):
-        length, pack = lengths[starts[pool] : starts[pool + 1]], packs[starts[pool] : starts[pool + 1]]
-        pack -= pool * steps * step
+        length, first = lengths[starts[pool] : starts[pool + 1]], pool * steps * step
+        pack = packs[starts[pool] : starts[pool + 1]] - first
         n = pack.max() // step + 1
         for sign in (-1.0, 1.0):
             _relieve(length, sign * length, pack, n, step, cap, most, (sign + apart) * length.sum() / n, rng, 0)
-        pack += pool * steps * step
+        packs[starts[pool] : starts[pool + 1]] = pack + first
 
 
 @compiled
-def deal_packs(work: np.ndarray, ranks: int, most: int) -> np.ndarray:
-    """At most `most` packs to each rank, from the most work to the least, each to the rank with the least (LPT).
-
-    Returns:
-        The place of each pack: `most` places of the first rank, then those of the second. int64, shape (number of
-        packs,).
-    """
-    places, done, dealt = np.empty(len(work), np.int64), np.zeros(ranks), np.zeros(ranks, np.int64)
-    for pack in np.argsort(-work, kind="mergesort"):
-        rank = int(np.argmin(done))
-        places[pack] = rank * most + dealt[rank]
-        dealt[rank] += 1
-        done[rank] = done[rank] + work[pack] if dealt[rank] < most else np.inf
-    return places
+def deal_longest_first(work: np.ndarray, ranks: int) -> np.ndarray:
+    """The work of each rank if the sequences, from the most work to the least, go to the rank with the least (LPT)."""
+    done = np.zeros(ranks)
+    for one in np.sort(work)[::-1]:
+        done[np.argmin(done)] += one
+    return done
 
 
 @compiled
@@ -235,8 +241,8 @@ def even_out(
 ) -> np.ndarray:  # fmt: skip
     """In each step, relieve the slowest rank until it has about as much work as the bound of the step.
 
-    Exchanges begin with the packs as they are or, where that leaves less work to the slowest rank, with packs that are
-    filled anew. What is still far from the bound then exchanges random parts of packs.
+    Exchanges begin with packs that are filled anew. Where that ends far from the bound, they begin with the packs as
+    they were dealt too, and the better of both exchanges random parts of packs in the end.
 
     Args:
         lengths: int64, step by step, in each longest first.
@@ -248,20 +254,18 @@ def even_out(
         The bounds of the steps.
     """
     least, count = bounds(lengths, starts, ranks, of_a_rank, cap, per_token, per_square), ranks * of_a_rank
+    given = ranks, of_a_rank, cap, most_sequences
     for step in range(len(least)):
-        length, pack = lengths[starts[step] : starts[step + 1]], packs[starts[step] : starts[step + 1]]
+        length, pack = lengths[starts[step] : starts[step + 1]], packs[starts[step] : starts[step + 1]] - step * count
         work = per_token * length + per_square * length.astype(np.float64) ** 2
-        pack -= step * count
-        trial, near, far = pack.copy(), _NEAR * least[step], _FAR * least[step]
-        given = length, work, pack, ranks, of_a_rank, cap, most_sequences
-        best = _relieve(*given, np.inf, rng, 0)
-        for pace in _PACES:
-            slowest = (
-                _spread(length, work, ranks, of_a_rank, cap, most_sequences, pace, trial) if best > near else best
-            )
-            if slowest < best:
-                best, pack[:] = slowest, trial
-        if _relieve(*given, near, rng, 0) > far and many:
-            _relieve(*given, far, rng, many)
-        pack += step * count
+        near, far = _NEAR * least[step], _FAR * least[step]
+        anew = _spread(length, work, pack, *given)
+        slowest, dealt = _relieve(length, work, anew, *given, near, rng, 0), np.inf
+        if slowest > far:
+            dealt = _relieve(length, work, pack, *given, near, rng, 0)
+        if slowest < dealt:
+            pack[:] = anew
+        if min(slowest, dealt) > far and many:
+            _relieve(length, work, pack, *given, far, rng, many)
+        packs[starts[step] : starts[step + 1]] = pack + step * count
     return least
