@@ -37,6 +37,15 @@ def test_near_the_bound_at_even_tokens_and_few_more_packs(long_tail, ranks, each
         assert made.slowest <= 1.03 * made.mean
 
 
+def test_near_the_bound_where_rows_are_full_to_the_last_slot():
+    """Each row holds one length again and again, and a rest: few exchanges fit where no pack is given room first."""
+    histogram = log_normal(500_000, 32_768, 7.0, 1.3)
+    lengths = histogram.expand()
+    made = balance(assign(plan(histogram, "lpfhp"), lengths), lengths, 8, work=WORK).verify(lengths)
+    assert made.slowest <= 1.01 * made.lower_bound
+    assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.01
+
+
 def test_better_than_the_random_deal_that_it_starts_from(long_tail):
     lengths, packs = long_tail
     waits = waiting(packs, lengths, 8, 8, work=WORK)
