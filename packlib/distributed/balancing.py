@@ -16,7 +16,7 @@ def balance_distributed(
     packs_per_rank: int = 1, *, work: Work, seed: int = 0, ranks: int | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> Schedule:  # fmt: skip
-    """Pack the samples of all ranks of `group` together, and balance the packs so that no rank waits long.
+    """Pack the samples of all ranks of `group` together, and balance their work as `balance` does.
 
     Every rank calls this with its own lengths and gets the same schedule of all ranks. The id of a sample is its place
     when the ranks' lengths stand one after the other. Whatever the number of processes, the schedule is the one that

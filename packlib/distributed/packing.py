@@ -60,7 +60,7 @@ def pack_distributed(
     length keep their order, as without a seed.
 
     No rank holds the lengths or the ids of all. Where there is room for the ids, `balance_distributed` makes a
-    schedule in which no rank waits long for another, and `pack_loader(data, balance_distributed(...))` reads it.
+    schedule of balanced work, and `pack_loader(data, balance_distributed(...))` reads it.
 
     Args:
         local_lengths: the tokens of this rank's samples, which may be none.

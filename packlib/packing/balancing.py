@@ -1,4 +1,4 @@
-"""Equal tokens are unequal work: a schedule of steps in which no rank waits long for the slowest."""
+"""Equal tokens are unequal work: a schedule in which ranks wait little longer for the slowest than they must."""
 
 import os
 from collections.abc import Iterable
