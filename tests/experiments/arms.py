@@ -11,7 +11,7 @@ from packlib.training import CausalObjective, Recipe, adjust, parameter_groups
 from packlib.training.objective import Objective
 
 ADAMW = Recipe(
-    micro_batch=8, gradient_accumulation_steps=2, learning_rate=3e-3, betas=(0.9, 0.98), weight_decay=0.01,
+    micro_batch=8, gradient_accumulation_steps=2, learning_rate=1.5e-3, betas=(0.9, 0.98), weight_decay=0.01,
     total_sequences=12_000, warmup_sequences=1_200, max_length=128,
 )  # fmt: skip
 LAMB = replace(ADAMW, optimizer="lamb", learning_rate=0.02, betas=(0.81, 0.98))
@@ -61,7 +61,6 @@ class Arm:
     packed: bool = True
     objective: Objective | None = None
     optimizer: Callable[[nn.Module, Recipe], torch.optim.Optimizer] | None = None
-    even_updates: bool = False
     times: float = 1.0
 
 
@@ -117,7 +116,6 @@ def curves(padded: Recipe, own: dict[str, float]) -> Experiment:
     arms = {
         "padded": Arm(same, packed=False),
         "divided": Arm(divided),
-        "even updates": Arm(divided, even_updates=True),
         "nothing adjusted": Arm(nothing),
         "betas": Arm(adjusted("betas")),
         "square-root rate": Arm(adjusted("sqrt_rate")),

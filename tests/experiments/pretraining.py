@@ -133,8 +133,8 @@ def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: S
         return found
 
     return fit(
-        model, data, recipe, arm.objective, folder=folder, even_updates=arm.even_updates, on_update=look,
-        optimizer=None if arm.optimizer is None else arm.optimizer(model, recipe), save_every=200,
+        model, data, recipe, arm.objective, folder=folder, on_update=look, save_every=200,
+        optimizer=None if arm.optimizer is None else arm.optimizer(model, recipe),
     )  # fmt: skip
 
 
