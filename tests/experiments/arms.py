@@ -10,11 +10,12 @@ from packlib.batches import IGNORED
 from packlib.training import CausalObjective, Recipe, adjust, parameter_groups
 from packlib.training.objective import Objective
 
+# the best rates of the two sweeps, for padded rows
 ADAMW = Recipe(
     micro_batch=8, gradient_accumulation_steps=2, learning_rate=1.5e-3, betas=(0.9, 0.98), weight_decay=0.01,
     total_sequences=12_000, warmup_sequences=1_200, max_length=128,
 )  # fmt: skip
-LAMB = replace(ADAMW, optimizer="lamb", learning_rate=0.02, betas=(0.81, 0.98))
+LAMB = replace(ADAMW, optimizer="lamb", learning_rate=0.04, betas=(0.81, 0.98))
 PAIRS = replace(
     LAMB, micro_batch=16, gradient_accumulation_steps=4, learning_rate=0.02, total_sequences=80_000,
     warmup_sequences=8_000, max_length=64,
@@ -111,38 +112,33 @@ def batch(times: int, power: float, warm: bool = True) -> Adjusted:
     return scaled
 
 
-def curves(padded: Recipe, own: dict[str, float]) -> Experiment:
-    """The ways to adjust a recipe at the rate of the padded run, and some at `own` times it."""
-    arms = {
+def curves(padded: Recipe) -> Experiment:
+    """The ways to adjust a recipe."""
+    return Experiment(padded, {
         "padded": Arm(same, packed=False),
         "divided": Arm(divided),
         "nothing adjusted": Arm(nothing),
         "betas": Arm(adjusted("betas")),
         "square-root rate": Arm(adjusted("sqrt_rate")),
         "linear rate": Arm(adjusted("linear_rate")),
-    }
-    return Experiment(padded, arms | {f"{a}, own rate": replace(arms[a], times=times) for a, times in own.items()})
+    })  # fmt: skip
 
 
 def sweep(padded: Recipe, rates: tuple[float, ...]) -> Experiment:
-    """What notebook 15 compares, each at several rates."""
-    arms = {name: arm for name, arm in curves(padded, {}).arms.items() if name in SWEPT}
-    return Experiment(
-        padded,
-        {
-            f"{name}, {rate:g}": replace(arm, times=rate / padded.learning_rate)
-            for rate in rates
-            for name, arm in arms.items()
-        },
-    )
+    """Four of these ways, each at several rates."""
+    return Experiment(padded, {
+        f"{name}, {rate:g}": replace(arm, times=rate / padded.learning_rate)
+        for rate in rates
+        for name, arm in curves(padded).arms.items()
+        if not name.endswith(" rate")
+    })  # fmt: skip
 
 
-SWEPT = ("padded", "divided", "nothing adjusted", "betas")
 EXPERIMENTS: dict[str, Experiment] = {
     "sweep-adamw": sweep(ADAMW, (7.5e-4, 1.5e-3, 3e-3, 6e-3)),
     "sweep-lamb": sweep(LAMB, (0.01, 0.02, 0.04, 0.08)),
-    "curves-adamw": curves(ADAMW, {}),
-    "curves-lamb": curves(LAMB, {}),
+    "curves-adamw": curves(ADAMW),
+    "curves-lamb": curves(LAMB),
     "ablations": Experiment(ADAMW, {
         "packed": Arm(divided),
         "no mask": Arm(divided, objective=WithoutMask()),

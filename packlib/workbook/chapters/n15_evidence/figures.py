@@ -23,6 +23,18 @@ def draw_pairs(ax: Axes, ended: Mapping[str, np.ndarray]) -> None:
     ax.legend()
 
 
+def draw_sweep(ax: Axes, swept: Mapping[str, Mapping[float, np.ndarray]]) -> None:
+    """A line an arm, over the rate: the mean of its seeds, and each of them as a small mark."""
+    for at, (arm, by_rate) in enumerate(swept.items()):
+        look = {"marker": _MARKERS[at % 5], "color": OKABE_ITO[at % 4]}
+        rates, ends = list(by_rate), np.array(list(by_rate.values()))
+        ax.plot(rates, ends.mean(1), linestyle=_LINES[at % 4], label=arm, **look)
+        ax.plot(rates, ends, linestyle="", markersize=4, alpha=0.6, **look)
+    ax.set(xscale="log", xlabel="highest rate", ylabel="held-out loss at the end")
+    ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    ax.minorticks_off()
+
+
 def draw_distances(ax: Axes, distances: Mapping[str, tuple[float, float]]) -> None:
     """A row an experiment: from its lowest to its highest loss at the end, less the loss of the bigram."""
     for row, (low, high) in enumerate(distances.values()):

@@ -42,6 +42,20 @@ def differences_of(name: str, confidence: float) -> dict[str, Interval]:
     return against(ends_of(name), EXPERIMENTS[name].base, confidence)
 
 
+def swept(name: str) -> dict[str, dict[float, np.ndarray]]:
+    """By arm of a recorded sweep, by rate from low to high: the held-out loss at the end of each seed."""
+    found: dict[str, dict[float, np.ndarray]] = {}
+    for arm, ends in at_end(by_arm(recorded(name, "runs").rows)).items():
+        arm, _, rate = arm.rpartition(", ")
+        found.setdefault(arm, {})[float(rate)] = ends
+    return {arm: dict(sorted(by_rate.items())) for arm, by_rate in found.items()}
+
+
+def best_rates(name: str) -> dict[str, float]:
+    """By arm of a recorded sweep: the rate with the lowest mean."""
+    return {arm: min(by_rate, key=lambda rate: by_rate[rate].mean()) for arm, by_rate in swept(name).items()}
+
+
 def baselines() -> dict[str, dict[str, float]]:
     """By text: the losses of the unigram and the bigram."""
     found: dict[str, dict[str, float]] = {}
