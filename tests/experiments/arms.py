@@ -139,7 +139,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "sweep-lamb": sweep(LAMB, (0.01, 0.02, 0.04, 0.08)),
     "curves-adamw": curves(ADAMW),
     "curves-lamb": curves(LAMB),
-    "ablations": Experiment(ADAMW, {
+    "ablations": Experiment(LAMB, {
         "packed": Arm(divided),
         "no mask": Arm(divided, objective=WithoutMask()),
         "no position reset": Arm(divided, objective=WithoutReset()),
