@@ -109,10 +109,10 @@ def first_three(name, arm, base):
     return interval((ended[arm] - ended[base])[:3])
 
 
-def between_the_counts(name, arms=None):
+def between_the_counts(name):
     """Whether each run ends above the bigram and below the unigram."""
-    ended, counted = runs.ends_of(name), runs.baselines()[runs.EXPERIMENTS[name].text]
-    return all(counted["bigram"] < end < counted["unigram"] for arm in arms or ended for end in ended[arm])
+    counted = runs.baselines()[runs.EXPERIMENTS[name].text]
+    return all(counted["bigram"] < end < counted["unigram"] for ends in runs.ends_of(name).values() for end in ends)
 
 
 def made_updates(arm):
