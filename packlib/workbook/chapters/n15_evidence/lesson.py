@@ -68,12 +68,14 @@ QUESTIONS = Questions(
         ),
     ),
     follows=Question(
-        "Does it follow that raised betas harm: yes or no?",
+        "Does it follow that betas to the power of the factor harm: yes or no?",
         truth="no",
-        why="The interval says that chance between seeds does not explain this difference. It does not say what does. "
-        "Both arms had the same rate, which may suit one of them better. Before betas are judged, each arm needs the "
-        "best of several rates.",
-        choices={"yes": "Only the betas differ, but nothing else was fitted to them.", "no": ""},
+        why=lambda adamw: (
+            "The interval says that chance between seeds does not explain this difference. It does not say what does, "
+            "nor that another recipe would show it. With AdamW the loss with such betas less that of nothing adjusted "
+            f"is {adamw}: {adamw.verdict}."
+        ),
+        choices={"yes": "One optimizer was tried, at one rate and for one length of the run.", "no": ""},
     ),
     two_seeds=Question(
         "With two seeds, how many times s is half of the interval's width?",
