@@ -15,7 +15,7 @@ def draw_pairs(ax: Axes, ended: Mapping[str, np.ndarray]) -> None:
     """An arm a column, and a line for each seed from arm to arm."""
     values = np.array(list(ended.values()))
     for seed, line in enumerate(values.T):
-        look = {"marker": _MARKERS[seed % 5], "linestyle": _LINES[seed % 4], "color": OKABE_ITO[seed % 4]}
+        look = {"marker": _MARKERS[seed % 5], "linestyle": _LINES[seed % 4], "color": OKABE_ITO[seed % 5]}
         ax.plot(range(len(values)), line, **look, label=f"seed {seed}")
     ax.set_xticks(range(len(values)), list(ended))
     ax.set_xlim(-0.3, len(values) - 0.7)
