@@ -3,23 +3,23 @@
     python -m tests.experiments.baselines
 
 "modules" are the rows of bytes of `curriculum`'s "length", "texts" the single texts of its "comparison" and "rates"
-(both as seed 0 has them), "masked" the masked tokens of `pretraining`, given the token before them as the model sees
-it. "documents" are those of `documents`, byte by byte, and "documents, later" leaves out the first 64 bytes of each
+(both as seed 0 has them). "functions" are those of Python's library that fit into 256 bytes, and "docstrings" the texts
+of `pretraining`. "documents" are those of `documents`, and "documents, later" leaves out the first 64 bytes of each
 held-out one.
 """
 
 import numpy as np
 
-from packlib.batches import wordnet_tokenizer
+from packlib.batches import TokenStore
 from packlib.ragged import ranges
 from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, neighbors, unigram_loss
 from tests.benchmarks import table
 from tests.experiments import documents
 from tests.experiments.batchings import batches
 from tests.experiments.curriculum import LENGTH, PLANNED, held_out_rows
-from tests.experiments.pretraining import loader, split
+from tests.experiments.pretraining import docstrings, split
 from tests.experiments.recording import path_of
-from tests.experiments.sources import module_rows
+from tests.experiments.sources import function_stores, module_rows
 
 VOCABULARY, BYTES = 4000, 256
 
@@ -30,21 +30,18 @@ def texts(store, size: int) -> Neighbors:
     return neighbors(batch.input_ids.numpy(), batch.segment_ids.numpy())
 
 
-def masked(store) -> Neighbors:
-    """The masked tokens of the held-out pairs, each with the token before it, hidden or not."""
-    data, _ = loader(store, True, 32, seed=0, shuffle=False)
-    found = [(b.input_ids.numpy().ravel(), b.labels.numpy().ravel()) for b in data]
-    ids, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    at = np.flatnonzero(labels >= 0)
-    return ids[at - 1], labels[at]
-
-
 def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
     """The tokens of each text with those before them, where the one before has place `first` or a later one."""
     lengths = np.array([len(text) for text in texts])
     places = ranges(np.zeros_like(lengths), lengths)
     segments = np.where(places >= first, np.repeat(np.arange(len(texts)) + 1, lengths), 0)
     return neighbors(np.concatenate(texts)[None], segments[None])
+
+
+def alone(stores: tuple[TokenStore, TokenStore]) -> tuple[Neighbors, Neighbors, int]:
+    """The case of bytes that are counted and predicted within each text."""
+    counted, predicted = (within(np.split(store.input_ids, store.offsets[1:-1])) for store in stores)
+    return counted, predicted, BYTES
 
 
 def cases() -> dict[str, tuple[Neighbors, Neighbors, int]]:
@@ -54,15 +51,14 @@ def cases() -> dict[str, tuple[Neighbors, Neighbors, int]]:
     some = train.take(np.random.default_rng(0).permutation(len(train))[:planned])
     rows, test = module_rows(LENGTH, 64 * LENGTH)
     rows = rows[np.random.default_rng(0).permutation(len(rows))[: PLANNED["length"]]]
-    before, token = train.input_ids[:-1].astype(np.int64), train.input_ids[1:].astype(np.int64)
-    words = ~np.isin(token, wordnet_tokenizer().all_special_ids)  # only these are masked
-    whole, alone = documents.documents()
+    whole, single = documents.documents()
     return {
-        "masked": ((before[words], token[words]), masked(held_out), VOCABULARY),
         "modules": (neighbors(rows.numpy()), neighbors(held_out_rows(test).numpy()), BYTES),
         "texts": (texts(some, planned), texts(held_out, 320), VOCABULARY),
-        "documents": (within(whole), within(alone), BYTES),
-        "documents, later": (within(whole), within(alone, documents.LATER), BYTES),
+        "functions": alone(function_stores(256)),
+        "docstrings": alone(docstrings()),
+        "documents": (within(whole), within(single), BYTES),
+        "documents, later": (within(whole), within(single, documents.LATER), BYTES),
     }
 
 
