@@ -2,10 +2,9 @@
 
     python -m tests.experiments.baselines
 
-"modules" are the rows of bytes of `curriculum`'s "length", "texts" the single texts of its "comparison" and "rates"
-(both as seed 0 has them). "functions" are those of Python's library that fit into 256 bytes, and "docstrings" the texts
-of `pretraining`. "documents" are those of `documents`, and "documents, later" leaves out the first 64 bytes of each
-held-out one.
+"modules" are the rows of bytes of `curriculum`'s "length", as seed 0 has them, "functions" the functions of its
+"comparison" and "rates", and "docstrings" the texts of `pretraining`. "documents" are those of `documents`, byte by
+byte, and "documents, later" leaves out the first 64 bytes of each held-out one.
 """
 
 import numpy as np
@@ -15,19 +14,12 @@ from packlib.ragged import ranges
 from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, neighbors, unigram_loss
 from tests.benchmarks import table
 from tests.experiments import documents
-from tests.experiments.batchings import batches
-from tests.experiments.curriculum import LENGTH, PLANNED, held_out_rows
-from tests.experiments.pretraining import docstrings, split
+from tests.experiments.curriculum import LENGTH, PLANNED, TEXT_LENGTH, held_out_rows
+from tests.experiments.pretraining import docstrings
 from tests.experiments.recording import path_of
 from tests.experiments.sources import function_stores, module_rows
 
-VOCABULARY, BYTES = 4000, 256
-
-
-def texts(store, size: int) -> Neighbors:
-    """The tokens that a causal model predicts in packs of these texts; all of them in one batch."""
-    batch = next(batches("packed", store, 0, LENGTH, size))
-    return neighbors(batch.input_ids.numpy(), batch.segment_ids.numpy())
+BYTES = 256
 
 
 def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
@@ -38,35 +30,31 @@ def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
     return neighbors(np.concatenate(texts)[None], segments[None])
 
 
-def alone(stores: tuple[TokenStore, TokenStore]) -> tuple[Neighbors, Neighbors, int]:
+def alone(stores: tuple[TokenStore, TokenStore]) -> tuple[Neighbors, Neighbors]:
     """The case of bytes that are counted and predicted within each text."""
     counted, predicted = (within(np.split(store.input_ids, store.offsets[1:-1])) for store in stores)
-    return counted, predicted, BYTES
+    return counted, predicted
 
 
-def cases() -> dict[str, tuple[Neighbors, Neighbors, int]]:
-    """By kind of text: what is counted, what is predicted, and the size of the vocabulary."""
-    train, held_out = split()
-    planned = PLANNED["rates"]
-    some = train.take(np.random.default_rng(0).permutation(len(train))[:planned])
+def cases() -> dict[str, tuple[Neighbors, Neighbors]]:
+    """By kind of text: what is counted, and what is predicted."""
     rows, test = module_rows(LENGTH, 64 * LENGTH)
     rows = rows[np.random.default_rng(0).permutation(len(rows))[: PLANNED["length"]]]
     whole, single = documents.documents()
     return {
-        "modules": (neighbors(rows.numpy()), neighbors(held_out_rows(test).numpy()), BYTES),
-        "texts": (texts(some, planned), texts(held_out, 320), VOCABULARY),
-        "functions": alone(function_stores(256)),
+        "modules": (neighbors(rows.numpy()), neighbors(held_out_rows(test).numpy())),
+        "functions": alone(function_stores(TEXT_LENGTH)),
         "docstrings": alone(docstrings()),
-        "documents": (within(whole), within(single), BYTES),
-        "documents, later": (within(whole), within(single, documents.LATER), BYTES),
+        "documents": (within(whole), within(single)),
+        "documents, later": (within(whole), within(single, documents.LATER)),
     }
 
 
 def main() -> None:
     found = []
-    for name, (text, test, vocabulary) in cases().items():
+    for name, (text, test) in cases().items():
         for baseline, loss in (("unigram", unigram_loss), ("bigram", bigram_loss)):
-            value = loss(text, test, vocabulary)
+            value = loss(text, test, BYTES)
             found.append({"text": name, "baseline": baseline, "counted": len(text[1]), "held_out": len(test[1]),
                           "loss": f"{value:.6g}"})  # fmt: skip
     table.show(found)

@@ -23,7 +23,7 @@ from packlib.model import PackedCausal
 from packlib.workbook.chapters.shared.habits import make_batches
 
 BATCHINGS = ("padded", "bucketed", "token budget", "nested", "packed")
-SEQUENCES = 64  # an update, on average
+SEQUENCES = 8  # an update, on average
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Update:
     length: int
 
 
-def batched_updates(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[Update]:
-    """One pass over `store`, about `size` sequences an update."""
-    for batch in batches(name, store, seed, length, size):
+def batched_updates(name: str, store: TokenStore, seed: int, length: int) -> Iterator[Update]:
+    """One pass over `store`."""
+    for batch in batches(name, store, seed, length):
         tokens = batch.useful_tokens
         if name == "nested":
             longest = int(batch.lengths.max())

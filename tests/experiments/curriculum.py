@@ -1,14 +1,21 @@
 """Short sequences first, and ways to batch: train small causal models, record data/runs/curriculum-NAME.csv.
 
     python -m tests.experiments.curriculum length       # or: comparison, rates
+    python -m tests.experiments.curriculum rates --sweep          # first, and the same with comparison
     python -m tests.experiments.curriculum length --seeds 0 --arms "no warm-up" --sequences 800 --out out/try.csv
 
 "length" trains on the modules of Python's own library, byte by byte: rows of 128 bytes, each from a module of at least
-64 times as many, sixteen rows an update. All its arms see as many tokens and its rate falls by tokens, as in Li, Zhang
-and He 2022 (arXiv 2108.06084); an arm that cuts its rows takes more of them. "comparison" takes WordNet's texts one by
-one, and so does "rates", about sixteen an update in batches by tokens. One core. A run that is in the file already is
-not made again. Each row of a file is one evaluation on held-out rows of full length; the seconds are those of training
-alone, the processor's and the clock's.
+64 times as many, sixteen rows an update. All its arms see as many tokens, as in Li, Zhang and He 2022 (arXiv
+2108.06084); an arm that cuts its rows takes more of them. "comparison" and "rates" train on the functions of that
+library that fit into 256 bytes, each once, about eight an update: long enough for every arm to get below the bigram.
+The rate falls by tokens in all three.
+
+Each arm of "comparison" and of "rates" has a rate of its own, from a sweep that is recorded in a file beside the runs:
+two seeds, which are not used again, a third of the texts, and rates that double. The rate with the lowest mean of the
+two held-out losses at the end is taken. "nested" takes that of "padded", because it computes the same.
+
+One core. A run that is in the file already is not made again. Each row of a file is one evaluation on held-out rows of
+full length, or on the held-out functions; the seconds are those of training alone, the processor's and the clock's.
 """
 
 import argparse
@@ -30,15 +37,16 @@ from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
 from packlib.model import PackedCausal
 from packlib.model.attention import additive_mask
+from packlib.workbook.chapters.n15_evidence.runs import best_rates
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
-from tests.experiments.pretraining import split
 from tests.experiments.recording import has_run, path_of, read, write
-from tests.experiments.sources import module_rows
+from tests.experiments.sources import function_stores, module_rows
 
-PLANNED = {"length": 12_000, "comparison": 9_600, "rates": 6_400}  # rows of full length, or texts
+PLANNED = {"length": 12_000, "comparison": 6_257, "rates": 6_257}  # rows of full length, or texts
 LENGTH, ROWS, HELD_OUT_ROWS = 128, 16, 96
-EVALUATIONS = {"length": 10, "comparison": 25, "rates": 5}
+TEXT_LENGTH, EVALUATIONS = 256, {"length": 10, "comparison": 2, "rates": 5}  # of a run; a sweep has the last only
 RATE, LARGE_RATE = 3e-3, 2.4e-2
+SWEEP_RATES, SWEEP_SEEDS = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2), (100, 101)
 COLUMNS = (
     "arm", "seed", "planned", "update", "sequences", "tokens", "slots", "length", "rate", "cpu_seconds", "seconds",
     "loss", "held_out_loss", "gradient_norm", "largest_gradient_norm", "largest_variance",
@@ -101,11 +109,11 @@ class AlibiCausal(PackedCausal):
         return self.base_model(position_ids=nowhere, attention_mask=mask, use_cache=False, **inputs)
 
 
-def new_model(seed: int, vocabulary: int = 4000, alibi: bool = False) -> PackedCausal:
-    """Two layers, width 64, no dropout."""
+def new_model(seed: int, length: int = LENGTH, alibi: bool = False) -> PackedCausal:
+    """Two layers, width 64, no dropout; it reads bytes."""
     torch.manual_seed(seed)
     return (AlibiCausal if alibi else PackedCausal)(GPT2Config(
-        vocab_size=vocabulary, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=4, bos_token_id=2, eos_token_id=3,
+        vocab_size=256, n_positions=length, n_embd=64, n_layer=2, n_head=4, bos_token_id=2, eos_token_id=3,
         embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
     ))  # fmt: skip
 
@@ -138,17 +146,16 @@ def train(
     model: nn.Module,
     updates: Iterable[Update],
     planned: int,
-    counts: str,
     rate: float,
     rule: str,
     reference: int,
     held_out: Callable,
     evaluations: int,
 ) -> list[dict]:
-    """Train on all updates; a record each time that a further share of what is planned is done.
+    """Train on all updates; a record each time that a further share of the planned tokens is done.
 
-    The rate rises over the first 5 % of the planned `counts`, which is "sequences" or "tokens", and falls to a tenth,
-    whatever the updates hold; `rule` and `reference` scale it by their sequences.
+    The rate rises over the first 5 % of them and falls to a tenth, whatever the updates hold; `rule` and `reference`
+    scale it by the sequences of each update.
     """
     optimizer = torch.optim.AdamW(model.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     done = 0
@@ -169,7 +176,7 @@ def train(
         loss.backward()
         norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])))
         optimizer.step()
-        before, done = done, done + getattr(update, counts)
+        before, done = done, done + update.tokens
         schedule.step()
         losses.append(float(loss.detach()))
         total["cpu_seconds"] += time.process_time() - cpu
@@ -192,24 +199,28 @@ def train(
     return records
 
 
-def run(experiment: str, name: str, seed: int, planned: int, data: tuple) -> list[dict]:
+def run(experiment: str, name: str, seed: int, planned: int, data: tuple, rate: float, evaluations: int) -> list[dict]:
     """Train one arm with one seed; `data` is what to train on, and what is held out."""
-    times = EVALUATIONS[experiment]
     if experiment == "length":
         arm, rows, tokens = LENGTH_ARMS[name], held_out_rows(data[1]), planned * LENGTH
-        held_out, model = partial(rows_loss, ids=rows, mask=torch.ones_like(rows)), new_model(seed, 256, arm.alibi)
-        updates = row_updates(arm, seed, data[0], tokens)
-        records = train(model, updates, tokens, "tokens", arm.rate, "none", ROWS, held_out, times)
+        held_out, model = partial(rows_loss, ids=rows, mask=torch.ones_like(rows)), new_model(seed, LENGTH, arm.alibi)
+        updates, rule, size = row_updates(arm, seed, data[0], tokens), "none", ROWS
     else:
         store = data[0].take(np.random.default_rng(seed).permutation(len(data[0]))[:planned])
-        held_out = partial(padded_loss, batch=next(batches("packed", data[1], 0, LENGTH, 320)))
-        if experiment == "rates":
-            rule, batching, size = *RATES[name], ROWS
-        else:
-            rule, batching, size = "sqrt" if name == "token budget" else "none", name, SEQUENCES
-        updates = batched_updates(batching, store, seed, LENGTH, size)
-        records = train(new_model(seed), updates, planned, "sequences", RATE, rule, size, held_out, times)
-    return [{"arm": name, "seed": seed, "planned": planned, **record} for record in records]
+        tokens, model, size = len(store.input_ids), new_model(seed, TEXT_LENGTH), SEQUENCES
+        held_out = partial(padded_loss, batch=next(batches("packed", data[1], 0, TEXT_LENGTH, len(data[1]))))
+        rule, batching = RATES[name] if experiment == "rates" else ("sqrt" if name == "token budget" else "none", name)
+        updates = batched_updates(batching, store, seed, TEXT_LENGTH)
+    return train(model, updates, tokens, rate, rule, size, held_out, evaluations)
+
+
+def rates_of(experiment: str, name: str, sweep: bool) -> dict[str, float]:
+    """Rates to train an arm with, by the name of the run."""
+    if sweep:
+        return {f"{name}, {rate:g}": rate for rate in SWEEP_RATES}
+    if experiment == "length":
+        return {name: LENGTH_ARMS[name].rate}
+    return {name: best_rates(f"curriculum-{experiment}-sweep")["padded" if name == "nested" else name]}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -217,27 +228,32 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m tests.experiments.curriculum", description=__doc__.splitlines()[0]
     )
     parser.add_argument("experiment", help=", ".join(ARMS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--sweep", action="store_true", help="try several rates, on a third of the texts")
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: 0 to 4; of a sweep 100 and 101")
     parser.add_argument("--arms", nargs="+", help="some of them only")
     parser.add_argument("--sequences", type=int, help="to train on: rows of 128, or texts")
     parser.add_argument("--out", type=Path, help="default: data/runs/curriculum-EXPERIMENT.csv")
     options = parser.parse_args(arguments)
-    experiment = one_of("experiment", options.experiment, ARMS)
-    arms = [one_of("arms", name, ARMS[experiment]) for name in options.arms or ARMS[experiment]]
-    planned = PLANNED[experiment] if options.sequences is None else options.sequences
+    experiment, sweep = one_of("experiment", options.experiment, ARMS), options.sweep
+    known = [arm for arm in ARMS[experiment] if not (sweep and arm == "nested")]
+    planned = PLANNED[experiment] // (3 if sweep else 1) if options.sequences is None else options.sequences
     whole_number("sequences", planned, EVALUATIONS[experiment] * ROWS)
     torch.set_num_threads(1)
-    path = options.out or path_of(f"curriculum-{experiment}")
-    found, data = read(path), module_rows(LENGTH, 64 * LENGTH) if experiment == "length" else split()
+    path = options.out or path_of(f"curriculum-{experiment}{'-sweep' * sweep}")
+    found = read(path)
+    data = module_rows(LENGTH, 64 * LENGTH) if experiment == "length" else function_stores(TEXT_LENGTH)
     if others := {int(row["planned"]) for row in found} - {planned}:
         raise ValueError(f"{path} holds runs on {min(others)} sequences; this one has {planned}: name another --out.")
-    for seed in options.seeds:
-        for name in arms:
+    program = f"tests.experiments.curriculum {experiment}{' --sweep' * sweep}"
+    arms = [one_of("arms", name, known) for name in options.arms or known]
+    jobs = [(arm, name, rate) for arm in arms for name, rate in rates_of(experiment, arm, sweep).items()]
+    for seed in options.seeds or (SWEEP_SEEDS if sweep else range(5)):
+        for arm, name, rate in jobs:
             if has_run(found, arm=name, seed=seed):
                 continue
-            records = run(experiment, name, seed, planned, data)
-            found += records
-            write(path, found, COLUMNS, f"tests.experiments.curriculum {experiment}", f"--sequences {planned}")
+            records = run(experiment, arm, seed, planned, data, rate, 1 if sweep else EVALUATIONS[experiment])
+            found += [{"arm": name, "seed": seed, "planned": planned, **record} for record in records]
+            write(path, found, COLUMNS, program, f"--sequences {planned}")
             last = records[-1]
             print(f"{experiment}: {name}, seed {seed}: {last['cpu_seconds']:.1f} s of the processor, "
                   f"{last['tokens'] / last['cpu_seconds']:,.0f} tokens/s, "

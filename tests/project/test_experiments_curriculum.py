@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,26 @@ from experiments.curriculum import LENGTH, LENGTH_ARMS, ROWS, new_model, row_upd
 from experiments.sources import module_rows, modules
 from model_cases import store
 
+from packlib.batches import TokenStore
+
+
+def texts() -> TokenStore:
+    """As many ids as there are bytes."""
+    return replace(store(), input_ids=store().input_ids % 256)
+
 
 @pytest.mark.parametrize("name", BATCHINGS)
 def test_a_pass_holds_every_text_once(name):
     found = list(batches(name, store(), 0, LENGTH))
     assert sorted(torch.cat([b.sample_ids for b in found]).tolist()) == list(range(len(store())))
     sizes = [b.num_sequences for b in found]
-    assert 30 < np.mean(sizes) < 90
+    assert 4 < np.mean(sizes) < 12
     if name != "packed":
         assert all(b.num_packs == b.num_sequences for b in found)
 
 
 def test_jagged_tensors_cost_what_padding_costs():
-    batch = next(batches("nested", store(), 0, LENGTH))
+    batch = next(batches("nested", texts(), 0, LENGTH))
     gradients = []
     for loss in (padded_loss, nested_loss):
         model = new_model(0).double()
@@ -98,7 +106,7 @@ def test_a_rate_by_tokens_falls_as_the_tokens_come():
     sizes = [8, 8, 16, 32, 64, 64, 64]
     updates = [Update(lambda model: model(torch.ones(1, 1)).sum(), 1, tokens, tokens, 8) for tokens in sizes]
     model, held_out = torch.nn.Linear(1, 1), lambda _: torch.zeros(())
-    records = train(model, updates, sum(sizes), "tokens", 1.0, "none", 1, held_out, 16)
+    records = train(model, updates, sum(sizes), 1.0, "none", 1, held_out, 16)
     assert len(records) == 6
     done = [record["tokens"] - sizes[record["update"] - 1] for record in records]  # before the update
     rise = [min(1, (before / sum(sizes) + 0.01) / 0.05) for before in done]
@@ -120,7 +128,7 @@ def test_rows_are_bytes_of_one_module_and_held_out_modules_are_others():
 def small(monkeypatch):
     """Few and short texts, and updates of two rows."""
     rows = torch.arange(100 * LENGTH).reshape(100, LENGTH) % 7
-    monkeypatch.setattr(curriculum, "split", lambda: (store(), store()))
+    monkeypatch.setattr(curriculum, "function_stores", lambda length: (texts(), texts()))
     monkeypatch.setattr(curriculum, "module_rows", lambda length, least: (rows, rows))
     monkeypatch.setattr(curriculum, "ROWS", 2)
     monkeypatch.setattr(curriculum, "HELD_OUT_ROWS", 4)
@@ -153,6 +161,22 @@ def test_runs_are_recorded_and_not_made_again(experiment, sequences, arms, tmp_p
         curriculum.main([experiment, "--sequences", "500", "--out", str(path)])
     with pytest.raises(ValueError, match=r"experiment must be .*, not 'speed'"):
         curriculum.main(["speed"])
+
+
+@pytest.mark.slow
+def test_a_sweep_tries_each_rate_with_seeds_of_its_own(tmp_path, monkeypatch):
+    small(monkeypatch)
+    path = tmp_path / "found.csv"
+    curriculum.main(["rates", "--sweep", "--sequences", "40", "--arms", "shuffled, none", "--out", str(path)])
+    rows = curriculum.read(path)
+    runs = [(f"shuffled, none, {rate:g}", str(seed)) for seed in (100, 101) for rate in curriculum.SWEEP_RATES]
+    assert [(row["arm"], row["seed"]) for row in rows] == runs and {row["sequences"] for row in rows} == {"40"}
+    used = np.array([float(row["rate"]) for row in rows[:5]])
+    assert used / used[0] == pytest.approx(np.array(curriculum.SWEEP_RATES) / curriculum.SWEEP_RATES[0], rel=1e-4)
+    assert len({row["held_out_loss"] for row in rows}) == 10
+    assert " --sweep --seeds 100 101 " in path.read_text().split("\n", 1)[0]
+    with pytest.raises(ValueError, match=r"arms must be .*, not 'nested'"):
+        curriculum.main(["comparison", "--sweep", "--arms", "nested", "--out", str(tmp_path / "other.csv")])
 
 
 @pytest.mark.slow

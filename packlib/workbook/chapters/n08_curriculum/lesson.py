@@ -118,16 +118,17 @@ QUESTIONS = Questions(
         ),
     ),
     order=Question(
-        "Where does training in ascending order end, against shuffled batches: lower, higher or cannot be told?",
+        "Without a rule for the rate, where does training in ascending order end, against shuffled batches: lower, "
+        "higher or cannot be told?",
         truth=lambda found: found.verdict,
         why=lambda found: (
-            f"The difference is {found}, without a rule for the rate. A possible reason: at the end the model has not "
-            "seen a short text for a long time, and the held-out texts have all lengths."
+            f"The difference is {found}. All five seeds end lower, but one of them by far "
+            "more than the others, and that makes the interval wide."
         ),
         choices={
-            "lower": "Easy samples first does not help in this experiment.",
-            "higher": "",
-            "cannot be told": "The differences are large compared with how much they vary.",
+            "lower": "All five seeds end lower, but the interval holds 0, because they differ so much.",
+            "higher": "None of the five seeds says so.",
+            "cannot be told": "",
         },
     ),
     shapes=Question(

@@ -96,10 +96,10 @@ QUESTIONS = Questions(
     rule=Question(
         "The linear rule against none, in shuffled batches: lower, higher or cannot be told?",
         truth=lambda found: found.verdict,
-        why=lambda found: f"The difference is {found}.",
+        why=lambda found: f"The difference is {found}, each arm at its own rate.",
         choices={
-            "lower": "Most of the ten seeds say the opposite.",
-            "higher": "The mean is higher, but two of the ten seeds say the opposite.",
+            "lower": "Four of the five seeds say the opposite.",
+            "higher": "Four of the five seeds say so, but the interval holds 0, because the fifth is far from them.",
             "cannot be told": "",
         },
     ),

@@ -7,6 +7,7 @@ from scipy.stats import t
 
 from packlib.advisor.records import recorded
 from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, by_arm, interval
+from packlib.workbook.tables import Table
 
 
 class Recorded(NamedTuple):
@@ -23,9 +24,9 @@ EXPERIMENTS = {
     "ablations": Recorded("what a missing mask or restart costs", "packed", "docstrings"),
     "weight-decay": Recorded("weight decay or L2 in the loss", "AdamW", "docstrings"),
     "warm-up": Recorded("with or without a warm-up of the rate", "rate × 1, with warm-up", "docstrings"),
-    "curriculum-rates": Recorded("rules and orders for batches by tokens", "shuffled, none", "texts"),
+    "curriculum-rates": Recorded("rules and orders for batches by tokens", "shuffled, none", "functions"),
     "curriculum-length": Recorded("short rows first, as many tokens", "no warm-up", "modules"),
-    "curriculum-comparison": Recorded("five ways to batch", "padded", "texts"),
+    "curriculum-comparison": Recorded("five ways to batch", "padded", "functions"),
     "documents": Recorded("documents cut or kept whole", "split", "documents"),
 }
 
@@ -52,6 +53,14 @@ def swept(name: str) -> dict[str, dict[float, np.ndarray]]:
 def best_rates(name: str) -> dict[str, float]:
     """By arm of a recorded sweep: the rate with the lowest mean."""
     return {arm: min(by_rate, key=lambda rate: by_rate[rate].mean()) for arm, by_rate in swept(name).items()}
+
+
+def sweep_table(name: str) -> Table:
+    """A row an arm: the mean at the end for each rate of a sweep, and the rate that the arm takes."""
+    tried, best = swept(name), best_rates(name)
+    rates = list(next(iter(tried.values())))
+    rows = [(arm, *(float(by_rate[rate].mean()) for rate in rates), best[arm]) for arm, by_rate in tried.items()]
+    return Table(("arm", *(f"at {rate:g}" for rate in rates), "takes"), rows)
 
 
 def baselines() -> dict[str, dict[str, float]]:
