@@ -7,7 +7,7 @@ from pathlib import Path
 def alive(pid: int | str) -> bool:
     try:
         return "zombie" not in Path(f"/proc/{pid}/status").read_text()  # nobody may be there to reap it
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second if it ends while this reads
         return False
 
 

@@ -158,15 +158,23 @@ class Unsendable:
 
 
 def balance_all(rank, parts, examples):
-    """Balance this rank's part with the arguments of every example; no array may be gathered as a pickle."""
+    """Balance this rank's part with the arguments of every example; no array may be gathered as a pickle.
+
+    Returns:
+        The schedules, and the sample ids of this rank's batches from the last.
+    """
     gather = Collectives.gather_objects
 
     def without_arrays(self, value):
         assert not isinstance(value, np.ndarray), "the lengths travel as pickles"
         return gather(self, value)
 
+    from packlib.batches import TokenStore, pack_loader  # here, since no other ranks need it
+
     Collectives.gather_objects = without_arrays
-    return [balance_distributed(parts[rank], *arguments, **options) for arguments, options in examples]
+    made = [balance_distributed(parts[rank], *arguments, **options) for arguments, options in examples]
+    data = TokenStore.from_samples([{"input_ids": [1] * n} for n in np.concatenate(parts).tolist()])
+    return made, [batch.sample_ids.tolist() for batch in pack_loader(data, made[-1], shuffle=False)]
 
 
 def balance_wrongly(rank, cases):

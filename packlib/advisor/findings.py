@@ -190,7 +190,7 @@ class Advice:
             f"If you pad instead, to {many(len(self.buckets.lengths), 'length')} "
             f"({', '.join(map(str, self.buckets.lengths))}), {share_of(self.buckets.padding_fraction)} of the slots "
             f"stay padding. {self.about_compiling}",
-            f"{'With the example recipe: ' if self.is_example else ''}{' '.join(self.reasons[:2])}",
+            f"{'With the example recipe: ' if self.is_example else ''}{' '.join(self.reasons[:-1])}",
             self.about_steps,
             *filter(None, [self.about_waiting]),
         )

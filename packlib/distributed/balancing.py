@@ -16,12 +16,15 @@ def balance_distributed(
     packs_per_rank: int = 1, *, work: Work, seed: int = 0, ranks: int | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> Schedule:  # fmt: skip
-    """Pack the samples of all ranks of `group` together, and balance the packs so that no rank waits long.
+    """Pack the samples of all ranks of `group` together, and balance their work as `balance` does.
 
     Every rank calls this with its own lengths and gets the same schedule of all ranks. The id of a sample is its place
     when the ranks' lengths stand one after the other. Whatever the number of processes, the schedule is the one that
     `balance(assign(plan(histogram, method), all_lengths), all_lengths, ranks)` makes in one process. It names the
     sample ids of all ranks, so every rank needs room for them; `pack_distributed` does not, and balances nothing.
+
+    To train on it, pass it to `packlib.batches.pack_loader`: where `data` has the samples of all ranks,
+    `pack_loader(data, schedule)` gives each rank its packs, step by step.
 
     Args:
         local_lengths, max_length, method, max_sequences_per_pack: as in `pack_distributed`.

@@ -57,8 +57,10 @@ def pack_distributed(
 
     The id of a sample is its place when the ranks' lengths stand one after the other. Whatever the number of ranks,
     the packs are those that `assign(plan(histogram, method), all_lengths)` makes in one process: samples of equal
-    length keep their order, as without a seed. No rank holds the lengths or the ids of all; `balance_distributed`
-    gives that up, and deals packs so that no rank waits long for another.
+    length keep their order, as without a seed.
+
+    No rank holds the lengths or the ids of all. Where there is room for the ids, `balance_distributed` makes a
+    schedule of balanced work, and `pack_loader(data, balance_distributed(...))` reads it.
 
     Args:
         local_lengths: the tokens of this rank's samples, which may be none.

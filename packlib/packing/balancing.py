@@ -1,6 +1,5 @@
-"""Equal tokens are unequal work: a schedule of steps in which no rank waits long for the slowest."""
+"""Equal tokens are unequal work: a schedule in which ranks wait little longer for the slowest than they must."""
 
-import itertools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,11 +16,11 @@ from packlib.reading import naming
 
 _ARRAYS = ("sample_ids", "offsets", "lengths_used", "squares")
 _NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
-_POOL = 1024  # packs whose sequences change places
-_ROOM = 1.01  # of the mean tokens of a pack; more where that does not do
-_SPARE = 0.005  # packs more than given, as a share
-_GOLDEN = (5**0.5 - 1) / 2
-_PACES = (1.0, 0.7, 1.4, 0.5, 2.0)  # of `spread`, until one finds room for all
+_MANY = 40  # random parts of a pack, tried as exchanges where nothing simpler helps
+_CLOSE = 1.002  # times its bound: a schedule so close needs no spare packs
+_POOL = 1024  # steps that exchange sequences with one another
+_EVEN = 0.0035  # of the mean tokens of a step: how near to it exchanges try to bring all
+_SPARE = 0.01  # packs more than given, as a share
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +45,7 @@ class Schedule(Packs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_packs_and_work(self, self.work)
         depth_limit(self.max_sequences_per_pack)
         if len(self) % (whole_number("ranks", self.ranks, 1) * whole_number("packs_per_rank", self.packs_per_rank, 1)):
             raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
@@ -146,14 +146,13 @@ def balance(
 ) -> Schedule:  # fmt: skip
     """Deal the sequences of `packs` to steps and ranks, so that all ranks of a step have about equal work.
 
-    The packs are shuffled into pools of about 1,024, so that each pool has a random share of them. The sequences of a
-    pool are put into packs anew, so that the work of all ranks is even, and the ranks' packs are dealt to the
-    pool's steps at random. In each step the slowest rank then hands on what fits elsewhere. Steps are whole: packs are
-    cut until their number is a multiple of ranks × packs_per_rank.
+    The packs are dealt to steps and ranks at random, as a `PackBatchSampler` deals them. If they do not make whole
+    steps, as many as needed are cut first. Steps then exchange sequences until the tokens of each are near the mean,
+    within 1 % of it in all settings that are tested. From there on sequences change places within their step only, so
+    that its slowest rank has less work.
 
-    With one pack a rank, the steps of a pool have a mix of lengths as if its new packs were dealt at random. With
-    several, the packs of a rank are made together, and steps may differ more than that; in the settings that are tested
-    they differ less than those of a random deal of the given packs.
+    A step thus has the mix of lengths of a random deal of the given packs, apart from what cuts and the exchanges
+    between steps change. They change more where the given packs are unequally full, as under a tight depth limit.
 
     >>> lengths = [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2]
     >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)
@@ -167,8 +166,8 @@ def balance(
         ranks, packs_per_rank: every rank trains on so many packs in every step.
         work: what a pack costs, see `Work`.
         max_sequences_per_pack: the depth limit, or None.
-        spare: packs more than those given, as a share: room for sequences to change places, but more steps. None takes
-            the faster of 0 and 0.005.
+        spare: packs more than those given, as a share, in whole steps: room for sequences to change places, but perhaps
+            more steps. With None there are no more, or 0.01 where that is faster.
         seed: of the random deal; the schedule depends on nothing else, so every process makes the same.
 
     Raises:
@@ -185,99 +184,56 @@ def balance(
     total = work.total(packs.lengths_used, squares_of(packs, lengths)).sum()
     if not np.isfinite(total):
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
-    few = len(packs.sample_ids)
-    spares = (0, _SPARE) if spare is None else (number("spare", spare, at_least=0, at_most=1),)
-    wanted = dict.fromkeys(-(-int(len(packs) * (1 + more)) // step) for more in spares)
-    if min(wanted) * step > few:
-        raise ValueError(f"{min(wanted)} steps of {step} packs need as many sequences, and there are {few}.")
-    made = [_schedule(packs, lengths, n, ranks, packs_per_rank, work, limit, seed) for n in wanted if n * step <= few]
+    few, least = len(packs.sample_ids), -(-len(packs) // step)
+    share = _SPARE if spare is None else number("spare", spare, at_least=0, at_most=1)
+    most = int(len(packs) * (1 + share)) // step
+    most = max(least, min(most, few // step) if spare is None else most)
+    if most * step > few:
+        raise ValueError(f"{most} steps of {step} packs need as many sequences, and there are {few}.")
+    made: list[Schedule] = []
+    for steps in sorted({least if spare is None else most, most}):
+        if not made or made[0].slowest > _CLOSE * made[0].lower_bound:
+            made.append(_schedule(packs, lengths, steps, ranks, packs_per_rank, work, limit, seed, steps == most))
     return min(made, key=lambda schedule: schedule.slowest)
 
 
 def _schedule(
     packs: Packs, lengths: np.ndarray, steps: int, ranks: int, of_a_rank: int, work: Work, limit: int | None, seed: int,
+    last: bool,
 ) -> Schedule:  # fmt: skip
-    from packlib.packing.balancing_loops import finish  # here, since Numba takes a while to import
+    from packlib.packing.balancing_loops import even_out, level_steps  # here, since Numba takes a while to import
 
     step, cap, most_sequences = ranks * of_a_rank, packs.max_length, min(limit or len(lengths), len(lengths))
-    rng, count = np.random.default_rng(seed), steps * step
-    ids, pack_of = packs.sample_ids, _cut_and_shuffle(packs, lengths, count, rng)
+    rng, costs = np.random.default_rng([seed, 0]), (float(work.per_token), float(work.per_square))
+    ids, pack_of = packs.sample_ids, _deal(packs, steps * step, ranks, of_a_rank, rng)
     each = lengths[ids].astype(np.int64)
-    pools = np.linspace(0, steps, max(1, min(steps, count // _POOL)) + 1).astype(np.int64) * step
-    order, starts = _by_part(np.repeat(np.arange(len(pools) - 1), np.diff(pools))[pack_of], each)
-    ids, each, pack_of = ids[order], each[order], pack_of[order]
-    for first, last, start, end in zip(pools[:-1], pools[1:], starts[:-1], starts[1:], strict=True):
-        pool = each[start:end], pack_of[start:end] - first, (last - first) // step, ranks, of_a_rank
-        pack_of[start:end] = first + _mix(*pool, cap, most_sequences, work, rng)
-
-    order, starts = _by_part(pack_of // step, each)
-    ids, each, pack_of = ids[order], each[order], pack_of[order]
-    in_step, costs = pack_of % step, (float(work.per_token), float(work.per_square))
-    finish(each, in_step, starts, ranks, of_a_rank, cap, most_sequences, *costs)
-    pack_of += in_step - pack_of % step
+    starts, each, ids, pack_of = _by_part(pack_of // (_POOL * step), each, ids, pack_of)
+    level_steps(each, pack_of, starts, _POOL, step, cap, most_sequences, _EVEN, rng)
+    starts, each, ids, pack_of = _by_part(pack_of // step, each, ids, pack_of)
+    bounds = even_out(each, pack_of, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, _MANY * last)
     order = np.argsort(pack_of, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of, minlength=count))])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
     used, squares = (np.add.reduceat(values[order], offsets[:-1]) for values in (each, each**2))
-    made = Schedule._of(
-        sample_ids=ids[order], offsets=offsets, lengths_used=used, max_length=cap, squares=squares,
+    return Schedule._of(
+        sample_ids=ids[order], offsets=offsets, lengths_used=used, max_length=cap, squares=squares, bounds=bounds,
         ranks=ranks, packs_per_rank=of_a_rank, work=work, max_sequences_per_pack=limit,
     )  # fmt: skip
-    object.__setattr__(made, "bounds", _bounds(made, lengths))
-    return made
 
 
-def _cut_and_shuffle(packs: Packs, lengths: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """The pack of each sample id when the packs are cut into `count` and dealt at random."""
+def _deal(packs: Packs, count: int, ranks: int, of_a_rank: int, rng: np.random.Generator) -> np.ndarray:
+    """The place of each sample id's pack when the packs are cut into `count` and dealt at random."""
+    step, place = np.divmod(np.argsort(rng.permutation(count)), ranks * of_a_rank)
     inside = np.delete(np.arange(len(packs.sample_ids)), packs.offsets[:-1])  # where a pack could be cut
-    cuts = rng.choice(inside, count - len(packs), replace=False)
-    offsets = np.sort(np.concatenate([packs.offsets, cuts]))
-    used = np.add.reduceat(lengths[packs.sample_ids], offsets[:-1])
-    return np.repeat(_places(used, rng), np.diff(offsets))
+    offsets = np.sort(np.append(packs.offsets, rng.choice(inside, count - len(packs), replace=False)))
+    place = step * ranks * of_a_rank + place % ranks * of_a_rank + place // ranks  # as a PackBatchSampler deals
+    return np.repeat(place, np.diff(offsets))
 
 
-def _places(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Places for packs in a random order, but with those that have few tokens far from each other.
-
-    Multiples of the golden ratio spread every run of an order evenly, here the order by tokens.
-    """
-    shuffled = rng.permutation(len(tokens))
-    places = np.empty_like(shuffled)
-    spread = np.argsort(np.arange(len(tokens)) * _GOLDEN % 1)
-    places[shuffled[np.argsort(tokens[shuffled], kind="stable")][spread]] = np.arange(len(tokens))
-    return places
-
-
-def _by_part(part: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An order by part, in each part longest first, and where the parts begin in it, and the last ends."""
+def _by_part(part: np.ndarray, lengths: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Where each part begins, and the last ends, if sorted; then all arrays by part, in each part longest first."""
     top = int(lengths.max())
     order = np.argsort(part * (top + 1) + (top - lengths), kind="stable")
-    return order, np.concatenate([[0], np.cumsum(np.bincount(part))])
-
-
-def _mix(
-    lengths: np.ndarray, packs: np.ndarray, steps: int, ranks: int, of_a_rank: int, cap: int, most_sequences: int,
-    work: Work, rng: np.random.Generator,
-) -> np.ndarray:  # fmt: skip
-    """Other packs for the sequences of these steps, so that the work of all ranks is even; the packs are shuffled.
-
-    All packs of a rank are filled at once, or else pack by pack, with even tokens where that can be. Where room is so
-    scarce that neither finds a place for each sequence, the packs stay nearly as they are.
-    """
-    from packlib.packing.balancing_loops import deal_packs, level_tokens, spread  # here, since it loads Numba
-
-    count, step, made = steps * ranks * of_a_rank, ranks * of_a_rank, np.empty(len(lengths), np.int64)
-    even = min(cap, -int(-_ROOM * int(lengths.sum()) // count))
-    for together, room, pace in itertools.product(*map(dict.fromkeys, ((of_a_rank, 1), (even, cap), _PACES))):
-        if spread(lengths, count // together, together, room, most_sequences, pace, made):
-            packs = rng.permutation(count // together)[made // together] * together + made % together
-            if together == of_a_rank:
-                return packs
-            break
-    else:
-        level_tokens(lengths, packs, count, most_sequences)
-        packs = _places(np.bincount(packs, lengths), rng)[packs]
-    of_packs = np.bincount(packs, work.total(lengths, lengths**2)).reshape(steps, step)
-    return np.concatenate([i * step + deal_packs(each, ranks, of_a_rank) for i, each in enumerate(of_packs)])[packs]
+    return np.concatenate([[0], np.cumsum(np.bincount(part))]), lengths[order], *(array[order] for array in others)
 
 
 def _bounds(made: Schedule, lengths: np.ndarray) -> np.ndarray:
@@ -285,9 +241,9 @@ def _bounds(made: Schedule, lengths: np.ndarray) -> np.ndarray:
 
     each = lengths[made.sample_ids].astype(np.int64)
     step = np.repeat(np.arange(made.steps), np.diff(made.offsets[:: made.ranks * made.packs_per_rank]))
-    order, starts = _by_part(step, each)
+    starts, each = _by_part(step, each)
     work = float(made.work.per_token), float(made.work.per_square)
-    return bounds(each[order], starts, made.ranks, made.packs_per_rank, made.max_length, *work)
+    return bounds(each, starts, made.ranks, made.packs_per_rank, made.max_length, *work)
 
 
 class Waiting(NamedTuple):
@@ -303,10 +259,10 @@ def waiting(
 ) -> Waiting:
     """How long ranks wait for the slowest when packs come at random, and when they are balanced.
 
-    >>> packs = Packs(range(11), [0, 1, 3, 5, 7, 11], [8] * 5, max_length=8)
-    >>> waits = waiting(packs, [8, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2], ranks=2, work=Work(10, 1))
-    >>> waits.now >= waits.balanced >= waits.least
-    True
+    >>> packs = Packs(range(6), [0, 2, 6], [8, 8], max_length=8)
+    >>> waits = waiting(packs, [4, 4, 2, 2, 2, 2], ranks=2, work=Work(10, 1))
+    >>> round(waits.now, 3), waits.balanced, waits.least
+    (0.071, 0.0, 0.0)
 
     Args:
         as in `balance`. The random deal is that of a `PackBatchSampler` with this seed, in its first epoch.

@@ -69,11 +69,10 @@ def context_shards(
     squares_of(packs, lengths)  # refuses lengths of other packs
     each, padding = lengths[packs.sample_ids].astype(np.int64), np.zeros(len(packs), np.int64)
     if sharding == "whole" or ranks == 1:
-        from packlib.packing.balancing_loops import deal_packs  # here, since Numba takes a while to import
+        from packlib.packing.balancing_loops import deal_longest_first  # here, since Numba takes a while to import
 
-        dealt = ((part, deal_packs(part, ranks, len(part))) for part in np.split(work.of(each), starts[1:]))
-        of_ranks = [np.bincount(places // len(part), part, ranks) for part, places in dealt]
-        return ContextShards(np.stack(of_ranks), padding)
+        of_packs = np.split(work.of(each), starts[1:])
+        return ContextShards(np.stack([deal_longest_first(of_pack, ranks) for of_pack in of_packs]), padding)
     if sharding == "sequence":
         padded = -(-each // chunks) * chunks
         tokens, squares = (np.add.reduceat(values, starts) for values in (padded, padded**2))

@@ -54,7 +54,8 @@ def optimal(
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.
         time_limit: seconds after which the best plan and bound so far are returned. An interrupt (Ctrl-C) ends the
-            search likewise, with a warning.
+            search likewise, with a warning. With 10 seconds or more, or no limit, and without `rounds`, at most 1,100
+            different lengths are searched exactly on rows for which a shorter limit takes the way for long rows.
         progress: called after every round.
         rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
             Long rows take no rounds: 0 ends the search at its start, and any other number lets it end by itself.

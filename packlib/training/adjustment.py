@@ -53,12 +53,9 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
     if (before := recipe.packing_factor) != 1:
         raise ValueError(f"The recipe is packed already, with factor {before:g}; adjust the one it came from.")
     packed = replace(recipe, packing_factor=float(packing_factor))
-    if how == "accumulation":
-        after, reasons, error = _divide_accumulation(recipe, packed)
-    elif how == "batch":
-        after, reasons, error = _fit_batch(recipe, packed)
-    elif how == "betas":
-        after, reasons, error = _raise_betas(recipe, packed)
+    ways = {"accumulation": _divide_accumulation, "batch": _fit_batch, "betas": _raise_betas}
+    if how in ways:
+        after, reasons, error = ways[how](recipe, packed)
     else:
         after, reasons, error = *_scale_rate(packed, how), None
     last = (
@@ -80,11 +77,10 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
         if abs(_off(tried[-1], wanted)) <= TOLERATED:
             break
     after = min(tried, key=lambda r: abs(_off(r, wanted)))
-    error = 0.0 if abs(_off(after, wanted)) < 1e-9 else _off(after, wanted)
+    error = _off(after, wanted)
     reason = (
         f"Micro batch {old:,} × accumulation {before.gradient_accumulation_steps:,} becomes {after.micro_batch:,} × "
-        f"{after.gradient_accumulation_steps:,}: {after.sequences_per_update:,.1f} sequences an update, "
-        f"{error:+.1%} against {wanted:,.0f} before."
+        f"{after.gradient_accumulation_steps:,}: {_counted(after, wanted)}."
     )
     if abs(error) <= TOLERATED:
         return after, [reason, _STAY], error
@@ -96,12 +92,17 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
         f"Or keep the betas and multiply the learning rate by the root of {times:.4g}: {rate:.6g} becomes "
         f"{rate * math.sqrt(times):.6g}. Compare a short run."
     )
-    return replace(after, betas=betas), [reason, raised], error
+    return replace(after, betas=betas), [reason, raised, *_beyond(times)], error
 
 
 def _off(recipe: Recipe, wanted: float) -> float:
-    """By which share of the `wanted` sequences an update has more."""
-    return recipe.sequences_per_update / wanted - 1
+    """By which share of the `wanted` sequences an update has more; exactly 0 if they are equal but for rounding."""
+    off = recipe.sequences_per_update / wanted - 1
+    return off if abs(off) >= 1e-9 else 0.0
+
+
+def _counted(r: Recipe, wanted: float) -> str:
+    return f"{r.sequences_per_update:,.1f} sequences an update, {_off(r, wanted):+.1%} against {wanted:,.0f} before"
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
@@ -113,25 +114,20 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
         options = [replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=n) for n in sorted(both)]
         return min(options, key=lambda r: abs(r.sequences_per_update - wanted))
 
-    def counts(r: Recipe) -> str:
-        return (
-            f"{r.sequences_per_update:,.1f} sequences an update, {_off(r, wanted):+.1%} against {wanted:,.0f} before"
-        )
-
     after = closest(before.micro_batch)
     error = _off(after, wanted)
     old, new = before.gradient_accumulation_steps, after.gradient_accumulation_steps
     divided = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {new:,}"
     first = "Accumulation is 1 and cannot be divided" if old == 1 else divided
-    if abs(error) < 1e-9:
+    if not error:
         return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
-    reasons = [f"{first}{'' if old == 1 else ', rounded'}: {counts(after)}."]
+    reasons = [f"{first}{'' if old == 1 else ', rounded'}: {_counted(after, wanted)}."]
     near = range(before.micro_batch, max(0, before.micro_batch - _TRIED), -1)
     smaller = min(map(closest, near), key=lambda r: abs(_off(r, wanted)))
     if abs(_off(smaller, wanted)) < abs(error):
         reasons.append(
             f"Micro batch {smaller.micro_batch:,} with accumulation {smaller.gradient_accumulation_steps:,} comes "
-            f"closer: {counts(smaller)}."
+            f"closer: {_counted(smaller, wanted)}."
         )
     if error > 0.05:
         reasons.append('Or keep the batch and adjust the betas: how="betas".')
@@ -156,8 +152,15 @@ def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], flo
         f"weight than their mean in the first moment, {errors[1]:.1%} in the second.",
         "The learning rate stays; with fewer updates of the same rate the weights move less per sequence, and weight "
         "decay pulls less.",
+        *_beyond(k),
     ]
     return after, reasons, max(errors)
+
+
+def _beyond(power: float) -> list[str]:
+    """What is to say about betas to a power that is far from the source's 2."""
+    said = f"Krell et al. (2021) measured betas to the power of 2; {power:.4g} lies far beyond what that shows."
+    return [said] * (power > 3)
 
 
 def _scale_rate(packed: Recipe, how: str) -> tuple[Recipe, list[str]]:

@@ -57,7 +57,7 @@ _OVERLONG = ("error", "truncate", "drop", "split")
 
 def _tell(script: bool, found: Any, *said: Any) -> None:
     """Print what was found: as JSON for scripts, else in words."""
-    print(*([json.dumps(found, indent=2)] if script else said), sep="\n")
+    print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
 
 
 def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter]:
@@ -113,7 +113,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 
 @_command("report", params=_lengths("truncate", "drop", default="truncate"))
 @click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
-@click.option("--recipe", type=_path, metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
+@click.option("--recipe", metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
 @click.option("--model", metavar="CONFIG.json|SIZE", help="Your model: a configuration, or 340M, 7B.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
@@ -139,16 +139,13 @@ def _report(
     from packlib.workbook.parameters import check_values
 
     values["quick"] = not values.pop("thorough")
-    if values["recipe"]:
-        values["recipe"] = str(values["recipe"].expanduser().resolve())
-    check_values("12_your_dataset", values)  # what the notebook would refuse is refused now
+    values = check_values("12_your_dataset", values)  # what the notebook would refuse is refused now
     values["max_length"] = values["max_length"] or own
     cut(counted, values["max_length"], values["overlong"])
     from packlib.workbook.report import report  # it loads Jupyter, after all that can be refused
 
     advice, made = report(counted, values, out, progress, model, click.get_current_context().obj)
-    said = [json.dumps(advice, indent=2, ensure_ascii=False)] if script else [*advice["advice"], *made]
-    print(*said, sep="\n")
+    _tell(script, advice, *advice["advice"], *made)
 
 
 @_command("sweep")
@@ -298,18 +295,13 @@ def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
     before = Recipe.from_json(recipe)
     after, reasons, error = adjust(before, factor, how)
     found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
-    why = (f"  {reason}" for reason in reasons)
-    _tell(script, found, f"Before packing. {before}", f"After packing. {after}", "Why:", *why)
+    _tell(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
 
 
 @_command("check")
 @click.argument("target", metavar="MODULE:FUNCTION|FOLDER")
-@click.option(
-    "--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Another one."
-)
-@click.option(
-    "--reduction", type=click.Choice(("token", "sequence")), show_default="any", help="The mean that is meant."
-)
+@click.option("--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Your own.")
+@click.option("--reduction", type=click.Choice(("token", "sequence")), show_default="any", help="The mean you want.")
 @_json
 @_quiet
 def _check(target: str, collate: str | None, reduction: str | None, script: bool, progress: bool) -> int:

@@ -5,6 +5,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal
 
 from packlib.checks import one_of
@@ -49,9 +50,8 @@ class Exercise:
 
     def judge(self, answer: Any) -> Verdict:
         """Try `answer` on every case."""
-        if answer is ...:
-            return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
-        if (is_function := callable(self.solution)) and not callable(answer):
+        is_function = callable(self.solution) and answer is not ...
+        if is_function and not callable(answer):
             return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
         for case in self.cases:
             call = f"{self.name}({', '.join(map(in_short, case))})" if is_function else self.name
@@ -70,16 +70,15 @@ class Exercise:
 
     def _fault(self, call: str, got: Any, case: tuple) -> str | None:
         """What is wrong with the answer to a case; None if it is right."""
-        case = copy.deepcopy(case)
+        expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
         try:
             if self.fault is not None:
-                sentence = self.fault(got, *case)
+                sentence = self.fault(got, *copy.deepcopy(case))
                 return sentence and f"{call} gives {in_short(got)}: {sentence}"
-            expected = self.solution(*case) if callable(self.solution) else self.solution
             if same(got, expected):
                 return None
-        except Exception as error:  # an answer of a form that nobody foresaw
-            return f"{call} gives {in_short(got)}: it cannot be read ({type(error).__name__}: {in_short(error, str)})."
+        except Exception:  # an answer of a form that nobody foresaw
+            return f"{call} gives {in_short(got)} ({type(got).__name__}); the form {_form(expected)} is expected."
         should = f"{in_short(got)}, and should give {in_short(expected)}."
         return f"{call} gives {should}" if case else f"{in_short(got)} is not it."
 
@@ -98,11 +97,9 @@ class Exercises(dict[str, Exercise]):
         """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""
         exercise = self[one_of("exercise", name, self)]
         verdict, message = exercise.judge(answer), ""
-        if verdict.state == "wrong":
-            self._misses[name] += 1
-            if self._misses[name] > 1:
-                hint = f" Hint: {exercise.hint}" if exercise.hint else ""
-                message = f'{hint} check.solution("{name}") shows a solution.'
+        self._misses[name] += verdict.state == "wrong"
+        if verdict.state == "wrong" and self._misses[name] > 1:
+            message = f" Hint: {exercise.hint}" * bool(exercise.hint) + f' check.solution("{name}") shows a solution.'
         print(f"{verdict.message}{message}")
         if verdict.state != "not tried":
             note_try(name, verdict.state == "right")
@@ -117,6 +114,18 @@ class Exercises(dict[str, Exercise]):
         source = inspect.getsource(solution) if callable(solution) else f"{name} = {solution!r}"
         page = f"<details><summary>One solution</summary><pre>{escaped(source)}</pre></details>"
         display({"text/html": page, "text/plain": source}, raw=True)
+
+
+def _form(answer: Any) -> str:
+    """How an answer is built, such as "[number, …]", with nothing of what it holds but keys."""
+    if isinstance(answer, (list, tuple)):
+        forms, is_list = list(dict.fromkeys(map(_form, answer))), isinstance(answer, list)
+        inside = ", ".join(forms + ["…"] * (is_list or len(forms) < len(answer)))
+        return f"[{inside}]" if is_list else f"({inside})"
+    if isinstance(answer, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_form(item)}' for key, item in answer.items())}}}"
+    words = {bool: "True or False", Real: "number", str: "text"}
+    return next((word for kind, word in words.items() if isinstance(answer, kind)), type(answer).__name__)
 
 
 def same(got: Any, expected: Any) -> bool:

@@ -169,8 +169,7 @@ def show(fig: Figure, *, alt: str, name: str) -> None:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
     drawn = png(fig)
-    data = {"text/html": img(drawn, alt), "text/plain": alt}
-    display(data, raw=True, metadata=publish(fig, drawn, alt, name))
+    display({"text/html": img(drawn, alt), "text/plain": alt}, raw=True, metadata=publish(fig, drawn, alt, name))
 
 
 def show_source(function: Any) -> None:

@@ -73,10 +73,8 @@ async def export(path: Path, folder: Path, work: Path) -> None:
 
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
     """A page with all pictures: HTML that links to the files beside it."""
-    chapters = []
-    for path in paths:
-        title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
-        chapters.append((f"{path.stem[:2]} {title}", pictures_of(path.stem, folder)))
+    titles = {path: nbformat.read(path, as_version=4).cells[0].source.splitlines()[0] for path in paths}
+    chapters = [(f"{path.stem[:2]} {titles[path].lstrip('# ')}", pictures_of(path.stem, folder)) for path in titles]
     return fill_template("gallery.html", chapters=chapters)
 
 

@@ -67,8 +67,7 @@ def report(
             advice["advice"] = [own.get(sentence, sentence) for sentence in advice["advice"]]
             advice["advice"].append(about_memory(model, advice["data"]["max_length"], micro_batch))
             advice["advice"] += filter(None, [about_positions(model, int(plan.items.max()))])
-            said = json.dumps(advice, indent=2, ensure_ascii=False)
-            (work / "advice.json").write_text(said, encoding="utf-8")
+            (work / "advice.json").write_text(json.dumps(advice, indent=2, ensure_ascii=False), encoding="utf-8")
         (work / "report.html").write_text(page(executed, advice, shown, command), encoding="utf-8")
     return advice, files
 

@@ -20,10 +20,11 @@ from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from packlib.checks import one_of, shown, whole_number
+from packlib.checks import one_of, shown, text, whole_number
 from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
+from packlib.reading import naming
 from packlib.workbook.gallery import Picture, pictures_of
 from packlib.workbook.pages import fill_template, markdown_to_html
 from packlib.workbook.results import meaning, unfold
@@ -70,6 +71,7 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
 
     Raises:
         ValueError: if there are pictures, but not those that the notebook shows, or if a slide names no figure.
+        TypeError: if what a cell says of its slide is no object, or a claim, note or name in it no text.
         TypeError, ValueError: if `build` is neither a number of steps from 2 to 6 nor a list of 2 to 6 rising numbers
             of panels.
     """
@@ -95,8 +97,8 @@ class _Deck:
             raise ValueError(f"The files are not those of the notebook's figures: {sorted(missing)}. Export again.")
 
     def read(self) -> list[Slide]:
-        for cell in self.notebook.cells:
-            wishes = meaning(cell).get("slide", {})
+        for at, cell in enumerate(self.notebook.cells, 1):
+            wishes = _wishes(cell, at)
             if cell.cell_type == "markdown" and not wishes.get("claim"):
                 self._prose(cell.source)
                 self.thesis = wishes.get("thesis", self.thesis)
@@ -175,6 +177,17 @@ class _Deck:
         return f'<img alt="{escaped(means["alt"])}" src="{source}">'
 
 
+def _wishes(cell: NotebookNode, at: int) -> Mapping[str, Any]:
+    """What the metadata of cell `at`, counted from 1 at the top, say about its slide."""
+    said = meaning(cell)
+    wishes = said.get("slide", {}) if isinstance(said, dict) else said
+    if not isinstance(wishes, dict):
+        raise TypeError(f"The slide in the metadata of cell {at} must be an object, not {shown(wishes)}.")
+    for name in ("claim", "notes", "figure", "thesis"):
+        text(f"{name} in the metadata of cell {at}", wishes.get(name, ""))
+    return wishes
+
+
 def _growing(build: Any) -> str:
     """The attribute of a picture that grows, from which the script of the deck makes its steps."""
     if not isinstance(build, list):
@@ -214,6 +227,7 @@ def main(arguments: Sequence[str]) -> None:
 
     Raises:
         OSError: if the folder cannot be written, or there is no such notebook.
+        ValueError: one sentence that names the notebook, if no deck can be made of it.
     """
     parser = argparse.ArgumentParser(prog="python -m packlib.workbook.slides", description="Write a deck a notebook.")
     parser.add_argument("folder", type=Path, help="where the decks go")
@@ -223,7 +237,8 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     output_path(given.folder, folder=True)
     for path in given.notebooks:
-        slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, given.figures))
+        with naming(path, "notebook for a deck"):
+            slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, given.figures))
         write_text(given.folder / f"{path.stem}.html", deck(slides, given.speaker))
         print(given.folder / f"{path.stem}.html")
 

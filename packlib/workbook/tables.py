@@ -24,13 +24,9 @@ class Table:
     def __repr__(self) -> str:
         cells = [[_text(value) for value in row] for row in (self.header, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        return "\n".join(
-            "  ".join(
-                text.rjust(width) if right else text.ljust(width)
-                for text, width, right in zip(row, widths, self._numeric, strict=True)
-            ).rstrip()
-            for row in cells
-        )
+        sides = [">" if right else "<" for right in self._numeric]
+        line = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+        return "\n".join(line.format(*row).rstrip() for row in cells)
 
     def _repr_html_(self) -> str:
         sides = ["right" if right else "left" for right in self._numeric]

@@ -18,6 +18,7 @@ from packlib.checks import one_of
 from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
+from packlib.reading import naming
 from packlib.workbook.gallery import pictures_of
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.running import NOTEBOOKS, exit_code, find_notebook
@@ -43,7 +44,8 @@ def talk(script: Path = SCRIPT, figures: Path | None = None) -> list[Slide]:
     @cache
     def drawn(notebook: str) -> dict[str, Slide]:
         path = NOTEBOOKS / f"{find_notebook(notebook)}.ipynb"
-        slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, figures) if figures else ())
+        with naming(path, "notebook for a talk"):
+            slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, figures) if figures else ())
         return {slide.name: slide for slide in slides if slide.name}
 
     title = f"<h1>{escaped(told['title'])}</h1>\n<p>{escaped(told['subtitle'])}</p>"

@@ -20,9 +20,9 @@ def test_all_that_is_stored_reads_as_rows_and_says_what_it_was_measured_on(folde
 
 
 def test_runs_are_curves_of_arms_and_seeds():
-    rows = recorded("curves", "runs").rows
+    rows = recorded("curves-lamb", "runs").rows
     assert {"arm", "seed", "sequences"} <= rows[0].keys()
-    assert {row["seed"] for row in rows} == {0, 1, 2}
+    assert {row["seed"] for row in rows} == {0, 1, 2, 3, 4}
 
 
 def test_numbers_become_numbers(tmp_path, monkeypatch):
@@ -35,6 +35,6 @@ def test_numbers_become_numbers(tmp_path, monkeypatch):
 
 def test_what_is_not_there_is_refused():
     with pytest.raises(ValueError, match="'walks'"):
-        recorded("curves", "walks")
+        recorded("curves-lamb", "walks")
     with pytest.raises(FileNotFoundError, match=r"no-such\.csv"):
         recorded("no-such", "runs")

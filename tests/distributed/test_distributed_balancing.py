@@ -32,12 +32,15 @@ def test_every_rank_gets_the_schedule_of_one_process(world_size):
         for method, depth, ranks, each, seed in settings
     ]
     found = run_ranks(work.balance_all, world_size, parts_of(LENGTHS, world_size), examples)
-    for (method, depth, ranks, each, seed), *of_processes in zip(settings, *found, strict=True):
+    schedules, batches = zip(*found, strict=True)
+    for (method, depth, ranks, each, seed), *of_processes in zip(settings, *schedules, strict=True):
         alone = in_one_process(LENGTHS, 257, method, depth, ranks or world_size, each, seed)
         for made in of_processes:
             assert isinstance(made.verify(LENGTHS), Schedule)
             for field in fields(Schedule):
                 assert np.array_equal(getattr(made, field.name), getattr(alone, field.name)), field.name
+    whole = [np.concatenate([alone[i], alone[i + 1]]).tolist() for i in range(0, len(alone), 2)]
+    assert [whole[rank::world_size] for rank in range(world_size)] == [*batches]  # and a loader reads the last one
 
 
 def test_without_a_group_one_process_balances_alone():
@@ -53,7 +56,7 @@ WRONG = {
     ((3, 0), 8, "lpfhp"): "Rank 1 of 2 raised ValueError: Length 0 at position 1 is not allowed: lengths start at 1.",
     ((3, 9), 8, "lpfhp"): "Rank 0 of 2 raised ValueError: Length 9 at position 3 ",
     ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
-    ((3, 5), 8, work.UNSENDABLE): "Rank 1 of 2 raised TypeError: cannot pickle it",
+    ((3, 5), 8, work.UNSENDABLE): "method: Rank 1 of 2 raised TypeError: cannot pickle it",
     ((3, 5), 8, "lpfhp", None, 2): "packs_per_rank must be the same on all ranks, but is 2 on rank 1 and 1 on rank 0.",
 }
 

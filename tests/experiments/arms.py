@@ -6,22 +6,32 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from packlib.training import PretrainingObjective, Recipe, adjust, parameter_groups
+from packlib.batches import IGNORED
+from packlib.training import CausalObjective, Recipe, adjust, parameter_groups
+from packlib.training.objective import Objective
 
-PADDED = Recipe(
-    micro_batch=16, gradient_accumulation_steps=4, learning_rate=0.02, betas=(0.81, 0.98), optimizer="lamb",
-    weight_decay=0.01, total_sequences=80_000, warmup_sequences=8_000, max_length=64,
+# the best rates of the two sweeps, for padded rows
+ADAMW = Recipe(
+    micro_batch=8, gradient_accumulation_steps=2, learning_rate=1.5e-3, betas=(0.9, 0.98), weight_decay=0.01,
+    total_sequences=12_000, warmup_sequences=1_200, max_length=128,
+)  # fmt: skip
+LAMB = replace(ADAMW, optimizer="lamb", learning_rate=0.04, betas=(0.81, 0.98))
+PAIRS = replace(
+    LAMB, micro_batch=16, gradient_accumulation_steps=4, learning_rate=0.02, total_sequences=80_000,
+    warmup_sequences=8_000, max_length=64,
 )  # fmt: skip
 
 
-class WithoutMask(PretrainingObjective):
-    """Every token attends to its whole pack."""
+class WithoutMask(CausalObjective):
+    """Every token attends to all of its pack before it. No first token of a text is predicted, as in the other arms."""
 
     def __call__(self, model, batch):
-        return super().__call__(lambda **f: model(**{**f, "segment_ids": f["segment_ids"].clamp(max=1)}), batch)
+        labels = torch.where(batch.position_ids > 0, batch.input_ids, IGNORED)
+        joined = {"segment_ids": batch.segment_ids.clamp(max=1), "labels": labels}
+        return super().__call__(lambda **f: model(**{**f, **joined}), batch)
 
 
-class WithoutReset(PretrainingObjective):
+class WithoutReset(CausalObjective):
     """Positions count through the pack."""
 
     def __call__(self, model, batch):
@@ -35,6 +45,9 @@ def l2_in_the_loss(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     return torch.optim.Adam(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=1e-6)
 
 
+Adjusted = Callable[[Recipe, float], Recipe]  # from the padded recipe and the packing factor to an arm's recipe
+
+
 @dataclass(frozen=True)
 class Arm:
     """One way to train.
@@ -42,95 +55,105 @@ class Arm:
     Attributes:
         recipe: from the padded recipe and the packing factor to the arm's recipe.
         packed: packs without a depth limit; else one sequence a row.
-        start: the arm of "curves", of the same seed and padded, that it begins from; None for random weights.
+        times: what the padded recipe's rate is multiplied by before all else.
     """
 
-    recipe: Callable[[Recipe, float], Recipe]
+    recipe: Adjusted
     packed: bool = True
-    objective: PretrainingObjective | None = None
+    objective: Objective | None = None
     optimizer: Callable[[nn.Module, Recipe], torch.optim.Optimizer] | None = None
-    even_updates: bool = False
-    start: str | None = None
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Arms that are compared; all come from one padded recipe.
+
+    Attributes:
+        text: of `pretraining.TEXTS`, what is trained on.
+    """
+
+    padded: Recipe
+    arms: dict[str, Arm]
+    text: str = "docstrings"
 
 
 def same(padded: Recipe, factor: float) -> Recipe:
     return padded
 
 
-def divided(padded: Recipe, factor: float) -> Recipe:
-    return adjust(padded, factor).recipe
+def adjusted(how: str) -> Adjusted:
+    return lambda padded, factor: adjust(padded, factor, how).recipe
 
 
-def raised_betas(padded: Recipe, factor: float) -> Recipe:
-    return adjust(padded, factor, "betas").recipe
-
-
-def doubled_rate(padded: Recipe, factor: float) -> Recipe:
-    return replace(padded, packing_factor=factor, learning_rate=2 * padded.learning_rate)
+divided = adjusted("accumulation")
 
 
 def nothing(padded: Recipe, factor: float) -> Recipe:
     return replace(padded, packing_factor=factor)
 
 
-def doubled_batch(padded: Recipe, factor: float) -> Recipe:
-    return replace(nothing(padded, factor), gradient_accumulation_steps=2 * padded.gradient_accumulation_steps)
-
-
-def adamw(padded: Recipe, factor: float) -> Recipe:
-    return replace(divided(padded, factor), optimizer="adamw", learning_rate=2e-3, betas=(0.9, 0.98))
-
-
 def strong_decay(padded: Recipe, factor: float) -> Recipe:
-    return replace(adamw(padded, factor), weight_decay=0.1)
+    return replace(divided(padded, factor), weight_decay=0.1)
 
 
-def batch(times: int, optimizer: str, warm: bool = True) -> Callable[[Recipe, float], Recipe]:
-    """A batch `times` as large as one micro-batch; the rate scaled linearly for AdamW, by the square root for LAMB."""
+def batch(times: int, power: float, warm: bool = True) -> Adjusted:
+    """A batch `times` as large as the divided one, and the rate scaled by `times` to the `power`."""
 
     def scaled(padded: Recipe, factor: float) -> Recipe:
-        recipe = adamw(padded, factor) if optimizer == "adamw" else divided(padded, factor)
+        recipe = divided(padded, factor)
         return replace(
             recipe,
-            gradient_accumulation_steps=times,
-            learning_rate=5e-4 * times if optimizer == "adamw" else 0.01 * times**0.5,
+            gradient_accumulation_steps=times * recipe.gradient_accumulation_steps,
+            learning_rate=recipe.learning_rate * times**power,
             warmup_sequences=recipe.warmup_sequences if warm else 0,
         )
 
     return scaled
 
 
-EXPERIMENTS: dict[str, dict[str, Arm]] = {
-    "curves": {
+def curves(padded: Recipe) -> Experiment:
+    """The ways to adjust a recipe."""
+    return Experiment(padded, {
         "padded": Arm(same, packed=False),
-        "packed, accumulation divided": Arm(divided),
-        "packed, even updates": Arm(divided, even_updates=True),
-        "packed, betas adjusted": Arm(raised_betas),
-        "packed, rate doubled": Arm(doubled_rate),
-        "packed, nothing adjusted": Arm(nothing),
-        "packed, batch doubled": Arm(doubled_batch),
-    },
-    "continued": {
-        "padded": Arm(same, packed=False, start="padded"),
-        "packed, accumulation divided": Arm(divided, start="padded"),
-        "packed, betas adjusted": Arm(raised_betas, start="padded"),
-        "packed, nothing adjusted": Arm(nothing, start="padded"),
-    },
-    "weight-decay": {"AdamW": Arm(strong_decay), "L2 in the loss": Arm(strong_decay, optimizer=l2_in_the_loss)},
-    "warm-up": {
-        f"rate × {times}, {'with' if warm else 'without'} warm-up": Arm(batch(times, "adamw", warm))
-        for times in (1, 4, 8)
-        for warm in (True, False)
-    },
-    "batch": {
-        f"{optimizer}, batch × {times}": Arm(batch(times, optimizer))
-        for optimizer in ("adamw", "lamb")
-        for times in (1, 2, 4, 8)
-    },
-    "ablations": {
+        "divided": Arm(divided),
+        "nothing adjusted": Arm(nothing),
+        "betas": Arm(adjusted("betas")),
+        "square-root rate": Arm(adjusted("sqrt_rate")),
+        "linear rate": Arm(adjusted("linear_rate")),
+    })  # fmt: skip
+
+
+def sweep(padded: Recipe, rates: tuple[float, ...]) -> Experiment:
+    """Four of these ways, each at several rates."""
+    return Experiment(padded, {
+        f"{name}, {rate:g}": replace(arm, times=rate / padded.learning_rate)
+        for rate in rates
+        for name, arm in curves(padded).arms.items()
+        if not name.endswith(" rate")
+    })  # fmt: skip
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "sweep-adamw": sweep(ADAMW, (7.5e-4, 1.5e-3, 3e-3, 6e-3)),
+    "sweep-lamb": sweep(LAMB, (0.01, 0.02, 0.04, 0.08)),
+    "curves-adamw": curves(ADAMW),
+    "curves-lamb": curves(LAMB),
+    "ablations": Experiment(LAMB, {
         "packed": Arm(divided),
         "no mask": Arm(divided, objective=WithoutMask()),
         "no position reset": Arm(divided, objective=WithoutReset()),
-        "pack mean": Arm(divided, objective=PretrainingObjective("pack")),
-    },
-}
+        "pack mean": Arm(divided, objective=CausalObjective("pack")),
+    }),
+    "weight-decay": Experiment(
+        ADAMW, {"AdamW": Arm(strong_decay), "L2 in the loss": Arm(strong_decay, optimizer=l2_in_the_loss)}
+    ),
+    "warm-up": Experiment(ADAMW, {
+        f"rate × {times}, {'with' if warm else 'without'} warm-up": Arm(batch(1, 1, warm), times=times)
+        for times in (1, 4, 8)
+        for warm in (True, False)
+    }),
+    "batch-adamw": Experiment(ADAMW, {f"batch × {times}": Arm(batch(times, 1)) for times in (1, 2, 4, 8)}),
+    "batch-lamb": Experiment(LAMB, {f"batch × {times}": Arm(batch(times, 0.5)) for times in (1, 2, 4, 8)}),
+    "checkpoints": Experiment(PAIRS, {"padded": Arm(same, packed=False), "divided": Arm(divided)}, "pairs"),
+}  # fmt: skip

@@ -3,33 +3,23 @@
     python -m tests.experiments.baselines
 
 "modules" are the rows of bytes of `curriculum`'s "length", as seed 0 has them, "functions" the functions of its
-"comparison" and "rates", "masked" the masked tokens of `pretraining`, given the token before them as the model sees
-it. "documents" are those of `documents`, byte by byte, and "documents, later" leaves out the first 64 bytes of each
-held-out one.
+"comparison" and "rates", and "docstrings" the texts of `pretraining`. "documents" are those of `documents`, byte by
+byte, and "documents, later" leaves out the first 64 bytes of each held-out one.
 """
 
 import numpy as np
 
-from packlib.batches import TokenStore, wordnet_tokenizer
+from packlib.batches import TokenStore
 from packlib.ragged import ranges
 from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, neighbors, unigram_loss
 from tests.benchmarks import table
 from tests.experiments import documents
 from tests.experiments.curriculum import LENGTH, PLANNED, TEXT_LENGTH, held_out_rows
-from tests.experiments.pretraining import loader, split
+from tests.experiments.pretraining import docstrings
 from tests.experiments.recording import path_of
 from tests.experiments.sources import function_stores, module_rows
 
-VOCABULARY, BYTES = 4000, 256
-
-
-def masked(store) -> Neighbors:
-    """The masked tokens of the held-out pairs, each with the token before it, hidden or not."""
-    data, _ = loader(store, True, 32, seed=0, shuffle=False)
-    found = [(b.input_ids.numpy().ravel(), b.labels.numpy().ravel()) for b in data]
-    ids, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    at = np.flatnonzero(labels >= 0)
-    return ids[at - 1], labels[at]
+BYTES = 256
 
 
 def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
@@ -40,34 +30,31 @@ def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
     return neighbors(np.concatenate(texts)[None], segments[None])
 
 
-def alone(stores: tuple[TokenStore, TokenStore]) -> tuple[Neighbors, Neighbors, int]:
+def alone(stores: tuple[TokenStore, TokenStore]) -> tuple[Neighbors, Neighbors]:
     """The case of bytes that are counted and predicted within each text."""
     counted, predicted = (within(np.split(store.input_ids, store.offsets[1:-1])) for store in stores)
-    return counted, predicted, BYTES
+    return counted, predicted
 
 
-def cases() -> dict[str, tuple[Neighbors, Neighbors, int]]:
-    """By kind of text: what is counted, what is predicted, and the size of the vocabulary."""
-    train, held_out = split()
+def cases() -> dict[str, tuple[Neighbors, Neighbors]]:
+    """By kind of text: what is counted, and what is predicted."""
     rows, test = module_rows(LENGTH, 64 * LENGTH)
     rows = rows[np.random.default_rng(0).permutation(len(rows))[: PLANNED["length"]]]
-    before, token = train.input_ids[:-1].astype(np.int64), train.input_ids[1:].astype(np.int64)
-    words = ~np.isin(token, wordnet_tokenizer().all_special_ids)  # only these are masked
     whole, single = documents.documents()
     return {
-        "masked": ((before[words], token[words]), masked(held_out), VOCABULARY),
-        "modules": (neighbors(rows.numpy()), neighbors(held_out_rows(test).numpy()), BYTES),
+        "modules": (neighbors(rows.numpy()), neighbors(held_out_rows(test).numpy())),
         "functions": alone(function_stores(TEXT_LENGTH)),
-        "documents": (within(whole), within(single), BYTES),
-        "documents, later": (within(whole), within(single, documents.LATER), BYTES),
+        "docstrings": alone(docstrings()),
+        "documents": (within(whole), within(single)),
+        "documents, later": (within(whole), within(single, documents.LATER)),
     }
 
 
 def main() -> None:
     found = []
-    for name, (text, test, vocabulary) in cases().items():
+    for name, (text, test) in cases().items():
         for baseline, loss in (("unigram", unigram_loss), ("bigram", bigram_loss)):
-            value = loss(text, test, vocabulary)
+            value = loss(text, test, BYTES)
             found.append({"text": name, "baseline": baseline, "counted": len(text[1]), "held_out": len(test[1]),
                           "loss": f"{value:.6g}"})  # fmt: skip
     table.show(found)

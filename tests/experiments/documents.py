@@ -66,12 +66,12 @@ def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> tuple[Tensor, Tens
     return torch.from_numpy(ids.reshape(shape)), torch.from_numpy(segments.reshape(shape))
 
 
-def new_model(seed: int) -> PackedCausal:
-    """Two layers, width 64, no dropout."""
+def new_model(seed: int, **options) -> PackedCausal:
+    """Two layers, width 64, no dropout; `options` are further ones of its configuration."""
     torch.manual_seed(seed)
     return PackedCausal(GPT2Config(
         vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=4, bos_token_id=BEGIN,
-        eos_token_id=BEGIN, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
+        eos_token_id=BEGIN, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0, **options,
     ))  # fmt: skip
 
 

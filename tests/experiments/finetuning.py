@@ -55,7 +55,7 @@ def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, 
     packs = [pack_lengths(part.lengths, padded.max_length, "lpfhp", None if packed else 1, seed) for part in parts]
     data = pack_loader(parts[0], packs[0], collator, padded.micro_batch, seed=seed)
     factor = len(parts[0]) / len(packs[0])
-    bert = new_model(seed, device)
+    bert = new_model(seed).to(device)
     if start is not None:
         bert.load_state_dict(torch.load(start, map_location=device, weights_only=True)["model"])
     torch.manual_seed(seed)

@@ -1,20 +1,23 @@
 """Train the arms of an experiment and record their curves in data/runs/NAME.csv.
 
-    python -m tests.experiments.pretraining curves    # three seeds; stop it and start it again as you like
-    python -m tests.experiments.pretraining ablations --seeds 0 --sequences 20000 --out out/try.csv
+    python -m tests.experiments.pretraining curves-lamb    # five seeds; stop it and start it again as you like
+    python -m tests.experiments.pretraining ablations --seeds 0 --sequences 4000 --out out/try.csv
 
-The text is WordNet's 32,929 definitions with an example, each a sentence pair, in rows of 64 tokens: about two pairs
-fit in a pack, as in the papers. A run that is in the file already is not made again, and one that was stopped goes on
-from its checkpoint in out/experiments/. "continued" starts from the padded run of "curves". Each row is one evaluation
-on 2,000 held-out pairs: masked-token and next-sentence loss and accuracy. Times are those of training, on one core:
-`seconds` by the clock, `cpu_seconds` of the processor.
+The texts are the docstrings of Python's own library that fit into 128 bytes, each text once, byte by byte after a
+token that begins a text: about two fit in a pack, as in the papers. A small causal model is trained on them, and each
+row of a file is one evaluation on the held-out ones. A "sweep" takes a third of the sequences and two seeds that are
+used for nothing else. "checkpoints" trains a small BERT on WordNet's definitions with an example, each a sentence pair,
+in rows of 64 tokens, as `finetuning` can start from it. A run that is in the file already is not made again, and one
+that was stopped goes on from its checkpoint in out/experiments/. Times are those of training, on one core: `seconds` by
+the clock, `cpu_seconds` of the processor.
 """
 
 import argparse
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,41 +35,68 @@ from packlib.batches import (
 )  # fmt: skip
 from packlib.checks import one_of
 from packlib.model import PackedBert
+from packlib.model.packed import Packed
 from packlib.training import Recipe, evaluate, fit
+from packlib.training.objective import default_objective
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
-from tests.experiments.arms import EXPERIMENTS, PADDED, Arm
+from tests.experiments import documents
+from tests.experiments.arms import ADAMW, EXPERIMENTS, PAIRS, Arm
 from tests.experiments.recording import ROOT, check_sequences, has_run, path_of, read, write
 
-HELD_OUT, EVALUATIONS = 2000, 20
+HELD_OUT, EVALUATIONS = 2000, 10
 COLUMNS = (
-    "arm", "seed", "update", "sequences", "tokens", "seconds", "cpu_seconds", "spread", "loss",
-    "mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy",
+    "arm", "seed", "update", "sequences", "tokens", "seconds", "cpu_seconds", "spread", "loss", "held_out_loss",
 )  # fmt: skip
+Stores = tuple[TokenStore, TokenStore]
 
 
-def split(seed: int = 0) -> tuple[TokenStore, TokenStore]:
+def split(seed: int = 0) -> Stores:
     """WordNet's sentence pairs without, and with only, the held-out ones."""
-    store = wordnet_store(max_length=PADDED.max_length)
+    store = wordnet_store(max_length=PAIRS.max_length)
     store = store.take(np.flatnonzero(store.sequence_labels >= 0))
     order = np.random.default_rng(seed).permutation(len(store))
     return store.take(np.sort(order[HELD_OUT:])), store.take(np.sort(order[:HELD_OUT]))
 
 
-def loader(store: TokenStore, packed: bool, batch_size: int, seed: int, **options) -> tuple[PackLoader, float]:
-    """The loader and its packing factor."""
-    packs = pack_lengths(store.lengths, PADDED.max_length, "lpfhp", None if packed else 1, seed)
-    collator = PackingCollator(PADDED.max_length, MlmMasking.for_tokenizer(wordnet_tokenizer(), seed))
-    return pack_loader(store, packs, collator, batch_size, seed=seed, **options), len(store) / len(packs)
+def docstrings() -> Stores:
+    """The documents of `documents` that fit into a row: to train on, and held out."""
+    return tuple(
+        TokenStore.from_samples([{"input_ids": ids} for ids in part if len(ids) <= ADAMW.max_length])
+        for part in documents.documents()
+    )
 
 
-def new_model(seed: int, device: str) -> PackedBert:
+def new_model(seed: int) -> PackedBert:
     """Two layers, width 128: small enough for a CPU. Without dropout, since it sees each text a few times at most."""
     torch.manual_seed(seed)
-    config = BertConfig(
+    return PackedBert(BertConfig(
         vocab_size=4000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512,
         max_position_embeddings=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    return PackedBert(config).to(device)
+    ))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Text:
+    """What is trained on: texts and held-out ones, the model of a seed, and what draws the tokens to predict."""
+
+    stores: Callable[[], Stores]
+    model: Callable[[int], Packed]
+    masking: Callable[[int], MlmMasking | None] = lambda seed: None
+
+
+TEXTS = {
+    "docstrings": Text(docstrings, partial(documents.new_model, activation_function="gelu_pytorch_tanh")),
+    "pairs": Text(split, new_model, lambda seed: MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)),
+}
+
+
+def loader(
+    store: TokenStore, length: int, packed: bool, batch_size: int, seed: int, masking: MlmMasking | None, **options
+) -> tuple[PackLoader, float]:
+    """The loader and its packing factor."""
+    packs = pack_lengths(store.lengths, length, "lpfhp", None if packed else 1, seed)
+    collator = PackingCollator(length, masking)
+    return pack_loader(store, packs, collator, batch_size, seed=seed, **options), len(store) / len(packs)
 
 
 def lap_timer() -> Callable[[], float]:
@@ -81,15 +111,14 @@ def lap_timer() -> Callable[[], float]:
     return lap
 
 
-def run(arm: Arm, padded: Recipe, seed: int, folder: Path, start: Path | None, stores, device: str) -> list[dict]:
+def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: Stores, device: str) -> list[dict]:
     """Train one arm with one seed, or go on; returns its records."""
-    train, held_out = stores
-    data, factor = loader(train, arm.packed, padded.micro_batch, seed)
-    recipe = arm.recipe(padded, factor)
-    model = new_model(seed, device)
-    if start is not None:
-        model.load_state_dict(torch.load(start / "checkpoint.pt", map_location=device, weights_only=True)["model"])
-    test, _ = loader(held_out, True, 32, seed=0, shuffle=False)
+    padded = replace(padded, learning_rate=arm.times * padded.learning_rate)
+    length, masking = padded.max_length, text.masking(seed)
+    data, factor = loader(stores[0], length, arm.packed, padded.micro_batch, seed, masking)
+    test, _ = loader(stores[1], length, True, 32, 0, text.masking(0), shuffle=False)
+    recipe, model = arm.recipe(padded, factor), text.model(seed).to(device)
+    losses = default_objective(model).losses
     every = -(-recipe.total_sequences // EVALUATIONS)
     lap = lap_timer()
 
@@ -98,13 +127,14 @@ def run(arm: Arm, padded: Recipe, seed: int, folder: Path, start: Path | None, s
         before = record["sequences"] - record["update_sequences"]
         if record["sequences"] // every != before // every or record["sequences"] >= recipe.total_sequences:
             test.load_state_dict({**test.state_dict(), "epoch": 0, "batches_done": 0})  # the same masks each time
-            found |= {f"held_out_{name}": value for name, value in evaluate(model, test).items()}
+            means = evaluate(model, test)
+            found["held_out_loss"] = sum(means[name] for name in losses)
             lap()
         return found
 
     return fit(
-        model, data, recipe, arm.objective, folder=folder, even_updates=arm.even_updates, on_update=look,
-        optimizer=None if arm.optimizer is None else arm.optimizer(model, recipe), save_every=50,
+        model, data, recipe, arm.objective, folder=folder, on_update=look, save_every=200,
+        optimizer=None if arm.optimizer is None else arm.optimizer(model, recipe),
     )  # fmt: skip
 
 
@@ -113,9 +143,8 @@ def rows(name: str, seed: int, records: list[dict]) -> list[dict]:
     found, cpu = [], np.cumsum([record["cpu_seconds"] for record in records])
     sizes = [record["update_sequences"] for record in records]
     for record, used in zip(records, cpu, strict=True):
-        held_out = {k.removeprefix("held_out_"): v for k, v in record.items() if k.startswith("held_out_")}
-        if held_out:
-            row = {**record, **held_out, "arm": name, "seed": seed, "cpu_seconds": float(used)}
+        if "held_out_loss" in record:
+            row = {**record, "arm": name, "seed": seed, "cpu_seconds": float(used)}
             row["spread"] = float(np.std(sizes[: record["update"]]))
             found.append({k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS})
     return found
@@ -126,33 +155,30 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m tests.experiments.pretraining", description=__doc__.splitlines()[0]
     )
     parser.add_argument("experiment", help=", ".join(EXPERIMENTS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--sequences", type=int, default=PADDED.total_sequences, help="to train on")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--sequences", type=int, help="to train on; by default those of the experiment's recipe")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, help="default: data/runs/EXPERIMENT.csv")
     options = parser.parse_args(arguments)
-    experiment, planned = one_of("experiment", options.experiment, EXPERIMENTS), options.sequences
+    name = one_of("experiment", options.experiment, EXPERIMENTS)
+    experiment, padded = EXPERIMENTS[name], EXPERIMENTS[name].padded
+    planned = options.sequences or padded.total_sequences
     torch.set_num_threads(1)  # the same sums in the same order wherever it runs, and times of one core
-    warm = planned * PADDED.warmup_sequences // PADDED.total_sequences
-    padded = replace(PADDED, total_sequences=planned, warmup_sequences=warm)
-    stores, path = split(), options.out or path_of(experiment)
-    found = read(path)
+    warm = planned * padded.warmup_sequences // padded.total_sequences
+    padded = replace(padded, total_sequences=planned, warmup_sequences=warm)
+    text, path = TEXTS[experiment.text], options.out or path_of(name)
+    stores, found = text.stores(), read(path)
     check_sequences(path, found, planned)
-
-    def place(experiment: str, name: str, seed: int, sequences: int = planned) -> Path:
-        key = hashlib.sha256(name.encode()).hexdigest()[:8]
-        return ROOT / "out" / "experiments" / experiment / str(sequences) / f"{key}-{seed}"
-
     for seed in options.seeds:
-        for name, arm in EXPERIMENTS[experiment].items():
-            if has_run(found, arm=name, seed=seed):
+        for arm_name, arm in experiment.arms.items():
+            if has_run(found, arm=arm_name, seed=seed):
                 continue
-            print(f"{experiment}: {name}, seed {seed}", flush=True)
-            start = arm.start and place("curves", arm.start, seed, PADDED.total_sequences)
-            folder = place(experiment, name, seed)
-            found += rows(name, seed, run(arm, padded, seed, folder, start, stores, options.device))
+            print(f"{name}: {arm_name}, seed {seed}", flush=True)
+            key = hashlib.sha256(arm_name.encode()).hexdigest()[:8]
+            folder = ROOT / "out" / "experiments" / name / str(planned) / f"{key}-{seed}"
+            found += rows(arm_name, seed, run(arm, padded, seed, folder, text, stores, options.device))
             print("  " + ", ".join(f"{k} {found[-1][k]}" for k in COLUMNS[3:]), flush=True)
-            write(path, found, COLUMNS, f"tests.experiments.pretraining {experiment}", f"--sequences {planned}")
+            write(path, found, COLUMNS, f"tests.experiments.pretraining {name}", f"--sequences {planned}")
 
 
 if __name__ == "__main__":

@@ -14,19 +14,18 @@ FAULTS = {
     ],
     "packlib/packing/balancing.py": [
         (
-            "rng.permutation(count // together)[made // together]",
-            "(made // together)",
-            f"{_TESTS}::test_the_mix_of_a_step_cannot_be_told_from_a_random_deals "
-            f"{_TESTS}::test_near_the_bound_at_even_tokens_and_few_more_packs",
+            "np.argsort(rng.permutation(count))",
+            "np.arange(count)",
+            f"{_TESTS}::test_the_mix_of_a_step_cannot_be_told_from_a_random_deals",
         ),
         (
-            "        level_tokens(lengths, packs, count, most_sequences)\n",
+            "    level_steps(each, pack_of, starts, _POOL, step, cap, most_sequences, _EVEN, rng)\n",
             "",
-            f"{_TESTS}::test_where_room_is_scarce_packs_stay_and_tokens_are_level",
+            f"{_TESTS}::test_where_every_thirtieth_pack_is_cut_tokens_are_level",
         ),
         (
-            "np.random.default_rng([seed, 0])",
-            "np.random.default_rng([seed, 1])",
+            "np.random.default_rng([seed, 0]).permutation",
+            "np.random.default_rng([seed, 1]).permutation",
             f"{_TESTS}::test_better_than_the_random_deal_that_it_starts_from",
         ),
         (
@@ -56,8 +55,8 @@ FAULTS = {
     ],
     "packlib/packing/balancing_loops.py": [
         (
-            "rank = int(np.argmin(done))",
-            "rank = int(np.argmax(done))",
+            "done[np.argmin(done)] += one",
+            "done[np.argmax(done)] += one",
             "packing/test_context_parallel.py::test_whole_sequences_are_dealt_no_worse_than_graham_proved",
         ),
         (
@@ -70,10 +69,22 @@ FAULTS = {
             "first, last = 0, n + 1",
             f"{_TESTS}::test_the_bound_is_below_the_optimum_and_that_below_ours",
         ),
+        ("-places[a] <= more <= places[b] and ", "", f"{_TESTS}::test_any_lengths_make_a_schedule_that_verifies"),
         (
-            "fits = places[least] and packs[i] != least",
-            "fits = packs[i] != least",
-            f"{_TESTS}::test_leveling_keeps_the_depth_limit",
+            "tokens_b[v] <= tokens_a[u] + space[a]:",
+            "tokens_b[v] <= tokens_a[u] + space[a] + 1:",
+            f"{_TESTS}::test_any_lengths_make_a_schedule_that_verifies",
+        ),
+        ("length[i] <= space[to]", "True", f"{_TESTS}::test_near_the_bound_where_rows_are_full_to_the_last_slot"),
+        (
+            "                    _give_room(b, length, work, pack, space, places, links, each, rng)\n",
+            "",
+            f"{_TESTS}::test_near_the_bound_where_rows_are_full_to_the_last_slot",
+        ),
+        (
+            "for sign in (-1.0, 1.0):",
+            "for sign in (1.0,):",
+            f"{_TESTS}::test_even_tokens_and_few_more_packs_in_many_settings",
         ),
     ],
 }

@@ -88,8 +88,8 @@ FAULTS = {
     ],
     "packlib/workbook/tables.py": [
         (
-            "text.rjust(width) if right",
-            "text.rjust(width) if not right",
+            '[">" if right else "<" ',
+            '["<" if right else ">" ',
             "advisor/test_advisor.py::test_a_table_reads_as_text_and_as_html",
         ),
         (

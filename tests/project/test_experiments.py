@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from experiments import documents, pretraining
-from experiments.arms import EXPERIMENTS, PADDED, WithoutMask, WithoutReset, l2_in_the_loss
+from experiments.arms import ADAMW, EXPERIMENTS, LAMB, WithoutMask, WithoutReset, l2_in_the_loss
 from experiments.baselines import within
 from experiments.documents import laid_out
 from experiments.heads import END, START, LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
@@ -12,38 +12,47 @@ from model_cases import make_batch, make_model
 
 from packlib.batches import PackedBatch, TokenStore, pad
 from packlib.packing import document_rows
-from packlib.training import PretrainingObjective, adjust
+from packlib.training import CausalObjective, adjust
 
-ARMS = [(e, name) for e, arms in EXPERIMENTS.items() for name in arms]
+ARMS = [(e, name) for e, experiment in EXPERIMENTS.items() for name in experiment.arms]
 
 
 @pytest.mark.parametrize(("experiment", "name"), ARMS)
-def test_every_arm_has_a_recipe_and_a_place_to_start(experiment, name):
-    arm = EXPERIMENTS[experiment][name]
-    recipe = arm.recipe(PADDED, 2.05)
-    assert recipe.total_sequences == PADDED.total_sequences and recipe.micro_batch == PADDED.micro_batch
-    assert recipe.packing_factor == (2.05 if arm.packed else 1)
-    if arm.start is not None:
-        assert not EXPERIMENTS["curves"][arm.start].packed
+def test_every_arm_has_a_recipe_for_its_packs(experiment, name):
+    padded, arm = EXPERIMENTS[experiment].padded, EXPERIMENTS[experiment].arms[name]
+    recipe = arm.recipe(padded, 2.085)
+    assert recipe.total_sequences == padded.total_sequences and recipe.micro_batch == padded.micro_batch
+    assert recipe.packing_factor == (2.085 if arm.packed else 1)
+    assert EXPERIMENTS[experiment].text in pretraining.TEXTS
 
 
-def test_the_packed_arm_sees_the_padded_batch():
-    after, _, error = adjust(PADDED, 2.05)
-    assert PADDED.sequences_per_update == 64 and abs(error) < 0.03 and after.gradient_accumulation_steps > 1
+@pytest.mark.parametrize("padded", [ADAMW, LAMB])
+def test_the_packed_arm_sees_the_padded_batch(padded):
+    after, _, error = adjust(padded, 2.085)
+    assert padded.sequences_per_update == 16 and abs(error) < 0.05
+    assert 1 == after.gradient_accumulation_steps < padded.gradient_accumulation_steps
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_a_sweep_takes_the_rate_of_its_name(name):
+    sweep = EXPERIMENTS[f"sweep-{name}"]
+    for arm_name, arm in sweep.arms.items():
+        assert arm.times * sweep.padded.learning_rate == pytest.approx(float(arm_name.rpartition(", ")[2]))
 
 
 @pytest.mark.parametrize("objective", [WithoutMask(), WithoutReset()])
 def test_an_ablation_changes_packs_and_leaves_single_sequences_alone(objective):
-    model = make_model("bert")
+    model = make_model("gpt2")
     for depth, differs in ((1, False), (None, True)):
-        batch = make_batch(depth)
+        batch = make_batch(depth, masked=False)
         with torch.no_grad():
-            right, ablated = PretrainingObjective()(model, batch), objective(model, batch)
-        assert (abs(float(right["mlm_loss"].mean - ablated["mlm_loss"].mean)) > 1e-6) == differs
+            right, ablated = CausalObjective()(model, batch), objective(model, batch)
+        assert (abs(float(right["token_loss"].mean - ablated["token_loss"].mean)) > 1e-6) == differs
+        assert int(ablated["token_loss"].count) == objective.counts(batch)["token_loss"]
 
 
 def test_l2_in_the_loss_is_not_adamw():
-    optimizer = l2_in_the_loss(make_model("bert"), PADDED)
+    optimizer = l2_in_the_loss(make_model("bert"), ADAMW)
     assert type(optimizer) is torch.optim.Adam
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.01, 0.0]
 
@@ -139,15 +148,11 @@ def test_pretraining_adds_to_the_runs_of_another_day(tmp_path, monkeypatch):
 
     def run(arm, padded, seed, *rest):
         made.append(seed)
-        record = dict.fromkeys(pretraining.COLUMNS[2:], 1.5) | {
-            "update": 1,
-            "sequences": 1_010,
-            "held_out_mlm_loss": 2.5,
-        }
+        record = dict.fromkeys(pretraining.COLUMNS[2:], 1.5) | {"update": 1, "sequences": 1_010}
         return [{**record, "update_sequences": 10}]
 
     monkeypatch.setattr(pretraining, "run", run)
-    monkeypatch.setattr(pretraining, "split", lambda: None)
+    monkeypatch.setitem(pretraining.TEXTS, "docstrings", pretraining.Text(lambda: None, None))
     arguments = ["weight-decay", "--sequences", "1000", "--out", str(path), "--seeds"]
     pretraining.main([*arguments, "3"])
     _, before = path.read_text().split("\n", 1)

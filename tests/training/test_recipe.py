@@ -35,6 +35,17 @@ def test_the_papers_betas():
     assert (after.total_steps, after.warmup_steps) == (3500, 1000)
 
 
+@pytest.mark.parametrize("factor", [2, 3, 3.5, 15, 223])
+@pytest.mark.parametrize("how", ["betas", "batch"])
+def test_a_power_far_from_the_papers_is_said_to_be(how, factor):
+    """Accumulation 1 cannot be divided, so the micro batch falls to half, and the betas take what is over."""
+    after, reasons, _ = adjust(Recipe(32, 1e-4, 1000), factor, how)
+    power = factor if how == "betas" else max(1, factor / 2)
+    assert after.betas[0] == pytest.approx(0.9**power)
+    said = f"Krell et al. (2021) measured betas to the power of 2; {power:.4g} lies far beyond what that shows."
+    assert (said in reasons) is (power > 3) and ("Krell" in str(reasons)) is (power > 3)
+
+
 @given(st.floats(0, 0.9999), st.integers(2, 9), st.lists(st.floats(-3, 3), min_size=2, max_size=2), st.data())
 def test_a_beta_to_the_power_of_k_is_k_equal_steps(beta, k, values, data):
     """And for other gradients the newest is off by the error that `adjust` states."""

@@ -164,6 +164,26 @@ def test_steps_that_make_no_sense_are_refused(build, says):
         slides_of(notebook("# S", wishing(code("show(fig)", figure("line")), build=build)))
 
 
+@pytest.mark.parametrize(
+    "said, says",
+    [
+        ([], "The slide in the metadata of cell 2 must be an object, not []."),
+        ({"slide": 3}, "The slide in the metadata of cell 2 must be an object, not 3."),
+        ({"slide": {"claim": 3}}, "claim in the metadata of cell 2 must be text, not 3."),
+        ({"slide": {"skip": True, "notes": ["a"]}}, "notes in the metadata of cell 2 must be text, not ['a']."),
+    ],
+)
+@pytest.mark.parametrize("source", ["markdown", "code"])
+def test_what_is_no_wish_is_refused_with_the_notebook_and_the_cell(tmp_path, source, said, says):
+    cell = nbformat.v4.new_markdown_cell("Text.") if source == "markdown" else code("print(1)")
+    cell.metadata["packlib"] = said
+    path = tmp_path / "01_odd.ipynb"
+    nbformat.write(notebook("# S", cell), path)
+    with pytest.raises(ValueError) as refused:
+        slides.main([str(tmp_path / "decks"), str(tmp_path), str(path)])
+    assert str(refused.value) == f"{path} is no notebook for a deck: {says}" and not (tmp_path / "decks").exists()
+
+
 def test_a_cell_may_leave_figures_out_or_name_one():
     two = code("show(a); show(b)", figure("a", "One."), figure("b", "Two."))
     text = nbformat.v4.new_markdown_cell("## A\n\nText.")

@@ -137,6 +137,7 @@ def check():
         [
             exercises.Exercise("total", total, (([1],), ([2, 1],), ([3, 1, 1],)), hint="Add them all.", level=1),
             exercises.Exercise("factor", 2.0),
+            exercises.Exercise("round", ({7: 0.5, "by": "a"}, (7, 5), [True]), fault=lambda got: got[0][7][0]),
             exercises.Exercise(
                 "halves", solution=lambda n: [n // 2, n - n // 2], cases=((4,), (5,)),
                 fault=lambda got, n: None if sum(got) == n else f"it adds up to {sum(got)}.",
@@ -169,7 +170,12 @@ def never(lengths):
         ("halves", lambda n: [0, n], "halves: right. 2 cases agree."),
         ("halves", lambda n: [n], "halves: right."),
         ("halves", lambda n: [n // 2] * 2, "halves(5) gives [2, 2]: it adds up to 4."),
-        ("halves", lambda n: n, "halves(4) gives 4: it cannot be read (TypeError"),
+        (
+            "round",
+            None,
+            "round gives None (NoneType); the form ({7: number, 'by': text}, (number, …), [True or False, …])",
+        ),
+        ("halves", lambda n: n, "halves(4) gives 4 (int); the form [number, …] is expected."),
     ],
 )
 def test_check_answers_and_never_raises(name, answer, says, check, capsys, displayed):
@@ -197,7 +203,7 @@ def test_a_solution_is_folded_and_shown_on_request(check, displayed):
         {"text/html": page, "text/plain": source},
         {"text/html": page.replace(source, "factor = 2.0"), "text/plain": "factor = 2.0"},
     ]
-    with pytest.raises(ValueError, match="exercise must be 'total', 'factor' or 'halves', not 'totl'"):
+    with pytest.raises(ValueError, match="exercise must be 'total', 'factor', 'round' or 'halves', not 'totl'"):
         check.solution("totl")
 
 

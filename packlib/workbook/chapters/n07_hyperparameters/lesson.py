@@ -104,15 +104,15 @@ QUESTIONS = Questions(
         },
     ),
     recorded=Question(
-        "How does packed compare with padded after 80,000 sequences: lower, higher or cannot be told?",
+        "How does packed compare with padded after 12,000 docstrings: lower, higher or cannot be told?",
         truth=lambda found: found.verdict,
         why=lambda found: (
             f"The difference of the losses is {found}: with 95 % confidence it lies between "
             f"{found.mean - found.half:+.2f} and {found.mean + found.half:+.2f}. A smaller one would not be seen."
         ),
         choices={
-            "lower": "The mean of the packed runs is lower, but by far less than what the seeds leave open.",
-            "higher": "The mean of the packed runs is not higher.",
+            "lower": "The mean of the packed runs is not lower.",
+            "higher": "The mean of the packed runs is higher, but by less than what the seeds leave open.",
             "cannot be told": "",
         },
     ),

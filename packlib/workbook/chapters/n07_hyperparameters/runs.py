@@ -75,7 +75,7 @@ def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98
     return np.array(losses)
 
 
-def curves(runs: Runs, y: str = "mlm_loss", x: str = "sequences") -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def curves(runs: Runs, y: str = "held_out_loss", x: str = "sequences") -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """By arm: x, the mean over seeds, shape (evaluations,); and y of each seed, shape (seeds, evaluations)."""
     return {
         arm: (np.mean([run[x] for run in seeds], axis=0), np.array([run[y] for run in seeds]))

@@ -15,12 +15,24 @@ def draw_pairs(ax: Axes, ended: Mapping[str, np.ndarray]) -> None:
     """An arm a column, and a line for each seed from arm to arm."""
     values = np.array(list(ended.values()))
     for seed, line in enumerate(values.T):
-        look = {"marker": _MARKERS[seed % 5], "linestyle": _LINES[seed % 4], "color": OKABE_ITO[seed % 4]}
+        look = {"marker": _MARKERS[seed % 5], "linestyle": _LINES[seed % 4], "color": OKABE_ITO[seed % 5]}
         ax.plot(range(len(values)), line, **look, label=f"seed {seed}")
     ax.set_xticks(range(len(values)), list(ended))
     ax.set_xlim(-0.3, len(values) - 0.7)
     ax.set_ylabel("held-out loss at the end")
     ax.legend()
+
+
+def draw_sweep(ax: Axes, swept: Mapping[str, Mapping[float, np.ndarray]]) -> None:
+    """A line an arm, over the rate: the mean of its seeds, and each of them as a small mark."""
+    for at, (arm, by_rate) in enumerate(swept.items()):
+        look = {"marker": _MARKERS[at % 5], "color": OKABE_ITO[at % 4]}
+        rates, ends = list(by_rate), np.array(list(by_rate.values()))
+        ax.plot(rates, ends.mean(1), linestyle=_LINES[at % 4], label=arm, **look)
+        ax.plot(rates, ends, linestyle="", markersize=4, alpha=0.6, **look)
+    ax.set(xscale="log", xlabel="highest rate", ylabel="held-out loss at the end")
+    ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    ax.minorticks_off()
 
 
 def draw_distances(ax: Axes, distances: Mapping[str, tuple[float, float]]) -> None:
