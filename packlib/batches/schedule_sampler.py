@@ -27,6 +27,8 @@ class ScheduleSampler(EpochSampler):
         ranks: int | None = None, rank: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(seed, shuffle, ranks, rank)
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"schedule must be a Schedule, not {shown(schedule)}.")
         self.num_packs, self.batch_size = len(schedule), schedule.packs_per_rank
         if batch_size not in (None, self.batch_size):
             raise ValueError(f"batch_size must be {self.batch_size}, as the schedule has, not {shown(batch_size)}.")

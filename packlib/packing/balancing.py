@@ -9,7 +9,7 @@ import numpy as np
 
 from packlib.arrays import map_arrays, save_arrays
 from packlib.checks import depth_limit, number, whole_number
-from packlib.lengths.counting import as_lengths
+from packlib.lengths.counting import as_integers, as_lengths
 from packlib.packing.packs import Packs
 from packlib.packing.work import Work, check_packs_and_work, squares_of
 from packlib.reading import naming
@@ -18,7 +18,7 @@ _ARRAYS = ("sample_ids", "offsets", "lengths_used", "squares")
 _NUMBERS = ("max_length", "ranks", "packs_per_rank", "max_sequences_per_pack")
 _MANY = 40  # random parts of a pack, tried as exchanges where nothing simpler helps
 _CLOSE = 1.002  # times its bound: a schedule so close needs no spare packs
-_POOL = 1024  # steps that exchange sequences with one another
+_POOL = 1024  # steps that exchange sequences with one another, at most
 _EVEN = 0.0035  # of the mean tokens of a step: how near to it exchanges try to bring all
 _SPARE = 0.01  # packs more than given, as a share
 
@@ -47,6 +47,8 @@ class Schedule(Packs):
         super().__post_init__()
         check_packs_and_work(self, self.work)
         depth_limit(self.max_sequences_per_pack)
+        vars(self)["squares"] = as_integers(self.squares, "square")
+        vars(self)["bounds"] = np.atleast_1d(np.asarray(self.bounds, np.float64))
         if len(self) % (whole_number("ranks", self.ranks, 1) * whole_number("packs_per_rank", self.packs_per_rank, 1)):
             raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
         if len(self.squares) != len(self) or (self.squares < self.lengths_used).any():
@@ -206,9 +208,9 @@ def _schedule(
     step, cap, most_sequences = ranks * of_a_rank, packs.max_length, min(limit or len(lengths), len(lengths))
     rng, costs = np.random.default_rng([seed, 0]), (float(work.per_token), float(work.per_square))
     ids, pack_of = packs.sample_ids, _deal(packs, steps * step, ranks, of_a_rank, rng)
-    each = lengths[ids].astype(np.int64)
-    starts, each, ids, pack_of = _by_part(pack_of // (_POOL * step), each, ids, pack_of)
-    level_steps(each, pack_of, starts, _POOL, step, cap, most_sequences, _EVEN, rng)
+    each, pool = lengths[ids].astype(np.int64), -(-steps // -(-steps // _POOL))  # steps, about as many in each pool
+    starts, each, ids, pack_of = _by_part(pack_of // (pool * step), each, ids, pack_of)
+    level_steps(each, pack_of, starts, pool, step, cap, most_sequences, _EVEN, rng)
     starts, each, ids, pack_of = _by_part(pack_of // step, each, ids, pack_of)
     bounds = even_out(each, pack_of, starts, ranks, of_a_rank, cap, most_sequences, *costs, rng, _MANY * last)
     order = np.argsort(pack_of, kind="stable")

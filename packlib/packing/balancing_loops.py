@@ -8,6 +8,7 @@ _NEAR = 1.002  # times the bound of a step: no more is tried
 _FAR = 1.005  # times the bound of a step: then random parts of packs are exchanged
 _BETTER = 1e-4  # of the slowest rank's work: an exchange gains so much
 _OTHERS = 8  # ranks with the least work, with which the slowest looks for an exchange
+_MORE = 64  # steps with which one looks for an exchange of tokens where so many others have none
 _ROOMS = 30  # random packs that give some sequences away first, where parts are tried
 
 
@@ -49,10 +50,7 @@ def _move(moved, to, length, pack, space, places, links):  # type: ignore[no-unt
             at = len(length) + of
             while links[at] > i:
                 at = links[at]
-            if sign > 0:
-                links[at] = links[i]
-            else:
-                links[i], links[at] = links[at], i
+            links[i], links[at] = (-1, links[i]) if sign > 0 else (links[at], i)
             space[of] += sign * length[i]
             places[of] += sign
         pack[i] = to
@@ -102,13 +100,13 @@ def _give_room(b, length, work, pack, space, places, links, each, rng):  # type:
 
 
 @compiled
-def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, rng, many):  # type: ignore[no-untyped-def]
+def _relieve(length, work, pack, ranks, of_a_rank, cap, most_sequences, enough, rng, many, others):  # type: ignore[no-untyped-def]
     """Exchange what makes the step faster between its slowest rank and others; how much the slowest has at the end.
 
     A pack for a pack, or sequences for sequences: up to one for one, or any number of `many` random choices. `links`
     join the sequences of each pack, shortest first: the first is at `n` + pack, the next at a sequence, and -1 is last.
     """
-    n, count, each, others = len(length), ranks * of_a_rank, np.zeros(ranks), min(_OTHERS, ranks - 1)
+    n, count, each, others = len(length), ranks * of_a_rank, np.zeros(ranks), min(others, ranks - 1)
     space, places, links = np.full(count, cap), np.full(count, most_sequences), np.full(n + count, -1)
     for i in range(n):
         space[pack[i]] -= length[i]
@@ -162,7 +160,7 @@ def level_steps(
     """Exchange sequences between steps until the tokens of each are within `apart` of their mean, where that can be.
 
     Steps relieve each other in pools of `steps`, first of tokens that they lack and then of those that they have too
-    many of.
+    many of. Where a few others have no exchange for a step, it asks more of them.
 
     Args:
         lengths: int64, pool by pool, in each longest first.
@@ -173,8 +171,9 @@ def level_steps(
         length, first = lengths[starts[pool] : starts[pool + 1]], pool * steps * step
         pack = packs[starts[pool] : starts[pool + 1]] - first
         n = pack.max() // step + 1
-        for sign in (-1.0, 1.0):
-            _relieve(length, sign * length, pack, n, step, cap, most, (sign + apart) * length.sum() / n, rng, 0)
+        for sign, others in ((-1.0, _OTHERS), (-1.0, _MORE), (1.0, _OTHERS), (1.0, _MORE)):
+            enough = (sign + apart) * length.sum() / n
+            _relieve(length, sign * length, pack, n, step, cap, most, enough, rng, 0, others)
         packs[starts[pool] : starts[pool + 1]] = pack + first
 
 
@@ -260,12 +259,12 @@ def even_out(
         work = per_token * length + per_square * length.astype(np.float64) ** 2
         near, far = _NEAR * least[step], _FAR * least[step]
         anew = _spread(length, work, pack, *given)
-        slowest, dealt = _relieve(length, work, anew, *given, near, rng, 0), np.inf
+        slowest, dealt = _relieve(length, work, anew, *given, near, rng, 0, _OTHERS), np.inf
         if slowest > far:
-            dealt = _relieve(length, work, pack, *given, near, rng, 0)
+            dealt = _relieve(length, work, pack, *given, near, rng, 0, _OTHERS)
         if slowest < dealt:
             pack[:] = anew
         if min(slowest, dealt) > far and many:
-            _relieve(length, work, pack, *given, far, rng, many)
+            _relieve(length, work, pack, *given, far, rng, many, _OTHERS)
         packs[starts[step] : starts[step + 1]] = pack + step * count
     return least

@@ -1,6 +1,6 @@
 """How long ranks wait for the slowest when packs are dealt at random, from the work of each pack alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,9 @@ def waiting_at_random(each: Iterable[float], ranks: int, packs_per_rank: int = 1
     """
     ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
     rng, step = np.random.default_rng(whole_number("seed", seed, 0)), ranks * packs_per_rank
-    each = np.asarray(each if isinstance(each, np.ndarray) else list(each), np.float64)
+    each = np.asarray(list(each) if isinstance(each, Iterator) else each, np.float64)
+    if each.ndim != 1:
+        raise ValueError(f"each must have one dimension, not the shape {each.shape}.")
     if step > len(each):
         raise ValueError(f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {step}.")
     steps = len(each) // step

@@ -35,7 +35,7 @@ class Work:
 
     def __post_init__(self) -> None:
         for name in ("per_token", "per_square"):
-            number(name, getattr(self, name), at_least=0)
+            vars(self)[name] = number(name, getattr(self, name), at_least=0)  # plain, whatever kind was given
         if not self.per_token and not self.per_square:
             raise ValueError("per_token and per_square must not both be 0.")
 
@@ -47,8 +47,7 @@ class Work:
         and 2 for the weighted sum (Korthikanti et al. 2022, arXiv 2205.05198, appendix A, which has feed_forward =
         4 width). A backward pass takes twice as much, which changes no ratio.
         """
-        whole_number("layers", layers, 1)
-        whole_number("width", width, 1)
+        layers, width = whole_number("layers", layers, 1), whole_number("width", width, 1)
         inner = 4 * width if feed_forward is None else whole_number("feed_forward", feed_forward, 1)
         return cls(layers * (8 * width**2 + 4 * width * inner), layers * 4 * width)
 
@@ -69,8 +68,7 @@ class Work:
             vocabulary: rows of the matrix that gives the logits; 0 leaves them out.
         """
         sizes = dict(layers=layers, width=width, feed_forward=feed_forward, heads=heads, head_width=head_width)
-        for name, size in sizes.items():
-            whole_number(name, size, 1)
+        layers, width, feed_forward, heads, head_width = (whole_number(name, sizes[name], 1) for name in sizes)
         queries, keys = heads * head_width, whole_number("key_value_heads", key_value_heads, 1, heads) * head_width
         layer = 2 * width * (2 * queries + 2 * keys) + 6 * width * feed_forward + 2 * queries
         logits = 2 * width * whole_number("vocabulary", vocabulary, 0)
@@ -116,7 +114,7 @@ class Work:
             _refuse_overflow(what.histogram.counts)
             return self.total(*(np.add.reduceat(values, what.offsets[:-1]) for values in (what.items, what.items**2)))
         each = np.arange(what.max_length + 1) if isinstance(what, LengthHistogram) else as_lengths(what)
-        return self.total(each, each.astype(np.int64) ** 2)
+        return self.total(each, each.astype(np.float64) ** 2)
 
     @property
     def in_words(self) -> str:
@@ -146,12 +144,10 @@ def squares_of(packs: Packs, lengths: Iterable[int]) -> np.ndarray:
     if (last := int(packs.sample_ids.max())) >= len(lengths):
         raise ValueError(f"lengths must be those of at least {last + 1} samples, not of {len(lengths)}.")
     each = lengths[packs.sample_ids].astype(np.int64)
-    held = np.add.reduceat(each, packs.offsets[:-1])
-    if (other := held != packs.lengths_used).any():
+    held, used = np.add.reduceat(each, packs.offsets[:-1]), packs.lengths_used
+    if (other := held != used).any():
         at = int(other.argmax())
-        raise ValueError(
-            f"Pack {at} was made for other lengths: it has {packs.lengths_used[at]} tokens, not {held[at]}."
-        )
+        raise ValueError(f"Pack {at} was made for other lengths: it has {used[at]} tokens, not {held[at]}.")
     _refuse_overflow(np.bincount(each))
     return np.add.reduceat(each**2, packs.offsets[:-1])
 
@@ -166,6 +162,4 @@ def check_packs_and_work(packs: Any, work: Any) -> None:
 def _refuse_overflow(counts: np.ndarray) -> None:
     used = np.flatnonzero(counts)
     if (squares := exact_dot(counts[used], used**2)) > INT64_MAX:
-        raise ValueError(
-            f"The squared lengths must add up to at most {INT64_MAX}, not {squares}: give fewer sequences."
-        )
+        raise ValueError(f"The squared lengths must add up to at most {INT64_MAX}, not {squares}: give fewer lengths.")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from model_cases import MAX_LENGTH, masking, store
 
 from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
+from packlib.batches.schedule_sampler import ScheduleSampler
 from packlib.packing import Work, balance
 
 
@@ -234,3 +235,5 @@ def test_ranks_of_a_schedule_get_its_steps():
         pack_loader(data, made)
     with pytest.raises(ValueError, match="batch_size must be 3, as the schedule has, not 4"):
         pack_loader(data, made, batch_size=4, ranks=2, rank=0)
+    with pytest.raises(TypeError, match=r"schedule must be a Schedule, not Packs\("):
+        ScheduleSampler(pack_lengths(lengths, 64))

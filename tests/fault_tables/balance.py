@@ -19,7 +19,7 @@ FAULTS = {
             f"{_TESTS}::test_the_mix_of_a_step_cannot_be_told_from_a_random_deals",
         ),
         (
-            "    level_steps(each, pack_of, starts, _POOL, step, cap, most_sequences, _EVEN, rng)\n",
+            "    level_steps(each, pack_of, starts, pool, step, cap, most_sequences, _EVEN, rng)\n",
             "",
             f"{_TESTS}::test_where_every_thirtieth_pack_is_cut_tokens_are_level",
         ),
@@ -82,8 +82,8 @@ FAULTS = {
             f"{_TESTS}::test_near_the_bound_where_rows_are_full_to_the_last_slot",
         ),
         (
-            "for sign in (-1.0, 1.0):",
-            "for sign in (1.0,):",
+            "for sign, others in ((-1.0, _OTHERS), (-1.0, _MORE), (1.0, _OTHERS), (1.0, _MORE)):",
+            "for sign, others in ((1.0, _OTHERS), (1.0, _MORE)):",
             f"{_TESTS}::test_even_tokens_and_few_more_packs_in_many_settings",
         ),
     ],

@@ -46,6 +46,23 @@ def test_near_the_bound_where_rows_are_full_to_the_last_slot():
     assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.01
 
 
+def test_tokens_are_level_where_nearly_all_rows_are_full():
+    """Few steps lack tokens, and of the others few can give some: a step has to ask many of them."""
+    lengths = np.clip(np.random.default_rng(3).lognormal(7, 1.3, 60_000), 1, 8192).astype(int)
+    made = balance(packed(lengths, 8192), lengths, 8, work=WORK, spare=0)
+    assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.005
+
+
+def test_tokens_are_level_in_one_step_more_than_exchange_at_once():
+    """Steps exchange in pools of 1,024 at most, and none must be left alone in a pool."""
+    steps, rng = 1025, np.random.default_rng(0)
+    lengths = rng.integers(50, 100, 4 * 8 * steps)
+    used = lengths.reshape(-1, 4).sum(axis=1)
+    packs = Packs(range(len(lengths)), range(0, len(lengths) + 1, 4), used, max_length=400)
+    made = balance(packs, lengths, 8, work=WORK, spare=0).verify(lengths)
+    assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.005
+
+
 def test_better_than_the_random_deal_that_it_starts_from(long_tail):
     lengths, packs = long_tail
     waits = waiting(packs, lengths, 8, 8, work=WORK)
@@ -268,6 +285,8 @@ SHORT = [8, 8, 4, 4]
         (lambda: balance(FEW, SHORT, 1, work=WORK, seed=-1), "seed must be at least 0, not -1."),
         (lambda: balance(FEW, SHORT, 1, work=WORK, max_sequences_per_pack=1), "must be at least 2, as the packs have"),
         (lambda: balance(FEW, SHORT, 3, work=WORK, spare=1), "2 steps of 3 packs need as many sequences, and there"),
+        (lambda: replace(balance(FEW, SHORT, 1, work=WORK), squares=None), "squares must be an array or a list of"),
+        (lambda: replace(balance(FEW, SHORT, 1, work=WORK), bounds=None), "bounds must have 3 entries, all above 0"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call, says):
@@ -287,6 +306,13 @@ def test_a_schedule_is_saved_and_mapped(tmp_path, long_tail, limit):
     for field in fields(Schedule):
         assert np.array_equal(getattr(mapped, field.name), getattr(made, field.name))
     assert mapped.work_of_ranks().tolist() == made.work_of_ranks().tolist()
+
+
+def test_a_schedule_of_lists_is_saved_as_one_of_arrays(tmp_path):
+    made = balance(FEW, SHORT, 1, work=WORK)
+    for bounds in (made.bounds.tolist(), made.bounds.astype(np.float32)):
+        replace(made, squares=made.squares.tolist(), bounds=bounds).save(tmp_path / "some.schedule")
+        assert Schedule.load(tmp_path / "some.schedule").lower_bound == pytest.approx(made.lower_bound)
 
 
 def test_packs_and_schedules_are_told_apart(tmp_path):

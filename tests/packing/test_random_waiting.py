@@ -54,6 +54,8 @@ def test_against_a_long_run_and_the_interval_covers_it():
         ([1, float("nan")], 2, "each must be above 0 and finite in all, not nan"),
         ([1e308, 1e308], 2, "each must be above 0 and finite in all, not 1e+308"),
         ([1, 2], 0, "ranks must be at least 1, not 0"),
+        ([[1, 2], [3, 4]], 2, "each must have one dimension, not the shape (2, 2)."),
+        (None, 2, "each must have one dimension, not the shape ()."),
     ],
 )
 def test_what_cannot_be_dealt_is_refused(each, ranks, says):

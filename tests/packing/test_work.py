@@ -1,5 +1,7 @@
 """The work of a pack: what it is, where its two costs come from, and that sums of squares are exact."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,18 @@ def test_bad_input_is_named(call, says):
     with pytest.raises((TypeError, ValueError)) as caught:
         call()
     assert says in str(caught.value)
+
+
+def test_the_square_of_one_length_may_be_beyond_64_bits():
+    assert Work(0, 1).of([2**32, 3]).tolist() == [2.0**64, 9.0]
+
+
+def test_costs_may_be_any_real_numbers():
+    _, packs = made()
+    half = Work(np.float32(0.5), Fraction(1, 4))
+    assert half == Work(0.5, 0.25) and half.of(packs, LENGTHS).dtype == np.float64
+    assert Work.bert(width=np.int32(20_000)) == Work.bert(width=20_000)
+    assert Work.decoder(layers=np.int32(32)) == Work.decoder()
 
 
 def test_squares_that_overflow_are_refused():
