@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from packlib.arrays import map_arrays, save_arrays
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.families import log_normal
-from packlib.packing import Packs, Schedule, Work, assign, balance, plan, waiting
+from packlib.packing import Packs, Schedule, Work, assign, balance, balancing_loops, plan, waiting
 
 WORK = Work(6 * 4096, 0.5)
 
@@ -44,6 +44,13 @@ def test_near_the_bound_where_rows_are_full_to_the_last_slot():
     made = balance(assign(plan(histogram, "lpfhp"), lengths), lengths, 8, work=WORK).verify(lengths)
     assert made.slowest <= 1.01 * made.lower_bound
     assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.01
+
+
+def test_of_equal_sequences_in_a_pack_only_one_is_tried():
+    """Thousands of them would else take time by their square."""
+    length, links = np.array([5, 3, 3]), np.array([-1, 0, 1, 2])  # the pack begins with the last, a shortest one
+    tokens, *_ = balancing_loops._parts(0, 3, length, length * 1.0, links, np.random.default_rng(0), 0)
+    assert tokens.tolist() == [0, 3, 5, 11]
 
 
 def test_tokens_are_level_where_nearly_all_rows_are_full():
