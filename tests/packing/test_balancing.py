@@ -80,6 +80,13 @@ def test_better_than_the_random_deal_that_it_starts_from(long_tail):
     assert waits.now == pytest.approx(1 - steps.sum() / 8 / slowest)
 
 
+def test_ranks_of_equal_work_never_wait_less_than_nothing():
+    lengths = [7] * 30
+    for per_token in (0.1, 0.3, 0.7, 1.1):
+        for ranks in (3, 5, 6, 10):
+            assert min(waiting(packed(lengths, 7), lengths, ranks, work=Work(per_token, 0))) >= 0
+
+
 def dealt_at_random(made, packs, work, number):
     """The step of each pack, and the time of all steps, in so many random deals of the packs.
 
