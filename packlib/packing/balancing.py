@@ -87,7 +87,7 @@ class Schedule(Packs):
     @property
     def waiting(self) -> float:
         """The share of the time that the average rank waits for the slowest."""
-        return 1 - self.mean / self.slowest
+        return max(0.0, 1 - self.mean / self.slowest)  # equal works may differ by a rounding
 
     def verify(self, lengths: Iterable[int]) -> "Schedule":
         """Check the schedule against the lengths it was made for, and return it.
@@ -277,4 +277,4 @@ def waiting(
     step = ranks * packs_per_rank
     of_ranks = each[: len(each) // step * step].reshape(-1, packs_per_rank, ranks).sum(axis=1)
     now = float(1 - of_ranks.mean(axis=1).sum() / of_ranks.max(axis=1).sum())
-    return Waiting(now, made.waiting, 1 - made.mean / made.lower_bound)
+    return Waiting(max(0.0, now), made.waiting, max(0.0, 1 - made.mean / made.lower_bound))

@@ -80,6 +80,7 @@ def _parts(pack, size, length, work, links, rng, many):  # type: ignore[no-untyp
         tokens[k + 1], done[k + 1] = tokens[before] + length[i], done[before] + work[i]
         begins[k + 1], ends[k + 1] = k - at if many else k, k + 1
     by = np.argsort(tokens)
+    by = by[(np.append(1, np.diff(tokens[by])) > 0) | (many > 0)]  # one of equal sequences is enough
     return tokens[by], done[by], begins[by], ends[by], order
 
 

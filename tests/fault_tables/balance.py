@@ -24,6 +24,11 @@ FAULTS = {
             f"{_TESTS}::test_where_every_thirtieth_pack_is_cut_tokens_are_level",
         ),
         (
+            "-(-steps // -(-steps // _POOL))",
+            "_POOL",
+            f"{_TESTS}::test_tokens_are_level_in_one_step_more_than_exchange_at_once",
+        ),
+        (
             "np.random.default_rng([seed, 0]).permutation",
             "np.random.default_rng([seed, 1]).permutation",
             f"{_TESTS}::test_better_than_the_random_deal_that_it_starts_from",
@@ -81,6 +86,7 @@ FAULTS = {
             "",
             f"{_TESTS}::test_near_the_bound_where_rows_are_full_to_the_last_slot",
         ),
+        ("_MORE = 64", "_MORE = 8", f"{_TESTS}::test_tokens_are_level_where_nearly_all_rows_are_full"),
         (
             "for sign, others in ((-1.0, _OTHERS), (-1.0, _MORE), (1.0, _OTHERS), (1.0, _MORE)):",
             "for sign, others in ((1.0, _OTHERS), (1.0, _MORE)):",

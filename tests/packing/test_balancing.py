@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from packlib.arrays import map_arrays, save_arrays
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.families import log_normal
-from packlib.packing import Packs, Schedule, Work, assign, balance, plan, waiting
+from packlib.packing import Packs, Schedule, Work, assign, balance, balancing_loops, plan, waiting
 
 WORK = Work(6 * 4096, 0.5)
 
@@ -46,6 +46,13 @@ def test_near_the_bound_where_rows_are_full_to_the_last_slot():
     assert abs(made.tokens / made.tokens.mean() - 1).max() <= 0.01
 
 
+def test_of_equal_sequences_in_a_pack_only_one_is_tried():
+    """Thousands of them would else take time by their square."""
+    length, links = np.array([5, 3, 3]), np.array([-1, 0, 1, 2])  # the pack begins with the last, a shortest one
+    tokens, *_ = balancing_loops._parts(0, 3, length, length * 1.0, links, np.random.default_rng(0), 0)
+    assert tokens.tolist() == [0, 3, 5, 11]
+
+
 def test_tokens_are_level_where_nearly_all_rows_are_full():
     """Few steps lack tokens, and of the others few can give some: a step has to ask many of them."""
     lengths = np.clip(np.random.default_rng(3).lognormal(7, 1.3, 60_000), 1, 8192).astype(int)
@@ -71,6 +78,13 @@ def test_better_than_the_random_deal_that_it_starts_from(long_tail):
     steps = in_order[: len(packs) // 64 * 64].reshape(-1, 64)
     slowest = sum(max(step[rank::8].sum() for rank in range(8)) for step in steps)
     assert waits.now == pytest.approx(1 - steps.sum() / 8 / slowest)
+
+
+def test_ranks_of_equal_work_never_wait_less_than_nothing():
+    lengths = [7] * 30
+    for per_token in (0.1, 0.3, 0.7, 1.1):
+        for ranks in (3, 5, 6, 10):
+            assert min(waiting(packed(lengths, 7), lengths, ranks, work=Work(per_token, 0))) >= 0
 
 
 def dealt_at_random(made, packs, work, number):
