@@ -52,13 +52,15 @@ def main() -> None:
     import numpy as np
 
     from packlib.lengths.families import log_normal
-    from packlib.packing import long_rows, packs, relaxed_knapsack, swapping
+    from packlib.packing import Work, balance, context_shards, long_rows, packs, relaxed_knapsack, swapping
 
     histogram = log_normal(3000, 512, 4.0, 1.2)
     long_rows.LongSearch(histogram, 6, None).run()
     relaxed_knapsack.relaxed_best(np.arange(histogram.max_length + 1), histogram.counts > 0, 6)
     swapping.swap_search(np.array([5, 4, 3, 3, 3, 2]), 10, 3, 2, 1, 0)
     compiled(packs.swap)(np.arange(2, dtype=np.int32), np.array([1, 0]))
+    made = balance(packs.Packs([0, 1], [0, 1, 2], [1, 1], max_length=1), [1, 1], ranks=2, work=Work(1, 1))
+    context_shards(made, [1, 1], 2, "whole", work=made.work)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from packlib.lengths import LengthHistogram, log_normal
-from packlib.packing import assign, plan
+from packlib.packing import Work, assign, balance, context_shards, plan
 from packlib.packing.certificate import certified_bound, is_long
 from packlib.packing.clock import NotCompiled, limited_to, seconds_left
 from packlib.packing.compiled import compiled, main
@@ -86,7 +86,9 @@ def test_what_is_compiled_ahead_is_all_there_is(monkeypatch):
         certified_bound(histogram.counts, np.arange(16_385), 20)
         made = plan(histogram, "lpt", 20)
         assert made.gap < plan(histogram, "lpfhp", 20).gap
-        assign(made, lengths, seed=0)
+        packs, work = assign(made, lengths, seed=0), Work(10, 1)
+        schedule = balance(packs, lengths, 8, 4, work=work, max_sequences_per_pack=20).verify(lengths)
+        context_shards(schedule, lengths, 2, "whole", work=work)
         plan(histogram, "optimal", 20, time_limit=2)
         plan(log_normal(2000, 100, 3.0, 1.0), "optimal", 4, time_limit=2)
 

@@ -26,7 +26,7 @@ class WhoWaits(Explorer):
 
     def controls(self):
         return {
-            "longest": slider("Longest sequence", 0, 130_000, value=100_000, step=10_000),
+            "longest": slider("Longest sequence", 20_000, 130_000, value=100_000, step=10_000),
             "ranks": choice("Ranks", [2, 4, 8, 16], 8),
             "balanced": Checkbox(False, description="Balanced"),
         }
@@ -79,8 +79,9 @@ QUESTIONS = Questions(
         unit="%",
         truth=lambda waits: 100 * waits.balanced,
         why=lambda waits: (
-            f"At least {100 * waits.least:.1f} % cannot be avoided in these steps: a rank that holds a very long "
-            "sequence is slow whatever the others do. What is above that is what the method leaves."
+            f"The bound says that at least {100 * waits.least:.1f} % cannot be avoided in these steps. Where this is "
+            "above 0, long sequences keep their ranks slow, whatever the others do. A better deal can gain at most the "
+            "rest."
         ),
     ),
     sharing=Question(
@@ -106,7 +107,7 @@ reveal = QUESTIONS.reveal
 
 
 def pack_work(lengths, per_token, per_square):
-    """The work of a pack: `per_token` for each token, `per_square` for each pair within a sequence."""
+    """The work of a pack: `per_token` for each token, `per_square` for each squared token of length."""
     return sum(per_token * length + per_square * length**2 for length in lengths)
 
 
