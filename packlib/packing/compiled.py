@@ -59,7 +59,7 @@ def main() -> None:
     relaxed_knapsack.relaxed_best(np.arange(histogram.max_length + 1), histogram.counts > 0, 6)
     swapping.swap_search(np.array([5, 4, 3, 3, 3, 2]), 10, 3, 2, 1, 0)
     compiled(packs.swap)(np.arange(2, dtype=np.int32), np.array([1, 0]))
-    made = balance(packs.Packs([0, 1], [0, 1, 2], [1, 1], max_length=1), [1, 1], ranks=2, work=Work(1, 1))
+    made = balance(packs.Packs(np.arange(2), np.arange(3), np.ones(2, int), 1), [1, 1], ranks=2, work=Work(1, 1))
     context_shards(made, [1, 1], 2, "whole", work=made.work)
 
 
