@@ -24,6 +24,8 @@ EXPERIMENTS = {
     "ablations": Recorded("what a missing mask or restart costs", "packed", "docstrings"),
     "weight-decay": Recorded("weight decay or L2 in the loss", "AdamW", "docstrings"),
     "warm-up": Recorded("with or without a warm-up of the rate", "rate × 1, with warm-up", "docstrings"),
+    "batch-adamw": Recorded("larger batches, AdamW, the rate in proportion", "batch × 1", "docstrings"),
+    "batch-lamb": Recorded("larger batches, LAMB, the rate by the square root", "batch × 1", "docstrings"),
     "curriculum-rates": Recorded("rules and orders for batches by tokens", "shuffled, none", "functions"),
     "curriculum-length": Recorded("short rows first, as many tokens", "no warm-up", "modules"),
     "curriculum-comparison": Recorded("five ways to batch", "padded", "functions"),
