@@ -264,6 +264,9 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         adjusted("adamw", "divided").verdict == "higher"
         and adjusted("adamw", "divided", confidence=1 - 0.05 / 10).verdict == "cannot be told"),
     ("15_evidence", "each arm has its best rate where padded rows have theirs"): one_rate_is_best,
+    ("15_evidence", "All runs of AdamW's short sweep above are of this kind."): lambda: all(
+        (ends > runs.baselines()["docstrings"]["bigram"]).all()
+        for by_rate in runs.swept("sweep-adamw").values() for ends in by_rate.values()),
     ("15_evidence", "on both seeds, and at the end they were behind"): lambda: (
         lambs_betas_began_ahead() and betas_help_with_one_optimizer()),
     ("15_evidence", "their packing factor is about 2.1"): lambda: round(packing_factor(), 1) == 2.1,

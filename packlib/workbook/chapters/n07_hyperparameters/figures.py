@@ -75,7 +75,7 @@ def draw_sizes(ax: Axes, sizes: dict[str, np.ndarray], target: float) -> None:
     everything = np.concatenate(list(sizes.values()))
     edges = np.arange(everything.min(), everything.max() + 3, 2) - 0.5
     for (name, values), look, filled in zip(
-        sizes.items(), (series("random"), series("packed")), (False, True), strict=True
+        sizes.items(), ({"color": INK, "linestyle": "--"}, series("packed")), (False, True), strict=True
     ):
         style = {"facecolor": PALE if filled else "none", "edgecolor": look["color"], "linestyle": look["linestyle"]}
         ax.hist(values, edges, histtype="stepfilled", linewidth=2, label=name, **style)

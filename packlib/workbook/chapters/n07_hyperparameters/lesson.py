@@ -108,7 +108,8 @@ QUESTIONS = Questions(
         truth=lambda found: found.verdict,
         why=lambda found: (
             f"The difference of the losses is {found}: with 95 % confidence it lies between "
-            f"{found.mean - found.half:+.2f} and {found.mean + found.half:+.2f}. A smaller one would not be seen."
+            f"{found.mean - found.half:+.2f} and {found.mean + found.half:+.2f}. With these seeds a difference below "
+            f"{found.half:.2f} is easily missed."
         ),
         choices={
             "lower": "The mean of the packed runs is not lower.",

@@ -10,10 +10,13 @@ from matplotlib.patches import Rectangle
 
 from packlib.batches import TokenBatches
 from packlib.batches.variable_rate import RATE_RULES
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, series
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING
 
 PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
-LOOKS = {rule: series(name) for rule, name in zip(RATE_RULES, ("packed", "sorted", "maximum"), strict=True)}
+LOOKS = {  # a rule is no batching habit, so it has a line and a marker and no color
+    rule: {"color": INK, "linestyle": line, "marker": marker}
+    for rule, line, marker in zip(RATE_RULES, ("-", "--", ":"), "osx", strict=True)
+}
 
 
 def draw_tokens(ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], width: int, title: str) -> None:

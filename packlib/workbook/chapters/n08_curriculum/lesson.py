@@ -90,7 +90,7 @@ QUESTIONS = Questions(
             "and others stop both runs after as many tokens, and let the rate fall by tokens too."
         ),
         choices={
-            "updates": "An update with rows of 8 tokens teaches less than one with rows of 128.",
+            "updates": "An update with rows of 8 tokens sees far fewer tokens than one with rows of 128.",
             "rows": "A row that is cut to 8 tokens is still a row.",
             "tokens": "",
         },

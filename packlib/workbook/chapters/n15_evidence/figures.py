@@ -5,10 +5,16 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.workbook.figures import INK, OKABE_ITO
+from packlib.workbook.figures import INK, OKABE_ITO, series
 
 _MARKERS = "os^Dv"
 _LINES = ("-", "--", "-.", ":")
+_SWEPT = (  # padded and divided look as in notebook 07, and the two that keep the batch are gray
+    series("unpacked"),
+    series("packed"),
+    {"color": "#777777", "marker": "^", "linestyle": "-."},
+    {"color": "#777777", "marker": "s", "linestyle": "--"},
+)
 
 
 def draw_pairs(ax: Axes, ended: Mapping[str, np.ndarray]) -> None:
@@ -25,25 +31,24 @@ def draw_pairs(ax: Axes, ended: Mapping[str, np.ndarray]) -> None:
 
 def draw_sweep(ax: Axes, swept: Mapping[str, Mapping[float, np.ndarray]]) -> None:
     """A line an arm, over the rate: the mean of its seeds, and each of them as a small mark."""
-    for at, (arm, by_rate) in enumerate(swept.items()):
-        look = {"marker": _MARKERS[at % 5], "color": OKABE_ITO[at % 4]}
+    for (arm, by_rate), look in zip(swept.items(), _SWEPT, strict=True):
         rates, ends = list(by_rate), np.array(list(by_rate.values()))
-        ax.plot(rates, ends.mean(1), linestyle=_LINES[at % 4], label=arm, **look)
-        ax.plot(rates, ends, linestyle="", markersize=4, alpha=0.6, **look)
+        ax.plot(rates, ends.mean(1), label=arm, **look)
+        ax.plot(rates, ends, **{**look, "linestyle": "", "markersize": 4}, alpha=0.6)
     ax.set(xscale="log", xlabel="highest rate", ylabel="held-out loss at the end")
     ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
     ax.minorticks_off()
 
 
 def draw_distances(ax: Axes, distances: Mapping[str, tuple[float, float]]) -> None:
-    """A row an experiment: from its lowest to its highest loss at the end, less the loss of the bigram."""
+    """A row an experiment: from its lowest to its highest run, by the loss at the end less that of the bigram."""
     for row, (low, high) in enumerate(distances.values()):
         ax.plot([low, high], [row, row], color=OKABE_ITO[0], linewidth=3, marker="o", linestyle="-")
     ax.axvline(0, color=INK, linewidth=1.5)
     ax.set_yticks(range(len(distances)), list(distances))
     ax.set_ylim(len(distances) - 0.5, -0.6)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("held-out loss less the bigram's, lowest and highest arm")
+    ax.set_xlabel("held-out loss less the bigram's, lowest and highest run")
 
 
 def draw_experiments(ax: Axes, means: np.ndarray, halves: np.ndarray) -> None:

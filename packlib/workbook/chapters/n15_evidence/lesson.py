@@ -89,7 +89,7 @@ QUESTIONS = Questions(
         truth=lambda early, end, bigram: "the model" if early < bigram else "the bigram",
         why=lambda early, end, bigram: (
             f"The model is at {early:.2f} by then, and the bigram at {bigram:.2f}. A model that is worse than a table "
-            f"of neighbors makes little use of a long context yet. At its end this one is at {end:.2f}."
+            f"of neighbors has not shown that it uses more than a neighbor. At its end this one is at {end:.2f}."
         ),
         choices={"the model": "150 updates are few, and a table needs none.", "the bigram": ""},
     ),
