@@ -12,7 +12,8 @@ The rate falls by tokens in all three.
 
 Each arm of "comparison" and of "rates" has a rate of its own, from a sweep that is recorded in a file beside the runs:
 two seeds, which are not used again, a third of the texts, and rates that double. The rate with the lowest mean of the
-two held-out losses at the end is taken. "nested" takes that of "padded", because it computes the same.
+two held-out losses at the end is taken. "nested" takes that of "padded", because it computes the same. The arms of
+"length" all take the rate that the sweep of its first four arms finds best for "no warm-up".
 
 One core. A run that is in the file already is not made again. Each row of a file is one evaluation on held-out rows of
 full length, or on the held-out functions; the seconds are those of training alone, the processor's and the clock's.
@@ -91,6 +92,7 @@ RATES = {  # batches by tokens: the rule that scales the rate, and the order of 
     for rule in RATE_RULES
 }
 ARMS: dict[str, tuple[str, ...]] = {"length": tuple(LENGTH_ARMS), "comparison": BATCHINGS, "rates": tuple(RATES)}
+NOT_SWEPT = ("nested", *tuple(LENGTH_ARMS)[4:])
 
 
 class AlibiCausal(PackedCausal):
@@ -235,7 +237,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="default: data/runs/curriculum-EXPERIMENT.csv")
     options = parser.parse_args(arguments)
     experiment, sweep = one_of("experiment", options.experiment, ARMS), options.sweep
-    known = [arm for arm in ARMS[experiment] if not (sweep and arm == "nested")]
+    known = [arm for arm in ARMS[experiment] if not (sweep and arm in NOT_SWEPT)]
     planned = PLANNED[experiment] // (3 if sweep else 1) if options.sequences is None else options.sequences
     whole_number("sequences", planned, EVALUATIONS[experiment] * ROWS)
     torch.set_num_threads(1)

@@ -299,6 +299,12 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
     ("15_evidence", "where all runs end below it"): lambda: below_the_bigram("curriculum-comparison").all(),
     ("15_evidence", "All four take less time than padding"): lambda: all(
         share.mean + share.half < 1 for share in runs.shares("curriculum-comparison", "cpu_seconds", 0.95).values()),
+    ("15_evidence", "0.003, the best rate of full rows in a sweep"): lambda: (
+        runs.best_rates("curriculum-length-sweep")["no warm-up"] == 0.003),
+    ("15_evidence", "Truncated rows have their best rate at 0.006 there"): lambda: all(
+        runs.best_rates("curriculum-length-sweep")[f"{share}, truncated"] == 0.006 for share in (0.3, 0.6)),
+    ("08_curriculum", "the best of a short sweep for full rows"): lambda: (
+        runs.best_rates("curriculum-length-sweep")["no warm-up"] == 0.003),
     ("15_evidence", "All runs end below the bigram."): lambda: below_the_bigram("curriculum-length").all(),
     ("15_evidence", "In shuffled batches no rule can be told from none."): lambda: all(
         one.verdict == "cannot be told" for one in rate_pairs("shuffled: ")),

@@ -58,11 +58,11 @@ def best_rates(name: str) -> dict[str, float]:
 
 
 def sweep_table(name: str) -> Table:
-    """A row an arm: the mean at the end for each rate of a sweep, and the rate that the arm takes."""
+    """A row an arm: the mean at the end for each rate of a sweep, and the rate where it is lowest."""
     tried, best = swept(name), best_rates(name)
     rates = list(next(iter(tried.values())))
     rows = [(arm, *(float(by_rate[rate].mean()) for rate in rates), best[arm]) for arm, by_rate in tried.items()]
-    return Table(("arm", *(f"at {rate:g}" for rate in rates), "takes"), rows)
+    return Table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows)
 
 
 def baselines() -> dict[str, dict[str, float]]:
