@@ -31,10 +31,10 @@ from packlib.model import PackedCausal
 from packlib.packing import DocumentRows, document_rows
 from packlib.ragged import ranges
 from tests.experiments.recording import has_run, path_of, read, write
-from tests.experiments.sources import docstrings
+from tests.experiments.sources import BEGIN, docstrings
 
 LENGTH, ROWS, RATE = 256, 8, 3e-3
-BEGIN, VOCABULARY = 0, 256  # no docstring holds the byte 0
+VOCABULARY = 256
 LATER = 64  # bytes of a document after which the loss is taken once more
 ARMS = ("split", "wrapped", "wrapped, no mask")
 COLUMNS = (
