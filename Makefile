@@ -6,25 +6,28 @@ LAB_ARGS ?=
 TEST_ARGS ?=
 BROWSER ?= yes
 TORCH_INDEX ?=
+CONSTRAINTS ?= constraints.txt
 SPEAKER ?=
 PDF ?=
 REPOSITORY ?=
 
 PY := .venv/bin/python
 LOG := .venv/install.log
-PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 --constraint constraints.txt \
+PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) \
   $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
+LIBRARY = $(addprefix tests/,lengths packing work batches model rows check auditing)
 
-.PHONY: help setup lab test test-all bench bench-gpu notebooks figures slides talk site clean browser compiled
+.PHONY: help setup lab test test-all test-library bench bench-gpu notebooks figures slides talk site clean browser compiled
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make lab        open your copy of the workbook, lab/, in JupyterLab (PORT=8888, LAB_ARGS=…)"
 	@echo "make test       lint, types, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
 	@echo "make test-all   every combination: quick=False, all in the browser, every family of models"
+	@echo "make test-library  in a fresh clone, with other packages than the pinned: CONSTRAINTS=FILE, or CONSTRAINTS= for the newest"
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"
@@ -50,7 +53,7 @@ define install
 	  fi; exit 1; }
 endef
 
-.venv/.ready: pyproject.toml constraints.txt
+.venv/.ready: pyproject.toml $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "make: there is no $(PYTHON); install Python 3.11 or newer." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed; name one with make PYTHON=…" >&2; exit 1; }
@@ -61,7 +64,7 @@ endef
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
 	@echo "Compiling the loops of the packers …"
-	@$(PY) -m packlib.packing.compiled
+	@$(PY) -m packlib.work.compile_ahead
 	@touch $@
 
 comma := ,
@@ -84,9 +87,12 @@ test: .venv/.ready compiled $(if $(filter yes,$(BROWSER)),browser)
 test-all: export PACKLIB_ALL = yes
 test-all: test
 
+test-library: .venv/.ready compiled
+	@$(PY) -m pytest -n 2 --dist loadscope $(LIBRARY) $(TEST_ARGS)
+
 # once, and not in each of pytest's workers
 compiled: .venv/.ready
-	@$(PY) -m packlib.packing.compiled
+	@$(PY) -m packlib.work.compile_ahead
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

@@ -25,8 +25,6 @@ if str(OFFLINE) not in sys.path:  # else Python has loaded it at its start
     import sitecustomize  # noqa: F401
 os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [str(OFFLINE), os.environ.get("PYTHONPATH")])))
 
-pytest_plugins = ["tests.cpu_seconds"]
-
 settings.register_profile("packlib", deadline=None, derandomize=True)
 settings.load_profile("packlib")
 

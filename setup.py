@@ -5,7 +5,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("data/lengths/*.csv", "data/benchmarks/*.csv", "notebooks/12_your_dataset.ipynb")
+SHIPPED = ("data/README.md", "data/lengths/*.csv", "data/benchmarks/*.csv", "notebooks/12_your_dataset.ipynb")
 
 
 class BuildWithData(build_py):

@@ -1,10 +1,40 @@
 """packlib: train on sequences of different lengths without paying for padding.
 
-The rooms, in the order of the story: `lengths`, `packing`, `distributed`, `batches`, `model`, `training`, `bridges`,
-`advisor`, `workbook`. Each lists in its `__init__.pyi` what it offers. A name is loaded when it is first used, so
-`import packlib` loads none of numpy, SciPy and torch.
+>>> import packlib
+>>> histogram = packlib.load("wikipedia")
+>>> packlib.plan(histogram, method="lpfhp").num_packs < histogram.num_sequences
+True
+
+The rooms, each building on those before it: `lengths`, `packing`, `work`, `distributed`, `batches`, `model`,
+`training`, `rows`, `check`, `auditing`, `advice`, `workbook`. Each says in its `__init__` what to read first.
 """
 
-from packlib.installed import attach
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from packlib import lengths, packing, work
+from packlib.installed import late
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import PackingPlan, Packs, StreamPacker, plan
+from packlib.version import __version__
+from packlib.work import balance
+
+if TYPE_CHECKING:
+    from packlib import advice, auditing, batches, check, distributed, model, rows, training, workbook
+    from packlib.advice import advise
+    from packlib.auditing import audit
+    from packlib.batches import collate
+    from packlib.check import check_packing
+    from packlib.rows import pack_dataset
+else:  # they load torch, Arrow or Jupyter
+    _ROOMS = ("advice", "auditing", "batches", "check", "distributed", "model", "rows", "training", "workbook")
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            **{f"packlib.{room}": [room] for room in _ROOMS},
+            "packlib.advice.advising": ["advise"],
+            "packlib.auditing.auditing": ["audit"],
+            "packlib.batches.collation": ["collate"],
+            "packlib.check.checking": ["check_packing"],
+            "packlib.rows.packed_rows": ["pack_dataset"],
+        },
+    )

@@ -55,19 +55,13 @@ def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndar
 
 
 def map_arrays(
-    path: str | os.PathLike,
-    kind: str,
-    names: Sequence[str],
-    optional: Sequence[str] = (),
-    old: Sequence[str] = (),
-    verify: bool = True,
+    path: str | os.PathLike, kind: str, names: Sequence[str], optional: Sequence[str] = (), verify: bool = True
 ) -> dict[str, np.ndarray]:
     """Map the arrays of a file that `save_arrays` wrote: they are read from disk where they are used.
 
     Args:
         kind: as it was saved.
         names, optional: the arrays that must be there, and those that may be.
-        old: the arrays of such a file by packlib 0.1.0, which wrote no names; by default its files are refused.
         verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
 
     Returns:
@@ -78,8 +72,7 @@ def map_arrays(
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        line = file.readline(_LONGEST_LINE)
-        places, end = _old_places(file, size, kind, old) if line[:6] == b"\x93NUMPY" else _places(line, kind)
+        places, end = _places(file.readline(_LONGEST_LINE), kind)
         if missing := [name for name in names if name not in places]:
             raise ValueError(f"it has no {' and no '.join(missing)}.")
         if unknown := [name for name in places if name not in (*names, *optional)]:
@@ -98,8 +91,7 @@ def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
     if tuple(words[:2]) != _START[:2] or len(words) < 4 or not line.endswith(b"\n"):
         raise ValueError(f"it does not start with a line of {' '.join(_START[:2])}.")
     if words[2] != _START[2]:
-        reads = f"format {_START[2]} and packlib 0.1.0's"
-        raise ValueError(f"it is in format {words[2][:20]}; this version of packlib reads {reads}.")
+        raise ValueError(f"it is in format {words[2][:20]}; this version of packlib reads format {_START[2]}.")
     if words[3] != kind:
         raise ValueError(f"it holds {words[3][:40]}, not {kind}.")
     places, end = {}, len(line)
@@ -111,21 +103,6 @@ def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
         end += int(found[3]) * dtype.itemsize
         places[found[1]] = start, end, dtype
         end += -end % 8
-    return places, end
-
-
-def _old_places(file: BinaryIO, size: int, kind: str, names: Sequence[str]) -> tuple[dict[str, Place], int]:
-    """The same for a file of packlib 0.1.0: the arrays one after the other, each as `np.save` writes it."""
-    if not names:
-        raise ValueError(f"it was written by packlib 0.1.0; this version reads {kind} of packlib 0.2 and later.")
-    places, end = {}, 0
-    for name in names:
-        file.seek(end)
-        shape, dtype = npy_header(file)
-        if len(shape) != 1 or dtype.str not in _DTYPES or not 0 <= shape[0] <= size:
-            raise ValueError(f"its array {name} has the dtype {dtype.str[:20]} and {len(shape)} dimensions.")
-        end = file.tell() + shape[0] * dtype.itemsize
-        places[name] = file.tell(), end, dtype
     return places, end
 
 

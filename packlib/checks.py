@@ -5,10 +5,13 @@ import numbers
 import operator
 import sys
 from collections.abc import Iterable
+from itertools import islice
 from math import inf, isfinite
 from typing import Any
 
 import numpy as np
+
+from packlib.markup import one_line
 
 _MOST_NAMES = 12  # a sentence lists no more
 
@@ -30,6 +33,14 @@ def _alternatives(names: list[str]) -> str:
         return f"one of {', '.join(map(shown, names[:_MOST_NAMES]))} and {len(names) - _MOST_NAMES} more"
     *others, last = map(shown, names)
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Names from outside, such as those of columns, in a sentence: each short, quoted if it has to be; not too many."""
+    given = map(str, names)
+    some = [one_line(name if name and name.isprintable() else repr(name), 40) for name in islice(given, _MOST_NAMES)]
+    more = sum(1 for _ in given)
+    return ", ".join(some) + f" and {more} more" * (more > 0)
 
 
 def flag(name: str, value: Any) -> bool:

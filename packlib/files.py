@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from packlib.places import new_part, output_path
+from packlib.places import new_part, output_path, room_for
 
 
 @contextmanager
@@ -21,7 +21,8 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
     path = output_path(path)
     handle, beside = new_part(path)
     try:
-        yield beside
+        with room_for(path):
+            yield beside
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

@@ -1,11 +1,11 @@
 """What is installed of packlib; what is missing is said in one sentence that tells how to get it."""
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import lazy_loader
 
 _EXTRAS = {"torch": "train", "transformers": "train", "accelerate": "train", "datasets": "hub"}  # else: lab
 _PACKAGE = Path(__file__).resolve().parent
@@ -48,12 +48,22 @@ def checkout_path(*parts: str) -> Path:
     return path
 
 
-def attach(name: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package: what its `__init__.pyi` lists, loaded when first used."""
-    load, names, public = lazy_loader.attach_stub(name, file)
+def late(package: str, homes: Mapping[str, list[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package for names that load torch or Jupyter: each is loaded when it is used.
 
-    def load_or_say_what_is_missing(attribute: str) -> Any:
-        with needed_by(f"{name}.{attribute}"):
-            return load(attribute)
+    Args:
+        homes: by module, the names that it has. A type checker reads them under `if TYPE_CHECKING`.
+    """
+    home = {name: module for module, names in homes.items() for name in names}
 
-    return load_or_say_what_is_missing, names, public
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with needed_by(f"{package}.{name}"):
+            module = import_module(home[name])
+        return module if home[name] == f"{package}.{name}" else getattr(module, name)
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home})
+
+    return load, names

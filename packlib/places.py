@@ -1,5 +1,6 @@
 """Places to write to: checked before any work is done, locked while it lasts, and cleaned of what a killed run left."""
 
+import errno
 import fcntl
 import os
 import re
@@ -7,24 +8,33 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from packlib.checks import shown
 
 WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
 PATIENCE = 5.0  # seconds; a run that was told to end may need as long to clean up
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "file", stat.S_ISFIFO: "pipe", stat.S_ISSOCK: "socket"}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Read: TypeAlias = str | os.PathLike | None  # the path of what a command reads, if it reads a file at all
 
 
-def output_path(path: str | os.PathLike, folder: bool = False) -> Path:
+def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[Read] = ()) -> Path:
     """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
+
+    Args:
+        reads: what the caller reads, and so must not replace: a file of any of these, by whatever link. A folder that
+            is replaced as a whole must not hold any of them.
 
     Raises:
         OSError: in one sentence that names `path`, if something else stands there (a device, a pipe), if a link
-            leads nowhere, or if this user may not write there.
+            leads nowhere, if this user may not write there, or if that would replace what is read.
     """
+    _refuse_what_is_read(path, folder, reads)
     name = shown(os.fspath(path))
     at = whole = Path(path).absolute()
     while not os.path.lexists(at):
@@ -45,6 +55,33 @@ def output_path(path: str | os.PathLike, folder: bool = False) -> Path:
             return output_path(path, folder)  # as above
         raise PermissionError(f"{name} cannot be written: there is no permission to change {at}.")
     return Path(os.path.realpath(path))
+
+
+def _refuse_what_is_read(path: str | os.PathLike, folder: bool, reads: Iterable[Read]) -> None:
+    for read in [Path(read) for read in reads if read]:
+        at, other = Path(os.path.realpath(path)), Path(os.path.realpath(read.expanduser()))
+        if _same(at, other) or (folder and at in other.parents):
+            would = f"{shown(os.fspath(path))} would replace {shown(str(read))}, which is read"
+            raise FileExistsError(f"{would}: name another {'folder' if folder else 'file'}.")
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one file, be it under two names."""
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
+
+
+@contextmanager
+def room_for(path: str | os.PathLike) -> Iterator[None]:
+    """Let the error of a full disk say what was to be written; the system's own names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise OSError(f"{shown(os.fspath(path))} cannot be written: {os.strerror(error.errno)}.") from None
 
 
 def new_part(path: Path) -> tuple[int, Path]:
@@ -98,7 +135,8 @@ def work_folder(out: str | os.PathLike) -> Iterator[Path]:
     try:
         for left in (out / WORK).iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        yield out / WORK
+        with room_for(out):
+            yield out / WORK
     finally:
         shutil.rmtree(out / WORK, ignore_errors=True)
         os.close(handle)

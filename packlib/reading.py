@@ -1,21 +1,28 @@
 """Reading files that others wrote: what is missing, special or damaged is one sentence that names the file."""
 
 import difflib
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from packlib.markup import one_line
 from packlib.strict_json import parse_json
 
 _LARGEST_JSON = 1 << 26  # bytes
+_LONGEST_NAME = 240  # characters of a name in a sentence
 
 
 def named(path: str | os.PathLike) -> str:
-    """How a sentence names a file: as it is, or quoted if a line break or the like is in its name."""
+    """How a sentence names a file or a column: as it is, or quoted if a line break or the like is in its name.
+
+    The middle of a very long name becomes "…".
+    """
     text = os.fspath(path)
-    return text if text.isprintable() else repr(text)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= _LONGEST_NAME else one_line(text, _LONGEST_NAME)
 
 
 def regular_file(path: str | os.PathLike, needed: str) -> Path:
@@ -28,8 +35,11 @@ def regular_file(path: str | os.PathLike, needed: str) -> Path:
         FileNotFoundError, IsADirectoryError, ValueError: one sentence that names the path.
     """
     path = Path(path)
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:  # its name is too long, say
+        raise FileNotFoundError(f"There is no file {named(path)}: {error.strerror}.") from None
     if path.is_dir():
         raise IsADirectoryError(f"{named(path)} is a folder; {needed} is needed.")
     if path.exists():
@@ -52,19 +62,56 @@ def naming(path: str | os.PathLike, needed: str) -> Iterator[Path]:
     """
     path = regular_file(path, f"a {needed}")
     try:
-        yield path
+        with enough_memory(path):
+            yield path
     except (ValueError, TypeError) as error:
-        said = " ".join(str(error).split())
-        said = said if len(said) <= 400 else f"{said[:400]} …"
-        raise ValueError(f"{named(path)} is no {needed}: {said}") from None
+        raise ValueError(f"{named(path)} is no {needed}: {one_line(str(error), 400)}") from None
 
 
-def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:
-    """Read a JSON file that holds one object; arguments and errors as in `naming`."""
+@contextmanager
+def enough_memory(path: str | os.PathLike) -> Iterator[None]:
+    """Let the error of too little memory name the file whose content it was for.
+
+    Raises:
+        MemoryError: in one sentence, which is said once where such blocks are nested.
+    """
+    try:
+        yield
+    except (MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+            raise
+        begin, why = f"{named(path)} needs more memory than there is", str(getattr(error, "strerror", error))
+        raise MemoryError(why if why.startswith(begin) else f"{begin}: {one_line(why, 200)}") from None
+
+
+@contextmanager
+def arrow_errors(begin: str = "") -> Iterator[None]:
+    """Let what Arrow finds wrong with a file be a ValueError; too little memory is no fault of the file.
+
+    Args:
+        begin: words that its sentence begins with.
+
+    Raises:
+        ValueError, MemoryError: with what Arrow says.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise
+        raise ValueError(f"{begin}{one_line(str(error), 400)}") from None
+
+
+def read_json(path: str | os.PathLike, needed: str, constants: bool = False) -> dict[str, Any]:
+    """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_json`."""
     with naming(path, needed) as path:
         if path.stat().st_size > _LARGEST_JSON:
             raise ValueError(f"It has {path.stat().st_size:,} bytes, too many.")
-        values = parse_json(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_text(encoding="utf-8"), constants)
         if not isinstance(values, dict):
             raise ValueError("It must hold one JSON object.")
     return values

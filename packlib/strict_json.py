@@ -6,15 +6,19 @@ from typing import Any
 from packlib.checks import one_of, shown
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, constants: bool = False) -> Any:
     """Parse JSON text.
+
+    Args:
+        constants: take NaN, Infinity and -Infinity for numbers, which Python writes and the standard does not know.
 
     Raises:
         ValueError: if it is no JSON, a name comes twice, a number is no number of JSON or has thousands of digits,
             or it is nested too deeply.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_refuse)
+        constant = float if constants else _refuse
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"It is not JSON: {error}.") from None
     except RecursionError:

@@ -8,8 +8,8 @@ import numpy as np
 from packlib.files import write_text
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
+from packlib.workbook.exits import exit_code
 from packlib.workbook.figures import PADDING, new_figure, percent, series, svg
-from packlib.workbook.running import exit_code
 
 
 def draw_cover(rows: int = 24, seed: int = 0) -> tuple:

@@ -11,7 +11,7 @@ from packlib.workbook.figures import OKABE_ITO, series
 SMALLEST = 10  # points on a figure 8 inches wide: 33 pixels of 1920 × 1080
 METHODS = {  # how figures name what `series` knows
     "SPFHP": "spfhp", "LPFHP": "lpfhp", "NNLSHP": "nnlshp", "extended NNLSHP": "ennlshp", "optimal": "optimal",
-    "unpacked": "unpacked", "best fit": "best_fit_decreasing", "next-fit": "next_fit", "pad to the maximum": "maximum",
+    "unpacked": "unpacked", "next-fit": "next_fit", "pad to the maximum": "maximum",
     "random batches": "random", "buckets": "buckets", "sorted windows": "megabatches", "all sorted": "sorted",
     "packed": "packed",
 }  # fmt: skip

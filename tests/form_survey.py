@@ -1,6 +1,6 @@
 """Every family of transformers that packs leave as it is: in which form does its unmodified model take them?
 
-`python -m tests.form_survey` compares all of them with each sequence alone and writes packlib/bridges/forms.csv; with
+`python -m tests.form_survey` compares all of them with each sequence alone and writes packlib/rows/forms.csv; with
 names, it compares only these families and prints what it finds.
 """
 
@@ -15,9 +15,9 @@ import transformers
 from transformers import modeling_flash_attention_utils as flash
 
 from packlib.batches import IGNORED, PackedBatch
-from packlib.bridges import forms
 from packlib.files import atomic_path
 from packlib.model.families import families
+from packlib.rows import collator as forms
 from tests import model_survey
 from tests.model_survey import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
 from tests.model_survey import _difference as gap_of

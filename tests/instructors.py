@@ -1,4 +1,4 @@
-"""The tables of INSTRUCTORS.md, from the notebooks and their exercises. `python -m tests.instructors` writes them."""
+"""The tables of the page for instructors, from the notebooks and their exercises: `python -m tests.instructors`."""
 
 import importlib
 import re
@@ -9,7 +9,7 @@ import nbformat
 from packlib.files import write_text
 from packlib.workbook.running import notebooks
 
-PAGE = Path(__file__).parents[1] / "INSTRUCTORS.md"
+PAGE = Path(__file__).parents[1] / "notebooks/INSTRUCTORS.md"
 LESSONS = {  # what goes together, and in which order
     "Why pack": ("00_tour", "01_padding_waste"),
     "Greedy packing": ("02_greedy_packing",),
@@ -40,7 +40,7 @@ def lessons_table() -> str:
     """A row for each lesson: its notebooks, minutes to read, and minutes of exercises in class and at home."""
     rows = ["| lesson | notebooks | to read | exercises in class | at home |", "|---|---|---|---|---|"]
     for lesson, names in LESSONS.items():
-        links = ", ".join(f"[{name}](notebooks/{name}.ipynb)" for name in names)
+        links = ", ".join(f"[{name}]({name}.ipynb)" for name in names)
         minutes = [sum(e.minutes or 0 for name in names for e in exercises(name) if (e.level in (1, 2)) is in_class)
                    for in_class in (True, False)]  # fmt: skip
         in_class, at_home = (f"{total} min" if total else "–" for total in minutes)

@@ -76,16 +76,3 @@ def best_fit(lengths, top, depth):
         else:
             packs.append([length])
     return packs
-
-
-def first_fit(lengths, top, depth):
-    """First-fit-decreasing, a sequence at a time; returns the packs."""
-    packs = []
-    for length in sorted(lengths, reverse=True):
-        for pack in packs:
-            if sum(pack) + length <= top and len(pack) < (depth or len(lengths)):
-                pack.append(length)
-                break
-        else:
-            packs.append([length])
-    return packs

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed import balance_distributed, pack_distributed, packing, run_ranks
+from packlib.distributed import RankError, balance_distributed, pack_distributed, packing, run_ranks
 from packlib.distributed.collectives import Collectives
-from packlib.packing import Work
+from packlib.work import Work
 
 
 def tell_pid():
@@ -195,11 +195,22 @@ def pack_nothing(rank):
     pack_distributed([], 8)
 
 
-def plan_otherwise(rank):
-    plan = packing.plan
-    if rank == 1:
-        packing.plan = lambda histogram, *_: plan(histogram, "unpacked")
-    pack_distributed([3, 5], 8, "lpfhp")
+def pack_where_one_rank_can_plan(rank):
+    if rank:
+        packing.plan = None
+    return pack_distributed([3, 5, 8][: 3 - rank], 8, "lpfhp")
+
+
+def pack_where_the_plan_fails(rank):
+    def fail(*_, **__):
+        raise MemoryError("no room for a plan")
+
+    if rank == 0:
+        packing.plan = fail
+    try:
+        pack_distributed([3, 5], 8, "lpfhp")
+    except RankError as error:
+        return str(error), error.rank
 
 
 def die_in_exchange(rank, who):

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 PINS = Path(__file__).resolve().parents[1] / "constraints.txt"
+SOURCE_ALONE = {"lightbinpack"}  # no Python has a wheel of it; `make bench` compiles it, and nothing else needs it
 PYTHONS = ("3.11.9", "3.12", "3.13", "3.14")
 PLATFORMS = {
     "Linux, x86-64": [*(f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)), "manylinux2014_x86_64"],
@@ -22,7 +23,7 @@ PLATFORMS = {
 def without_wheel(python: str, platforms: list[str]) -> list[str]:
     """The pins that have no wheel for this Python and any of these tags of platforms."""
     missing = []
-    pins = PINS.read_text(encoding="utf-8").split()
+    pins = [pin for pin in PINS.read_text(encoding="utf-8").split() if pin.partition("==")[0] not in SOURCE_ALONE]
     while pins:
         with tempfile.TemporaryDirectory() as target:
             command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--only-binary=:all:"]

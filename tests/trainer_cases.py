@@ -7,8 +7,8 @@ from model_cases import MAX_LENGTH, bert_config, gpt_config, masking, store
 from transformers import Trainer, TrainingArguments
 
 from packlib.batches import PackDataset, PackingCollator, TokenStore, pack_lengths
-from packlib.bridges import PackTrainer
 from packlib.model import PackedBert, PackedCausal
+from packlib.rows import PackTrainer
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 

@@ -98,7 +98,7 @@ def clone(small, tmp_path):
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     started = []
 
-    def start(*arguments, module="packlib.workbook.cli"):
+    def start(*arguments, module="packlib.cli"):
         command = [sys.executable, "-m", module, *map(str, arguments)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started.append(subprocess.Popen(command, cwd=small, env=environment, **pipes))

@@ -1,5 +1,15 @@
-"""Batches: tokens, masking, collation and loading of packs; batches by tokens, curricula, variable rates."""
+"""Batches: tokens, masking, collation and loading of packs; batches by tokens, curricula, variable rates.
 
-from packlib.installed import attach
+Read first `batch.py`: a `PackedBatch` is what a model of packs reads. `collation.py` makes one, `loader.py` loads many.
+"""
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from packlib.batches.batch import IGNORED, PackedBatch
+from packlib.batches.collation import PackingCollator, collate, pad
+from packlib.batches.curriculum import SequenceLengthWarmup, shorten, warm_memory
+from packlib.batches.difficulty import difficulties
+from packlib.batches.loader import PackBatchSampler, PackDataset, PackLoader, pack_lengths, pack_loader
+from packlib.batches.masking import MlmMasking
+from packlib.batches.schedule_sampler import ScheduleSampler
+from packlib.batches.token_budget import TokenBatches, batch_by_tokens
+from packlib.batches.tokens import TokenStore, tokenize, wordnet_tokenizer
+from packlib.batches.variable_rate import VariableBatchLR, scale_learning_rate

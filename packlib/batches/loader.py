@@ -5,34 +5,32 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from packlib.batches.batch import PackedBatch
 from packlib.batches.collation import PackingCollator
+from packlib.batches.epoch_sampler import EpochSampler
+from packlib.batches.schedule_sampler import ScheduleSampler
 from packlib.batches.tokens import TokenStore
 from packlib.checks import flag, shown, whole_number
-from packlib.distributed.collectives import Collectives
-from packlib.lengths import LengthHistogram
-from packlib.packing.balancing import Schedule
-from packlib.packing.packs import Packs
+from packlib.packing import Method, Packs, plan
+from packlib.work.balancing import Schedule
 
 
 def pack_lengths(
     lengths: Iterable[int],
     max_length: int,
-    method: str = "optimal",
+    method: Method = "optimal",
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:
     """Plan and assign in one call: packs for sequences of these `lengths` (depth 1 leaves them unpacked).
 
+    >>> from packlib.batches import pack_lengths
     >>> pack_lengths([5, 3, 3, 2, 8], max_length=8)
     Packs(3 packs of 8, 5 samples, 87.500% full)
     """
-    from packlib.packing import assign, plan
-
-    histogram = LengthHistogram.from_lengths(lengths, max_length)
-    return assign(plan(histogram, method, max_sequences_per_pack=max_sequences_per_pack), lengths, seed)
+    return plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack).assign(lengths, seed)
 
 
 class PackDataset(Dataset):
@@ -86,55 +84,6 @@ def _refuse_other_lengths(index: int, packs: Packs, held: int) -> None:
         f"The packs were made for other lengths: pack {index} has {packs.lengths_used[index]} tokens, and its "
         f"samples have {held}."
     )
-
-
-class EpochSampler(Sampler):
-    """What `PackBatchSampler` and `TokenBatchSampler` share: an order that seed and epoch give, and a place in it.
-
-    Attributes:
-        epoch: the epoch of the next pass.
-        start: the batch that the next pass begins with; the passes after it begin with the first.
-        done: batches of the epoch that were handed out; a `PackLoader` leaves out what its workers fetched ahead.
-    """
-
-    depends_on: tuple[str, ...]  # the attributes that the batches of all ranks follow from
-
-    def __init__(self, seed: int, shuffle: bool, ranks: int | None, rank: int | None) -> None:
-        self.seed, self.shuffle = whole_number("seed", seed, 0), flag("shuffle", shuffle)
-        here = Collectives()
-        self.ranks = whole_number("ranks", here.size if ranks is None else ranks, 1)
-        rank = (here.rank if self.ranks > 1 else 0) if rank is None else rank
-        self.rank = whole_number("rank", rank, 0, self.ranks - 1)
-        self.epoch = self.start = self.done = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
-        if whole_number("epoch", epoch, 0) != self.epoch:
-            self.epoch, self.start, self.done = epoch, 0, 0
-
-    def setting(self) -> dict:
-        """What the batches of all ranks depend on, as plain values."""
-        return {name: getattr(self, name) for name in self.depends_on}
-
-    def state_dict(self) -> dict:
-        """The epoch, the batches of it that this rank was handed out, and what they depend on.
-
-        Workers fetch ahead: with them take the state of the loader, which counts what was used.
-        """
-        over = self.done == len(self)  # the epoch is done: go on with the next
-        return {"epoch": self.epoch + over, "batches_done": 0 if over else self.done, **self.setting()}
-
-    def load_state_dict(self, state: dict, of: str = "sampler") -> None:
-        """Go on from `state`, of any rank, at the next pass.
-
-        Raises:
-            ValueError: if the state is of other samples or settings.
-        """
-        for name, value in self.setting().items():
-            if state.get(name) != value:
-                raise ValueError(f"The state is of a {of} with {name} {state.get(name)}; this one has {value}.")
-        self.set_epoch(state["epoch"])
-        self.done = self.start = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
 
 
 class PackBatchSampler(EpochSampler):
@@ -242,7 +191,7 @@ class PackLoader(DataLoader):
         Raises:
             ValueError: if the state is of a loader with other packs, batch size, ranks or shuffling.
         """
-        self.batch_sampler.load_state_dict({"ranks": 1, **state}, "loader")  # version 0.1.0 knew no ranks
+        self.batch_sampler.load_state_dict(state, "loader")
 
 
 def pack_loader(
@@ -280,8 +229,6 @@ def pack_loader(
     if collator.max_length < (most := int(packs.lengths_used.max())):
         raise ValueError(f"The collator makes packs of {collator.max_length} tokens; the fullest pack holds {most}.")
     if isinstance(packs, Schedule):
-        from packlib.batches.schedule_sampler import ScheduleSampler  # here, since it builds on this file
-
         sampler: EpochSampler = ScheduleSampler(packs, batch_size, seed, shuffle, ranks, rank)
     else:
         batch_size = 16 if batch_size is None else batch_size

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from packlib.batches.loader import EpochSampler
+from packlib.batches.epoch_sampler import EpochSampler
 from packlib.checks import shown
-from packlib.packing.balancing import Schedule
+from packlib.work.balancing import Schedule
 
 
 class ScheduleSampler(EpochSampler):

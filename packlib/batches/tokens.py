@@ -10,7 +10,7 @@ import numpy as np
 
 from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
-from packlib.checks import flag, one_of, shown, whole_number
+from packlib.checks import flag, listed, one_of, shown, whole_number
 from packlib.lengths.counting import INT64_MAX, as_integers
 from packlib.lengths.sources import tokenizer_path
 from packlib.ragged import Ragged, ranges
@@ -56,7 +56,7 @@ class TokenStore(Ragged):
     _called = "sequence", "sequences"
 
     def __post_init__(self) -> None:
-        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
+        checked = vars(self)  # a frozen dataclass takes no assignments
         for name in (*_ARRAYS, *_OPTIONAL):
             if checked[name] is not None or name not in _OPTIONAL:
                 checked[name] = as_integers(checked[name], name.removesuffix("s"))
@@ -193,7 +193,7 @@ class TokenStore(Ragged):
             FileNotFoundError, ValueError: if there is no such file, or it is no whole token store.
         """
         with naming(path, "whole token store") as file:
-            return cls(**map_arrays(file, "TokenStore", _ARRAYS, _OPTIONAL, old=_ARRAYS, verify=verify))
+            return cls(**map_arrays(file, "TokenStore", _ARRAYS, _OPTIONAL, verify=verify))
 
 
 def _refuse_same_ids(ids: np.ndarray) -> None:
@@ -221,7 +221,7 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
     if not isinstance(sample, Mapping):
         raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
     if "input_ids" not in sample:
-        raise ValueError(f"{name} has no input_ids; it has {', '.join(map(str, sample)) or 'nothing'}.")
+        raise ValueError(f"{name} has no input_ids; it has {listed(sample) or 'nothing'}.")
     label_columns = [c for c in sample if c in _SEQUENCE_LABELS or (c == "labels" and np.ndim(sample[c]) == 0)]
     if len(label_columns) > 1:
         raise ValueError(f"{name} has {' and '.join(label_columns)}: a sequence has one label.")
@@ -243,7 +243,7 @@ def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
     """A column with one number a token."""
     if column not in ("input_ids", "token_type_ids", "labels", "attention_mask"):
         raise ValueError(
-            f"{name} has the column {column!r}, which no batch can carry: remove it from the data set "
+            f"{name} has the column {shown(column)}, which no batch can carry: remove it from the data set "
             f"(carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
         )
     given = sample[column]
@@ -295,7 +295,8 @@ def tokenize(
     # without truncation, too long ones are named below
     options = {"truncation": True, "max_length": max_length} if overlong == "truncate" else {"verbose": False}
     silent, blocks = not flag("progress", progress), range(0, len(texts), _BLOCK)
-    small = np.uint16 if len(tokenizer) <= 1 << 16 else np.int32
+    largest = max(tokenizer.get_vocab().values())  # which may be beyond their number
+    small = np.uint16 if largest < 1 << 16 else np.int32
     ids, types, lengths = [], [], list[int]()
     for start in tqdm(blocks, desc="tokenize", unit="block", disable=silent):
         rows: list = list(texts[start : start + _BLOCK])

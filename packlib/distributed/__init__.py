@@ -1,5 +1,12 @@
-"""Many ranks: starting them from a notebook or with torchrun, agreeing on errors, sorting and packing across them."""
+"""Many ranks: starting them from a notebook or with torchrun, sorting and packing across them.
 
-from packlib.installed import attach
+Read first `ranks.py`, which runs a function on several ranks, then `sorting.py`: an exact sort by counting.
+`packing.py` packs what is spread over ranks.
+"""
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from packlib.distributed.agreement import RankError
+from packlib.distributed.balanced_shares import balance_distributed
+from packlib.distributed.packing import PackShare, deal, pack_distributed
+from packlib.distributed.ranks import run_ranks
+from packlib.distributed.sampler import DistributedCurriculumSampler, ordered_bits
+from packlib.distributed.sorting import SortedRows, exact_sort, interleave, load_imbalance, sort_rows

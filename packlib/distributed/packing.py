@@ -1,12 +1,11 @@
 """Pack what is spread over many ranks: small histograms travel to all, sample ids go to their packs, lengths stay.
 
-The ranks' samples count as one data set, rank after rank. A plan needs only the histogram of all, so every rank makes
-the same plan from the ranks' histograms. These also tell how many samples of each length the ranks before hold, and
-thus which places of the plan a rank's own samples fill, without another word. Pack i of the plan goes to rank i modulo
-the number of ranks: all get as many packs of every strategy, give or take one.
+The ranks' samples count as one data set, rank after rank. A plan needs only the histogram of all: rank 0 makes it from
+the ranks' histograms and sends it to all. The histograms also tell how many samples of each length the ranks before
+hold, and thus which places of the plan a rank's own samples fill, without another word. Pack i of the plan goes to
+rank i modulo the number of ranks: all get as many packs of every strategy, give or take one.
 """
 
-import hashlib
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from packlib.checks import whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing import PackingPlan, Packs, plan
+from packlib.packing import Method, PackingPlan, Packs, plan
 from packlib.packing.packs import order_by_length
 
 
@@ -29,8 +28,8 @@ class PackShare(Packs):
     Attributes:
         plan: the plan of all packs, the same on every rank.
         rank, world_size: whose share this is. Where there are fewer packs than ranks, some shares are empty.
-        bytes_sent: what this rank handed to others, as "histograms" and as "sample ids"; the checks that all ranks
-            can go on are under a kilobyte, and not counted.
+        bytes_sent: what this rank handed to others, as "histograms" and as "sample ids"; the plan, and the checks that
+            all ranks can go on, which are under a kilobyte, are not counted.
     """
 
     plan: PackingPlan
@@ -50,14 +49,15 @@ class PackShare(Packs):
 
 
 def pack_distributed(
-    local_lengths: Iterable[int], max_length: int, method: str = "optimal", max_sequences_per_pack: int | None = None,
+    local_lengths: Iterable[int], max_length: int, method: Method = "optimal",
+    max_sequences_per_pack: int | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> PackShare:  # fmt: skip
     """Pack the samples of all ranks of `group` together; every rank calls this with its own, and gets its packs.
 
     The id of a sample is its place when the ranks' lengths stand one after the other. Whatever the number of ranks,
-    the packs are those that `assign(plan(histogram, method), all_lengths)` makes in one process: samples of equal
-    length keep their order, as without a seed.
+    the packs are those that `plan(all_lengths, max_length, method).assign(all_lengths)` makes in one process: samples
+    of equal length keep their order, as without a seed.
 
     No rank holds the lengths or the ids of all. Where there is room for the ids, `balance_distributed` makes a
     schedule of balanced work, and `pack_loader(data, balance_distributed(...))` reads it.
@@ -82,10 +82,10 @@ def pack_distributed(
     histograms = ranks.gather(np.diff(starts).astype(np.int64))
     for_histograms = ranks.bytes_sent
     with ranks.agree_on_errors():
-        made = plan(LengthHistogram(histograms.sum(0)), method, max_sequences_per_pack)
-    # other processors may round otherwise, and another plan would scramble the packs
-    digest = hashlib.sha256(b"".join([made.items.data, made.offsets.data, made.repeats.data])).hexdigest()
-    ranks.check_same(plan=digest)
+        if ranks.rank == 0:  # other processors may round otherwise, and another plan would scramble the packs
+            everyones = LengthHistogram(histograms.sum(0))
+            best = plan(everyones, method=method, max_sequences_per_pack=max_sequences_per_pack)
+    made: PackingPlan = ranks.broadcast(best if ranks.rank == 0 else None)
 
     # For each item of the plan: its first sample, among all of its length, and how many of its packs the ranks
     # before r fill; samples_before[r] counts the samples of that length on them.

@@ -1,5 +1,11 @@
-"""Lengths: histograms, where they come from, and what padding costs."""
+"""Sequence lengths: where they come from, and what padding them costs.
 
-from packlib.installed import attach
+Read first `histogram.py`: a `LengthHistogram` is how often each length occurs, and all that planning needs.
+`sources.py` loads the shipped sets and your own files, `waste.py` counts what each way to batch pads.
+"""
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from packlib.lengths.histogram import LengthHistogram
+from packlib.lengths.hub import from_hub
+from packlib.lengths.sources import available, data_path, load, tokenizer_path
+from packlib.lengths.synthetic import image_patch_like, log_normal, protein_like, two_humped, uniform
+from packlib.lengths.waste import HABITS, PaddingWaste, padding_waste

@@ -121,7 +121,9 @@ def count_lengths(
             if int(part.max()) > limit:
                 if max_length is None or overlong == "error":
                     at = int(np.argmax(part > limit))
-                    way_out = 'pass overlong="truncate" or "drop", or a larger max_length.'
+                    way_out = (
+                        "truncate or drop it, as overlong of LengthHistogram and load does, or raise the maximum."
+                    )
                     what = f"the maximum length {limit}: {way_out}"
                     if max_length is None:
                         what = f"{MAX_LENGTH}, the longest that a histogram can hold."

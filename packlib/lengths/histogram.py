@@ -70,7 +70,7 @@ class LengthHistogram:
         one_of("kind", self.kind, KINDS)
         text("name", self.name)
         text("source", self.source)
-        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
+        checked = vars(self)  # a frozen dataclass takes no assignments
         for lost in ("truncated", "dropped"):
             checked[lost] = whole_number(lost, checked[lost], 0, INT64_MAX)
         checked.update(counts=counts, max_length=top, num_sequences=sum(times), num_tokens=tokens)
@@ -132,7 +132,7 @@ class LengthHistogram:
             longest = np.flatnonzero(self.counts)[-1]
             raise ValueError(
                 f"{over} sequences of {self.name}, the longest of {longest} tokens, are over the maximum length "
-                f'{top}: pass overlong="truncate" or "drop", or a larger max_length.'
+                f"{top}: truncate or drop them, as overlong does, or raise the maximum."
             )
         if overlong == "truncate":
             counts[-1] += over

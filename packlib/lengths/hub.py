@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import one_of, shown, whole_number
 from packlib.installed import needed_by
 from packlib.lengths.histogram import LengthHistogram
 
@@ -40,7 +40,7 @@ def from_hub(
     whole_number("batch_size", batch_size, 1)
     columns = [column] if isinstance(column, str) else list(column)
     if len(columns) not in (1, 2):
-        raise ValueError(f"column must be one column or a pair, not {column!r}.")
+        raise ValueError(f"column must be one column or a pair, not {shown(column)}.")
     name = dataset if isinstance(dataset, str) else None
     with needed_by("from_hub"):
         from datasets import load_dataset
@@ -77,7 +77,7 @@ def _token_counts(
             for row, together in enumerate(zip(*texts, strict=True), start=done):
                 for text in together:
                     if not isinstance(text, str):
-                        raise TypeError(f"Row {row} holds {text!r} instead of text.")
+                        raise TypeError(f"Row {row} holds {shown(text)} instead of text.")
             encoded = tokenizer(*texts, return_attention_mask=False, return_token_type_ids=False, verbose=False)
             yield [len(ids) for ids in encoded["input_ids"]]
             bar.update(len(texts[0]))

@@ -3,18 +3,20 @@
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from packlib.arrays import npy_header
-from packlib.checks import one_of
+from packlib.checks import listed, one_of
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
-from packlib.reading import named, naming, regular_file
+from packlib.markup import one_line
+from packlib.reading import arrow_errors, enough_memory, named, naming, regular_file
 
 _ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
@@ -140,12 +142,18 @@ def _column(path: Path, column: str | None, names: list[str]) -> int:
     if column is None and len(names) == 1:
         return 0
     if column is None:
-        shown = [name[:30] for name in names[:10]] + ["…"] * (len(names) > 10)
-        raise ValueError(f"{named(path)} has {len(names)} columns: pass column= with one of {', '.join(shown)}.")
+        choice = f"choose one of {listed(names)} by column, or keep that one alone"
+        raise ValueError(f"{named(path)} has {len(names)} columns: {choice}.")
     one_of(f"the column of {named(path)}", column, names)
-    if names.count(column) > 1:
-        raise ValueError(f"{named(path)} has {names.count(column)} columns named {column}; one is needed.")
+    refuse_doubles(named(path), [name for name in names if name == column])
     return names.index(column)
+
+
+def refuse_doubles(holder: str, names: Iterable[str]) -> None:
+    """Raise a ValueError if two of the columns of `holder`, the name of a file, have one name."""
+    for name, times in Counter(names).most_common(1):
+        if times > 1:
+            raise ValueError(f"{holder} has {times} columns named {named(name)}; one is needed.")
 
 
 def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], int]:
@@ -219,11 +227,13 @@ def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
     """Columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: so memory is bounded."""
     with suppress(ImportError):  # pyarrow would load it for the first array, and lose an interrupt meanwhile
         import pandas  # type: ignore[import-untyped] # noqa: F401
-    roots = [file.metadata.schema.column(at).path.split(".")[0] for at in range(file.metadata.num_columns)]
+    paths = [file.metadata.schema.column(at).path for at in range(file.metadata.num_columns)]
+    chosen = set(names)  # a name may have dots in it, and what is nested has its parents' names before its own
+    wanted = [at for at, path in enumerate(paths) if chosen.intersection(accumulate(path.split("."), "{}.{}".format))]
     for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
         about = file.metadata.row_group(group)
         next(file.iter_batches(1, [group], names), None)  # it refuses what is damaged; `column` would end the process
-        most = max(1, *(about.column(at).num_values for at, root in enumerate(roots) if root in names))
+        most = max(1, *(about.column(at).num_values for at in wanted))
         yield from file.iter_batches(max(1, min(_ROWS, _TOKENS * about.num_rows // most)), [group], names)
 
 
@@ -232,21 +242,18 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            names = file.schema_arrow.names
-            column = names[_column(path, column, names)]
-            kind = file.schema_arrow.field(column).type
-            is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-            if not (is_list or pa.types.is_integer(kind)):
-                what = f"The column {column} of {named(path)}"
-                raise TypeError(f"{what} holds {kind}; lengths are integers or lists of tokens.")
-            row = 0
-            for values in (batch.column(0) for batch in parquet_batches(file, [column])):
-                if values.null_count:
-                    at = pc.index(values.is_null(), True).as_py()
-                    raise ValueError(f"The column {column} of {named(path)} has no value in row {row + at}.")
-                yield (pc.list_value_length(values) if is_list else values).to_numpy(zero_copy_only=False)
-                row += len(values)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{named(path)} is no whole Parquet file: {' '.join(str(error).split())}") from None
+    broken = f"{named(path)} is no whole Parquet file: "
+    with enough_memory(path), arrow_errors(broken), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        names = file.schema_arrow.names
+        column = names[_column(path, column, names)]
+        kind, what = file.schema_arrow.field(column).type, f"The column {named(column)} of {named(path)}"
+        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        if not (is_list or pa.types.is_integer(kind)):
+            raise TypeError(f"{what} holds {one_line(str(kind))}; lengths are integers or lists of tokens.")
+        row = 0
+        for values in (batch.column(column) for batch in parquet_batches(file, [column])):
+            if values.null_count:
+                at = pc.index(values.is_null(), True).as_py()
+                raise ValueError(f"{what} has no value in row {row + at}.")
+            yield (pc.list_value_length(values) if is_list else values).to_numpy(zero_copy_only=False)
+            row += len(values)

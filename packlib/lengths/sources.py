@@ -8,10 +8,10 @@ from pathlib import Path
 from packlib.checks import one_of
 from packlib.installed import checkout_path
 from packlib.lengths.counting import OVERLONG
-from packlib.lengths.families import FAMILIES
 from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.histogram_json import read_histogram
 from packlib.lengths.own_files import holds_counts, read_lengths
+from packlib.lengths.synthetic import FAMILIES
 
 with Path(__file__).with_name("data_sets.csv").open(encoding="utf-8") as _file:
     _STORED = {row.pop("name"): row for row in csv.DictReader(_file)}
@@ -40,6 +40,14 @@ def available() -> dict[str, str]:
         **{name: "{about} ({kind}, up to {max_length})".format(**row) for name, row in _STORED.items()},
         **{name: f"{_about(make)} (synthetic)" for name, make in FAMILIES.items()},
     }
+
+
+def file_of(name_or_path: str | os.PathLike) -> Path | None:
+    """The file that `load` reads, be it there or not; None for a data set that is a formula."""
+    name = str(name_or_path)
+    if name in _STORED:
+        return data_path("lengths", f"{name}.csv")
+    return None if name in FAMILIES else Path(name_or_path).expanduser()
 
 
 def load(

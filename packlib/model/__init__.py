@@ -1,5 +1,33 @@
-"""The packed model: attention within sequences, packed BERT, a causal twin, losses per sequence."""
+"""Models: attention within sequences, packed BERT, and losses that are unpacked again.
 
-from packlib.installed import attach
+Read first `attention.py`: one rule, three masks. `packed.py` is BERT on packs, `losses.py` takes its means.
+"""
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from typing import TYPE_CHECKING
+
+from packlib.installed import late
+
+if TYPE_CHECKING:
+    from packlib.model.attention import BACKENDS, attention_arguments, choose_backend
+    from packlib.model.losses import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
+    from packlib.model.output import PackedOutput
+    from packlib.model.packed import Causal, Masked, PackedBert, PackedCausal
+    from packlib.model.prediction import predict
+else:  # they load torch
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            "packlib.model.attention": ["BACKENDS", "attention_arguments", "choose_backend"],
+            "packlib.model.losses": [
+                "Sums",
+                "nsp_accuracy",
+                "nsp_loss",
+                "per_sequence",
+                "token_accuracy",
+                "token_loss",
+            ],
+            "packlib.model.output": ["PackedOutput"],
+            "packlib.model.packed": ["Causal", "Masked", "PackedBert", "PackedCausal"],
+            "packlib.model.prediction": ["predict"],
+        },
+    )

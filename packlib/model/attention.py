@@ -24,8 +24,8 @@ from transformers.masking_utils import bidirectional_mask_function, causal_mask_
 from packlib.batches.batch import reset_positions, segment_begins
 from packlib.checks import one_of
 
-# what packlib calls it: what transformers calls it
-BACKENDS = {"sdpa": "sdpa", "eager": "eager", "flex": "packlib_flex", "varlen": "packlib_varlen"}
+# what packlib calls it: what transformers calls it, once `register_backends` was called
+BACKENDS = {name: f"packlib_{name}" for name in ("sdpa", "eager", "flex", "varlen")}
 _NOW = threading.local()  # its `packs` are those that a packed model computes in this thread
 _NOW.packs = None  # there from the start, or the first graph that is compiled would expect them to be missing
 
@@ -148,8 +148,8 @@ def attention_arguments(
 ) -> dict:
     """The keyword argument that makes a layer of transformers attend within segments.
 
-    The model's `config._attn_implementation` must be `BACKENDS[backend]`. A whole model makes its masks itself,
-    one for each kind of layer: see `within_sequences`.
+    The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on. A
+    whole model makes its masks itself, one for each kind of layer: see `within_sequences`.
 
     Args:
         rule: what else must hold (see `allowed_pairs`).
@@ -157,6 +157,7 @@ def attention_arguments(
     Raises:
         ValueError: if the backend knows no rules.
     """
+    register_backends()
     if backend == "flex":
         return {"attention_mask": block_mask(segment_ids, causal, rule)}
     if backend != "varlen":
@@ -187,6 +188,7 @@ def within_sequences(segment_ids: Tensor, dtype: torch.dtype, own_masks: bool = 
     Raises:
         ValueError: at the end, if the model made no mask this way; its tokens have seen other sequences.
     """
+    register_backends()  # a model that was unpickled in a new process was not made there
     before, packs = getattr(_NOW, "packs", None), _Packs(segment_ids, dtype, own_masks)
     _NOW.packs = packs
     try:
@@ -285,15 +287,23 @@ def _varlen_attention(
     return out.view(batch, slots, heads, width), None
 
 
-def _sdpa_attention(*arguments: Any, segment_ids: Tensor | None = None, **options: Any) -> Any:
-    """transformers' own. Models hand down what they do not know: here a `PackedBatch` in one of them is noticed."""
-    if segment_ids is not None:
-        raise ValueError("This model would attend across sequences; give a PackedBatch to a packed model.")
-    return sdpa_attention_forward(*arguments, **options)
+def _eager_attention(module: nn.Module, *arguments: Any, **options: Any) -> Any:
+    """transformers' own, of which each of its files of models has one."""
+    eager = inspect.unwrap(type(module).forward).__globals__["eager_attention_forward"]
+    return eager(module, *arguments, **options)
 
 
-AttentionInterface.register("sdpa", _sdpa_attention)
-AttentionInterface.register("packlib_flex", _flex_attention)
-AttentionInterface.register("packlib_varlen", _varlen_attention)
-for _backend, _name in BACKENDS.items():  # around transformers' own masks too; without packs they are as ever
-    AttentionMaskInterface.register(_name, partial(_packed_mask, _backend))
+_ATTENTION = {
+    "sdpa": sdpa_attention_forward,
+    "eager": _eager_attention,
+    "flex": _flex_attention,
+    "varlen": _varlen_attention,
+}
+
+
+def register_backends() -> None:
+    """Have transformers know `BACKENDS`. These names are ours: whatever else its models ask for stays as it is."""
+    for backend, name in BACKENDS.items():
+        if name not in AttentionMaskInterface._global_mapping:  # a graph that is compiled must not change tables
+            AttentionInterface.register(name, _ATTENTION[backend])
+            AttentionMaskInterface.register(name, partial(_packed_mask, backend))

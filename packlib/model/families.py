@@ -60,8 +60,17 @@ def _reason(kind: str, model: Any, config: Any) -> str | None:
 
 
 def position_room(config: Any) -> float:
-    """How many positions the model has; past them it has none, or scales all by the longest sequence."""
-    rope = getattr(config, "rope_parameters", None) or {}
-    scaled = rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None
-    room = scaled or getattr(config, "max_position_embeddings", None)
+    """How many positions the model has."""
+    room = getattr(config, "max_position_embeddings", None)
     return room if room and room > 0 else math.inf
+
+
+def long_rope_limit(config: Any) -> int | None:
+    """The length above which a sequence gets the long factors of LongRoPE, and all others of its batch with it.
+
+    None without LongRoPE. Some models have a rope of their own for each kind of layer.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope, *(part for part in rope.values() if isinstance(part, dict))]
+    limits = (kind["original_max_position_embeddings"] for kind in kinds if kind.get("rope_type") == "longrope")
+    return next(limits, None)

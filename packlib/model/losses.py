@@ -10,7 +10,7 @@ sequences.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,9 +18,7 @@ from torch.nn import functional as F
 
 from packlib.batches import IGNORED
 from packlib.checks import one_of
-
-if TYPE_CHECKING:
-    from packlib.model.packed import PackedOutput
+from packlib.model.output import PackedOutput
 
 REDUCTIONS = ("token", "sequence", "pack")
 Measure = Callable[[Tensor, Tensor], Tensor]  # of logits and labels, a number for each
@@ -103,7 +101,7 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
         raise ValueError(f"Logits of the shape {shape} need labels of the shape ({shape[0]},), not {given}.")
 
 
-def token_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "token") -> Sums:
+def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "token") -> Sums:
     """The loss of predicted tokens: masked ones with `PackedBert`, next ones with `PackedCausal`.
 
     >>> from transformers import BertConfig
@@ -124,36 +122,36 @@ def token_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str 
     return _over_tokens(cross_entropies, output, batch, reduction)
 
 
-def token_accuracy(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "token") -> Sums:
+def token_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "token") -> Sums:
     """The share of predicted tokens that are right, averaged as `token_loss` is."""
     return _over_tokens(hits, output, batch, reduction)
 
 
-def nsp_loss(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
+def nsp_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
     """Next-sentence loss. A sequence is one value, so "token" and "sequence" are the same."""
     return _over_sequences(cross_entropies, output, batch, reduction)
 
 
-def nsp_accuracy(output: "PackedOutput", batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
+def nsp_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
     """The share of sentence pairs that are judged right, averaged as `nsp_loss` is."""
     return _over_sequences(hits, output, batch, reduction)
 
 
-def _over_tokens(measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str) -> Sums:
+def _over_tokens(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: str) -> Sums:
     if output.token_logits is None:  # the batch has no labels
         return Sums(torch.zeros((), device=batch["segment_ids"].device), batch["segment_ids"].new_zeros(()))
     values = measure(output.token_logits, output.token_labels)
     return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, reduction)
 
 
-def _over_sequences(measure: Measure, output: "PackedOutput", batch: Mapping[str, Any], reduction: str) -> Sums:
+def _over_sequences(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: str) -> Sums:
     labels = batch["sequence_labels"]
     values = measure(output.nsp_logits, labels)
     return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, reduction)
 
 
 def per_sequence(
-    output: "PackedOutput", batch: Mapping[str, Any], measure: Measure = cross_entropies
+    output: PackedOutput, batch: Mapping[str, Any], measure: Measure = cross_entropies
 ) -> tuple[Tensor, Tensor]:
     """Each sequence's summed token loss (or with `hits`, right predictions), and its predicted tokens.
 

@@ -3,6 +3,7 @@
 The others ask transformers for their mask, and so get ours: see `packlib.model.attention`.
 """
 
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,20 @@ from packlib.model.attention import additive_mask, allowed_pairs, packs_now, res
 WINDOWED = "longformer"  # its mask is of keys only; what it compares is a window of them
 
 
-def keep_apart(model: PreTrainedModel) -> None:
-    """From now on the layers of `model` that make or take a mask of their own keep the sequences of a pack apart."""
+def keep_apart(model: PreTrainedModel, dense: str) -> None:
+    """From now on the layers of `model` that make or take a mask of their own keep the sequences of a pack apart.
+
+    Args:
+        dense: "sdpa" or "eager", for the layers that add to a mask only where their attention has one of these names.
+    """
     family = model.config.model_type
     for part in model.modules():
         layer = family, type(part).__name__
         if layer in _HOOKS:
             part.register_forward_pre_hook(_HOOKS[layer], with_kwargs=True)
+        if layer in _BY_NAME:
+            part.config = deepcopy(part.config)
+            part.config._attn_implementation = dense
         if layer == (WINDOWED, "LongformerSelfAttention"):
             scores = part._sliding_chunks_query_key_matmul
             part._sliding_chunks_query_key_matmul = partial(_windows_within, scores)
@@ -84,6 +92,14 @@ def _drop_by_sequence(module: nn.Module, arguments: tuple, options: dict) -> tup
     return arguments, options | {"inputs_embeds": embeddings * scale[:, :, None]}
 
 
+_BY_NAME = {  # by family and layer; Falcon's is only slower otherwise
+    ("axk2", "AXK2Attention"),
+    ("deepseek_v32", "DeepseekV32Attention"),
+    ("falcon", "FalconAttention"),
+    ("glm_moe_dsa", "GlmMoeDsaAttention"),
+    ("hy_v4", "HYV4Attention"),
+    ("minimax_m3_vl_text", "MiniMaxM3VLAttention"),
+}
 _HOOKS = {  # by family and layer: what happens to its arguments
     ("deberta", "DebertaEncoder"): _and_pairs,
     ("deberta-v2", "DebertaV2Encoder"): _and_pairs,

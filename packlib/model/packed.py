@@ -1,7 +1,8 @@
 """Packed BERT and its causal twin: transformers' own models and weights, attending within each sequence."""
 
 import inspect
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,37 +13,18 @@ from transformers.utils import ModelOutput
 
 from packlib.batches import IGNORED
 from packlib.checks import one_of, whole_number
-from packlib.model.attention import BACKENDS, choose_backend, knows_varlen, reset_positions, within_sequences
-from packlib.model.families import check_family, position_room
+from packlib.model.attention import (
+    BACKENDS,
+    choose_backend,
+    knows_varlen,
+    register_backends,
+    reset_positions,
+    within_sequences,
+)
+from packlib.model.families import check_family, long_rope_limit, position_room
 from packlib.model.losses import REDUCTIONS, nsp_loss, token_loss
+from packlib.model.output import PackedOutput
 from packlib.model.own_masks import WINDOWED, keep_apart, padding_mask
-
-
-@dataclass
-class PackedOutput(ModelOutput):
-    """What a packed model returns; M predicted tokens, S sequences.
-
-    Attributes:
-        loss: scalar: the mean token loss, plus BERT's mean next-sentence loss; None without labels.
-        token_logits: shape (M, vocabulary), of the predicted tokens only.
-        token_labels: shape (M,), what they should be; -100 in empty places.
-        token_positions: shape (M,), where among the B·T slots they are predicted; -1 in empty places.
-        nsp_logits: shape (S, 2), one row a sequence; BERT only.
-        pooled: shape (S, d), the pooled first token of each sequence; BERT only.
-        hidden: shape (B, T, d), the last hidden states.
-        aux_loss: scalar: the loss that balances the experts of a mixture, part of `loss`; None if the model's
-            `config.output_router_logits` asks for none.
-    """
-
-    loss: Tensor | None = None
-    token_logits: Tensor | None = None
-    token_labels: Tensor | None = None
-    token_positions: Tensor | None = None
-    nsp_logits: Tensor | None = None
-    pooled: Tensor | None = None
-    hidden: Tensor | None = None
-    aux_loss: Tensor | None = None
-
 
 _Mixin: Any = object  # of a model of transformers, which has the attributes that are missing here
 
@@ -63,13 +45,7 @@ class Packed(_Mixin):
     """
 
     causal = False
-    in_plain_trainer = False
-
-    @property
-    def accepts_loss_kwargs(self) -> bool:
-        """True: a transformers.Trainer, which alone asks, then says how many labels its update has."""
-        self.in_plain_trainer = True
-        return True
+    accepts_loss_kwargs = True  # a transformers.Trainer then says how many labels its update has
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -83,16 +59,19 @@ class Packed(_Mixin):
 
     def __init__(self, config: PreTrainedConfig, backend: str = "auto", reduction: str = "token") -> None:
         check_family("causal" if self.causal else "masked", type(self), config)
-        super().__init__(config)
+        register_backends()
+        super().__init__(deepcopy(config))  # its attention is set here; other models may be made of the same
         self.backend = one_of("backend", backend, ("auto", *BACKENDS))
         self.reduction = one_of("reduction", reduction, REDUCTIONS)
         chosen, able = (self.config._attn_implementation, self._supports_sdpa)  # what transformers chose, if dense
+        chosen = chosen.removeprefix("packlib_")  # in the configuration of a packed model
         self._dense = chosen if chosen in ("sdpa", "eager") else "sdpa" if able else "eager"
+        self.config._attn_implementation = BACKENDS[self._dense]  # from the start: a change would compile graphs again
         self._reads = frozenset(inspect.signature(self._base().forward).parameters)
         if self.causal or not hasattr(self.config, "type_vocab_size"):  # GPT-2 and XLM take them for more words
             self._reads -= {"token_type_ids"}
         self._first_position = first_position(self)
-        keep_apart(self)
+        keep_apart(self, self._dense)
 
     def _base(self) -> PreTrainedModel:
         if self.base_model is not self:
@@ -121,22 +100,23 @@ class Packed(_Mixin):
             labels: shape (B, T): see `PackedBatch`; for a causal model by default `input_ids`.
             num_items_in_batch: labels in the whole update, as a `transformers.Trainer` counts them. It does not count
                 the sequences of a batch, nor stop at their borders, so no more than this batch may be in the update.
+                Without labels it counts nothing, and adds up the means of several batches unnoticed.
 
         Raises:
-            ValueError: if a pack is longer than the position table, or the backend cannot work here; on a CPU, if a
-                token or a label is not in the vocabulary.
+            ValueError: if a pack is longer than the position table, LongRoPE would change short sequences, or the
+                backend cannot work here; on a CPU, if a token or a label is not in the vocabulary.
         """
         if segment_ids is None:
             raise TypeError("A packed model needs segment_ids: call it with a PackedBatch, model(**batch).")
         _check_tokens("input_ids", input_ids, 0, self.config.vocab_size)
         _check_tokens("labels", labels, IGNORED, self.config.vocab_size)
-        if num_items_in_batch is not None or (self.in_plain_trainer and self.training):
+        if num_items_in_batch is not None:
             _refuse_wrong_mean(labels, num_items_in_batch)
         inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "token_type_ids": token_type_ids}
         states = self.base_states(segment_ids, position_ids, **inputs)
         output = PackedOutput(hidden=states.last_hidden_state)
         batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "labels": labels}
-        batch |= {"sequence_labels": sequence_labels, "input_ids": input_ids, "states": states}
+        batch = {**batch, "sequence_labels": sequence_labels, "input_ids": input_ids, "states": states}
         return self.heads(output, states.last_hidden_state.flatten(0, 1), batch)
 
     def encode(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs: Any) -> Tensor:
@@ -148,6 +128,7 @@ class Packed(_Mixin):
         slots, room = segment_ids.shape[1], position_room(self.config) - self._first_position
         if slots > room:
             raise ValueError(f"The packs have {slots} slots; the model's position table ends at {room}.")
+        check_long_rope(self.config, segment_ids)
         device, dtype = segment_ids.device, self.dtype
         if torch.is_autocast_enabled(device.type):
             dtype = torch.get_autocast_dtype(device.type)
@@ -155,7 +136,7 @@ class Packed(_Mixin):
         if self.config._attn_implementation != attention:
             self.config._attn_implementation = attention
         positions = reset_positions(segment_ids) if position_ids is None else position_ids
-        inputs |= {"position_ids": positions + self._first_position, "use_cache": False}
+        inputs = {**inputs, "position_ids": positions + self._first_position, "use_cache": False}
         inputs = {name: value for name, value in inputs.items() if name in self._reads}
         family = self.config.model_type
         mask = padding_mask(family, segment_ids)
@@ -188,6 +169,20 @@ def first_position(model: PreTrainedModel) -> int:
     """The position of a sequence's first token: RoBERTa and its kin begin after the place of padding."""
     tables = (part for part in model.modules() if hasattr(part, "position_embeddings"))
     return next((part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx")), 0)
+
+
+def check_long_rope(config: PreTrainedConfig, segment_ids: Tensor) -> None:
+    """Raise a ValueError if the model would treat the short sequences of a batch as it treats its long ones."""
+    limit = long_rope_limit(config)
+    if limit is None:
+        return
+    ends = (segment_ids > 0) & (segment_ids != torch.nn.functional.pad(segment_ids[:, 1:], (0, 1)))
+    shortest, longest = (int(length) + 1 for length in reset_positions(segment_ids)[ends].aminmax())
+    if shortest <= limit < longest:
+        raise ValueError(
+            f"A batch must hold sequences of at most {limit} tokens (original_max_position_embeddings), or only longer "
+            f"ones, not of {shortest} to {longest}: LongRoPE turns all by its long factors if one is longer."
+        )
 
 
 class _Ran:
@@ -315,14 +310,14 @@ def _check_tokens(name: str, ids: Tensor | None, at_least: int, vocabulary: int)
         raise ValueError(f"{name} must be from {at_least} to {vocabulary - 1}, not {int(wrong[0])}.")
 
 
-def _refuse_wrong_mean(labels: Tensor | None, num_items_in_batch: Tensor | int | None) -> None:
-    """Refuse what a plain Trainer weighs wrongly: an update of more than this batch, or one that it cannot count."""
+def _refuse_wrong_mean(labels: Tensor | None, num_items_in_batch: Tensor | int) -> None:
+    """Refuse what a plain Trainer weighs wrongly: an update of more than this batch."""
     own = [] if labels is None else [int((part != IGNORED).sum()) for part in (labels, labels[:, 1:])]
     ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-    if ranks > 1 or num_items_in_batch is None or int(num_items_in_batch) not in own:
+    if ranks > 1 or int(num_items_in_batch) not in own:
         raise ValueError(
-            "A transformers.Trainer weighs packs of several micro-batches or ranks wrongly, and counts nothing without "
-            "labels: use packlib.bridges.PackTrainer in its place."
+            "A transformers.Trainer weighs packs of several micro-batches or ranks wrongly: use "
+            "packlib.rows.PackTrainer in its place."
         )
 
 

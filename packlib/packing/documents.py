@@ -21,9 +21,7 @@ import numpy as np
 
 from packlib.checks import one_of, whole_number
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_int64, as_lengths
-from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.methods import plan
-from packlib.packing.packs import assign
 from packlib.ragged import Ragged, ranges
 
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]  # of which document, from which of its tokens, and how many
@@ -230,7 +228,7 @@ def document_rows(lengths: Iterable[int], max_length: int, rule: str = "split") 
         filled = np.cumsum(pieces[2])
         offsets = np.append(0, np.flatnonzero((filled % top == 0) | (filled == filled[-1])) + 1)
     else:
-        packs = assign(plan(LengthHistogram.from_lengths(pieces[2], top), "lpfhp"), pieces[2])
+        packs = plan(pieces[2], top, "lpfhp").assign(pieces[2])
         pieces, offsets = tuple(column[packs.sample_ids] for column in pieces), packs.offsets
     return DocumentRows(*pieces, offsets, lengths, top, rule)
 

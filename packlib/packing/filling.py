@@ -36,13 +36,17 @@ def fill_places(strategies: list[Group], counts: np.ndarray) -> tuple[list[Group
         shorter = None
         while waiting[length]:
             taken, places, packs = waiting[length].pop()
-            now = min(packs, left[length])
+            same = places.count(length)  # deep packs have thousands: all of them at once
+            full = min(same, left[length] // packs)
+            if full:
+                left[length] -= full * packs
+                put_back(taken + (length,) * full, places[full:], packs)
+                continue
+            now, left[length] = left[length], 0
             if now:
-                left[length] -= now
                 put_back((*taken, length), places[1:], now)
-            if packs > now:
-                if shorter is None:
-                    shorter = next((other for other in range(length - 1, 0, -1) if left[other]), 0)
-                places = tuple(sorted(places[1:] + ((shorter,) if shorter else ()), reverse=True))
-                put_back(taken, places, packs - now)
+            if shorter is None:
+                shorter = next((other for other in range(length - 1, 0, -1) if left[other]), 0)
+            places = places[same:] + ((shorter,) * same if shorter else ())
+            put_back(taken, tuple(sorted(places, reverse=True)), packs - now)
     return filled, np.array(left)

@@ -5,6 +5,7 @@ Both go through the lengths from long to short and handle all sequences of a len
 on the maximum length and not on the number of sequences.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,54 +15,13 @@ from packlib.lengths.histogram import LengthHistogram
 Group = tuple[tuple[int, ...], int]  # equal packs: the lengths in each, and how many they are
 
 
-class Spaces:
-    """A set of whole numbers from 1 up that finds the next one in two steps.
-
-    Its members are bits of integers of 512 bits, and which of these have a bit set are the bits of one more.
-    """
-
-    def __init__(self) -> None:
-        self._blocks: dict[int, int] = defaultdict(int)
-        self._used = 0
-
-    def add(self, space: int) -> None:
-        self._blocks[space >> 9] |= 1 << (space & 511)
-        self._used |= 1 << (space >> 9)
-
-    def remove(self, space: int) -> None:
-        self._blocks[space >> 9] ^= 1 << (space & 511)
-        if not self._blocks[space >> 9]:
-            self._used ^= 1 << (space >> 9)
-
-    def largest(self, at_most: int) -> int:
-        """The largest member up to `at_most`, or 0 if there is none."""
-        block = at_most >> 9
-        bits = self._blocks[block] & ((2 << (at_most & 511)) - 1)
-        if not bits:
-            block = (self._used & ((1 << block) - 1)).bit_length() - 1
-            bits = self._blocks[block] if block >= 0 else 0
-        return (block << 9) + bits.bit_length() - 1 if bits else 0
-
-    def smallest(self, at_least: int) -> int:
-        """The smallest member from `at_least` up, or 0 if there is none."""
-        bits = self._blocks[at_least >> 9] >> (at_least & 511)
-        if not bits:
-            block = (at_least >> 9) + 1
-            used = self._used >> block
-            if not used:
-                return 0
-            at_least = (block + (used & -used).bit_length() - 1) << 9
-            bits = self._blocks[at_least >> 9]
-        return at_least + (bits & -bits).bit_length() - 1
-
-
 @dataclass
 class OpenPacks:
     """Groups of equal packs, by the space that is left in them, newest last."""
 
     limit: float
     groups: dict[int, list[Group]] = field(default_factory=lambda: defaultdict(list))
-    spaces: Spaces = field(default_factory=Spaces)
+    spaces: list[int] = field(default_factory=list)  # the keys whose lists hold a group, ascending
     closed: list[Group] = field(default_factory=list)
 
     def put(self, space: int, lengths: tuple[int, ...], count: int) -> None:
@@ -69,16 +29,27 @@ class OpenPacks:
         if space == 0 or len(lengths) >= self.limit:
             self.closed.append((lengths, count))
         else:
+            if not self.groups[space]:
+                insort(self.spaces, space)
             self.groups[space].append((lengths, count))
-            self.spaces.add(space)
 
     def take(self, space: int) -> Group:
         """Remove the newest group with `space` left."""
         stack = self.groups[space]
         newest = stack.pop()
         if not stack:
-            self.spaces.remove(space)
+            del self.spaces[bisect_left(self.spaces, space)]
         return newest
+
+    def largest(self, at_most: int) -> int:
+        """The largest space up to `at_most`, or 0 if there is none."""
+        at = bisect_right(self.spaces, at_most)
+        return self.spaces[at - 1] if at else 0
+
+    def smallest(self, at_least: int) -> int:
+        """The smallest space from `at_least` up, or 0 if there is none."""
+        at = bisect_left(self.spaces, at_least)
+        return self.spaces[at] if at < len(self.spaces) else 0
 
     def still_open(self) -> list[tuple[int, Group]]:
         """The groups that have a sequence and take more, each with its space."""
@@ -109,7 +80,7 @@ def spread_evenly(histogram: LengthHistogram, max_sequences_per_pack: int | None
     if empty_packs:
         packs.put(top, (), empty_packs)
     for length, n in from_long_to_short(histogram):
-        space = packs.spaces.largest(top)
+        space = packs.largest(top)
         while n and space >= length:
             lengths, group = packs.take(space)
             filled = min(group, n)
@@ -117,7 +88,7 @@ def spread_evenly(histogram: LengthHistogram, max_sequences_per_pack: int | None
                 packs.put(space, lengths, group - filled)
             packs.put(space - length, (*lengths, length), filled)
             n -= filled
-            space = packs.spaces.largest(space)
+            space = packs.largest(space)
         if n:
             packs.put(top - length, (length,), n)
     return packs.equal_packs()
@@ -137,7 +108,7 @@ def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
 def best_fit(packs: OpenPacks, length: int, n: int, top: int) -> None:
     """Put `n` sequences of a length into the packs with the least space that takes them, and into new ones of `top`."""
     limit = int(min(packs.limit, top))  # no pack takes more sequences than tokens
-    while n and (space := packs.spaces.smallest(length)):
+    while n and (space := packs.smallest(length)):
         lengths, group = packs.take(space)
         copies = min(space // length, limit - len(lengths), n)
         filled = min(group, n // copies)

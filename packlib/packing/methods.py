@@ -1,25 +1,50 @@
-"""`plan`: every packing method behind one call."""
+"""`plan`: every packing method behind one call, and the table `METHODS` that a new method gets into.
+
+A method is a function in a file of this folder. It takes a histogram and a depth limit, and returns strategies: the
+lengths that share a pack, and how many such packs there are. This one gives each sequence a pack of its own:
+
+    def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
+        return [((length,), count) for length, count in enumerate(histogram.counts.tolist()) if count]
+
+With a line in `METHODS`, `plan` finds it by its name and verifies what it returns; the command line, the reports, the
+notebooks' tables and the tests of all methods include it, too. SPFHP and LPFHP are in `greedy.py`.
+"""
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol
 
-from packlib.checks import depth_limit, one_of
+import numpy as np
+
+from packlib.checks import depth_limit, one_of, shown, whole_number
+from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.baselines import best_fit_decreasing, first_fit_decreasing, next_fit, unpacked
-from packlib.packing.greedy import lpfhp, spfhp
-from packlib.packing.lpt import lpt
+from packlib.packing.baselines import next_fit, unpacked
+from packlib.packing.greedy import Group, lpfhp, spfhp
 from packlib.packing.nnls import ennlshp, nnlshp
-from packlib.packing.optimal import optimal
 from packlib.packing.plans import PackingPlan
+from packlib.packing.search.lpt import lpt
+from packlib.packing.search.optimal import optimal
+from packlib.packing.search.progress import Progress
 
-#: Each method takes a histogram, a depth limit or None, and its options; it returns strategies, and `optimal` the
-#: prices that prove its bound too.
-METHODS: dict[str, Callable] = {
+MethodName = Literal["unpacked", "next_fit", "spfhp", "lpfhp", "lpt", "nnlshp", "ennlshp", "optimal"]
+Method = MethodName | Literal["bfd"]
+
+
+class PackingMethod(Protocol):
+    """What `METHODS` holds: from a histogram, a depth limit and the method's options to strategies.
+
+    A method whose default depth limit is None takes None, too. `optimal` also returns the prices that prove its bound.
+    """
+
+    def __call__(
+        self, histogram: LengthHistogram, max_sequences_per_pack: int = ...
+    ) -> list[Group] | tuple[list[Group], np.ndarray | None]: ...
+
+
+METHODS: Mapping[MethodName, PackingMethod] = {
     "unpacked": unpacked,
     "next_fit": next_fit,
-    "first_fit_decreasing": first_fit_decreasing,
-    "best_fit_decreasing": best_fit_decreasing,
     "spfhp": spfhp,
     "lpfhp": lpfhp,
     "lpt": lpt,
@@ -29,37 +54,106 @@ METHODS: dict[str, Callable] = {
 }
 
 
-def plan(
-    histogram: LengthHistogram, method: str = "optimal", max_sequences_per_pack: int | None = None, **options: Any
-) -> PackingPlan:
-    """Plan how to pack a histogram, and verify the plan.
-
-    >>> histogram = LengthHistogram.from_lengths([5, 3, 3, 2, 8], max_length=8)
-    >>> best = plan(histogram)
-    >>> best.strategies, best.num_packs, best.gap
-    ([(8,), (5, 3), (3, 2)], 3, 0)
-    >>> plan(histogram, "spfhp", max_sequences_per_pack=1).num_packs
-    5
-
-    Args:
-        method: a name in `METHODS`.
-        max_sequences_per_pack: the depth limit, or None for none (`nnlshp` and `ennlshp` then take 3).
-        options: of the method, such as `time_limit` and `progress` of `optimal`; see its function.
+def method_name(method: Any) -> MethodName:
+    """Return the name in `METHODS` of a method; "bfd" (best fit decreasing, TRL's name) is "lpfhp".
 
     Raises:
-        TypeError, ValueError: naming an unknown method or option, or a value that is not allowed.
+        ValueError: for another name, with the near ones.
     """
-    if not isinstance(histogram, LengthHistogram):
-        raise TypeError(f"plan takes a LengthHistogram, not {type(histogram).__name__}: use from_lengths or load.")
-    function = METHODS[one_of("method", method, METHODS)]
+    name: Any = "lpfhp" if isinstance(method, str) and method == "bfd" else one_of("method", method, METHODS)
+    return name
+
+
+def plan(
+    lengths: LengthHistogram | Iterable[int],
+    max_length: int | None = None,
+    method: Method = "optimal",
+    *,
+    max_sequences_per_pack: int | None = None,
+    time_limit: float | None = None,
+    rounds: int | None = None,
+    progress: bool | Callable[[Progress], bool | None] | None = None,
+    seed: int | None = None,
+    order: Iterable[int] | None = None,
+    cutoff: int | None = None,
+    weight: float | None = None,
+    penalty: float | None = None,
+    rounding: Literal["down", "nearest"] | None = None,
+) -> PackingPlan:
+    """Plan how to pack sequences of these lengths, and verify the plan.
+
+    >>> from packlib.packing import plan
+    >>> best = plan([5, 3, 3, 2, 8], max_length=8)
+    >>> best.strategies, best.num_packs, best.gap
+    ([(8,), (5, 3), (3, 2)], 3, 0)
+    >>> from packlib.lengths import load
+    >>> plan(load("squad"), method="lpfhp", max_sequences_per_pack=3).num_packs
+    40631
+
+    Args:
+        lengths: in tokens, in any order; or a `LengthHistogram`, such as `packlib.lengths.load` and
+            `LengthHistogram.from_lengths` make.
+        max_length: slots of a pack, in tokens; by default the longest length, or that of the histogram.
+        method: a name in `METHODS`, or "bfd", which is "lpfhp".
+        max_sequences_per_pack: the depth limit, or None for none (`nnlshp` and `ennlshp` then take 3).
+        time_limit: of `optimal`: seconds after which the best plan so far is returned; None for no limit.
+        rounds: of `optimal`: linear programs after which it is returned likewise, on a busy machine as on an idle one.
+        progress: of `optimal`: True for a bar, False for none, or a function to call with the `Progress` after every
+            round; by default a bar where stderr is a terminal and the search takes more than two seconds.
+        seed: of `next_fit`: shuffles the lengths; by default 0.
+        order: of `next_fit`: the lengths in the order they come, instead of shuffled.
+        cutoff, weight: of `nnlshp`: lengths up to `cutoff` tokens (8) have this weight (0.09), all others 1.
+        penalty: of `ennlshp`: what it costs to leave sequences uncovered (100).
+        rounding: of `nnlshp` and `ennlshp`, "down" (the default) or to "nearest".
+
+    Raises:
+        TypeError, ValueError: naming an unknown method, an option that it does not take, or a value that is not
+            allowed, such as the first bad length, or a `max_length` that is not that of the histogram.
+    """
+    histogram, name = _histogram(lengths, max_length), method_name(method)
     limit = depth_limit(max_sequences_per_pack)
-    allowed = list(inspect.signature(function).parameters)[2:]
+    given: dict[str, Any] = dict(
+        time_limit=time_limit,
+        rounds=rounds,
+        progress=progress,
+        seed=seed,
+        order=order,
+        cutoff=cutoff,
+        weight=weight,
+        penalty=penalty,
+        rounding=rounding,
+    )
+    options = {option: value for option, value in given.items() if value is not None}
+    takes = inspect.signature(METHODS[name]).parameters
+    allowed = list(takes)[2:]
     for option in options:
         if option not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
-            raise TypeError(f"{method} has no option {option!r}: {has}.")
+            raise TypeError(f"{name} has no option {option!r}: {has}.")
     if limit is None:
-        limit = inspect.signature(function).parameters["max_sequences_per_pack"].default
-    strategies = function(histogram, limit, **options)
+        limit = takes["max_sequences_per_pack"].default
+    function: Callable = METHODS[name]
+    # no pack takes more sequences than tokens, and a limit need not fit in 64 bits
+    strategies = function(histogram, limit and min(limit, histogram.max_length), **options)
     strategies, prices = strategies if isinstance(strategies, tuple) else (strategies, None)
-    return PackingPlan.from_strategies(histogram, strategies, method, max_sequences_per_pack=limit, prices=prices)
+    return PackingPlan.from_strategies(histogram, strategies, name, max_sequences_per_pack=limit, prices=prices)
+
+
+def _histogram(lengths: Any, max_length: Any) -> LengthHistogram:
+    if isinstance(max_length, str):
+        raise TypeError(
+            f"max_length must be a whole number, not {shown(max_length)}: the method comes after it, as in "
+            "plan(lengths, 512, method), or is named, as in plan(histogram, method=method)."
+        )
+    if not isinstance(lengths, LengthHistogram):
+        if isinstance(lengths, str | bytes) or not hasattr(lengths, "__iter__"):
+            makers = "LengthHistogram.from_lengths and packlib.lengths.load make one"
+            raise TypeError(f"plan takes lengths or a LengthHistogram, not {shown(lengths)}: {makers}.")
+        return LengthHistogram.from_lengths(lengths, max_length)
+    top = lengths.max_length
+    if max_length is not None and whole_number("max_length", max_length, 1, MAX_LENGTH) != top:
+        raise ValueError(
+            f"max_length must be {top}, that of the histogram, or left out, not {max_length}: "
+            "histogram.with_max_length makes a histogram for other rows."
+        )
+    return lengths

@@ -5,7 +5,9 @@ appendix. A column of the strategy matrix A is a pack that is full to the last s
 says how many sequences of the length the pack holds. Non-negative least squares finds how often to use each.
 """
 
+import itertools
 from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,8 +15,10 @@ from packlib.checks import number, one_of, whole_number
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp
+from packlib.packing.least_squares import nonnegative_least_squares
 
-_MOST_BYTES = 4 << 30  # of the strategy matrix; SciPy's solver holds another copy
+_MOST_BYTES = 2 << 30
+_ENTRY_BYTES = 100  # each entry of a strategy takes so many while the problem is set up and solved
 
 
 def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tuple[int, ...]]:
@@ -46,18 +50,30 @@ def strategy_matrix(max_length: int, max_sequences_per_pack: int) -> np.ndarray:
     Raises:
         ValueError: with the number of columns, if the matrix would not fit in memory.
     """
+    _refuse_too_many_columns(max_length, max_sequences_per_pack, 8 * max_length)
+    return _sparse_strategy_matrix(max_length, max_sequences_per_pack).toarray()
+
+
+def _sparse_strategy_matrix(max_length: int, max_sequences_per_pack: int) -> Any:
+    """The same as a sparse matrix of SciPy, which takes a small part of the memory."""
+    from scipy.sparse import csc_array  # here, since it takes a while to import
+
+    _refuse_too_many_columns(max_length, max_sequences_per_pack, _ENTRY_BYTES * max_sequences_per_pack)
     columns = num_full_strategies(max_length, max_sequences_per_pack)
-    if columns * max_length * 8 > _MOST_BYTES:
+    sizes = np.fromiter(map(len, full_strategies(max_length, max_sequences_per_pack)), np.int64, columns)
+    items = itertools.chain.from_iterable(full_strategies(max_length, max_sequences_per_pack))
+    rows = np.fromiter(items, np.int64, int(sizes.sum())) - 1
+    ones = np.ones(len(rows))  # of equal entries SciPy makes one, their sum
+    return csc_array((ones, (rows, np.repeat(np.arange(columns), sizes))), shape=(max_length, columns))
+
+
+def _refuse_too_many_columns(max_length: int, max_sequences_per_pack: int, bytes_of_a_column: int) -> None:
+    columns, most = num_full_strategies(max_length, max_sequences_per_pack), _MOST_BYTES // bytes_of_a_column
+    if columns > most:
         raise ValueError(
             f"The strategy matrix for maximum length {max_length} and depth {max_sequences_per_pack} has {columns:,} "
-            f"columns; at most {_MOST_BYTES // (8 * max_length):,} fit in memory. Take a smaller depth, or "
-            "method='optimal'."
+            f"columns; at most {most:,} fit in memory. Take a smaller max_sequences_per_pack, or the method optimal."
         )
-    matrix = np.zeros((max_length, columns))
-    for column, lengths in enumerate(full_strategies(max_length, max_sequences_per_pack)):
-        for length in lengths:
-            matrix[length - 1, column] += 1
-    return matrix
 
 
 def nnlshp(
@@ -65,7 +81,7 @@ def nnlshp(
     max_sequences_per_pack: int = 3,
     cutoff: int = 8,
     weight: float = 0.09,
-    rounding: str = "down",
+    rounding: Literal["down", "nearest"] = "down",
 ) -> list[Group]:
     """Full packs by non-negative least squares on weighted rows; the rest by LPFHP.
 
@@ -77,23 +93,26 @@ def nnlshp(
             place later.
         rounding: of x, "down" or to "nearest" (as published).
     """
-    x = _least_squares("nnlshp", histogram, *nnls_problem(histogram, max_sequences_per_pack, cutoff, weight))
+    x = nonnegative_least_squares(*nnls_problem(histogram, max_sequences_per_pack, cutoff, weight))
     return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 
 def nnls_problem(
     histogram: LengthHistogram, max_sequences_per_pack: int = 3, cutoff: int = 8, weight: float = 0.09
-) -> tuple[np.ndarray, np.ndarray]:
-    """The matrix WA and the right-hand side W counts of NNLSHP."""
+) -> tuple[Any, np.ndarray]:
+    """The matrix WA, a sparse one of SciPy, and the right-hand side W counts of NNLSHP."""
     whole_number("cutoff", cutoff, 0)
     number("weight", weight, above=0)
     weights = np.where(np.arange(1, histogram.max_length + 1) <= cutoff, weight, 1.0)
-    matrix = strategy_matrix(histogram.max_length, max_sequences_per_pack)
-    return weights[:, None] * matrix, weights * histogram.counts[1:]
+    matrix = _sparse_strategy_matrix(histogram.max_length, max_sequences_per_pack)
+    return matrix.multiply(weights[:, None]), weights * histogram.counts[1:]
 
 
 def ennlshp(
-    histogram: LengthHistogram, max_sequences_per_pack: int = 3, penalty: float = 1e4, rounding: str = "down"
+    histogram: LengthHistogram,
+    max_sequences_per_pack: int = 3,
+    penalty: float = 100,
+    rounding: Literal["down", "nearest"] = "down",
 ) -> list[Group]:
     """Extended NNLSHP: every sequence is covered, and padding has a price.
 
@@ -102,26 +121,19 @@ def ennlshp(
     taken literally, that prices padding and no packs, and loses badly.
 
     Args:
-        penalty: K, large: what it costs to leave sequences uncovered.
+        penalty: K, large: what it costs to leave sequences uncovered. Beyond a thousand the prices of padding get
+            lost in the rounding of large counts.
     """
+    from scipy.sparse import block_array, diags_array, eye_array  # here, since it takes a while to import
+
     number("penalty", penalty, above=0)
     top = histogram.max_length
-    shift = np.diag(np.ones(top - 1), 1) - np.eye(top)
-    matrix = strategy_matrix(top, max_sequences_per_pack)
-    columns = matrix.shape[1]
-    matrix = np.block([[penalty * matrix, penalty * shift], [np.zeros_like(matrix), np.eye(top) / top]])
+    shift = diags_array([np.ones(top - 1), -np.ones(top)], offsets=[1, 0])
+    matrix = _sparse_strategy_matrix(top, max_sequences_per_pack)
+    both = block_array([[penalty * matrix, penalty * shift], [None, eye_array(top) / top]])
     target = np.concatenate([penalty * histogram.counts[1:], np.zeros(top)])
-    x = _least_squares("ennlshp", histogram, matrix, target)[:columns]
+    x = nonnegative_least_squares(both, target)[: matrix.shape[1]]
     return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
-
-
-def _least_squares(method: str, histogram: LengthHistogram, matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
-    from scipy.optimize import nnls
-
-    try:
-        return nnls(matrix, target, maxiter=10 * matrix.shape[1])[0]
-    except RuntimeError as error:
-        raise ValueError(f"{method} found no least squares for {histogram.name}: {error}") from None
 
 
 def _round_and_fill(histogram: LengthHistogram, limit: int, x: np.ndarray, rounding: str) -> list[Group]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from packlib.arrays import map_arrays, save_arrays
 from packlib.checks import shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.plans import PackingPlan
 from packlib.ragged import Ragged
 from packlib.reading import naming
 
@@ -28,6 +28,11 @@ class Packs(Ragged):
         offsets: int64, shape (number of packs + 1,).
         lengths_used: integers, shape (number of packs,); tokens in each pack, from 1 to `max_length`.
         max_length: slots of a pack, in tokens.
+
+    >>> from packlib.packing import plan
+    >>> packs = plan([5, 3, 3, 2, 8], max_length=8).assign([5, 3, 3, 2, 8])
+    >>> packs.num_packs, packs[1].tolist(), packs.lengths_used.tolist(), packs.efficiency
+    (3, [0, 1], [8, 8, 5], 0.875)
 
     `len(packs)` is the number of packs, `packs[i]` the sample ids of pack i, and iterating goes through all packs.
 
@@ -59,12 +64,42 @@ class Packs(Ragged):
         if (same := ids[1:] == ids[:-1]).any():
             raise ValueError(f"Sample {ids[same.argmax()]} comes more than once in the packs.")
 
+    def verify(self, lengths: Iterable[int] | None = None) -> Self:
+        """Check the packs and return them: each sample is in one pack, and no pack is too long.
+
+        Args:
+            lengths: of all samples, in tokens: then each pack also holds as many tokens as it says.
+
+        Raises:
+            TypeError, ValueError: with the first thing that is wrong.
+        """
+        self.__post_init__()
+        if lengths is not None and len(self):
+            known = as_lengths(lengths)
+            if (last := int(self.sample_ids.max())) >= len(known):
+                raise ValueError(f"The packs hold sample {last}; there are {len(known)} lengths.")
+            held = np.minimum(known[self.sample_ids], self.max_length).astype(np.int64)
+            tokens = np.add.reduceat(held, self.offsets[:-1])
+            if (wrong := tokens != self.lengths_used).any():
+                at = int(wrong.argmax())
+                raise ValueError(f"Pack {at} holds {tokens[at]} tokens of these lengths, not {self.lengths_used[at]}.")
+        return self
+
+    @property
+    def num_packs(self) -> int:
+        return len(self)
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the slots that hold a token."""
+        return int(self.lengths_used.sum()) / max(1, len(self) * self.max_length)
+
     def __getitem__(self, index: int) -> np.ndarray:
         return self.sample_ids[self._row(index)]
 
     def __repr__(self) -> str:
-        used = int(self.lengths_used.sum()) / (len(self) * self.max_length)
-        return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {used:.3%} full)"
+        full = f"{self.efficiency:.3%} full"
+        return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {full})"
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the packs to one file, which is whole or not there."""
@@ -83,34 +118,46 @@ class Packs(Ragged):
         """
         names = (*_ARRAYS, "max_length")
         with naming(path, "whole file of packs") as file:
-            fields = map_arrays(file, "Packs", names, old=names, verify=verify)
+            fields = map_arrays(file, "Packs", names, verify=verify)
             return cls(**{**fields, "max_length": fields["max_length"].item()})
 
 
 def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """A stable counting sort: equal lengths keep their order.
-
-    SciPy's conversion of a sparse matrix with one entry a row, from rows to columns, is just that, in C++.
+    """A stable sort: equal lengths keep their order.
 
     Returns:
         The sample ids in ascending order of length, and where each length starts among them, shape
         (max_length + 2,).
     """
-    from scipy.sparse import csr_array
-
-    n = len(lengths)
-    index = np.int32 if max(n, max_length) < 2**31 - 1 else np.int64
-    entries, row_ends = np.broadcast_to(np.int8(0), n), np.arange(n + 1, dtype=index)
-    rows = csr_array((entries, lengths.astype(index, copy=False), row_ends), shape=(n, max_length + 1))
-    columns = rows.tocsc()
-    return columns.indices, columns.indptr
+    starts = np.concatenate([[0], np.cumsum(np.bincount(lengths, minlength=max_length + 1))])
+    if max_length < 1 << 16:
+        lengths = lengths.astype(np.uint16, copy=False)  # NumPy sorts 16 bits by counting, and more by comparing
+    order = np.argsort(lengths, kind="stable")
+    return order.astype(np.int32 if len(lengths) < 1 << 31 else np.int64, copy=False), starts
 
 
-def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
-    """Choose the samples for every pack of `plan`; each sample lands in exactly one.
+@runtime_checkable
+class Planned(Protocol):
+    """What `assign` reads of a `PackingPlan`, whose method `assign` calls it."""
 
+    @property
+    def histogram(self) -> LengthHistogram: ...
+    @property
+    def items(self) -> np.ndarray: ...
+    @property
+    def offsets(self) -> np.ndarray: ...
+    @property
+    def repeats(self) -> np.ndarray: ...
+    @property
+    def sizes(self) -> np.ndarray: ...
+
+
+def assign(plan: Planned, lengths: Iterable[int], seed: int | None = None) -> Packs:
+    """Choose the samples for every pack of a `PackingPlan`; each sample lands in exactly one.
+
+    >>> from packlib.packing import assign, plan
     >>> lengths = [5, 3, 3, 2, 8]
-    >>> packs = assign(plan(LengthHistogram.from_lengths(lengths)), lengths)
+    >>> packs = assign(plan(lengths, max_length=8), lengths)
     >>> [samples.tolist() for samples in packs]
     [[4], [0, 1], [2, 3]]
 
@@ -125,7 +172,7 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
     Raises:
         TypeError, ValueError: if there is no plan, or it was made for other lengths.
     """
-    if not isinstance(plan, PackingPlan):
+    if not isinstance(plan, Planned):
         raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
     histogram, top = plan.histogram, plan.histogram.max_length
     lengths = as_lengths(lengths)

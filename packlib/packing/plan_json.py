@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -11,20 +11,17 @@ from packlib.checks import one_of, shown, whole_number
 from packlib.lengths.histogram_json import histogram_from_dict, histogram_to_dict
 from packlib.strict_json import has_exactly, parse_json
 
-if TYPE_CHECKING:
-    from packlib.packing.plans import PackingPlan
-
-FORMATS = ("packlib.PackingPlan 2", "packlib.PackingPlan 1")  # the first is written, both are read
+FORMAT = "packlib.PackingPlan 2"
 _FIELDS = ("method", "max_sequences_per_pack", "repeats")
 _STATED = ("num_packs", "lower_bound")
 _MOST_BYTES = 1 << 30
 
 
-def plan_to_text(plan: "PackingPlan") -> str:
-    """Write a plan as JSON, its histogram too."""
+def plan_to_text(plan: Any) -> str:
+    """Write a `PackingPlan` as JSON, its histogram too."""
     return json.dumps(
         {
-            "format": FORMATS[0],
+            "format": FORMAT,
             "method": plan.method,
             "max_sequences_per_pack": plan.max_sequences_per_pack,
             **{name: getattr(plan, name) for name in _STATED},
@@ -43,7 +40,7 @@ def read_plan_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def plan_from_text(text: str, make: Callable[..., "PackingPlan"]) -> "PackingPlan":
+def plan_from_text(text: str, make: Callable) -> Any:
     """Read JSON that `plan_to_text` wrote.
 
     Args:
@@ -54,7 +51,7 @@ def plan_from_text(text: str, make: Callable[..., "PackingPlan"]) -> "PackingPla
     """
     raw = parse_json(text)
     has_exactly(raw, "A plan", {"format", "histogram", "strategies", "duals", *_FIELDS, *_STATED})
-    written = one_of("format", raw["format"], FORMATS)
+    one_of("format", raw["format"], (FORMAT,))
     strategies = raw["strategies"]
     for value in [strategies, *strategies] if isinstance(strategies, list) else [strategies]:
         if not isinstance(value, list):
@@ -67,9 +64,6 @@ def plan_from_text(text: str, make: Callable[..., "PackingPlan"]) -> "PackingPla
         **{name: raw[name] for name in _FIELDS},
     )
     packs, bound = (whole_number(name, raw[name], 1) for name in _STATED)
-    least = plan.lower_bound
-    if written == FORMATS[1]:  # version 0.1.0 knew no other bound than the area and that of the duals
-        least = -(-plan.histogram.num_tokens // plan.histogram.max_length)
-    if packs != plan.num_packs or not least <= bound <= plan.lower_bound:
+    if packs != plan.num_packs or bound != plan.lower_bound:
         raise ValueError("It states other packs or another bound than its strategies and duals give.")
     return plan

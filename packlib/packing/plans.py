@@ -14,8 +14,9 @@ from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.markup import in_html, one_line
-from packlib.packing.certificate import certified_bound, direct_bound, exact_dot
+from packlib.packing.packs import Packs, assign
 from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
+from packlib.packing.search.bound import certified_bound, direct_bound, exact_dot
 from packlib.reading import naming
 
 
@@ -23,7 +24,8 @@ from packlib.reading import naming
 class PackingPlan:
     """Strategy `s`, the lengths `items[offsets[s]:offsets[s + 1]]`, fills `repeats[s]` packs.
 
-    >>> made = plan(LengthHistogram.from_lengths([5, 3, 3, 2, 8]))
+    >>> from packlib.packing import PackingPlan, plan
+    >>> made = plan([5, 3, 3, 2, 8], max_length=8)
     >>> f"{made.packing_factor:.3f} sequences a pack, {made.efficiency:.1%} full"
     '1.667 sequences a pack, 87.5% full'
     >>> PackingPlan.from_json(made.to_json()).verify().strategies
@@ -37,7 +39,7 @@ class PackingPlan:
         method: the name of the method that made the plan.
         max_sequences_per_pack: the depth limit, or None.
         prices: int64, shape (max_length + 1,), the prices that prove `lower_bound`, or None
-            (see `packlib.packing.certificate`).
+            (see `packlib.packing.search.bound`).
         lower_bound: no packing at this depth has fewer packs. The best of what sums of lengths prove (tokens, long
             sequences, and sequences at the depth limit; see `direct_bound`) and of what `prices` prove.
 
@@ -123,6 +125,15 @@ class PackingPlan:
     def gap(self) -> int:
         """Packs above the proven lower bound; 0 means that no packing at this depth is better."""
         return self.num_packs - self.lower_bound
+
+    def assign(self, lengths: Iterable[int], seed: int | None = None) -> Packs:
+        """Choose the samples for every pack; see `packlib.packing.assign`.
+
+        >>> from packlib.packing import plan
+        >>> [samples.tolist() for samples in plan([5, 3, 3, 2, 8]).assign([8, 2, 3, 3, 5])]
+        [[0], [4, 2], [3, 1]]
+        """
+        return assign(self, lengths, seed)
 
     def _proven_bound(self) -> int:
         counts, depth = self.histogram.counts, self.max_sequences_per_pack

@@ -10,7 +10,7 @@ class StreamPacker:
     """Best fit into a window of open packs (Csirik and Johnson, Bounded Space On-Line Bin Packing, 2001).
 
     A sequence goes into the fullest open pack that takes it. If none does, a new pack is opened; if the window is
-    full, the fullest pack is closed first.
+    full, the fullest pack is closed first. Of equally full packs, the one that was filled last is taken.
 
     >>> packer = StreamPacker(max_length=8, window=1)
     >>> [packer.add(length) for length in (5, 3, 6, 4)]

@@ -1,5 +1,31 @@
-"""Training after packing: recipes and what to change in them, LAMB, schedules in sequences, one loop."""
+"""Training: a recipe and how packing changes it, LAMB, schedules, and a loop that resumes.
 
-from packlib.installed import attach
+Read first `adjustment.py`: what changes in a recipe when rows are packs. `loop.py` has `fit`.
+"""
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from typing import TYPE_CHECKING
+
+from packlib.installed import late
+from packlib.training import scaling
+from packlib.training.adjustment import Adjustment, adjust
+from packlib.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from packlib.training.lamb import Lamb, make_optimizer, parameter_groups
+    from packlib.training.loop import NonFiniteLossError, fit
+    from packlib.training.objective import CausalObjective, MaskedObjective, PretrainingObjective, evaluate
+    from packlib.training.precision import Autocast, round_weights, stochastic_round
+    from packlib.training.schedules import SequenceSchedule, rate_at
+    from packlib.training.updates import UpdateStream
+else:  # they load torch
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            "packlib.training.lamb": ["Lamb", "make_optimizer", "parameter_groups"],
+            "packlib.training.loop": ["NonFiniteLossError", "fit"],
+            "packlib.training.objective": ["CausalObjective", "MaskedObjective", "PretrainingObjective", "evaluate"],
+            "packlib.training.precision": ["Autocast", "round_weights", "stochastic_round"],
+            "packlib.training.schedules": ["SequenceSchedule", "rate_at"],
+            "packlib.training.updates": ["UpdateStream"],
+        },
+    )

@@ -8,6 +8,8 @@ import hashlib
 import json
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 from packlib.arrays import checksum
 from packlib.distributed.collectives import Collectives
 from packlib.files import atomic_path, write_text
+from packlib.markup import one_line
+from packlib.places import room_for, work_folder
 from packlib.reading import named, naming
 
 CHECKPOINT, PREVIOUS, METRICS = "checkpoint.pt", "checkpoint.previous.pt", "metrics.jsonl"
@@ -39,6 +43,21 @@ class RunFolder:
         self.records: list[dict] = []
         self.saved_update: int | None = None
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have the folder for the block, and keep other runs out of it; every rank must call this.
+
+        Two runs in one folder would mix their metrics, and overwrite each other's checkpoints.
+
+        Raises:
+            BlockingIOError: if another run has the folder; among several ranks RankError, on all of them.
+        """
+        with ExitStack() as stack:
+            with self.ranks.agree_on_errors():
+                if self.folder is not None and self.ranks.rank == 0:
+                    stack.enter_context(work_folder(self.folder))
+            yield
+
     def resume(self) -> None:
         """Load the newest whole checkpoint if there is one, and cut the metrics back to its update.
 
@@ -53,7 +72,7 @@ class RunFolder:
         if path and state:
             for name, value in self.setting.items():
                 if (saved := state["setting"].get(name)) != value:
-                    holds = f"{self.folder} holds a run with {name} {saved}"
+                    holds = f"{named(path)} holds a run with {name} {one_line(str(saved))}"
                     raise ValueError(f"{holds}; this one has {value}: take another folder.")
             self.records = _read_metrics(self.folder / METRICS, state["update"], state["metrics"])
             try:
@@ -96,7 +115,8 @@ class RunFolder:
         """Add the metrics of one update."""
         self.records.append(metrics)
         if self.folder is not None and self.ranks.rank == 0:
-            with open(self.folder / METRICS, "a", encoding="utf-8") as file:
+            path = self.folder / METRICS
+            with room_for(path), open(path, "a", encoding="utf-8") as file:
                 file.write(_line(metrics))
 
     def save(self) -> None:
@@ -135,8 +155,12 @@ def _line(metrics: dict) -> str:
 
 def _write(state: dict, path: Path) -> None:
     """Write a checkpoint, and read it back."""
-    torch.save(state, path)
-    with open(path, "r+b") as file:
+    with open(path, "w+b") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # torch closes its archive, and hides that the disk is full
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
+        file.seek(0)
         seen = hashlib.file_digest(file, "sha256")
         file.write(_SEAL + seen.hexdigest().encode())
         file.flush()
@@ -155,10 +179,7 @@ def _load(path: Path, **options: Any) -> dict:
             seen = checksum(file, max(0, path.stat().st_size - len(_SEAL) - 64))
             seal = file.read()
         if not seal.startswith(_SEAL):
-            raise ValueError(
-                "it does not end with a checksum: either it was cut short, or packlib 0.1.0 wrote it, and this "
-                "version reads those of packlib 0.2 and later."
-            )
+            raise ValueError("it does not end with a checksum, so it was cut short.")
         if seal != _SEAL + seen.hex().encode():
             raise ValueError("the checksum differs.")
         try:

@@ -74,7 +74,7 @@ def fit(
         folder: where metrics.jsonl and checkpoint.pt go, and the checkpoint before it, which is taken with a warning if
             the newest is damaged. If a checkpoint is there the run goes on from it, and
             ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).
-            None writes nothing.
+            None writes nothing. One run at a time has a folder.
         optimizer: by default the recipe's; its rate is the highest one.
         even_updates: end each update at the pack closest to `recipe.sequences_per_update` sequences, and not
             after `recipe.gradient_accumulation_steps` micro-batches (see `UpdateStream`).
@@ -90,6 +90,7 @@ def fit(
 
     Raises:
         NonFiniteLossError: naming the update, the batch and what was saved.
+        BlockingIOError: if another run has the folder (under torch.distributed a RankError, on every rank).
         TypeError, ValueError: if recipe, loader and folder do not go together.
     """
     whole_number("save_every", save_every, 1)
@@ -107,37 +108,40 @@ def fit(
     parts = {"model": bare, "optimizer": optimizer, "schedule": schedule}
     setting = {**asdict(recipe), "betas": list(recipe.betas), "even_updates": even_updates, "ranks": world}
     run = RunFolder(folder, parts, stream, setting)
-    run.resume()
+    with run.alone():
+        run.resume()
 
-    last: dict = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
-    total, done, quiet = recipe.total_sequences, last["sequences"], not progress or run.ranks.rank > 0
-    with tqdm(total=total, initial=done, unit=" sequences", desc="train", disable=quiet) as bar:
-        while last["sequences"] < total:
-            begin, rate = time.perf_counter(), schedule.get_last_lr()[0]
-            bare.train()
-            counts, means, norm = _gradients(model, next(stream), objective, run)
-            optimizer.step()
-            schedule.step(counts["sequences"])
-            took = time.perf_counter() - begin
-            last = {
-                "update": len(run.records) + 1,
-                "sequences": last["sequences"] + counts["sequences"],
-                "tokens": last["tokens"] + counts["tokens"],
-                "update_sequences": counts["sequences"],
-                "learning_rate": rate,
-                "gradient_norm": norm,
-                **means,
-                "seconds": last["seconds"] + took,
-                "tokens_per_second": counts["tokens"] / took,
-            }
-            last |= (on_update(last) or {}) if on_update else {}
-            run.record(last)
-            if last["update"] % save_every == 0:
-                run.save()
-            bar.update(counts["sequences"])
-            bar.set_postfix_str(f"loss {last['loss']:.3f}, {last['tokens'] / last['seconds']:,.0f} useful tokens/s")
-    run.save()
-    return run.records
+        last: dict = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
+        total, done, quiet = recipe.total_sequences, last["sequences"], not progress or run.ranks.rank > 0
+        with tqdm(total=total, initial=done, unit=" sequences", desc="train", disable=quiet) as bar:
+            while last["sequences"] < total:
+                begin, rate = time.perf_counter(), schedule.get_last_lr()[0]
+                bare.train()
+                counts, means, norm = _gradients(model, next(stream), objective, run)
+                optimizer.step()
+                schedule.step(counts["sequences"])
+                took = time.perf_counter() - begin
+                last = {
+                    "update": len(run.records) + 1,
+                    "sequences": last["sequences"] + counts["sequences"],
+                    "tokens": last["tokens"] + counts["tokens"],
+                    "update_sequences": counts["sequences"],
+                    "learning_rate": rate,
+                    "gradient_norm": norm,
+                    **means,
+                    "seconds": last["seconds"] + took,
+                    "tokens_per_second": counts["tokens"] / took,
+                }
+                last |= (on_update(last) or {}) if on_update else {}
+                run.record(last)
+                if last["update"] % save_every == 0:
+                    run.save()
+                bar.update(counts["sequences"])
+                bar.set_postfix_str(
+                    f"loss {last['loss']:.3f}, {last['tokens'] / last['seconds']:,.0f} useful tokens/s"
+                )
+        run.save()
+        return run.records
 
 
 def _gradients(

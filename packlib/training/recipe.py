@@ -12,6 +12,7 @@ from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.markup import in_html
 from packlib.reading import naming, read_json
+from packlib.strict_json import parse_json
 
 OPTIMIZERS = ("adamw", "lamb")
 DECAYS = ("linear", "polynomial", "cosine")
@@ -23,9 +24,12 @@ class Recipe:
 
     Warm-up and total are counted in sequences, so that they mean the same before and after packing.
 
+    >>> from packlib.training import Recipe
     >>> recipe = Recipe(8, learning_rate=1e-4, total_sequences=1_000_000, gradient_accumulation_steps=4)
     >>> recipe.global_batch, recipe.total_steps
     (32, 31250)
+    >>> Recipe.from_json(recipe.to_json()) == recipe
+    True
 
     Attributes:
         micro_batch: rows (padded sequences, or packs) in one forward pass of one replica.
@@ -101,22 +105,27 @@ class Recipe:
         return cls(**values)
 
     @classmethod
-    def from_json(cls, path: str | os.PathLike) -> "Recipe":
-        """Read a recipe: one JSON object of its attributes.
+    def from_json(cls, text_or_path: str | os.PathLike) -> "Recipe":
+        """Read a recipe, one JSON object of its attributes, from its text or its file.
 
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
         """
-        values = read_json(path, "recipe")
-        if "accumulation" in values and "gradient_accumulation_steps" not in values:
-            # version 0.1.0 wrote it
-            values["gradient_accumulation_steps"] = values.pop("accumulation")
-        with naming(path, "recipe"):
+        if isinstance(text_or_path, str) and text_or_path.lstrip().startswith("{"):
+            try:
+                return cls.from_dict(parse_json(text_or_path))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"The text is no recipe: {error}") from None
+        values = read_json(text_or_path, "recipe")
+        with naming(text_or_path, "recipe"):
             return cls.from_dict(values)
 
-    def to_json(self, path: str | os.PathLike) -> None:
-        """Write the recipe as JSON; the file is whole or not there."""
-        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
+    def to_json(self, path: str | os.PathLike | None = None) -> str:
+        """Return the recipe as JSON text; write it to `path` too if one is given, a file that is whole or not there."""
+        written = json.dumps(asdict(self), indent=2) + "\n"
+        if path is not None:
+            write_text(path, written)
+        return written
 
     @property
     def global_batch(self) -> int:

@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from packlib.checks import one_of
 from packlib.files import atomic_path
 from packlib.markup import one_line
+from packlib.workbook.exits import sentence
 from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, save
-from packlib.workbook.sweep import Outcome
+from packlib.workbook.sweep import PICTURE, SUMMARY, Outcome
 from packlib.workbook.tables import Table
 
 
@@ -91,17 +92,17 @@ def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_js
     Raises:
         ValueError: if a result that is to be drawn was not recorded.
     """
-    write_csv(outcomes, out / "summary.csv")
+    write_csv(outcomes, out / SUMMARY)
     print(json.dumps([asdict(one) for one in outcomes], indent=2) if as_json else table(outcomes))
     failed = [one for one in outcomes if one.error]
     for one in failed:
         where = ", ".join(f"{name}={value}" for name, value in one.parameters.items())
-        print(f"packlib: failed with {where}: {one.error}", file=sys.stderr)
+        print(f"packlib: {sentence(f'failed with {where}: {one.error}')}", file=sys.stderr)
     known = dict.fromkeys(name for one in outcomes for name in one.results)
     if drawn := compared(outcomes, [one_of("a result", name, known) for name in names]):
-        save(*drawn, out, "comparison")
+        save(*drawn, out, PICTURE)
     if not as_json:
-        print(*(path for path in (out / "summary.csv", out / "comparison.svg") if path.exists()), sep="\n")
+        print(*(path for path in (out / SUMMARY, out / f"{PICTURE}.svg") if path.exists()), sep="\n")
     return int(bool(failed))
 
 

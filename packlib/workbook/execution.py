@@ -21,7 +21,7 @@ from nbformat.v4 import new_code_cell
 from tqdm import tqdm
 
 from packlib.files import write_text
-from packlib.workbook.running import NotebookFailedError, exit_code
+from packlib.workbook.exits import NotebookFailedError, exit_code
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from packlib.checks import one_of
 from packlib.markup import escaped
 from packlib.workbook.guesses import as_python, in_short
-from packlib.workbook.memory import note_try
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -101,8 +100,6 @@ class Exercises(dict[str, Exercise]):
         if verdict.state == "wrong" and self._misses[name] > 1:
             message = f" Hint: {exercise.hint}" * bool(exercise.hint) + f' check.solution("{name}") shows a solution.'
         print(f"{verdict.message}{message}")
-        if verdict.state != "not tried":
-            note_try(name, verdict.state == "right")
         if verdict.state == "right" and exercise.level:
             self.solution(name)
 

@@ -7,11 +7,16 @@ import io
 import os
 import re
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-import matplotlib.style
+import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -23,7 +28,8 @@ from packlib.files import atomic_path, write_text
 from packlib.markup import escaped
 from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
-matplotlib.style.use(Path(__file__).with_name("packlib.mplstyle"))
+_STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("packlib.mplstyle"), use_default_template=False)
+_STYLED = ContextVar("styled", default=False)  # whether matplotlib's settings are the workbook's now
 
 INK = "#222222"  # text, and what is not a series
 PADDING = "#d9d9d9"  # slots that hold no token
@@ -31,7 +37,7 @@ PADDING = "#d9d9d9"  # slots that hold no token
 # What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
 _DARK = "[data-jp-theme-light='false'] .packlib-figure { filter: invert(93.3%) hue-rotate(180deg) }"
 
-OKABE_ITO = tuple(matplotlib.rcParams["axes.prop_cycle"].by_key()["color"])
+OKABE_ITO = tuple(_STYLE["axes.prop_cycle"].by_key()["color"])
 
 with Path(__file__).with_name("series.csv").open(encoding="utf-8") as _file:
     # each of color, marker and line tells the series apart without the others
@@ -50,9 +56,44 @@ def series(name: str) -> dict[str, str]:
     return dict(_SERIES[name])
 
 
+@contextmanager
+def _style() -> Iterator[None]:
+    """In here matplotlib's settings are the workbook's, and afterwards as they were."""
+    if _STYLED.get():
+        yield
+        return
+    before = _STYLED.set(True)
+    try:
+        with matplotlib.rc_context(_STYLE):
+            yield
+    finally:
+        _STYLED.reset(before)
+
+
+def _in_style(kind: type[Artist]) -> type[Artist]:
+    """Have all that is asked of a figure or axes of this kind done in the workbook's style."""
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if name == "__init__" or not name.startswith("_"):
+            setattr(kind, name, _style()(method))
+    return kind
+
+
+@_in_style
+class _StyledAxes(Axes):
+    pass
+
+
+@_in_style
+class StyledFigure(Figure):
+    """A figure of 8 × 4.5 inch in the workbook's style; matplotlib's settings and other figures stay as they are."""
+
+    def add_subplot(self, *arguments: Any, **options: Any) -> Any:
+        return super().add_subplot(*arguments, **{"axes_class": _StyledAxes} | options)
+
+
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """A figure of 8 × 4.5 inch in the workbook's style, and its axes; `options` go to `Figure.subplots`."""
-    fig = Figure()
+    """A `StyledFigure` and its axes; `options` go to `Figure.subplots`."""
+    fig = StyledFigure()
     return fig, fig.subplots(rows, columns, **options)
 
 
@@ -94,6 +135,7 @@ def _fix_layout(fig: Figure) -> None:
         fig.set_layout_engine("none")
 
 
+@_style()
 def png(fig: Figure, dpi: float | None = None) -> bytes:
     """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
 
@@ -116,6 +158,7 @@ def claim(fig: Figure) -> str:
     return " · ".join(" ".join(title.split()) for title in titles if title)
 
 
+@_style()
 def svg(fig: Figure, alt: str, title: str = "") -> str:
     """The figure as SVG text with `alt` as its `<desc>`, the same bytes every time.
 

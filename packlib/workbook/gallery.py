@@ -15,11 +15,12 @@ import nbformat
 
 import packlib
 from packlib.files import write_text
-from packlib.places import work_folder
+from packlib.places import output_path, work_folder
 from packlib.workbook.execution import for_each, run_async, run_notebook
+from packlib.workbook.exits import exit_code
 from packlib.workbook.pages import fill_template
 from packlib.workbook.results import FIGURES_FOLDER, meanings
-from packlib.workbook.running import exit_code, surroundings
+from packlib.workbook.running import surroundings
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,9 @@ async def export(path: Path, folder: Path, work: Path) -> None:
     work.mkdir()
     variables = surroundings(work) | {FIGURES_FOLDER: str(work), "OMP_NUM_THREADS": "1"}
     notebook = await run_notebook(path, environment=variables, seconds=600)
-    for old in folder.glob(f"{glob.escape(path.stem)}-*"):
-        old.unlink()
+    for old in folder.glob(f"{glob.escape(path.stem)}-[0-9][0-9]-*"):
+        if old.suffix in (".svg", ".png"):  # and no notebook whose name begins so
+            old.unlink()
     placed = []
     for place, figure in enumerate(meanings(notebook, "figure"), start=1):
         for file in (work / f"{figure['name']}.svg", work / f"{figure['name']}.png"):
@@ -81,6 +83,7 @@ def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
 def main(folder: Path, paths: Sequence[Path]) -> None:
     """Export what is not fresh, and write the contact sheet."""
     folder = folder.resolve()  # kernels run in the folders of their notebooks
+    output_path(folder / "index.html", reads=paths)
     with work_folder(folder) as work:
 
         async def one(path: Path) -> None:

@@ -84,12 +84,6 @@ def said(value: float | str, unit: str) -> str:
     return _with_unit(value, unit)
 
 
-def how_many(number: int, noun: str) -> str:
-    """A number with what it counts: "1 guess", "2 guesses"."""
-    plural = f"{noun}{'es' if noun.endswith('s') else 's'}"
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
 def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
     """A value in one line of at most 100 characters, all of them printable; never raises."""
     try:

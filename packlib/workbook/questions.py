@@ -11,7 +11,6 @@ from typing import Any
 from packlib.checks import one_of
 from packlib.markup import escaped
 from packlib.workbook.guesses import judge_guess, same_word
-from packlib.workbook.memory import note_guess
 from packlib.workbook.results import display_as, fold
 
 _UNGUESSED = "No guess yet. Replace the dots above with your guess and run both cells; guess = '?' shows the answer."
@@ -42,8 +41,8 @@ class Questions(dict[str, Question]):
     def reveal(self, name: str, guess: Any, **values: Any) -> None:
         """Show what is to say to a guess, and the answer behind a click; without a guess, or if it is unclear, neither.
 
-        A guess of "?" is no guess, and asks for the answer. No guess makes it raise. A guess is remembered, and
-        is none at the next question.
+        A guess of "?" is no guess, and asks for the answer. No guess makes it raise. A guess is none at the
+        next question.
 
         Args:
             values: what the notebook computed, for the functions of the question.
@@ -69,4 +68,3 @@ class Questions(dict[str, Question]):
         shell = get_ipython()
         if shell is not None and shell.user_ns.get("guess") is guess:
             shell.user_ns["guess"] = ...
-        note_guess(judged, question.unit, question.words, name)

@@ -3,7 +3,7 @@
 import json
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,13 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
-from packlib.advisor.layers import about_attention, about_places
-from packlib.advisor.memory import about_memory, about_positions
-from packlib.advisor.waits import about_waiting
+from packlib.advice.layers import about_attention, about_places
+from packlib.advice.memory import about_memory, about_positions
+from packlib.advice.waits import about_waiting
 from packlib.lengths import LengthHistogram
 from packlib.lengths.histogram_json import write_histogram
 from packlib.packing import PackingPlan
+from packlib.places import Read
 from packlib.training.recipe import Recipe
 from packlib.workbook.execution import run_async, run_notebook
 from packlib.workbook.pages import PageExporter, fill_template
@@ -34,6 +35,7 @@ def report(
     progress: bool = True,
     model: str | None = None,
     command: str = "",
+    reads: Sequence[Read] = (),
 ) -> tuple[dict[str, Any], list[Path]]:
     """Write `report.html`, `advice.json`, `plan.json` and `figures/` to `out`.
 
@@ -41,8 +43,9 @@ def report(
         lengths: as they are: what is too long is cut or left out by the notebook, which counts what that loses.
         values: the other parameters of the notebook, checked; by default rows are as long as `lengths` says.
         command: what made the report, to be shown on the page.
-        model: whose memory, attention, places and waiting are to be estimated, as `packlib.advisor.about_memory`
+        model: whose memory, attention, places and waiting are to be estimated, as `packlib.advice.about_memory`
             takes it.
+        reads: the files that hold the lengths and the other values, which the report must not replace.
 
     Returns:
         The advice, as `Advice.to_json` writes it, and the files.
@@ -50,7 +53,7 @@ def report(
     Raises:
         NotebookFailedError: if a cell raises; then nothing is left behind.
     """
-    with delivery(out) as (work, files):
+    with delivery(out, reads, ("report.html", "advice.json", "plan.json")) as (work, files):
         values = {"dataset": str(work / "lengths.json"), "max_length": lengths.max_length, **values}
         shown = {name: value for name, value in values.items() if name not in ("dataset", "quick")}
         shown |= {"thorough": not values.get("quick", True), "model": model}

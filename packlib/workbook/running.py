@@ -1,33 +1,19 @@
 """From a notebook and other parameters to a folder of files: what `packlib run`, `report` and `sweep` share."""
 
 import asyncio
-import logging
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from packlib.checks import one_of
-from packlib.installed import IN_WHEEL, ROOT, MissingExtraError, checkout_path
+from packlib.installed import IN_WHEEL, ROOT, checkout_path
 from packlib.lengths import load
-from packlib.places import output_path, work_folder
-from packlib.workbook.memory import SWITCH
+from packlib.places import Read, output_path, work_folder
 from packlib.workbook.parameters import Dataset, check_values, parameters_of
 from packlib.workbook.results import FIGURES_FOLDER, RESULTS_FOLDER
 
 NOTEBOOKS = ROOT / "notebooks"
-
-
-class NotebookFailedError(RuntimeError):
-    """A cell of a notebook raised, or its kernel died; the message says which, and why."""
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: it ends a run as an interrupt does."""
 
 
 def notebooks() -> dict[str, Path]:
@@ -70,7 +56,7 @@ def run(notebook: str, values: Mapping[str, Any], out: Path, progress: bool = Tr
     Raises:
         NotebookFailedError: if a cell raises; then nothing is left behind.
     """
-    from packlib.workbook.execution import run_async
+    from packlib.workbook.execution import run_async  # here, since it loads Jupyter
 
     return run_async(run_into(notebook, values, out, progress=progress))
 
@@ -83,7 +69,8 @@ async def run_into(
     from packlib.workbook.pages import PageExporter
 
     limit = {"OMP_NUM_THREADS": str(threads)} if threads else {}
-    with delivery(out) as (work, files):
+    reads: list[Read] = [notebooks()[notebook], *(value for value in values.values() if isinstance(value, str))]
+    with delivery(out, reads, [f"{notebook}.ipynb", f"{notebook}.html"]) as (work, files):
         environment = surroundings(work) | limit
         executed = await run_notebook(notebooks()[notebook], values, environment, progress=progress)
         write(executed, work / f"{notebook}.ipynb")
@@ -94,64 +81,32 @@ async def run_into(
 
 
 def surroundings(folder: Path) -> dict[str, str]:
-    """The environment of a kernel that works for no learner: its figures and files go to `folder`."""
-    return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder), SWITCH: "off"}
+    """The environment of a kernel whose figures and files go to `folder`."""
+    return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder)}
 
 
 @contextmanager
-def delivery(out: Path) -> Iterator[tuple[Path, list[Path]]]:
+def delivery(out: Path, reads: Iterable[Read] = (), names: Iterable[str] = ()) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a hidden folder in `out` to fill, and a list; at the end what is there moves to `out`, and is listed.
 
     If the block raises, nothing is left behind, and what was in `out` stays as it was.
+
+    Args:
+        reads: what is read to fill it, and so must not be replaced.
+        names: files that will be there for certain; what can be refused of them is refused before the work.
 
     Raises:
         OSError: one sentence, if another run writes there, or no folder can be there: see `packlib.places`.
     """
     files: list[Path] = []
+    reads = list(reads)
+    for name in names:
+        output_path(out / name, reads=reads)
     with work_folder(out) as work:
         yield work, files
         made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
-        targets = [output_path(out / path) for path in made]  # all are asked before the first is replaced
+        targets = [output_path(out / path, reads=reads) for path in made]  # all are asked before the first is replaced
         for path, target in zip(made, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             (work / path).replace(target)
         files += targets
-
-
-def exit_code(command: Callable[[], int | None]) -> int:
-    """Call `command` and say in one sentence what stopped it.
-
-    Returns:
-        What `command` returned, or 0; 1 if a notebook failed, 2 if the command was wrong, 130 if interrupted, 143 if
-        terminated and 141 if nobody reads what it prints. Each leaves as little behind as an error does.
-    """
-
-    def stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the cleaning
-        logging.disable()  # libraries complain at length when they are stopped
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-    ours = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    said: object
-    before = {number: signal.signal(number, stop) for number in ours}
-    try:
-        code = command() or 0
-        sys.stdout.flush()  # a closed pipe is noticed here, and not at the end
-        return code
-    except NotebookFailedError as error:
-        code, said = 1, error
-    except BrokenPipeError:  # whoever read what we print, such as `head`, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except (ValueError, TypeError, OSError, MissingExtraError) as error:
-        code, said = 2, error
-    except MemoryError as error:
-        code, said = 2, f"there is not enough memory. {error}".strip()
-    except KeyboardInterrupt as error:
-        code, how = (143, "terminated") if isinstance(error, Terminated) else (130, "stopped")
-        said = f"{how}; of what had not ended, nothing was written."
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)  # None: it was not Python that had set it
-    print(f"packlib: {said}", file=sys.stderr)
-    return code

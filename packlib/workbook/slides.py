@@ -25,10 +25,10 @@ from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
 from packlib.reading import naming
+from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import Picture, pictures_of
 from packlib.workbook.pages import fill_template, markdown_to_html
 from packlib.workbook.results import meaning, unfold
-from packlib.workbook.running import exit_code
 
 _FOR_LEARNERS = ("Exercises", "Explore", "Play")  # sections that have no slide
 
@@ -236,11 +236,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--speaker", default="", help="a line below the title: who speaks, where and when")
     given = parser.parse_args(arguments)
     output_path(given.folder, folder=True)
-    for path in given.notebooks:
+    decks = {path: given.folder / f"{path.stem}.html" for path in given.notebooks}
+    for deck_path in decks.values():
+        output_path(deck_path, reads=given.notebooks)
+    for path, deck_path in decks.items():
         with naming(path, "notebook for a deck"):
             slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, given.figures))
-        write_text(given.folder / f"{path.stem}.html", deck(slides, given.speaker))
-        print(given.folder / f"{path.stem}.html")
+        write_text(deck_path, deck(slides, given.speaker))
+        print(deck_path)
 
 
 if __name__ == "__main__":

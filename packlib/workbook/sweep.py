@@ -17,12 +17,15 @@ from tqdm import tqdm
 
 import packlib
 from packlib.files import write_text
-from packlib.places import work_folder
+from packlib.places import output_path, work_folder
+from packlib.reading import named
+from packlib.workbook.exits import NotebookFailedError
 from packlib.workbook.parameters import check_values
 from packlib.workbook.results import results_of
-from packlib.workbook.running import NotebookFailedError, notebooks, read_parameters, run_into
+from packlib.workbook.running import notebooks, read_parameters, run_into
 
 _DONE = "cell.json"  # written last: a folder that has it is whole
+SUMMARY, PICTURE = "summary.csv", "comparison"  # what compares the runs: a table, and a figure's two files
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,13 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
 
     Raises:
         BlockingIOError: if another sweep writes to `out`.
+        OSError: if the comparison could not be written there, or would replace a file that the runs read.
     """
     from packlib.workbook.execution import for_each, run_async
 
+    reads = {text for cell in cells for text in cell.parameters.values()}
+    for name in (SUMMARY, f"{PICTURE}.svg", f"{PICTURE}.png"):
+        output_path(out / name, reads=reads)
     with work_folder(out):  # it keeps a second sweep out
         found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
         left = [cell for cell in cells if cell.key not in found]
@@ -113,7 +120,7 @@ def _stored(cell: Cell, folder: Path) -> Outcome | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        print(f"packlib: {folder / _DONE} is damaged; its run is made again.", file=sys.stderr)
+        print(f"packlib: {named(folder / _DONE)} is damaged; its run is made again.", file=sys.stderr)
         return None
 
 

@@ -19,9 +19,10 @@ from packlib.files import write_text
 from packlib.markup import escaped
 from packlib.places import output_path
 from packlib.reading import naming
+from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import pictures_of
 from packlib.workbook.pages import markdown_to_html
-from packlib.workbook.running import NOTEBOOKS, exit_code, find_notebook
+from packlib.workbook.running import NOTEBOOKS, find_notebook, notebooks
 from packlib.workbook.slides import Slide, deck, slides_of
 
 SCRIPT = Path(__file__).with_name("talk.toml")
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("figures", type=Path, help="where `make figures` left the pictures")
     parser.add_argument("--speaker", default="", help="a line below the title: who speaks, where and when")
     given = parser.parse_args(arguments)
-    path = output_path(given.page)
+    path = output_path(given.page, reads=[SCRIPT, *notebooks().values(), *given.figures.glob("*.svg")])
     write_text(path, deck(talk(figures=given.figures), given.speaker))
     print(given.page)
 

@@ -1,6 +1,4 @@
-"""Batches by tokens: against a plain loop, every sample once, even across ranks, resumed, and the public faults."""
-
-import json
+"""Batches by tokens: against a plain loop, every sample once, of one shape, and the public faults."""
 
 import numpy as np
 import pytest
@@ -9,9 +7,8 @@ from batches_cases import LENGTHS, fits, greedy, in_order
 from hypothesis import example, given
 from hypothesis import strategies as st
 from model_cases import make_model, masking, store
-from torch.utils.data import DataLoader
 
-from packlib.batches import MicroBatch, TokenBatchSampler, batch_by_tokens, pad, token_loader
+from packlib.batches import batch_by_tokens, collate, pad
 from packlib.batches.token_budget import ORDERS
 
 
@@ -195,175 +192,21 @@ class TestPublicFaults:
         assert found.tokens.max() <= 8192 and found.tokens.sum() == lengths.sum()
 
 
-# The sampler and the loader
-
-
-def sampler(rank=0, ranks=1, **options):
-    options = {"order": "random", "seed": 4, **options}
-    return TokenBatchSampler(store().lengths, 256, ranks=ranks, rank=rank, **options)
-
-
-@pytest.mark.parametrize("options", [{}, {"order": "ascending", "shuffle": True}, {"same_shape": True},
-                                     {"order": "descending", "same_shape": True, "count_padding": True}])  # fmt: skip
-@pytest.mark.parametrize(("ranks", "accumulation"), [(1, 1), (2, 1), (3, 2), (1, 4)])
-def test_ranks_get_as_many_and_every_sample_comes_once(options, ranks, accumulation):
-    for epoch in range(2):
-        each = [sampler(rank, ranks, gradient_accumulation_steps=accumulation, **options) for rank in range(ranks)]
-        for one in each:
-            one.set_epoch(epoch)
-        passes = [list(one) for one in each]
-        assert {len(batches) for batches in passes} == {len(one) for one in each} and len(each[0]) > 2
-        seen = [i for batches in passes for batch in batches for i in batch]
-        assert sorted(seen) == list(range(len(store())))
-        sizes = each[0].update_sizes
-        assert len(sizes) * accumulation == len(each[0])
-        for number, size in enumerate(sizes):
-            update = [b for p in passes for b in p[number * accumulation : (number + 1) * accumulation]]
-            assert sum(map(len, update)) == size and {b.update_size for b in update} == {size}
-            if options.get("same_shape"):
-                assert len({(b.rows, b.width) for b in update}) == 1
-            assert all(b.width >= store().lengths[list(b)].max() and b.epoch == epoch for b in update)
-
-
-def test_micro_batches_are_dealt_in_turn():
-    each = [sampler(rank, 2, gradient_accumulation_steps=2) for rank in range(2)]
-    first, second = (list(one) for one in each)
-    dealt = [b for i in range(0, len(first), 2) for step in (0, 1) for b in (first[i + step], second[i + step])]
-    assert [list(b) for b in dealt] == [b.tolist() for b in each[0].batches()]
-
-
-def test_shuffled_updates_are_the_same_updates():
-    plain, shuffled = (sampler(order="ascending", gradient_accumulation_steps=2, shuffle=s) for s in (False, True))
-
-    def updates(one):
-        batches = list(one)
-        return [tuple(map(tuple, batches[i : i + 2])) for i in range(0, len(batches), 2)]
-
-    a, b = updates(plain), updates(shuffled)
-    assert a != b and sorted(a) == sorted(b)
-    shuffled.set_epoch(1)
-    assert sorted(updates(shuffled)) != sorted(b)  # other company too: ties fall another way
-
-
-@pytest.mark.parametrize("done", [0, 1, 7, "all"])
-def test_a_sampler_resumes_where_it_was(done):
-    straight, broken = sampler(gradient_accumulation_steps=2), sampler(gradient_accumulation_steps=2)
-    first = list(straight)
-    straight.set_epoch(1)
-    expected = first + list(straight)
-    done = len(first) if done == "all" else done
-    iterator = iter(broken)
-    got = [next(iterator) for _ in range(done)]
-    state = json.loads(json.dumps(broken.state_dict()))
-    resumed = sampler(gradient_accumulation_steps=2)
-    resumed.load_state_dict(state)
-    assert resumed.state_dict() == state
-    for epoch in range(resumed.epoch, 2):
-        resumed.set_epoch(epoch)
-        got += list(resumed)
-    assert got == expected and [b.epoch for b in got] == [b.epoch for b in expected]
-    assert list(resumed) == expected[len(first) :]  # another pass without set_epoch is the same epoch, all of it
-
-
-def test_it_is_a_batch_sampler_for_any_loader():
-    data = [torch.full((int(n),), i) for i, n in enumerate(store().lengths)]
-
-    def padded(samples):
-        return torch.nn.utils.rnn.pad_sequence(samples, batch_first=True, padding_value=-1)
-
-    loader = DataLoader(data, batch_sampler=sampler(), collate_fn=padded)
-    batches = list(loader)
-    assert len(batches) == len(loader)
-    assert sum(int((batch >= 0).sum()) for batch in batches) == store().lengths.sum() and all(
-        int((batch >= 0).sum()) <= 256 for batch in batches
-    )
-
-
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_loader_pads_masks_and_resumes(workers):
-    def loader():
-        one = sampler(gradient_accumulation_steps=3, same_shape=True, shuffle=True, order="ascending")
-        return token_loader(store(), one, masking=masking(), num_workers=workers)
-
-    straight, broken = loader(), loader()
-    expected = [*straight, *straight]
-    ids = [i for batch in expected[: len(expected) // 2] for i in batch.sample_ids.tolist()]
-    assert sorted(ids) == list(range(len(store())))
-    for at in range(0, len(expected), 3):
-        assert len({batch.input_ids.shape for batch in expected[at : at + 3]}) == 1
-    iterator = iter(broken)
-    for _ in range(4):
-        next(iterator)
-    resumed = loader()
-    resumed.load_state_dict(json.loads(json.dumps(broken.state_dict())))
-    got = [*resumed, *resumed]
-    assert len(got) == len(expected) - 4
-    for a, b in zip(got, expected[4:], strict=True):
-        assert all(torch.equal(torch.as_tensor(a[name]), torch.as_tensor(b[name])) for name in a)
-
-
 def test_blank_rows_change_no_loss():
-    one = sampler(gradient_accumulation_steps=7, same_shape=True)
-    batches = list(token_loader(store(), one, masking=masking()))
-    blank = [b for b in batches if b.num_packs > b.num_sequences]
-    assert len(blank) == -len(store()) % 7 and blank
+    found = batch_by_tokens(store().lengths, 256, order="random", same_shape_every=7, seed=4)
+    (blank, *more) = np.flatnonzero(found.rows > found.sizes).tolist()
+    assert len(more) + 1 == -len(store()) % 7
+    sequences, rows, width = store().take(found[blank]), int(found.rows[blank]), int(found.widths[blank])
+    sequences = masking()(sequences, 0)
+    batch = collate(sequences, [1] * len(sequences), width, blank_packs=rows - len(sequences))
+    assert batch.input_ids.shape == (rows, width) and batch.num_packs > batch.num_sequences
     model = make_model("bert").eval()
     with torch.no_grad():
-        without = model(**pad(blank[0], 128))  # one sequence a row, and no others
-        assert torch.allclose(model(**blank[0]).loss, without.loss, atol=1e-12)
-
-
-def test_a_users_pad_function_gets_samples_and_shape():
-    def padded(samples, rows, width):
-        out = torch.zeros(rows, width, dtype=torch.int64)
-        for row, sample in zip(out, samples, strict=False):
-            row[: len(sample["input_ids"])] = torch.as_tensor(sample["input_ids"].astype(np.int64))
-        return out
-
-    options = {"gradient_accumulation_steps": 2, "same_shape": True}
-    plain = [store()[i] for i in range(len(store()))]
-    loaders = (
-        token_loader(store(), sampler(**options)),
-        token_loader(plain, sampler(**options)),
-        token_loader(plain, sampler(**options), pad=padded),
-    )
-    for ours, same, theirs in zip(*loaders, strict=True):
-        assert torch.equal(ours.input_ids, theirs) and torch.equal(ours.input_ids, same.input_ids)
-        assert torch.equal(ours.sample_ids, same.sample_ids)
-
-
-def test_a_loader_goes_on_where_its_sampler_is():
-    straight = token_loader(store(), sampler())
-    expected = [batch.sample_ids.tolist() for batch in [*straight, *straight]]
-    iterator = iter(used := sampler())
-    for _ in range(5):
-        next(iterator)
-    moved = sampler()
-    moved.load_state_dict(used.state_dict())
-    loader = token_loader(store(), moved)
-    assert [b.sample_ids.tolist() for b in [*loader, *loader]] == expected[5:]
-
-
-def test_a_state_of_a_longer_epoch_loads():
-    one, counts = sampler(), []
-    for epoch in range(40):
-        one.set_epoch(epoch)
-        counts.append(len(one))
-    longest = int(np.argmax(counts))
-    assert counts[longest] > counts[0]
-    state = {**sampler().state_dict(), "epoch": longest, "batches_done": counts[longest] - 1}
-    loader = token_loader(store(), sampler())
-    loader.load_state_dict(state)
-    assert len(list(loader)) == 1 and loader.epoch == longest + 1
-
-
-def test_a_micro_batch_is_a_list_that_knows_more():
-    batch = MicroBatch([3, 1], epoch=2, rows=3, width=9, update_size=5)
-    assert batch == [3, 1] and (batch.epoch, batch.rows, batch.width, batch.update_size) == (2, 3, 9, 5)
+        without = model(**pad(batch, 128))  # one sequence a row, and no others
+        assert torch.allclose(model(**batch).loss, without.loss, atol=1e-12)
 
 
 def test_bad_input_gets_one_sentence():
-    state = sampler().state_dict()
     for error, match, call in (
         (ValueError, "There are no lengths", lambda: batch_by_tokens([], 9)),
         (ValueError, "Length 0 at position 1", lambda: batch_by_tokens([1, 0], 9)),
@@ -385,14 +228,7 @@ def test_bad_input_gets_one_sentence():
         (ValueError, "num_batches_multiple_of must divide same_shape_every 4; 3 does not", lambda: batch_by_tokens(
             [1] * 9, 9, same_shape_every=4, num_batches_multiple_of=3)),
         (IndexError, "no batch 7", lambda: batch_by_tokens([1], 9)[7]),
-        (ValueError, "rank must be from 0 to 1, not 2", lambda: sampler(2, 2)),
-        (ValueError, "max_tokens 20 allows 20 tokens", lambda: TokenBatchSampler(store().lengths, 20)),
-        (TypeError, "shuffle must be True or False, not 'no'", lambda: sampler(shuffle="no")),
-        (TypeError, "same_shape must be True or False, not 1", lambda: sampler(same_shape=1)),
-        (ValueError, "sampler with seed 4; this one has 5", lambda: sampler(seed=5).load_state_dict(state)),
-        (ValueError, "batches_done must be from 0", lambda: sampler().load_state_dict(
-            {**state, "batches_done": 10**6})),
-        (ValueError, "408 lengths for 5 samples", lambda: token_loader(store().take(range(5)), sampler())),
+        (ValueError, "max_tokens 20 allows 20 tokens", lambda: batch_by_tokens(store().lengths, 20)),
     ):  # fmt: skip
         with pytest.raises(error, match=match):
             call()

@@ -99,6 +99,19 @@ def test_static_slots_hold_an_impossible_start_and_no_label():
     assert batch.num_sequences == count
 
 
+def test_what_fills_a_row_is_the_token_that_was_asked_for():
+    batch = PackingCollator(8, pad_id=3)([(0, ragged([5]))])
+    for rows in (batch, collate(ragged([5]), [1], 8, pad_id=3), pad(batch, pad_id=3)):
+        assert rows.input_ids[0, 5:].tolist() == [3, 3, 3]
+
+
+def test_as_many_masked_tokens_as_there_are_places_for_are_taken():
+    sequences = [(0, store().take([0, 1]))]
+    count = int((PackingCollator(MAX_LENGTH, masking())(sequences).labels != IGNORED).sum())
+    full = PackingCollator(MAX_LENGTH, masking(), max_predictions_per_pack=count)
+    assert int((full(sequences).labels != IGNORED).sum()) == count > 1
+
+
 IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
 
 
@@ -120,6 +133,10 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),
         ({"sequence_starts": torch.tensor([0])}, "where the segment ids begin"),
         ({"sequence_starts": torch.tensor([0, 2, 4])}, "where the segment ids begin"),
+        (
+            {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.tensor([1, 0, 1])},
+            "sequence_labels must be -100 in empty places",
+        ),
         ({"num_sequences": 3}, "num_sequences is 3, but the segment ids hold 2"),
         ({"useful_tokens": 5}, "useful_tokens is 5, but the segment ids hold 4"),
         ({"segment_ids": SEGMENTS.float()}, "segment_ids must be int64, not torch.float32"),

@@ -6,7 +6,7 @@ from batches_cases import LENGTHS, fits, in_order
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from packlib.batches import TokenBatchSampler, batch_by_tokens
+from packlib.batches import batch_by_tokens
 from packlib.batches.token_budget import ORDERS
 
 
@@ -92,13 +92,11 @@ def test_blank_rows_are_the_last_rows_of_the_last_batches_of_the_first_group():
     assert [batch.tolist() for batch in found][:4] == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]
 
 
-def test_a_sampler_that_drops_the_last_drops_others_each_epoch():
-    one = TokenBatchSampler([7] * 14, 10, 3, same_shape=True, ranks=1, rank=0, order="random", drop_last=True)
+def test_in_random_order_others_are_dropped_for_each_seed():
     dropped = []
     for epoch in range(4):
-        one.set_epoch(epoch)
-        seen = [i for batch in one for i in batch]
+        found = batch_by_tokens([7] * 14, 10, order="random", same_shape_every=3, drop_last=True, seed=(4, epoch))
+        seen = found.sample_ids.tolist()
         assert len(seen) == len(set(seen)) == 12
         dropped.append(set(range(14)) - set(seen))
     assert len(set(map(frozenset, dropped))) > 1
-    assert one.state_dict()["drop_last"] is True

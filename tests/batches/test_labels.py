@@ -15,14 +15,13 @@ from packlib.batches import (
     PackDataset,
     PackedBatch,
     PackingCollator,
-    TokenBatchSampler,
     TokenStore,
+    batch_by_tokens,
     collate,
     pack_lengths,
     pack_loader,
     pad,
     shorten,
-    token_loader,
 )
 from packlib.model import token_loss
 from packlib.model.packed import next_tokens
@@ -150,10 +149,11 @@ def test_labels_stay_through_files_token_batches_and_shortening(tmp_path):
     store().take([3]).save(tmp_path / "bare.tokens")
     bare = TokenStore.load(tmp_path / "bare.tokens")
     assert bare.labels is None and bare.sample_ids.tolist() == [3]
-    sampler = TokenBatchSampler(data.lengths, 200, 2, same_shape=True)
+    batches = batch_by_tokens(data.lengths, 200, same_shape_every=2, order="random", seed=0)
     wanted = {1000 + i: sample["labels"] for i, sample in enumerate(instructions())}
     found = {}
-    for batch in token_loader(loaded, sampler):
+    for samples, rows, width in zip(batches, batches.rows.tolist(), batches.widths.tolist(), strict=True):
+        batch = collate(loaded.take(samples), [1] * len(samples), width, blank_packs=rows - len(samples))
         found |= {i: labels for i, (_, _, labels, _) in tokens_of(batch).items()}
         longest = int(batch.lengths.argmax())
         whole = batch.labels[longest][batch.segment_ids[longest] > 0].tolist()
@@ -215,7 +215,7 @@ def test_an_attention_mask_of_ones_may_stay(ones):
         ({**TOKENS, "label": [0, 1]}, "label of sample 1 must be a whole number"),
         ({**TOKENS, "label": 0.5}, "label of sample 1 must be a whole number at least -100, not 0.5"),
         ({**TOKENS, "label": 10**400}, "label of sample 1 must be at least -100 and fit in 64 bits"),
-        ({**TOKENS, "token_type_ids": [0, 0, 300]}, "token_type_ids of sample 1 must be from 0 to 255"),
+        ({**TOKENS, "token_type_ids": [0, 0, 256]}, "token_type_ids of sample 1 must be from 0 to 255"),
         ({**TOKENS, "token_type_ids": [0, 0, 10**30]}, "token_type_ids of sample 1 must be whole numbers of 64"),
         ({"input_ids": [4, 5.5]}, "input_ids of sample 1 must be whole numbers of 64 bits"),
         ({"input_ids": [4, 10**400]}, "input_ids of sample 1 must be whole numbers of 64 bits"),

@@ -11,7 +11,7 @@ from model_cases import MAX_LENGTH, masking, store
 
 from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
 from packlib.batches.schedule_sampler import ScheduleSampler
-from packlib.packing import Work, balance
+from packlib.work import Work, balance
 
 
 def loader(batch_size=8, **options):
@@ -156,9 +156,6 @@ def test_a_rank_resumes_where_any_rank_was():
     assert len(rest) == len(straight) - 2 and all(map(same, straight[2:], rest))
     with pytest.raises(ValueError, match="state is of a loader with ranks 2; this one has 1"):
         loader(3).load_state_dict(first.state_dict())
-    alone = loader(3)
-    old = {name: value for name, value in alone.state_dict().items() if name != "ranks"}
-    alone.load_state_dict(old)  # of version 0.1.0, which knew no ranks
 
 
 def test_the_epoch_can_be_chosen():
@@ -203,6 +200,9 @@ def test_bad_input_gets_one_sentence():
     }.items():
         with pytest.raises(ValueError, match=match):
             call()
+    for other in (3, 5):
+        with pytest.raises(ValueError, match=f"pack 0 has 4 tokens, and its samples have {other}"):
+            PackDataset([{"input_ids": [7] * other}], pack_lengths([4], 5))[0]
     for name in ("shuffle", "drop_last"):
         with pytest.raises(TypeError, match=f"{name} must be True or False, not 'no'"):
             loader(**{name: "no"})

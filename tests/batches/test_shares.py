@@ -1,10 +1,10 @@
-"""Difficulties and token batches on real ranks: each sees what one process sees."""
+"""Difficulties on real ranks: each sees what one process sees."""
 
 import numpy as np
 import pytest
 import torch
 
-from packlib.batches import TokenBatchSampler, TokenStore, difficulties
+from packlib.batches import TokenStore, difficulties
 from packlib.distributed import RankError, run_ranks
 
 
@@ -47,20 +47,16 @@ def _found_by(rank):
     with pytest.raises(RankError) as raised:
         difficulties(data.take(range(10 + (rank == 1))))
     found["other length"] = str(raised.value)
-    one = TokenBatchSampler(data.lengths, 256, 2, order="ascending", difficulty=np.array(found["means"]))
-    found["batches"] = [list(batch) for batch in one]
     return found
 
 
 @pytest.mark.slow
-def test_three_ranks_score_and_sample_as_one():
+def test_three_ranks_score_as_one():
     means = difficulties(store(), _mean_token)
-    for rank, found in enumerate(run_ranks(_found_by, 3)):
+    for found in run_ranks(_found_by, 3):
         assert found["lengths"] == store().lengths.tolist()
         assert found["means"] == means.tolist()
         assert found["error"] == "Rank 2 of 3 raised KeyError: 'input_ids'"
         assert (
             found["other length"] == "num_samples must be the same on all ranks, but is 11 on rank 1 and 10 on rank 0."
         )
-        alone = TokenBatchSampler(store().lengths, 256, 2, ranks=3, rank=rank, order="ascending", difficulty=means)
-        assert found["batches"] == [list(batch) for batch in alone]

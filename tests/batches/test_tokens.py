@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tokenizers
 from file_cases import full_disk
 from model_cases import store, tokenizer
+from transformers import PreTrainedTokenizerFast
 
 from packlib.batches import TokenStore, tokenize
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
@@ -160,3 +162,19 @@ def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
     )  # all of them once more would take long
     assert equal(wordnet_store(progress=False), tokens)  # damaged, so made again
     assert path.read_bytes() != body and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "words, kind", [(65_535, np.uint16), (65_536, np.uint16), (65_537, np.int32), (70_000, np.int32)]
+)
+def test_the_tokens_of_a_large_vocabulary_fit_in_their_type(words, kind):
+    vocabulary = {f"w{at}": at for at in range(words)}
+    model = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="w0"))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokens = tokenize(PreTrainedTokenizerFast(tokenizer_object=model), [f"w1 w{words - 1}", "w2"])
+    assert tokens.input_ids.tolist() == [1, words - 1, 2] and tokens.input_ids.dtype == kind
+
+
+def test_the_type_is_that_of_the_largest_token_where_some_are_left_out():
+    model = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 70_000}, unk_token="a"))
+    assert tokenize(PreTrainedTokenizerFast(tokenizer_object=model), ["b"]).input_ids.tolist() == [70_000]

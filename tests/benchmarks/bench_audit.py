@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packlib.bridges import audit
+from packlib.auditing import audit
 from tests.benchmarks.table import in_turn, record, show
 
 SEQUENCES, IN_A_PACK = 10_000_000, 50
 GROWN = """
 import sys
 import pyarrow.parquet
-from packlib.bridges import audit
+from packlib.auditing import audit
 
 
 def most():

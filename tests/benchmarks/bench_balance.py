@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from packlib.batches import pack_lengths
-from packlib.lengths.families import log_normal
-from packlib.packing import Packs, Work, assign, balance, plan
+from packlib.lengths.synthetic import log_normal
+from packlib.packing import Packs, assign, plan
+from packlib.work import Work, balance
 from tests.benchmarks.table import record, show
 
 WORK = Work(6 * 4096, 0.5)
@@ -88,7 +89,7 @@ def settings() -> Iterator[dict]:
     for row, (some, many) in SEQUENCES.items():
         for ranks, each in itertools.product((8, 64), (1, 8)):
             lengths = log_normal(many if ranks * each > 64 else some, row, 7.0, 1.3).expand()
-            packs = assign(plan(log_normal(len(lengths), row, 7.0, 1.3), "lpfhp"), lengths, seed=0)
+            packs = assign(plan(log_normal(len(lengths), row, 7.0, 1.3), method="lpfhp"), lengths, seed=0)
             start = time.process_time()
             made = balance(packs, lengths, ranks, each, work=WORK)
             seconds = time.process_time() - start

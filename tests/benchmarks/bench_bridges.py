@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from packlib import pack_dataset
 from packlib.lengths import load, log_normal
-from packlib.packing.certificate import direct_bound
+from packlib.packing.search.bound import direct_bound
 from tests.benchmarks.table import in_turn, record, show
 
 # What a user writes for each, after the import; the seconds are of these lines.

@@ -24,7 +24,7 @@ def measured() -> Iterator[dict]:
     wikipedia = load("wikipedia")
     for way, (method, options) in WAYS.items():
         begin = time.process_time()
-        made = plan(wikipedia, method, 3, **options)
+        made = plan(wikipedia, method=method, max_sequences_per_pack=3, **options)
         seconds = time.process_time() - begin
         efficiency = f"{100 * made.efficiency:.3f}"
         row = {"way": way, "packs": made.num_packs, "efficiency, %": efficiency, "CPU seconds": f"{seconds:.0f}"}

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
-from packlib.packing.certificate import direct_bound
 from packlib.packing.nnls import nnls_problem
+from packlib.packing.search.bound import direct_bound
 from tests.benchmarks.bench_packing import drawn
 from tests.benchmarks.table import FOLDER, in_turn, machine
 
@@ -43,20 +43,23 @@ def nnls_seconds() -> float:
     from scipy.optimize import nnls
 
     matrix, target = nnls_problem(load("wikipedia"))
-    work = {"nnls": lambda: nnls(matrix, target, maxiter=10 * matrix.shape[1])}
+    dense = matrix.toarray()
+    work = {"nnls": lambda: nnls(dense, target, maxiter=10 * dense.shape[1])}
     return in_turn(work, runs=1, clock=time.process_time)["nnls"]
 
 
 def measure(family: str, seed: int, top: int, depth: int | None, limit: float) -> tuple:
     """One line of the table: plans of one draw at one depth, `optimal` with a tenth of `limit` seconds and with all."""
     warm = LengthHistogram.from_lengths(drawn("Pareto", 131072, n=10_000), 131072)
-    plan(warm, "optimal", 16)  # loads what is compiled
+    plan(warm, method="optimal", max_sequences_per_pack=16)  # loads what is compiled
     histogram = LengthHistogram.from_lengths(drawn(family, top, seed), top)
-    packs = {method: plan(histogram, method, depth).num_packs for method in ("lpfhp", "lpt")}
+    packs = {
+        method: plan(histogram, method=method, max_sequences_per_pack=depth).num_packs for method in ("lpfhp", "lpt")
+    }
     start = time.perf_counter()
-    soon = plan(histogram, "optimal", depth, time_limit=limit / 10)
+    soon = plan(histogram, method="optimal", max_sequences_per_pack=depth, time_limit=limit / 10)
     then = time.perf_counter()
-    late = plan(histogram, "optimal", depth, time_limit=limit)
+    late = plan(histogram, method="optimal", max_sequences_per_pack=depth, time_limit=limit)
     end = time.perf_counter()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return (

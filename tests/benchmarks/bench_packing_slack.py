@@ -17,11 +17,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from packlib.lengths import LengthHistogram, load
-from packlib.lengths.families import protein_like, two_humped
+from packlib.lengths.synthetic import protein_like, two_humped
 from packlib.packing import plan
-from packlib.packing.knapsack import Multiset
-from packlib.packing.master import MasterProblem
-from packlib.packing.optimal import _Search
+from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.knapsack import Multiset
+from packlib.packing.search.master import MasterProblem
+from packlib.packing.search.optimal import _Search
 from tests.benchmarks.table import FOLDER, machine
 
 FILE = FOLDER / "packing_slack.csv"
@@ -44,7 +45,7 @@ class ToTheEnd(_Search):
 
 
 def linear_program(counts: np.ndarray, depth: int | None, known: Iterable[Multiset]) -> ToTheEnd:
-    search = ToTheEnd(LengthHistogram(counts), depth, None, math.inf)
+    search = ToTheEnd(LengthHistogram(counts), depth, None, Deadline())
     search.master = MasterProblem(counts)
     search.master.add([*search.start, *known])
     search.pricing = True
@@ -123,7 +124,7 @@ def main() -> None:
                     if abs(slack - wanted) > NEAR:
                         continue
                     started = time.process_time()
-                    made = plan(LengthHistogram(counts), "optimal", depth)
+                    made = plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth)
                     seconds = f"{time.process_time() - started:.2f}"
                     size = made.histogram.num_sequences, made.histogram.max_length
                     writer.writerow((name, depth or "none", wanted, *size, made.num_packs, made.lower_bound, seconds))

@@ -76,7 +76,7 @@ def outputs(lengths_file):
     """What the library shows of hostile names, as HTML; no policy stands behind it."""
     shown = [Table((text, text), [(text, text), (text, 1)]) for text in HOSTILE] + [Points(HOSTILE)]
     for text in HOSTILE:
-        shown += [histogram := LengthHistogram([0, 3, 2], name=text), plan(histogram, "lpfhp")]
+        shown += [histogram := LengthHistogram([0, 3, 2], name=text), plan(histogram, method="lpfhp")]
     rows = [{"dataset": text, "how": how} for text in HOSTILE[:6] for how in ("a", IMAGE)]
     swept = [Outcome(row, 1.0, {IMAGE: at, "$x$": at}) for at, row in enumerate(rows)]
     fig, alt = compared(swept)

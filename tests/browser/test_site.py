@@ -20,9 +20,9 @@ from packlib.workbook.website import building
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = ["index", "game", "to/notebooks", "notebooks/02_greedy_packing", "api/packing"]
-PAGES += ["_modules/packlib/lengths/families"]  # a source
+PAGES += ["_modules/packlib/lengths/synthetic"]  # a source
 if os.environ.get("PACKLIB_ALL"):
-    PAGES += ["GLOSSARY", "CONTRIBUTING", "CHANGELOG", "packlib/bridges/README"]
+    PAGES += ["notebooks/GLOSSARY", "CONTRIBUTING", "CHANGELOG", "packlib/rows/README", "data/benchmarks/README"]
     PAGES += sorted({f"notebooks/{name}" for name in notebooks()} - {*PAGES})
     PAGES += [f"api/{room}" for room in building.ROOMS if room != "packing"]
 FIRST = 500_000  # bytes that a reader waits for before the first figure
@@ -170,7 +170,7 @@ SOLVE = """async puzzles => {
 
 def planned(lengths, slots):
     histogram = LengthHistogram.from_lengths(lengths, slots)
-    return [plan(histogram, method).num_packs for method in ("spfhp", "lpfhp", "optimal")]
+    return [plan(histogram, method=method).num_packs for method in ("spfhp", "lpfhp", "optimal")]
 
 
 def test_the_game_agrees_with_the_library(visit):

@@ -8,14 +8,17 @@ import rank_work as work
 
 from packlib.distributed import RankError, balance_distributed, run_ranks
 from packlib.lengths import LengthHistogram
-from packlib.packing import Schedule, Work, assign, balance, plan
+from packlib.packing import assign, plan
+from packlib.work import Schedule, Work, balance
 
 COSTS = Work(100, 1)
 LENGTHS = np.minimum(np.exp(np.random.default_rng(0).normal(3, 1, 900)), 256).astype(int) + 1
 
 
 def in_one_process(lengths, top, method, depth, ranks, each, seed):
-    packs = assign(plan(LengthHistogram.from_lengths(lengths, top), method, depth), lengths)
+    packs = assign(
+        plan(LengthHistogram.from_lengths(lengths, top), method=method, max_sequences_per_pack=depth), lengths
+    )
     return balance(packs, lengths, ranks, each, work=COSTS, max_sequences_per_pack=depth, seed=seed)
 
 

@@ -28,7 +28,9 @@ def spread_lengths(draw, world_size):
 
 
 def in_one_process(lengths, top, method, depth=None):
-    return assign(plan(LengthHistogram.from_lengths(lengths, top), method, depth), lengths)
+    return assign(
+        plan(LengthHistogram.from_lengths(lengths, top), method=method, max_sequences_per_pack=depth), lengths
+    )
 
 
 def check(shares, packs):
@@ -141,11 +143,13 @@ def test_what_is_wrong_on_all_ranks_is_told_once():
         run_ranks(work.pack_all, 2, [([[3], [5]], (8, "lpfp"))])
 
 
-def test_ranks_that_plan_otherwise_stop():
-    with pytest.raises(
-        RankError, match=r"plan must be the same on all ranks, but is '.*' on rank 1 and '.*' on rank 0"
-    ):
-        run_ranks(work.plan_otherwise, 2)
+def test_one_rank_plans_for_all():
+    check(run_ranks(work.pack_where_one_rank_can_plan, 2), in_one_process([3, 5, 8, 3, 5], 8, "lpfhp"))
+
+
+def test_what_keeps_rank_0_from_a_plan_is_told_on_all():
+    told = run_ranks(work.pack_where_the_plan_fails, 2)
+    assert told == [("Rank 0 of 2 raised MemoryError: no room for a plan", 0)] * 2
 
 
 @pytest.mark.parametrize("who", [0, 2])
@@ -159,7 +163,7 @@ def test_a_rank_killed_in_mid_exchange(who, nothing_stays):
 
 @pytest.mark.parametrize("world_size", [1, 3, 7, 100])
 def test_dealing_packs_in_turn(world_size):
-    made = plan(LengthHistogram.from_lengths(np.random.default_rng(1).integers(1, 30, 200)), "lpfhp")
+    made = plan(LengthHistogram.from_lengths(np.random.default_rng(1).integers(1, 30, 200)), method="lpfhp")
     strategy_of = np.repeat(np.arange(len(made.repeats)), made.repeats)
     dealt = deal(made, np.arange(world_size), world_size)
     for rank in range(world_size):

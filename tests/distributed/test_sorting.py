@@ -287,3 +287,4 @@ def test_the_imbalance_is_the_slowest_over_the_mean():
     assert load_imbalance([5, 5, 5]) == 1
     assert load_imbalance([4, 0]) == 2
     assert load_imbalance([[1, 3], [3, 1]]) == 1.5  # even in the sum, but every step waits
+    assert load_imbalance([[1, 3], [10, 10]]) == 13 / 12  # and a step counts by its time

@@ -13,11 +13,10 @@ from packlib.batches import (
     PackDataset,
     PackedBatch,
     PackingCollator,
-    TokenBatchSampler,
     TokenStore,
+    batch_by_tokens,
     collate,
     pack_lengths,
-    token_loader,
 )
 from packlib.model import PackedCausal
 from packlib.workbook.chapters.shared.habits import make_batches
@@ -54,9 +53,11 @@ def batches(name: str, store: TokenStore, seed: int, length: int, size: int = SE
     lengths, rng = store.lengths, np.random.default_rng(seed)
     if name in ("token budget", "ascending"):
         budget = size * len(store.input_ids) // len(store)
-        shuffle = name == "token budget"
-        sampler = TokenBatchSampler(lengths, budget, order="ascending", shuffle=shuffle, seed=seed)
-        yield from token_loader(store, sampler)
+        made = list(batch_by_tokens(lengths, budget, order="ascending", seed=(seed, 0)))
+        shuffled = np.random.default_rng([seed, 0, 1]).permutation(len(made))
+        for at in shuffled if name == "token budget" else range(len(made)):
+            sequences = store.take(made[at])
+            yield collate(sequences, [1] * len(sequences), int(sequences.lengths.max()))
     elif name == "packed":
         packs = PackDataset(store, pack_lengths(lengths, length, "lpfhp", seed=seed))
         rows, order = round(size * len(packs) / len(store)), rng.permutation(len(packs)).tolist()

@@ -19,13 +19,13 @@ from file_cases import bounded_memory
 
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import Packs, Schedule, Work, assign, balance, plan
+from packlib.packing import Packs, assign, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import _SEAL, CHECKPOINT, RunFolder
+from packlib.work import Schedule, Work, balance
 from packlib.workbook import sweep
 from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
 
-OLD = Path(__file__).parents[1] / "written_by_0_1_0"
 TIMES = 1000
 LENGTHS = [3, 5, 2, 4, 1, 2, 6, 6]
 ROOM = 1 << 30  # bytes of memory for a reader of files of a few hundred
@@ -158,16 +158,12 @@ class Kind:
     reseal: Callable[[bytes], bytes] | None = None
 
 
-def copy_of(name: str) -> Callable[[Path], object]:
-    return lambda path: path.write_bytes((OLD / name).read_bytes())
-
-
 def write_packs(path: Path) -> None:
-    assign(plan(LengthHistogram.from_lengths(LENGTHS), "lpfhp"), LENGTHS).save(path)
+    assign(plan(LengthHistogram.from_lengths(LENGTHS), method="lpfhp"), LENGTHS).save(path)
 
 
 def write_schedule(path: Path) -> None:
-    packs = assign(plan(LengthHistogram.from_lengths(LENGTHS), "lpfhp"), LENGTHS)
+    packs = assign(plan(LengthHistogram.from_lengths(LENGTHS), method="lpfhp"), LENGTHS)
     balance(packs, LENGTHS, 2, work=Work(2.5, 1), max_sequences_per_pack=8).save(path)
 
 
@@ -188,8 +184,6 @@ KINDS = [
     Kind("some.schedule", write_schedule, Schedule.load, check_schedule, reseal_arrays),
     Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays),
     Kind("rows", write_rows, read_ordered, check_rows, reseal_arrays),
-    Kind("old.packs", copy_of("six.packs"), Packs.load, check_packs, reseal_arrays),
-    Kind("old.tokens", copy_of("six.tokens"), TokenStore.load, check_store, reseal_arrays),
     Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist, reseal_checkpoint),
     Kind("cell.json", write_cell, read_cell, check_cell, reseal_cell),
     Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).to_json, Recipe.from_json, check_recipe),

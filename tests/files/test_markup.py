@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import packlib
+from packlib.auditing import PackingAudit
 from packlib.batches import TokenStore, batch_by_tokens, collate
-from packlib.bridges import Finding, PackingAudit, PackingCheck
+from packlib.check import Finding, PackingCheck
 from packlib.checks import one_of
 from packlib.lengths import LengthHistogram
 from packlib.markup import escaped, in_html, one_line
@@ -76,7 +77,7 @@ def representations(name):
     )
     return {
         "LengthHistogram": histogram,
-        "PackingPlan": plan(histogram, "lpfhp"),
+        "PackingPlan": plan(histogram, method="lpfhp"),
         "PackedBatch": changed(batch, __repr__=name),
         "TokenBatches": changed(batches, __repr__=name),
         "Recipe": changed(Recipe(8, 1e-3, 100), _rows={"optimizer": name}),

@@ -65,7 +65,10 @@ def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
     assert whole.with_max_length(top, "truncate") == cut
     assert whole.with_max_length(top, "truncate").truncated == over
     if over:
-        with pytest.raises(ValueError, match=f"over the maximum length {top}"):
+        at = next(at for at, length in enumerate(lengths) if length > top)
+        with pytest.raises(
+            ValueError, match=f"^Length {lengths[at]} at position {at} is over the maximum length {top}"
+        ):
             LengthHistogram.from_lengths(lengths, top)
         with pytest.raises(ValueError, match=f"{over} sequences of lengths, .* are over the maximum length {top}"):
             whole.with_max_length(top)

@@ -1,15 +1,13 @@
 """`load` and `available`: the data sets by name, the published rows, and the synthetic families."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from packlib import installed
 from packlib.lengths import LengthHistogram, available, data_path, load, protein_like, two_humped
-from packlib.lengths.families import FAMILIES, image_patch_like, log_normal, uniform
-from packlib.packing.greedy import lpfhp, spfhp
+from packlib.lengths.synthetic import FAMILIES, image_patch_like, log_normal, uniform
 
 
 def test_every_name_loads_and_says_what_it_is():
@@ -29,8 +27,8 @@ def test_every_name_loads_and_says_what_it_is():
         ("wordnet", 117_659, 128, "measured", 5),
         ("wordnet-pairs", 32_929, 128, "measured", 15),
         ("docstrings", 50_049, 512, "measured", 5_780),
-        ("wikipedia", 16_279_552, 512, "reconstruction", 0),
-        ("squad", 88_641, 384, "reconstruction", 0),
+        ("wikipedia", 16_279_552, 512, "measured", 0),
+        ("squad", 88_641, 384, "measured", 0),
         ("log-normal", 1_000_000, 2048, "synthetic", 0),
         ("image-patch-like", 1_000_000, 576, "synthetic", 0),
     ],
@@ -42,50 +40,13 @@ def test_sizes(name, sequences, top, kind, truncated):
 
 
 @pytest.mark.parametrize(
-    ("name", "published_tokens", "percent_high", "last_bin", "first"),
-    [("wikipedia", 4_164_796_173, 0.06, 3_815_044, 5), ("squad", 15_249_479, 0.19, 1_054, 36)],
+    ("name", "tokens", "shortest", "full"),
+    [("wikipedia", 4_164_796_173, 5, 3_815_044), ("squad", 15_249_479, 36, 1_054)],
 )
-def test_reconstructions_hold_the_published_figures(name, published_tokens, percent_high, last_bin, first):
+def test_the_published_histograms(name, tokens, shortest, full):
     histogram = load(name)
-    assert 100 * (histogram.num_tokens / published_tokens - 1) == pytest.approx(percent_high, abs=0.005)
-    assert histogram.counts[-1] == last_bin and not histogram.counts[:first].any()
-    assert "2107.02027" in histogram.source and "reconstruction" in repr(histogram)
-
-
-@pytest.mark.parametrize(
-    ("name", "published_points", "log_axis"), [("wikipedia", {100: 45_495, 511: 9_245}, 1), ("squad", {150: 738}, 0)]
-)
-def test_reconstructions_go_straight_from_point_to_point(name, published_points, log_axis):
-    """At a point the body differs from it by the scale alone; half-way it is the geometric mean."""
-    counts = load(name).counts
-    points = np.loadtxt(data_path("lengths", f"{name}-points.csv"), delimiter=",", skiprows=1, dtype=int)
-    scale = counts[points[:-1, 0]] / points[:-1, 1]
-    large = points[:-1, 1] > 500
-    assert np.ptp(scale[large]) < 0.01 and 0.9 < scale[large].mean() < 1.1
-    assert all(points[points[:, 0] == length, 1] == count for length, count in published_points.items())
-    for (low, first), (high, second) in pairwise(points[:-1]):
-        middle = math.isqrt(low * high) if log_axis else (low + high) // 2
-        share = math.log(middle / low) / math.log(high / low) if log_axis else (middle - low) / (high - low)
-        line = first ** (1 - share) * second**share * scale[large].mean()
-        assert abs(counts[middle] - line) < 1.5 + 0.01 * line
-
-
-PUBLISHED_EFFICIENCY = [
-    ("wikipedia", spfhp, 2, 80.525), ("wikipedia", spfhp, 3, 89.441), ("wikipedia", spfhp, 4, 93.941),
-    ("wikipedia", spfhp, 8, 98.902), ("wikipedia", spfhp, 12, 99.604), ("wikipedia", spfhp, None, 99.604),
-    ("wikipedia", lpfhp, 2, 80.546), ("wikipedia", lpfhp, 3, 89.485), ("wikipedia", lpfhp, 4, 93.962),
-    ("wikipedia", lpfhp, 8, 99.108), ("wikipedia", lpfhp, 12, 99.813), ("wikipedia", lpfhp, 16, 99.931),
-    ("wikipedia", lpfhp, None, 99.949), ("squad", spfhp, 2, 87.60), ("squad", spfhp, 3, 97.547),
-    ("squad", spfhp, None, 97.547), ("squad", lpfhp, 3, 97.739), ("squad", lpfhp, None, 97.739),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "method", "depth", "published"), PUBLISHED_EFFICIENCY)
-def test_packing_a_reconstruction_lands_at_the_published_efficiency(name, method, depth, published):
-    histogram = load(name)
-    packs = sum(count for _, count in method(histogram, depth))
-    efficiency = 100 * histogram.num_tokens / (packs * histogram.max_length)
-    assert efficiency == pytest.approx(published, abs=0.25)
+    assert (histogram.num_tokens, histogram.counts[-1]) == (tokens, full)
+    assert np.flatnonzero(histogram.counts)[0] == shortest and "arXiv 2107.02027" in histogram.source
 
 
 @pytest.mark.parametrize("name", ["wordnet", "wikipedia"])

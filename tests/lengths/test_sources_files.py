@@ -68,7 +68,7 @@ def test_every_kind_of_file_takes_a_maximum_length(tmp_path, kind):
     assert cut.expand().tolist() == [3, 9, 9] and cut.truncated == 1
     rest = load(**arguments, max_length=9, overlong="drop")
     assert rest.expand().tolist() == [3, 9] and rest.dropped == 1
-    with pytest.raises(ValueError, match="over the maximum length 9: pass overlong="):
+    with pytest.raises(ValueError, match="over the maximum length 9: truncate or drop"):
         load(**arguments, max_length=9)
 
 
@@ -148,9 +148,9 @@ def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         (f"3,{2**63}\n", "broken.csv, line 1: .*a count is from 0 to"),
         ("9" * 200_000, "line 1: '9{80}' is no CSV: field larger"),
         ("3,0\n", "holds no sequence"),
-        ("id,length,words\n1,2,3\n", "has 3 columns: pass column= with one of id, length, words"),
+        ("id,length,words\n1,2,3\n", "has 3 columns: choose one of id, length, words by column"),
         ("1,2,3\n4,5,6\n", "has 3 columns"),
-        ("[" + "1, " * 99 + "2]", "has 100 columns: .* 1, 1, …"),
+        ("[" + "1, " * 99 + "2]", "has 100 columns: .* 1, 1 and 88 more"),
         (f"2,{2**62}\n3,{2**61}\n", "broken.csv is no histogram of lengths: .* tokens; at most"),
         ("3\n1_000\n", "broken.csv, line 2: expected a whole number, not '1_000'"),
         ("3\n٣\n", "broken.csv, line 2: expected a whole number, not '٣'"),
@@ -158,6 +158,7 @@ def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         ("3,1_0\n", "broken.csv, line 1: expected \"length,count\", not '3,1_0'"),
         ("3," + "9" * 400 + "\n", "broken.csv, line 1: a length is from 1 to"),
         ("9" * 5000 + "\n", "broken.csv, line 1: expected a whole number"),
+        ("3,1\n# " + "x" * 1_000_000 + "\n", "broken.csv, line 2: it has 1,000,000 characters or more"),
     ],
 )
 def test_broken_text_files_name_the_line(tmp_path, text, message):
@@ -321,7 +322,7 @@ def test_parquet_files_that_hold_no_lengths(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a"], "score": [0.5], "gap": pa.array([None], pa.int32())}), path)
     for column, error, message in (
-        (None, ValueError, "has 3 columns: pass column= with one of text, score, gap"),
+        (None, ValueError, "has 3 columns: choose one of text, score, gap by column"),
         ("txt", ValueError, "'txt': did you mean 'text'"),
         ("text", TypeError, "The column text of .* holds string"),
         ("score", TypeError, "The column score of .* holds double"),
@@ -340,6 +341,15 @@ def test_parquet_files_that_hold_no_lengths(tmp_path):
         load(path)
     pq.write_table(pa.table([[1], [2]], ["n", "n"]), path)
     with pytest.raises(ValueError, match=r"a.parquet has 2 columns named n; one is needed"):
+        load(path, column="n")
+
+
+def test_a_page_that_was_damaged_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    lengths = pa.table({"input_ids": [[5]] * 9, "n": np.arange(9) + 1000})
+    pq.write_table(lengths, path, write_page_checksum=True, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(np.int64(1004).tobytes(), np.int64(1005).tobytes(), 1))
+    with pytest.raises(ValueError, match=r"a\.parquet is no whole Parquet file: .*CRC"):
         load(path, column="n")
 
 
@@ -362,6 +372,7 @@ def test_a_histogram_in_json_keeps_all_that_is_known(tmp_path):
     for old, new, says in (
         ('"counts": [3, 1]', '"counts": [3]', "The histogram has 2 lengths, but 1 counts"),
         ('"lengths": [1, 3]', '"lengths": [3, 1]', "must ascend from 1 to at most 9"),
+        ('"lengths": [1, 3]', '"lengths": [3, 3]', "must ascend from 1 to at most 9"),
         ('"kind": ', '"kinds": ', "did you mean 'kind'"),
         ("{", "[", "It is not JSON"),
     ):
@@ -369,3 +380,13 @@ def test_a_histogram_in_json_keeps_all_that_is_known(tmp_path):
         with pytest.raises(ValueError, match=rf"lengths\.json is no histogram of lengths: .*{says}"):
             load(path)
         write_histogram(whole, path)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_column_with_dots_in_its_name_is_no_nested_one(tmp_path, order):
+    columns = {"a": pa.array([{"b": 1}, {"b": 2}]), "a.b": pa.array([5, 6]), "c": pa.array([[1], [2, 3]])}
+    pq.write_table(pa.table(dict(list(columns.items())[::order])), tmp_path / "x.parquet")
+    assert load(tmp_path / "x.parquet", column="a.b").num_tokens == 11
+    assert load(tmp_path / "x.parquet", column="c").num_tokens == 3
+    with pytest.raises(TypeError, match=r"The column a of .* holds struct<b: int64>; lengths are integers or lists"):
+        load(tmp_path / "x.parquet", column="a")

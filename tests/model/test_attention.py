@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_cases import make_batch, make_model
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from packlib.model import BACKENDS, Causal, attention, choose_backend
 
@@ -151,6 +151,7 @@ def test_auto_takes_what_is_right(monkeypatch):
     for gradient in (False, True):
         assert choose_backend("auto", "cpu", torch.float32, gradient) == "sdpa"
     assert choose_backend("auto", "cuda", torch.float32, True) == "sdpa"
+    monkeypatch.setattr(attention, "_varlen_attn", lambda: varlen_by_hand)  # whatever torch this is
     assert choose_backend("auto", "cuda", torch.bfloat16, True) == "varlen"
     assert choose_backend("auto", "cuda", torch.bfloat16, True, dropout=0.1) == "sdpa"
     monkeypatch.setattr(attention, "_varlen_attn", lambda: None)  # an older torch
@@ -169,6 +170,54 @@ def test_a_refused_backend_raises_from_the_model_and_leaks_nothing():
         model(**batch)
     with pytest.raises(ValueError, match="need a GPU"):
         make_model("bert", backend="varlen")(**batch)
+    for name in ("attention_probs_dropout_prob", "attn_pdrop", "attention_dropout"):  # as models call it
+        setattr(model.config, name, 0.1)
+        with torch.no_grad():
+            with pytest.raises(ValueError, match="the model asks for a dropout of"):
+                model.train()(**batch)
+            assert model.eval()(**batch).loss.isfinite(), "there is no dropout in evaluation"
+        setattr(model.config, name, 0.0)
+
+
+@pytest.mark.parametrize("backend", ["flex", "varlen"])
+@pytest.mark.parametrize("name", ["dropout", "softcap", "s_aux", "position_bias"])
+def test_what_a_kernel_does_not_know_is_refused(backend, name):
+    ids, states = torch.tensor([[1, 1, 2]]), torch.ones(1, 1, 3, 8)
+    mask = attention.attention_arguments(ids, backend)["attention_mask"]
+    with pytest.raises(ValueError, match=f"The {backend} backend (knows no {name}|takes .* and no dropout)"):
+        AttentionInterface()[BACKENDS[backend]](None, states, states, states, mask, **{name: 0.5})
+
+
+@pytest.mark.parametrize(
+    ("family", "known", "setting"),
+    [
+        ("llama", True, {}), ("qwen3", True, {}), ("mistral", False, {"sliding_window": 4}),
+        ("qwen3", False, {"layer_types": ["sliding_attention"]}),
+        ("gemma2", False, {"layer_types": ["full_attention"]}),
+    ],
+)  # fmt: skip
+def test_windows_and_soft_caps_are_left_to_other_kernels(family, known, setting):
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = AutoConfig.for_model(family, **sizes, num_key_value_heads=1, vocab_size=9, pad_token_id=0, **setting)
+    with torch.device("meta"):
+        assert attention.knows_varlen(AutoModelForCausalLM.from_config(config)) is known
+    with pytest.raises(ValueError, match="The varlen backend knows no windows"):
+        attention.attention_arguments(torch.tensor([[1, 2]]), "varlen", rule=lambda b, h, q, k: q - k < 2)
+
+
+def test_a_model_that_asks_for_no_mask_is_told():
+    ids = torch.tensor([[1, 1, 2]])
+    with pytest.raises(ValueError, match="its sequences cannot be kept apart"):
+        with attention.within_sequences(ids, torch.float32):
+            pass
+
+
+def test_under_autocast_the_backend_is_chosen_for_its_precision(monkeypatch):
+    seen = []
+    monkeypatch.setattr("packlib.model.packed.choose_backend", lambda *given: seen.append(given[2]) or "sdpa")
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        make_model("bert", torch.float32)(**make_batch())
+    assert seen == [torch.bfloat16]
 
 
 @pytest.mark.parametrize("backend", ["flex", "varlen"])

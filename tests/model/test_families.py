@@ -14,7 +14,6 @@ from transformers import (
     DebertaV2ForMaskedLM,
     FNetForMaskedLM,
     Gemma2ForCausalLM,
-    GPT2LMHeadModel,
     InklingForCausalLM,
     Lfm2ForCausalLM,
     LlamaConfig,
@@ -22,7 +21,6 @@ from transformers import (
     MambaForCausalLM,
     MistralForCausalLM,
     MixtralForCausalLM,
-    Phi3ForCausalLM,
     Qwen3NextForCausalLM,
     RobertaForMaskedLM,
     T5ForConditionalGeneration,
@@ -33,7 +31,7 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.falcon import modeling_falcon
 
 from packlib.model import Causal, Masked, attention, packed
-from packlib.model.families import TABLE, families, position_room
+from packlib.model.families import TABLE, families, long_rope_limit
 from packlib.model.own_masks import padding_mask
 
 NAMED = [
@@ -54,6 +52,7 @@ NAMED = [
     ("causal", "gemma3_text", {}),
     ("causal", "mixtral", {}),
     ("causal", "llama4_text", {}),  # chunks of a sequence, counted from its first token
+    ("causal", "deepseek_v32", {}),  # it picks keys only where its attention is named sdpa or eager
     ("causal", "openai-gpt", {}),
     ("causal", "xlm", {}),
     ("causal", "xlnet", {}),
@@ -224,16 +223,24 @@ def test_what_a_backend_cannot_do_exactly_it_refuses(monkeypatch):
     with pytest.raises(ValueError, match="varlen backend knows no windows"):
         model(**batch)
     model.backend = "auto"
-    assert model(**batch).loss.isfinite() and model.config._attn_implementation == "sdpa"
+    assert model(**batch).loss.isfinite() and model.config._attn_implementation == "packlib_sdpa"
 
 
-def test_longrope_scales_by_the_longest_sequence_so_packs_stay_below():
-    rope = {"rope_type": "longrope", "rope_theta": 1e4}
-    rope |= {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
-    config = small_config("causal", "phi3", rope_parameters=rope, original_max_position_embeddings=12)
-    assert position_room(config) == 12
-    with pytest.raises(ValueError, match="The packs have 14 slots; the model's position table ends at 12"):
-        in_packs("causal", Phi3ForCausalLM)(config)(**make_batch("causal"))
+def long_rope(limit):
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    return {"rope_parameters": rope, "original_max_position_embeddings": limit}
+
+
+def test_long_rope_goes_by_the_longest_sequence_and_not_by_the_rows(monkeypatch):
+    """In rows of 14 slots, sequences of 1 to 13."""
+    assert max(compare("causal", "phi3", long_rope(13)).values()) < 1e-10
+    with pytest.raises(ValueError, match=r"at most 12 tokens \(original_max_.*, or only longer ones, not of 1 to 13"):
+        compare("causal", "phi3", long_rope(12))
+    by_layer = small_config("causal", "phi3", **long_rope(12))
+    by_layer.rope_parameters = {"sliding_attention": None, "full_attention": by_layer.rope_parameters}
+    assert long_rope_limit(by_layer) == 12
+    monkeypatch.setattr(packed, "check_long_rope", lambda *_: None)
+    assert max(compare("causal", "phi3", long_rope(12)).values()) > 1e-3, "it would have been wrong"
 
 
 def test_positions_of_roberta_begin_after_padding():
@@ -258,16 +265,6 @@ def test_the_loss_that_balances_experts_is_that_of_the_padded_batch():
     assert abs(output.loss - padded.loss) < 1e-6
     alone = [plain(piece[None], use_cache=False).aux_loss for piece in pieces]
     assert abs(output.aux_loss - sum(alone) / len(alone)) > 1e-3
-
-
-@pytest.mark.parametrize("own, model_type", [
-    (BertForMaskedLM, "bert"), (GPT2LMHeadModel, "gpt2"), (LlamaForCausalLM, "llama"), (MistralForCausalLM, "mistral"),
-])  # fmt: skip
-def test_an_unmodified_model_does_not_take_packs(own, model_type):
-    model, batch = own(small_config("causal", model_type)), make_batch("causal")
-    with pytest.raises(ValueError, match="give a PackedBatch to a packed model"):
-        model(**batch)
-    assert model(batch.input_ids).logits.shape == (*batch.input_ids.shape, 64)
 
 
 def make_wrong_classes():

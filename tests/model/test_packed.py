@@ -128,14 +128,26 @@ def test_a_pack_longer_than_the_position_table_is_refused(kind):
 
 def test_bad_input_gets_one_sentence():
     batch = make_batch()
-    with pytest.raises(ValueError, match=r"The batch has \d+ masked tokens; there are places for 6"):
-        make_model("bert", max_predictions_per_pack=1)(**batch)
+    one, model = make_batch(packs=1), make_model("bert")
+    count = int((one.labels != IGNORED).sum())
+    model.max_predictions_per_pack = count
+    assert model(**one).loss.isfinite()
+    model.max_predictions_per_pack = count - 1
+    with pytest.raises(ValueError, match=f"has {count} masked tokens; there are places for {count - 1}"):
+        model(**one)
     with pytest.raises(ValueError, match="max_predictions_per_pack must be at least 1, not 0"):
         PackedBert(bert_config(), max_predictions_per_pack=0)
     with pytest.raises(ValueError, match="not 'batch'"):
         PackedBert(bert_config(), reduction="batch")
     with pytest.raises(ValueError, match=r"backend must be .*, not 'flash'"):
         PackedBert(bert_config(), backend="flash")
+    for kind in ("bert", "causal"):
+        model, beyond = make_model(kind), batch.input_ids.clone()
+        beyond[0, 0] = model.config.vocab_size
+        for name, least in (("input_ids", 0), ("labels", -100)):
+            says = rf"^{name} must be from {least} to {model.config.vocab_size - 1}, not {model.config.vocab_size}\.$"
+            with pytest.raises(ValueError, match=says):
+                model(**{**batch, name: beyond})
     with pytest.raises(TypeError, match="needs segment_ids"):
         make_model("bert")(input_ids=batch.input_ids)
     with pytest.raises(TypeError, match="attention_mask"):

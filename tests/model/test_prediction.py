@@ -6,10 +6,10 @@ from itertools import count, islice
 import numpy as np
 import pytest
 import torch
-from model_cases import make_model, tokenizer
+from model_cases import bert_config, make_model, tokenizer
 from transformers import BertForPreTraining
 
-from packlib.model import predict
+from packlib.model import PackedBert, predict
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 
@@ -46,13 +46,21 @@ def test_an_endless_stream_is_answered_window_by_window():
 
 
 def test_the_model_is_left_as_it_was():
-    model = make_model("bert", torch.float32).train()
-    answers = predict(model, ["one", "two"], tokenizer(), window=1)
-    next(answers)
-    assert model.training and torch.is_grad_enabled()
-    list(answers)
-    assert model.training
+    model = make_model("bert", torch.float32)
+    for training in (False, True):
+        answers = predict(model.train(training), ["one", "two"], tokenizer(), window=1)
+        next(answers)
+        assert model.training is training and torch.is_grad_enabled()
+        list(answers)
+        assert model.training is training
     assert list(predict(model, [], tokenizer())) == []
+
+
+def test_answers_come_without_dropout_in_float32():
+    model = PackedBert(bert_config(hidden_dropout_prob=0.5)).train()
+    one, two = (np.stack([*predict(model, ["one", "two"], tokenizer())]) for _ in range(2))
+    assert np.array_equal(one, two) and one.dtype == np.float32
+    assert np.stack([*predict(model.bfloat16(), ["one"], tokenizer())]).dtype == np.float32
 
 
 def test_bad_input_gets_one_sentence():

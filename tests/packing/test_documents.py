@@ -120,7 +120,9 @@ def test_rows_that_are_wrong_are_seen():
     for changed, said in (
         ({"max_length": 7}, "holds 8 tokens; the maximum is 7"),
         ({"document_lengths": np.array([14, 7, 4, 2, 3])}, "beyond its document"),
+        ({"starts": good.starts - 1}, "beyond its document"),
         ({"starts": np.zeros_like(good.starts)}, "A token of document 0 stands in two pieces"),
+        ({"starts": np.where(good.starts == 8, 7, 0)}, "A token of document 0 stands in two pieces"),
     ):
         with pytest.raises(ValueError, match=said):
             DocumentRows(**{name: fields[name] for name in DocumentRows.__dataclass_fields__} | changed).verify()

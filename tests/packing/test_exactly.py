@@ -40,6 +40,6 @@ def test_optimal_needs_as_few_packs_as_an_integer_program(part):
         lengths = rng.integers(shortest, top + 1, rng.integers(2, 8))
         np.add.at(counts, lengths, rng.integers(1, rng.choice([4, 60]), len(lengths)))
         depth = rng.choice([2, 3, 4, None])
-        made = plan(LengthHistogram(counts), "optimal", depth)
+        made = plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth)
         fewest = fewest_by_integer_program(made.histogram.counts, depth)
         assert made.lower_bound <= fewest == made.num_packs, (made.histogram.counts.tolist(), depth)

@@ -16,7 +16,12 @@ ODD = (
 def originals():
     few = LengthHistogram.from_lengths([4, 4, *[3] * 7], 8, name="few")  # sums prove four packs, and prices five
     many = LengthHistogram([0, 3 * 10**15, 0, 10**16, 4], "many", 12, "synthetic", truncated=3)
-    made = [plan(few, "optimal", 3), plan(few, "lpfhp"), plan(many, "optimal", 3), plan(many, "unpacked")]
+    made = [
+        plan(few, method="optimal", max_sequences_per_pack=3),
+        plan(few, method="lpfhp"),
+        plan(many, method="optimal", max_sequences_per_pack=3),
+        plan(many, method="unpacked"),
+    ]
     assert made[0].prices is not None
     return [packing.to_json() for packing in made]
 

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def check(packs, made, lengths):
 @given(histograms(), st.sampled_from(FAST), st.sampled_from(DEPTHS), st.none() | st.integers(0, 99), st.data())
 def test_each_sample_lands_in_one_pack_of_its_plan(histogram, method, depth, seed, data):
     lengths = data.draw(st.permutations(histogram.expand().tolist()))
-    made = plan(histogram, method, depth)
+    made = plan(histogram, method=method, max_sequences_per_pack=depth)
     packs = assign(made, lengths, seed)
     check(packs, made, lengths)
     assert np.array_equal(assign(made, np.array(lengths, np.uint16), seed).sample_ids, packs.sample_ids)
@@ -36,7 +37,7 @@ def test_each_sample_lands_in_one_pack_of_its_plan(histogram, method, depth, see
 
 def test_the_seed_permutes_samples_of_equal_length():
     lengths = np.array([3] * 40 + [5] * 40)
-    made = plan(LengthHistogram.from_lengths(lengths, 8), "lpfhp")
+    made = plan(LengthHistogram.from_lengths(lengths, 8), method="lpfhp")
     plain, zero, one = (assign(made, lengths, seed) for seed in (None, 0, 1))
     assert plain[0].tolist() == [40, 0] and plain[39].tolist() == [79, 39]  # without a seed, in their order
     assert not np.array_equal(zero.sample_ids, plain.sample_ids)
@@ -50,7 +51,7 @@ def test_the_seed_permutes_samples_of_equal_length():
 
 def test_every_order_of_equal_samples_is_as_likely():
     lengths = [7] + [3] * 4 + [2, 2]
-    made = plan(LengthHistogram.from_lengths(lengths, 7), "unpacked")
+    made = plan(LengthHistogram.from_lengths(lengths, 7), method="unpacked")
     orders = Counter(tuple(assign(made, lengths, seed).sample_ids[1:5].tolist()) for seed in range(4800))
     assert len(orders) == 24
     # chi-squared with 23 degrees of freedom is over 49.7 once in a thousand
@@ -59,7 +60,7 @@ def test_every_order_of_equal_samples_is_as_likely():
 
 def test_where_a_sample_of_many_goes_is_as_likely_everywhere():
     lengths = np.full(1000, 3)
-    made = plan(LengthHistogram.from_lengths(lengths, 3), "unpacked")
+    made = plan(LengthHistogram.from_lengths(lengths, 3), method="unpacked")
     places = np.zeros((10, 10))  # a tenth of the samples by a tenth of the places
     for seed in range(200):
         np.add.at(places, (assign(made, lengths, seed).sample_ids // 100, np.arange(1000) // 100), 1)
@@ -69,7 +70,7 @@ def test_where_a_sample_of_many_goes_is_as_likely_everywhere():
 
 def test_compiled_or_not_a_seed_makes_the_same_packs(monkeypatch):
     lengths = np.random.default_rng(0).integers(1, 50, 2000)
-    made = plan(LengthHistogram.from_lengths(lengths, 64), "lpfhp")
+    made = plan(LengthHistogram.from_lengths(lengths, 64), method="lpfhp")
     plain = assign(made, lengths, 7)
     monkeypatch.setattr("packlib.packing.packs._MANY_SAMPLES", 0)
     assert np.array_equal(assign(made, lengths, 7).sample_ids, plain.sample_ids)
@@ -102,9 +103,22 @@ def test_other_lengths_than_the_plan_was_made_for(lengths, says):
         assign(made, lengths)
 
 
+def test_packs_count_and_verify_themselves():
+    lengths = [5, 3, 3, 2, 8]
+    packs = plan(lengths, 8).assign(lengths)
+    assert packs.num_packs == 3 and packs.efficiency == 21 / 24 and packs.verify() is packs.verify(lengths) is packs
+    with pytest.raises(ValueError, match="Pack 0 holds 7 tokens of these lengths, not 8"):
+        packs.verify([5, 3, 3, 2, 7])
+    with pytest.raises(ValueError, match="hold sample 4; there are 4 lengths"):
+        packs.verify([5, 3, 3, 2])
+    damaged = Packs._of(**(vars(packs) | {"sample_ids": np.array([4, 0, 1, 2, 2])}))
+    with pytest.raises(ValueError, match="Sample 2 comes more than once"):
+        damaged.verify()
+
+
 def wordnet_packs():
     histogram = load("wordnet")
-    return assign(plan(histogram, "lpfhp"), np.random.default_rng(0).permutation(histogram.expand()), seed=1)
+    return assign(plan(histogram, method="lpfhp"), np.random.default_rng(0).permutation(histogram.expand()), seed=1)
 
 
 def test_save_and_load_as_mapped_arrays(tmp_path):
@@ -187,22 +201,40 @@ def test_packs_of_lists_are_arrays():
         assign(None, [1, 2])
 
 
+def a_stream_by_hand(lengths, top, window, depth):
+    """The packs that each sequence closes, and in the end those that are open, by a plain loop."""
+    opened, closed = [], [[] for _ in lengths]  # those open in the order in which they were filled
+
+    def used(pack):
+        return sum(lengths[i] for i in pack)
+
+    for i, length in enumerate(lengths):
+        takes, pack = [pack for pack in opened if used(pack) + length <= top], ()
+        if takes or len(opened) == window:
+            pack = max(reversed(takes or opened), key=used)  # the first of the equally full
+            opened.remove(pack)
+        if not takes and pack:
+            closed[i].append(pack)
+            pack = ()
+        pack += (i,)
+        (closed[i] if used(pack) == top or len(pack) == depth else opened).append(pack)
+    return closed, opened
+
+
 @given(histograms(), st.integers(1, 6), st.sampled_from(DEPTHS), st.data())
-def test_a_stream_is_packed_whole_with_few_open_packs(histogram, window, depth, data):
+def test_a_stream_is_packed_as_a_plain_loop_packs_it(histogram, window, depth, data):
     lengths = data.draw(st.permutations(histogram.expand().tolist()))
     packer = StreamPacker(histogram.max_length, window, depth)
-    packs, handed_over = [], 0
-    for i, length in enumerate(lengths):
-        closed = packer.add(length)
-        packs += closed
-        handed_over += sum(map(len, closed))
-        assert i + 1 - handed_over <= window * histogram.max_length  # what is open fits in the window
-    packs += packer.flush()
+    closed, opened = a_stream_by_hand(lengths, histogram.max_length, window, depth)
+    assert [packer.add(length) for length in lengths] == closed and len(opened) <= window
+    rest = packer.flush()
+    assert sorted(rest) == sorted(opened) and packer.flush() == []
+    packs = [*chain.from_iterable(closed), *rest]
     assert sorted(i for pack in packs for i in pack) == list(range(len(lengths)))
     assert all(sum(lengths[i] for i in pack) <= histogram.max_length for pack in packs)
     assert depth is None or max(map(len, packs)) <= depth
     if window == 1 and depth is None:
-        assert len(packs) == plan(histogram, "next_fit", order=lengths).num_packs
+        assert len(packs) == plan(histogram, method="next_fit", order=lengths).num_packs
 
 
 def test_a_stream_with_every_pack_open_is_best_fit():

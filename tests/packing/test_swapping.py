@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.packing.swapping import swap_search
+from packlib.packing.search.swapping import swap_search
 
 
 def longest_first(lengths):

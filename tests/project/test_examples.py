@@ -14,7 +14,7 @@ import pytest
 import packlib
 
 ROOT = Path(__file__).parents[2]
-ROOMS = "lengths packing distributed batches model training training.scaling bridges".split()
+ROOMS = "lengths packing work distributed batches model training training.scaling rows check auditing".split()
 OFFERED = {
     name: value
     for room in ROOMS

@@ -9,8 +9,8 @@ import time
 import pytest
 from processes import alive, gone_within, waiting
 
-from packlib import places
-from packlib.workbook import cli, gallery, running
+from packlib import cli, places
+from packlib.workbook import exits, gallery, running
 
 pytest_plugins = ("workbook_cases",)
 
@@ -44,7 +44,7 @@ def test_a_kernel_that_dies_is_one_sentence(small, place, capfd):
     else:
         notebook = running.NOTEBOOKS / "01_small_steps.ipynb"
         notebook.write_text(notebook.read_text().replace("depth: int = 3", "depth: int = 15"))
-        assert running.exit_code(lambda: gallery.main(small / "figures", [notebook])) == 1
+        assert exits.exit_code(lambda: gallery.main(small / "figures", [notebook])) == 1
     says = "the kernel of 01_small_steps died, most likely because memory ran out: take less data"
     assert capfd.readouterr().err == f"packlib: {says} or close other programs.\n"
     assert not files(small) and not (small / "figures").exists()

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from datasets import Dataset
 
-from packlib import places
+from packlib import cli, places
 from packlib.files import atomic_path
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import LengthHistogram, load, sources
+from packlib.packing import plan
 from packlib.places import output_path, work_folder
-from packlib.workbook import cli, report, results, running
+from packlib.training import Recipe
+from packlib.workbook import gallery, report, results, running, slides, talk
+from packlib.workbook.website import building
 
 pytest_plugins = ("workbook_cases",)
 
@@ -269,3 +273,86 @@ def test_what_a_notebook_keeps_is_in_its_folder(tmp_path, monkeypatch, name):
     with pytest.raises(ValueError, match="name must be a file name without folders, not '"):
         results.keep(name, "text")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def inputs(idle):
+    """What the commands read, each under its own name, by a link and by a hard link; and what all of it holds."""
+    Dataset.from_dict({"input_ids": [[5, 6, 7], [8, 9]]}).to_parquet("tokens.parquet")
+    Path("mine.csv").write_text("3\n2\n")
+    plan(LengthHistogram.from_lengths([3, 2], 8)).to_json("plan.json")
+    Recipe(8, 1e-3, 100).to_json("recipe.json")
+    for path in list(Path().iterdir()):
+        Path("link-" + path.name).symlink_to(path)
+        os.link(path, "hard-" + path.name)
+    os.symlink(".", "here")
+    return {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+
+
+NAMES = ["{}", "here/{}", "link-{}", "hard-{}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("command, read", [
+    ("pack tokens.parquet --max-length 8 --out", "tokens.parquet"),
+    ("pack tokens.parquet --plan plan.json --out", "plan.json"),
+    ("plan mine.csv --max-length 8 --out", "mine.csv"),
+])  # fmt: skip
+def test_a_command_does_not_replace_the_file_that_it_reads(inputs, capsys, command, read, name):
+    before = state(Path())
+    assert cli.main([*command.split(), out := name.format(read)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"packlib: {out!r} would replace {read!r}, which is read: name another file.\n"
+    assert {path: path.read_bytes() for path in inputs} == inputs and state(Path()) == before
+
+
+def test_nor_does_a_data_set_of_the_workbook_lose_its_file(inputs, monkeypatch, capsys):
+    stored = sources.data_path("lengths", "squad.csv")
+    Path("squad.csv").symlink_to(stored)
+    before = stored.read_bytes()
+    monkeypatch.setattr(cli, "load", lambda *_, **__: pytest.fail("must not work"))
+    assert cli.main(["plan", "squad", "--out", "squad.csv"]) == 2
+    assert "which is read: name another file." in capsys.readouterr().err and stored.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nor_does_a_folder_of_results(inputs, monkeypatch, capsys, name):
+    """What will be there for certain is refused before any work, and each file again before it is moved there."""
+    monkeypatch.setattr("packlib.workbook.report.run_notebook", lambda *_, **__: pytest.fail("must not run"))
+    Path("out").mkdir()
+    for read, result in (("mine.csv", "summary.csv"), ("recipe.json", "advice.json"), ("mine.csv", "plan.json")):
+        os.symlink(Path(name.format(read)).absolute(), Path("out") / result)
+    for command in ("report mine.csv --recipe recipe.json", "report mine.csv", "sweep 1 -p dataset mine.csv"):
+        assert cli.main([*command.split(), "--out", "out"]) == 2
+        said = capsys.readouterr().err
+        assert "would replace" in said and said.count("\n") == 1
+    with pytest.raises(FileExistsError, match="would replace"), running.delivery(Path("out"), ["mine.csv"]) as made:
+        (made[0] / "first").write_text("new")
+        (made[0] / "summary.csv").write_text("new")
+    assert {path: path.read_bytes() for path in inputs} == inputs and len(list(Path("out").iterdir())) == 3
+
+
+def test_nor_does_the_folder_of_the_notebooks(idle, capsys):
+    (source,) = [path for name, path in running.notebooks().items() if name.startswith("01")]
+    before = source.read_bytes()
+    assert cli.main(["run", "1", "--out", str(source.parent)]) == 2
+    assert "which is read: name another file." in capsys.readouterr().err and source.read_bytes() == before
+
+
+def test_nor_do_the_pages_that_are_made_of_notebooks(small):
+    """A deck, a talk, the pictures' page and the site, where a notebook has the name of what would be written."""
+    first, second = running.notebooks().values()
+    page, folder = first.rename(first.with_suffix(".html")), first.parent
+    os.link(page, folder / "index.html")
+    (folder / "talk.html").symlink_to(second)
+    (folder / "objects.inv").touch()  # as in the folder of a site
+    before = state(folder)
+    for call in (
+        lambda: slides.main([str(folder), "figures", str(page)]),
+        lambda: talk.main([str(folder / "talk.html"), "figures"]),
+        lambda: gallery.main(folder, [page]),
+        lambda: building.build(folder, [second]),
+    ):
+        with pytest.raises(FileExistsError, match=r"would replace .*, which is read: name another f"):
+            call()
+    assert state(folder) == before

@@ -5,12 +5,15 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -49,6 +52,16 @@ def test_constraints_pin_every_package_within_its_range(wanted, pins):
     for name, specifier in wanted:
         assert name in pins, f"constraints.txt does not pin {name}"
         assert pins[name] in Requirement(f"{name}{specifier}").specifier
+
+
+def test_the_lowest_versions_are_those_of_pyproject(pins):
+    """Without a package installed, as before `make test-library CONSTRAINTS=lowest.txt`."""
+    run = [sys.executable, "-S", "-m", "tests.lowest_versions"]
+    lowest = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    lines = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    assert lowest == [line.replace(">=", "==") for line in lines]
+    for name, version in (line.split("==") for line in lowest):
+        assert Version(version) <= Version(pins[name.lower()])
 
 
 def test_the_readme_shows_commands_that_exist():

@@ -83,7 +83,7 @@ def test_swallows():
 
 
 def test_what_reaches_out_fails_though_it_hides_it_and_order_is_drawn(tmp_path):
-    settings = (ROOT / "conftest.py").read_text().replace('"tests.cpu_seconds"', "")
+    settings = (ROOT / "conftest.py").read_text()
     (tmp_path / "conftest.py").write_text(settings)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "offline").symlink_to(ROOT / "tests" / "offline")

@@ -3,19 +3,23 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from file_cases import full_disk
+from processes import waiting
 from training_cases import loader, recipe, small_model, stable
 
-from packlib.distributed import run_ranks
+from packlib import places
+from packlib.distributed import RankError, run_ranks
 from packlib.training import fit
 from packlib.training.checkpoint import CHECKPOINT, METRICS, PREVIOUS, RunFolder
 
-OLD = Path(__file__).parents[1] / "written_by_0_1_0"
 SETTINGS = {"save_every": 2, "progress": False}
 
 
@@ -71,11 +75,10 @@ def test_where_no_checkpoint_is_whole_each_is_named(tmp_path):
         resumed(tmp_path)
     said = str(refusal.value)
     assert said.endswith(f"{PREVIOUS} is no whole checkpoint: the checksum differs.") and "\n" not in said
-    for name in (CHECKPOINT, METRICS):
-        shutil.copy(OLD / name, tmp_path)
+    os.truncate(tmp_path / CHECKPOINT, 20_000)
     (tmp_path / PREVIOUS).unlink()
-    said = r"cut short, or packlib 0\.1\.0 wrote it, and this version reads those of packlib 0\.2 and later\."
-    with pytest.raises(ValueError, match=rf"{CHECKPOINT} is no whole checkpoint: .*{said}"):
+    said = r"it does not end with a checksum, so it was cut short\."
+    with pytest.raises(ValueError, match=rf"{CHECKPOINT} is no whole checkpoint: {said}"):
         resumed(tmp_path)
 
 
@@ -90,12 +93,12 @@ def test_a_kill_between_two_checkpoints_leaves_one(tmp_path):
 def test_a_checkpoint_that_cannot_be_written_leaves_the_last(tmp_path, monkeypatch):
     save_runs(tmp_path, (1,))
     before = (tmp_path / CHECKPOINT).read_bytes()
-    with full_disk(3000), pytest.raises((OSError, RuntimeError)):
+    with full_disk(3000), pytest.raises(OSError, match=f"{CHECKPOINT}' cannot be written: File too large"):
         save_runs(tmp_path, (2,))
     assert (tmp_path / CHECKPOINT).read_bytes() == before
 
-    def torn(state, path):
-        path.write_bytes(b"PK")
+    def torn(state, file):
+        file.write(b"PK")
 
     monkeypatch.setattr(torch, "save", torn)  # it says that all is well
     with pytest.raises(ValueError, match="torch cannot load it"):
@@ -161,3 +164,76 @@ def test_ranks_with_other_checkpoints_do_not_go_on(tmp_path):
     (tmp_path / "1").mkdir()
     for rank, said in enumerate(run_ranks(other_folders, 2, tmp_path)):
         assert said == f"The ranks find checkpoints of the updates [1, None] in {tmp_path / str(rank)}."
+
+
+WAITS = """
+import os, sys, time
+from pathlib import Path
+from training_cases import loader, recipe, small_model
+from packlib.training import fit
+def wait(record):
+    Path(sys.argv[1], f"waiting-{os.getpid()}").touch()
+    time.sleep(1000)
+fit(small_model(), loader(2), recipe(2, 2), folder=Path(sys.argv[1]) / "run", on_update=wait, progress=False)
+"""
+
+
+def test_a_folder_has_one_run_at_a_time_and_is_free_when_that_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(places, "PATIENCE", 0.1)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    first = subprocess.Popen([sys.executable, "-c", WAITS, tmp_path], env=environment)
+    try:
+        waiting(tmp_path, 1)
+        before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+        with pytest.raises(
+            BlockingIOError, match=f"^Another run is writing to {tmp_path / 'run'}: wait until it ends"
+        ):
+            fit(small_model(), loader(2), recipe(2, 2), folder=tmp_path / "run", **SETTINGS)
+        assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
+    finally:
+        first.kill()
+        first.wait()
+    records = fit(small_model(), loader(2), recipe(2, 2), folder=tmp_path / "run", **SETTINGS)
+    lines = (tmp_path / "run" / METRICS).read_text().splitlines()
+    assert [json.loads(line)["update"] for line in lines] == list(range(1, len(records) + 1))
+    assert sorted(os.listdir(tmp_path / "run")) == sorted([CHECKPOINT, PREVIOUS, METRICS])
+
+
+def _enter(rank, folder):
+    with pytest.raises(RankError, match=r"^Rank 0 of 2 raised BlockingIOError: Another run is writing to"):
+        with RunFolder(folder, {}, None, {}).alone():
+            pytest.fail("must not begin")
+    with RunFolder(f"{folder}-too", {}, None, {}).alone():
+        return sorted(os.listdir(f"{folder}-too")) if rank == 0 else None
+
+
+def test_all_ranks_leave_together_where_another_run_has_the_folder(tmp_path):
+    with RunFolder(tmp_path / "run", {}, None, {}).alone():
+        assert run_ranks(_enter, 2, tmp_path / "run") == [[places.WORK], None]
+
+
+SETTING = recipe(4, 1, 40, warmup_sequences=8, packing_factor=3.6, decay="polynomial")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("begun")
+    fit(small_model(), loader(4), SETTING, folder=folder, **SETTINGS)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("micro_batch", 3), ("learning_rate", 0.01), ("total_sequences", 41), ("warmup_sequences", 9),
+        ("gradient_accumulation_steps", 2), ("packing_factor", 3.5), ("max_length", 512), ("optimizer", "adamw"),
+        ("betas", (0.9, 0.98)), ("weight_decay", 0.0), ("decay", "cosine"), ("power", 2.0), ("even_updates", True),
+    ],
+)  # fmt: skip
+def test_a_run_of_another_setting_is_refused_by_its_name(begun, name, value):
+    before = {path.name: path.read_bytes() for path in begun.iterdir()}
+    even = name == "even_updates"
+    other = SETTING if even else replace(SETTING, **{name: value})
+    with pytest.raises(ValueError, match=f"holds a run with {name} .*; this one has .*: take another folder"):
+        fit(small_model(), loader(other.micro_batch), other, folder=begun, even_updates=even, **SETTINGS)
+    assert {path.name: path.read_bytes() for path in begun.iterdir()} == before

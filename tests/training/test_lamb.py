@@ -115,6 +115,7 @@ def test_a_recipe_makes_its_optimizer():
     assert (first["lr"], first["betas"], first["weight_decay"]) == (0.003, (0.7, 0.8), 0.2)
     adamw = make_optimizer(make_model("bert"), Recipe(8, 0.003, 100))
     assert type(adamw) is torch.optim.AdamW
+    assert optimizer.defaults["eps"] == adamw.defaults["eps"] == 1e-6, "with which the recorded runs were made"
 
 
 def test_a_closure_is_called_with_gradients():

@@ -1,15 +1,17 @@
 """The loop: the whole update is one mean, however it is dealt out; it resumes bit for bit and stops at NaN."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from model_cases import make_batch, make_model
 from training_cases import FACTOR, Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 
-from packlib.batches import pad
-from packlib.model import nsp_loss, token_loss
+from packlib.batches import PackedBatch, pad
+from packlib.model import PackedOutput, nsp_loss, token_loss
 from packlib.training import NonFiniteLossError, PretrainingObjective, Recipe, evaluate, fit, rate_at
+from packlib.training.objective import CausalObjective, MaskedObjective, default_objective
 from packlib.training.updates import join_packs
 
 
@@ -169,6 +171,19 @@ def test_a_nan_gradient_stops_before_it_spoils_the_weights():
     assert e.value.batch is None and furthest(weights(model), weights(small_model())) == 0
 
 
+class Infinite(PretrainingObjective):
+    def __call__(self, model, batch):
+        sums = super().__call__(model, batch)
+        return sums | {"nsp_loss": replace(sums["nsp_loss"], total=sums["nsp_loss"].total + float("inf"))}
+
+
+def test_an_infinite_loss_stops_too():
+    model = small_model()
+    with pytest.raises(NonFiniteLossError, match=r"^The loss of update 1 is inf in micro-batch 1 of 2"):
+        fit(model, loader(4), recipe(4, 2), Infinite(), progress=False)
+    assert furthest(weights(model), weights(small_model())) == 0
+
+
 def test_the_bar_shows_useful_tokens(capsys):
     fit(small_model(), loader(8), recipe(8, 2, 100, warmup_sequences=0))
     said = capsys.readouterr().err
@@ -186,6 +201,22 @@ def test_evaluation_is_the_mean_over_all_batches():
         first, second = (function(o, b) for o, b in zip(outputs, batches, strict=True))
         assert got[name] == pytest.approx(float((first + second).mean))
     assert set(got) == {"mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"}
+    dropping = small_model(dropout=0.5)
+    assert evaluate(dropping, batches) == evaluate(dropping.eval(), batches) and not dropping.training
+    before = torch.get_rng_state()
+    evaluate(model, loader(4))
+    assert torch.equal(torch.get_rng_state(), before), "training goes on as if nothing was evaluated"
+
+
+def test_a_model_is_trained_and_evaluated_for_the_mean_of_its_own_loss():
+    for reduction in ("token", "sequence", "pack"):
+        model = make_model("bert")
+        model.reduction = reduction
+        assert default_objective(model).reduction == reduction
+    unlabeled = PackedBatch({**make_batch(), "labels": None})
+    assert MaskedObjective().counts(unlabeled) == {"mlm_loss": 0}
+    with pytest.raises(ValueError, match="CausalObjective cannot train the balancing loss of experts"):
+        CausalObjective().sums(PackedOutput(aux_loss=torch.tensor(1.0)), unlabeled)
 
 
 @pytest.mark.parametrize("mean", ["token", "sequence", "pack"])
@@ -215,16 +246,18 @@ def test_bad_input_gets_one_sentence(tmp_path):
         data = loader(4) if data is None else data
         fit(small_model(), data, plan, objective, folder=folder, progress=False, **more)
 
-    before = (ran / "checkpoint.pt").read_bytes(), (ran / "metrics.jsonl").read_bytes()
+    saved = ran / "checkpoint.pt"
+    before = saved.read_bytes(), (ran / "metrics.jsonl").read_bytes()
     for says, call in {
         "The loader makes batches of 4 packs; the recipe's micro batch is 5.": lambda: run(5),
         "The recipe has 2 replicas, but 1 processes train.": lambda: run(replicas=2),
         "save_every must be at least 1, not 0.": lambda: run(save_every=0),
-        f"{ran} holds a run with gradient_accumulation_steps 2; this one has 3: take another folder.": lambda: run(
+        f"{saved} holds a run with gradient_accumulation_steps 2; this one has 3: take another folder.": lambda: run(
             4, 3
         ),
-        f"{ran} holds a run with even_updates False; this one has True": lambda: run(even_updates=True),
+        f"{saved} holds a run with even_updates False; this one has True": lambda: run(even_updates=True),
         "it says 1, and the loader's packs hold": lambda: run(even_updates=True, packing_factor=1.0),
+        "it says 9, and the loader's packs hold": lambda: run(even_updates=True, packing_factor=9.0),
         "state is of a loader with num_packs": lambda: run(data=loader(4, depth=2)),
         "metrics.jsonl has 0 lines, but checkpoint.pt beside it is of update 2.": lambda: run(
             folder=tmp_path / "gone"
@@ -236,7 +269,7 @@ def test_bad_input_gets_one_sentence(tmp_path):
         with pytest.raises(ValueError) as raised:
             call()
         assert says in str(raised.value) and str(raised.value).count("\n") == 0
-    assert before == ((ran / "checkpoint.pt").read_bytes(), (ran / "metrics.jsonl").read_bytes())
+    assert before == (saved.read_bytes(), (ran / "metrics.jsonl").read_bytes())
     with pytest.raises(TypeError, match="even_updates must be True or False, not 'no'"):
         run(even_updates="no")
     with pytest.raises(TypeError, match="the loader needs state_dict and load_state_dict"):

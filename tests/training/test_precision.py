@@ -7,9 +7,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from model_cases import make_batch
 from training_cases import furthest, loader, recipe, small_model, weights
 
-from packlib.training import Autocast, evaluate, fit, make_optimizer, round_weights, stochastic_round
+from packlib.training import (
+    Autocast,
+    PretrainingObjective,
+    evaluate,
+    fit,
+    make_optimizer,
+    round_weights,
+    stochastic_round,
+)
 from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
 
 HALVES = [torch.bfloat16, torch.float16]
@@ -165,6 +174,15 @@ def test_bad_input_gets_a_sentence():
         stochastic_round(torch.ones(2), torch.float32)
     with pytest.raises(ValueError, match=r"dtype must be torch.bfloat16 or torch.float16, not torch.int8"):
         Autocast(dtype=torch.int8)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_forward_pass_runs_in_the_precision_that_was_asked_for(dtype):
+    class Asked(PretrainingObjective):
+        def __call__(self, model, batch):
+            return torch.get_autocast_dtype("cpu"), torch.is_autocast_enabled("cpu")
+
+    assert Autocast(Asked(), dtype)(None, make_batch()) == (dtype, True)
     with pytest.raises(ValueError, match="not 'stochastical': did you mean 'stochastic'"):
         round_weights(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1), "stochastical")
     with pytest.raises(ValueError, match=r"the largest gradient must be above 0, not 0\.0"):

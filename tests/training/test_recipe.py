@@ -1,6 +1,7 @@
 """Recipes and what changes in them: the papers' numbers, what is kept exactly, and the error where it is not."""
 
 import math
+import os
 from dataclasses import replace
 
 import pytest
@@ -46,18 +47,20 @@ def test_a_power_far_from_the_papers_is_said_to_be(how, factor):
     assert (said in reasons) is (power > 3) and ("Krell" in str(reasons)) is (power > 3)
 
 
-@given(st.floats(0, 0.9999), st.integers(2, 9), st.lists(st.floats(-3, 3), min_size=2, max_size=2), st.data())
-def test_a_beta_to_the_power_of_k_is_k_equal_steps(beta, k, values, data):
-    """And for other gradients the newest is off by the error that `adjust` states."""
+@given(
+    st.floats(0, 0.9999), st.floats(0, 0.9999), st.integers(2, 9), st.lists(st.floats(-3, 3), min_size=2, max_size=2)
+)
+def test_a_beta_to_the_power_of_k_is_k_equal_steps(beta, other, k, values):
+    """And for other gradients the newest is off by the error that `adjust` states, of the two moments the larger."""
     moment, gradient = values
     single = moment
     for _ in range(k):
         single = beta * single + (1 - beta) * gradient
-    after, _, error = adjust(replace(PAPER, betas=(beta, beta)), k, "betas")
+    after, _, error = adjust(replace(PAPER, betas=(beta, other)), k, "betas")
     once = after.betas[0] * moment + (1 - after.betas[0]) * gradient
     assert single == pytest.approx(once, rel=1e-9, abs=1e-9)
-    newest, in_the_mean = 1 - beta, (1 - after.betas[0]) / k
-    assert newest == pytest.approx((1 + error) * in_the_mean, rel=1e-6)
+    times = [(1 - one) * k / (1 - after) for one, after in zip((beta, other), after.betas, strict=True)]
+    assert max(times) == pytest.approx(1 + error, rel=1e-6)
 
 
 def test_the_rate_rules():
@@ -88,6 +91,7 @@ def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumul
     errors = [micro_batch * a * replicas * factor / wanted - 1 for a in range(1, accumulation + 1)]
     assert abs(error) == pytest.approx(min(map(abs, errors)), abs=1e-9)
     assert f"{error:+.1%}" in reasons[0] or ("as before" in reasons[0] and abs(error) < 1e-9)
+    assert ('how="betas"' in str(reasons)) is (error > 0.05), "betas can make up for more sequences, not for fewer"
 
 
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
@@ -130,6 +134,8 @@ def test_steps_become_sequences():
     assert (recipe.total_sequences, recipe.warmup_sequences) == (6400, 1920)
     assert (recipe.total_steps, recipe.warmup_steps) == (100, 30)
     assert Recipe.from_steps(100, **given_in_steps, packing_factor=2.5).total_sequences == 16_000
+    begun = replace(recipe, total_sequences=6401, warmup_sequences=1921)
+    assert (begun.total_steps, begun.warmup_steps) == (101, 31), "an update that is begun counts"
 
 
 def test_a_gradient_weighs_half_after_its_half_life():
@@ -140,7 +146,9 @@ def test_a_gradient_weighs_half_after_its_half_life():
 
 def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
     PAPER.to_json(tmp_path / "recipe.json")
-    assert Recipe.from_json(tmp_path / "recipe.json") == PAPER
+    assert Recipe.from_json(tmp_path / "recipe.json") == PAPER == Recipe.from_json(PAPER.to_json())
+    with pytest.raises(ValueError, match=r"The text is no recipe: .*micro_batch must be at least 1"):
+        Recipe.from_json(PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'))
     for text in (repr(PAPER), PAPER._repr_html_()):
         for words in ("1,500 of 512 tokens", "15 × 10 × 10", "lamb", "3,000,000 sequences, 2,000 updates"):
             assert words in text
@@ -208,11 +216,13 @@ def test_bad_advice_is_refused_in_one_sentence(call, says):
         ("{", "recipe.json is no recipe: It is not JSON"),
         ("[]", "must hold one JSON object"),
         (None, "There is no file .*recipe.json"),
+        ("large", r"recipe.json is no recipe: It has 67,108,865 bytes, too many\."),
     ],
 )
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path, text, says):
     path = tmp_path / "recipe.json"
     if text is not None:
         path.write_text(text)
+        os.truncate(path, 2**26 + 1 if text == "large" else len(text))
     with pytest.raises((ValueError, FileNotFoundError), match=says):
         Recipe.from_json(path)

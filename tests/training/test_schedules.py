@@ -64,13 +64,15 @@ def test_the_rate_depends_on_the_sequences_seen_and_not_on_how_they_came(updates
     assert ours.param_groups[0]["lr"] == RATE * rate_at(sum(updates), 2000, 300, decay)
 
 
-def test_the_rate_survives_packing():
-    before = Recipe(4, RATE, 640, warmup_sequences=160, gradient_accumulation_steps=8)
+@pytest.mark.parametrize("fall", [{}, {"decay": "cosine"}, {"decay": "polynomial", "power": 0.5}])
+def test_the_rate_survives_packing(fall):
+    before = Recipe(4, RATE, 640, warmup_sequences=160, gradient_accumulation_steps=8, **fall)
     after = adjust(before, 2).recipe
     first, second = optimizer(), optimizer()
     padded = rates(SequenceSchedule.for_recipe(first, before), first, 20, sequences=32)
     packed = rates(SequenceSchedule.for_recipe(second, after), second, 20, sequences=32)
     assert packed == padded and max(padded) == RATE and padded[0] == 0
+    assert padded == pytest.approx([RATE * rate_at(32 * n, 640, 160, **fall) for n in range(20)])
 
 
 def test_the_ends():

@@ -60,6 +60,10 @@ def test_a_target_is_met_within_the_deepest_pack_and_no_pack_is_lost(batch_size,
     for update in updates:
         assert all(b.num_packs == update[0].num_packs for b in update[:-1])
         assert max(b.num_packs for b in update) <= batch_size
+    ends = np.cumsum([b.num_packs for _ in range(40) for b in loader(batch_size)])
+    bounds = np.cumsum([0, *(sum(b.num_packs for b in update) for update in updates)])
+    drawn_from = np.searchsorted(ends, bounds[1:]) - np.searchsorted(ends, bounds[:-1], "right") + 1
+    assert all(map(int.__le__, map(len, updates), drawn_from.tolist())), "no more micro-batches than were loaded"
     ids = torch.cat([b.sample_ids for update in updates for b in update])
     twice = loader(batch_size)
     plain = torch.cat([b.sample_ids for _ in range(1 + 13 * int(target + 9) // len(store())) for b in twice])

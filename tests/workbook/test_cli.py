@@ -11,10 +11,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from packlib import cli
 from packlib.lengths import load
 from packlib.packing import PackingPlan, plan
 from packlib.training import Recipe, adjust
-from packlib.workbook import cli, running
+from packlib.workbook import running
 from packlib.workbook.figures import FIGURES_FOLDER
 from packlib.workbook.results import RESULTS_FOLDER, results_of
 
@@ -81,7 +82,7 @@ def test_the_version_is_that_of_the_package(capsys):
 
 
 def test_nobody_who_reads_is_no_failure():
-    command = [sys.executable, "-m", "packlib.workbook.cli", "list"]
+    command = [sys.executable, "-m", "packlib.cli", "list"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()  # before anything is printed
         assert process.stderr.read() == b"" and process.wait() == 141
@@ -97,7 +98,7 @@ REFUSED = [
 @pytest.mark.parametrize("commands", [["list", "list --json"], REFUSED], ids=["list", "refusals"])
 def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, commands):
     code = (
-        "import sys; from packlib.workbook.cli import main\n"
+        "import sys; from packlib.cli import main\n"
         f"print([main(command.split()) for command in {commands}], file=sys.stderr)\n"
         "heavy = {'torch', 'transformers', 'IPython', 'ipywidgets', 'matplotlib', 'nbformat', 'papermill'}\n"
         "print(heavy & set(sys.modules), file=sys.stderr)"
@@ -121,7 +122,7 @@ def test_list_shows_titles_and_parameters(small, capsys):
 
 
 def test_a_reader_who_has_enough_ends_it_quietly():
-    command = [sys.executable, "-m", "packlib.workbook.cli", "list", "--json"]
+    command = [sys.executable, "-m", "packlib.cli", "list", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()  # as `head` does
         assert process.stderr.read() == b""
@@ -151,11 +152,11 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     common = ["plan", "docstrings", "--max-length", "128", "--overlong", "truncate", "--max-sequences-per-pack", "2"]
     assert cli.main([*common, "--method", "lpfhp", "--out", str(path)]) == 0
     histogram = load("docstrings", 128)
-    expected = plan(histogram, "lpfhp", 2)
+    expected = plan(histogram, method="lpfhp", max_sequences_per_pack=2)
     assert capsys.readouterr().out == f"{histogram}\n{expected}\n{path}\n"
     assert PackingPlan.from_json(path).strategies == expected.strategies
     assert cli.main([*common, "--json"]) == 0
-    said, best = json.loads(capsys.readouterr().out), plan(histogram, "optimal", 2)
+    said, best = json.loads(capsys.readouterr().out), plan(histogram, method="optimal", max_sequences_per_pack=2)
     assert (said["num_packs"], said["gap"], said["truncated"]) == (best.num_packs, best.gap, histogram.truncated)
     assert said["method"] == "optimal" and said["max_sequences_per_pack"] == 2 and said["seconds"] >= 0
 
@@ -184,7 +185,7 @@ def test_plan_refuses_in_one_sentence(tmp_path, monkeypatch, capsys, arguments, 
 
 def test_plan_starts_without_torch_and_matplotlib(tmp_path):
     code = (
-        "import sys; from packlib.workbook.cli import main; assert main(['plan', 'squad', '--method', 'lpfhp']) == 0; "
+        "import sys; from packlib.cli import main; assert main(['plan', 'squad', '--method', 'lpfhp']) == 0; "
         "assert not {'torch', 'matplotlib', 'nbformat', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -281,7 +282,7 @@ def test_adjust_refuses_in_one_sentence(tmp_path, capsys, change, arguments, say
 def test_adjust_needs_no_torch(tmp_path):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
     code = (
-        "import sys; from packlib.workbook.cli import main; "
+        "import sys; from packlib.cli import main; "
         f"main(['adjust', {str(tmp_path / 'recipe.json')!r}, '--factor', '2']); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

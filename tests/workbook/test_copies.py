@@ -44,6 +44,20 @@ def test_copies_hold_no_outputs(folders):
     assert "the answer" not in (folders[1] / "01_a.ipynb").read_text()
 
 
+def test_a_page_that_a_notebook_links_to_lies_beside_the_copies(folders):
+    path = folders[0] / "01_a.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    text = "The [words](WORDS.md#a), and [more](https://a.org/B.md)"
+    notebook.cells.append(nbformat.v4.new_markdown_cell(text, id="b"))
+    nbformat.write(notebook, path)
+    (folders[0] / "OTHER.md").write_text("no notebook names it")
+    for text in ("# Words", "# New words"):
+        (folders[0] / "WORDS.md").write_text(text)
+        assert make_copies(*folders) == []
+        assert [page.name for page in folders[1].rglob("*.md")] == ["WORDS.md"]
+        assert (folders[1] / "WORDS.md").read_text() == text
+
+
 def test_a_copy_is_never_overwritten(folders):
     make_copies(*folders)
     mine = work_in(folders[1] / "01_a.ipynb")

@@ -11,7 +11,7 @@ import pytest
 from experiments import arms, curriculum
 from scipy import stats
 
-from packlib.advisor.records import recorded
+from packlib.advice.records import recorded
 from packlib.workbook.chapters.n15_evidence import runs
 from packlib.workbook.chapters.shared.baselines import bigram_loss, neighbors, unigram_loss
 from packlib.workbook.chapters.shared.recorded_runs import against, by_arm, interval

@@ -4,11 +4,9 @@ import gc
 import importlib
 import os
 import pkgutil
-import time
 
 import ipywidgets as widgets
 import pytest
-from cpu_seconds import SLOWEST
 from figure_style import style_faults
 
 from packlib.workbook import chapters
@@ -49,21 +47,6 @@ def is_own(control):
     return "your own" in positions(control) or control.description.startswith("Your own")
 
 
-def seconds_of(explorer, name, value):
-    """Move a control; the CPU seconds until the picture is there, or 0 if the explorer told how far it was."""
-    told = []
-
-    def note(change):
-        told.append('role="status"' in change.new)
-
-    explorer.picture.observe(note, "value")
-    begin = time.process_time()
-    explorer.widgets[name].value = value
-    seconds = time.process_time() - begin
-    explorer.picture.unobserve(note, "value")
-    return 0 if any(told) else seconds
-
-
 def dead_controls(explorer, data):
     """The controls that do not change words and picture with these data, if a control chooses them."""
     for control in explorer.widgets.values():
@@ -83,22 +66,21 @@ def dead_controls(explorer, data):
 
 
 @pytest.mark.parametrize("kind", list(explorers()))
-def test_every_control_moves_the_picture_and_its_words(kind, record_property):
+def test_every_control_moves_the_picture_and_its_words(kind):
     explorer = kind()
     assert explorer.title and len(explorer.alt.split()) >= 8
     first = explorer.alt, explorer.picture.value
-    start, seconds = {name: control.value for name, control in explorer.widgets.items()}, []
+    start = {name: control.value for name, control in explorer.widgets.items()}
     for name, control in explorer.widgets.items():
         seen = set()
         for value in [*positions(control), start[name]]:
-            seconds.append(seconds_of(explorer, name, value))
+            explorer.widgets[name].value = value
             assert explorer.error is None, f"{name} = {value!r}: {explorer.error!r}"
             seen.add(explorer.alt)
         assert len(seen) > 1, f"the words do not change with {name}"
         for other, value in start.items():  # limits may have moved other controls
             explorer.widgets[other].value = value
     assert (explorer.alt, explorer.picture.value) == first, "back at the start, the picture is another"
-    record_property(SLOWEST, (kind.__name__, max(seconds)))
     chosen = [positions(control) for control in explorer.widgets.values() if is_own(control)]
     every = chosen and os.environ.get("PACKLIB_ALL") and "your own" in chosen[0]
     for data in chosen[0] if every else ["your own"] * len(chosen):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from packlib.workbook import gallery
 from packlib.workbook.execution import write
-from packlib.workbook.running import NotebookFailedError
+from packlib.workbook.exits import NotebookFailedError
 
 SHOW = """\
 from packlib.workbook.figures import new_figure, show
@@ -40,10 +40,17 @@ def test_figures_come_out_once_with_name_place_and_words(notebook, tmp_path, mon
     folder.mkdir()
     (folder / "90_small-09-gone.svg").write_text("<title>old</title> <desc>old</desc>")
     os.utime(folder / "90_small-09-gone.svg", (0, 0))
+    mine = ["90_small-09-notes.ipynb"]  # no picture, though its name begins as theirs
+    for name in mine:
+        (folder / name).touch()
     monkeypatch.chdir(tmp_path)
     gallery.main(folder.relative_to(tmp_path), [notebook])
     names = ["90_small-01-zebra", "90_small-02-apple"]
-    assert sorted(stamps(folder)) == sorted([f"{n}.{e}" for n in names for e in ("png", "svg")] + ["index.html"])
+    assert sorted(stamps(folder)) == sorted(
+        [f"{n}.{e}" for n in names for e in ("png", "svg")] + ["index.html", *mine]
+    )
+    for name in mine:
+        (folder / name).unlink()
     first, second = gallery.pictures_of("90_small", folder)
     assert (first.title, first.alt) == ("The zebra & its stripes", "Nothing but the frame of <zebra>.")
     assert second.svg.name == "90_small-02-apple.svg"
@@ -86,3 +93,8 @@ def test_figures_of_which_some_are_missing_are_not_fresh(notebook, tmp_path, mon
     with pytest.raises(KeyboardInterrupt):
         gallery.main(folder, [notebook])
     assert len(list(folder.iterdir())) == 2 and not gallery.is_fresh(notebook, folder)
+    old, fresh = sorted(folder.glob("*.svg"))[0], folder / "90_small-02-apple.svg"
+    fresh.touch()
+    assert not gallery.is_fresh(notebook, folder), "as after a kill when all were there, and some counted already"
+    os.utime(old)
+    assert gallery.is_fresh(notebook, folder)

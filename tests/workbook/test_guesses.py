@@ -76,6 +76,7 @@ def test_a_right_answer_is_right_however_it_is_written(guess, truth, unit):
         (8, "no limit", "", "You guessed 8, and that is wrong."),
         (1 / 3, 0.333, "", "You guessed 0.3333333333: right to the digits that the answer shows."),
         (0.5004, 0.5, "packs", "right to the digits that the answer shows."),
+        (105.2, 100, "packs", "You guessed 105.2 packs: 5.2 packs above the answer."),
         (87, 87.1, "%", "You guessed 87 %: very close, 0.1 points below the answer."),
         (30, 50.0, "%", "You guessed 30 %: 20 points below the answer."),
         ("0.87 %", 87.1, "%", "You guessed 0.87 %: 86.2 points below the answer."),
@@ -90,6 +91,8 @@ def test_a_right_answer_is_right_however_it_is_written(guess, truth, unit):
         ("y", "no", "", "You guessed yes, and that is wrong."),
         ([5, 5], "4 + 3 + 3", "", "You guessed [5, 5], and that is wrong."),
         ((3, 4), "3 + 3", "", "You guessed (3, 4), and that is wrong."),
+        ("3 + 3 + 2", "3 + 2", "", "You guessed 3 + 3 + 2, and that is wrong."),
+        (1.23e18, 1_234_567_890_123_456_789, "ways", "right to the digits that the answer shows."),
     ],
 )
 def test_only_the_exact_answer_is_exactly_right(guess, truth, unit, says):

@@ -10,7 +10,7 @@ from instructors import LESSONS, PAGE, exercises, with_tables
 
 from packlib.workbook.running import notebooks
 
-ROOT = PAGE.parent
+ROOT = PAGE.parents[1]
 
 
 def test_the_tables_are_those_of_the_notebooks():
@@ -32,7 +32,8 @@ def test_what_is_handed_out_has_no_solutions(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     shutil.rmtree(tmp_path / "handout" / "solutions")
     found = sorted((tmp_path / "handout").rglob("*"))
-    assert [path.stem for path in found] == sorted(notebooks())
+    assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY"]
+    assert found.pop().suffix == ".md"
     for path in found:
         cells = nbformat.read(path, as_version=4).cells
         assert not any(cell.get("outputs") for cell in cells)

@@ -16,6 +16,7 @@ from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
 from packlib.workbook.results import results_of, unfold
+from packlib.workbook.website.building import PAGES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -187,7 +188,7 @@ def test_links_lead_somewhere(stored):
     assert set(own) <= set(anchors(stored))
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "INSTRUCTORS.md", "data/README.md"])
+@pytest.mark.parametrize("name", [*PAGES, "data/README.md"])
 def test_links_of_the_pages_lead_somewhere(name):
     path = ROOT / name
     assert not list(dead_links(path.read_text(), path.parent))

@@ -1,6 +1,6 @@
 """Every notebook runs with other parameters too; what it asserts inside holds, and its figures keep the style.
 
-One run has other data and other numbers, and tries guesses of all kinds, with the memory on.
+One run has other data and other numbers, and tries guesses of all kinds.
 
 `make test-all` also runs each with other data alone, with other numbers alone, and with `quick=False`.
 """
@@ -79,10 +79,10 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
     values = check_values(name, values_of(name, which))
     assert values != {key: committed(name)[key] for key in values}
     if which == "both":
-        guess_trials.prepare(notebooks()[name], tmp_path / "guesses", monkeypatch)
+        guess_trials.prepare(tmp_path / "guesses", monkeypatch)
     made = run(name, values, tmp_path / "out", progress=False)
     if which == "both":
-        assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb", tmp_path / "guesses"))
+        assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb"))
     faults = {path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"}
     assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
     pictures = {path.stem: Image.open(path).convert("L") for path in made if path.suffix == ".png"}

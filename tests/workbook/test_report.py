@@ -11,14 +11,15 @@ import nbformat
 import numpy as np
 import pytest
 
-from packlib.advisor import about_memory, lengths_for
-from packlib.advisor.layers import about_attention, about_places
-from packlib.advisor.waits import about_waiting
+from packlib import cli
+from packlib.advice import about_memory, lengths_for
+from packlib.advice.layers import about_attention, about_places
+from packlib.advice.memory import about_positions
+from packlib.advice.waits import about_waiting
 from packlib.lengths import LengthHistogram, load
 from packlib.markup import one_line
 from packlib.packing import PackingPlan, assign, plan
 from packlib.training import Recipe
-from packlib.workbook import cli
 from packlib.workbook.report import LESSON, NOTEBOOK, page, report
 from packlib.workbook.results import RESULTS_FOLDER
 from packlib.workbook.running import notebooks
@@ -157,6 +158,10 @@ def test_memory_and_waiting_of_a_model_stand_in_the_page_and_in_the_json(tmp_pat
     assert advice["advice"] == ["Pack.", *own] and "Llama" not in " ".join(own)
     page = Elements((tmp_path / "report.html").read_text()).text
     assert all(sentence in page for sentence in advice["advice"])
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 9}
+    (tmp_path / "config.json").write_text(json.dumps(sizes | {"max_position_embeddings": 2}))
+    advice, _ = report(lengths, {}, tmp_path / "out", model=str(tmp_path / "config.json"))
+    assert advice["advice"][-1] == about_positions(str(tmp_path / "config.json"), 3) != ""
 
 
 @pytest.fixture(scope="module")

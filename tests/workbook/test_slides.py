@@ -97,6 +97,14 @@ def test_a_section_with_several_claims_is_opened():
     assert told("## A", one, "## B", two) == [("title", "Steps"), ("figure", "Up"), ("figure", "Up")]
 
 
+def test_no_heading_brings_markup_into_the_page():
+    odd, drawn = "A <i>b</i> & c", code("show(a)", figure("a"))
+    table = wishing(code("f", printed("5")), claim=odd)
+    cells = [f"# {odd}\n\n`{odd}`", f"## {odd}", wishing(drawn, claim=odd), table, wishing("Text.", claim=odd)]
+    page = deck(slides_of(notebook(*cells, "## Summary\n\n- First.")))
+    assert "<i>" not in page and page.count("A &lt;i&gt;b&lt;/i&gt; &amp; c</h") == 6
+
+
 def test_any_cell_may_make_a_claim():
     table = Table(("number", "square"), [("2", 4)])._repr_html_()
     shown = code("table", data(text_html=table), data({"kind": "result", "name": "n", "value": 1}, text_plain="n: 1"))

@@ -12,11 +12,13 @@ from figure_style import touches_the_edge
 from PIL import Image
 
 import packlib
-from packlib.workbook import cli, comparison, sweep
+from packlib import cli
+from packlib.workbook import comparison, sweep
 from packlib.workbook.execution import write
+from packlib.workbook.exits import NotebookFailedError
 from packlib.workbook.figures import save
 from packlib.workbook.results import results_of
-from packlib.workbook.running import NotebookFailedError, notebooks
+from packlib.workbook.running import notebooks
 from packlib.workbook.sweep import Outcome, grid
 
 pytest_plugins = ("workbook_cases",)
@@ -68,6 +70,19 @@ def test_a_wrong_value_is_refused_before_anything_runs(small, monkeypatch, capsy
     said = capsys.readouterr().err
     assert said.startswith("packlib: ") and says in said.replace(f"{small}/", "") and said.count("\n") == 1
     assert [path.name for path in small.iterdir()] == ["broken.txt"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_runs_beside_others_compute_with_one_thread_each(small, monkeypatch, tmp_path, jobs):
+    seen = []
+
+    async def run_notebook(path, values, environment, **_):
+        seen.append(environment.get("OMP_NUM_THREADS"))
+        raise NotebookFailedError("That is enough.")
+
+    monkeypatch.setattr("packlib.workbook.execution.run_notebook", run_notebook)
+    sweep.sweep(grid("01_small_steps", [("depth", "1,3")]), tmp_path / "out", jobs, progress=False)
+    assert seen == ["1" if jobs == 2 else None] * 2
 
 
 def test_a_file_with_a_comma_in_its_name_is_one_value(small):

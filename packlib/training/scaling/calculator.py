@@ -1,13 +1,10 @@
 """From model, data and devices to batch, memory, time and cost: a sheet of formulas, each shown as it is computed."""
 
-import inspect
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import minimum
 
 from packlib.checks import number, one_of, whole_number
 from packlib.training.recipe import check_factor
@@ -64,7 +61,7 @@ class Setup:
         replicas: pipelines that share an update.
         context_ranks: ranks that share the tokens of each row (context parallelism), 1 to 16.
         context_sharding: what they cut into 2 x context_ranks chunks, and pad to that: each "sequence" or a "pack" as
-            a whole (see `packlib.packing.context_shards`).
+            a whole (see `packlib.work.context_shards`).
         schedule: "1f1b" or "gpipe".
         precision: one of `PRECISIONS`; moments are FP32 in all of them.
         recompute: keep each layer's input only, and compute the layer twice.
@@ -133,64 +130,65 @@ class Line(NamedTuple):
     length: int | None = None
 
 
-# A line of the sheet is a line of these two functions: name = formula  # unit
-def model_formulas(  # type: ignore[no-untyped-def]
-    layers, width, feed_forward, vocabulary, positions, replicas, context_ranks, shards, weight_bytes, gradient_bytes,
-    master_bytes, LAYERS, FIRST, HEAD, COPY, **_,
-):  # fmt: skip
-    """The lines about the model and its devices; arguments are those of `Setup`, and see `Line.formula`."""
-    stages = len(LAYERS)  # stages
-    devices = stages * replicas * context_ranks  # devices
-    attention = 4 * width * (width + 1)  # parameters
-    dense = 2 * width * feed_forward + feed_forward + width  # parameters
-    layer = attention + dense + 4 * width  # parameters
-    embedding = (vocabulary + positions + 2 + 2) * width  # parameters
-    head = 2 * width * (width + 1) + 2 * width + vocabulary + 2 * (width + 1)  # parameters
-    parameters = embedding + layers * layer + head  # parameters
-    PARAMETERS = LAYERS * layer + FIRST * embedding + HEAD * head + COPY * vocabulary * width  # parameters
-    WEIGHTS = weight_bytes * PARAMETERS  # bytes
-    GRADIENTS = gradient_bytes * PARAMETERS / shards  # bytes
-    MOMENTS = (4 + 4 + master_bytes) * PARAMETERS / shards  # bytes
-    all_reduce = 2 * (1 - 1 / (replicas * context_ranks)) * gradient_bytes * max(PARAMETERS)  # bytes sent, an update
-    return locals()
-
-
-def phase_formulas(  # type: ignore[no-untyped-def]
-    length, sequences, micro_batch, accumulation, packing_factor, overhead, predictions, context_ranks,
-    context_sharding, width, feed_forward, heads, vocabulary, replicas, schedule, recompute, fused_attention,
-    activation_bytes, offload, peak_flops, utilization, bandwidth, price, LAYERS, STAGE, HEAD, stages, devices,
-    WEIGHTS, GRADIENTS, MOMENTS, all_reduce, **_,
-):  # fmt: skip
-    """The lines about one phase; arguments are also those of `Phase`, and the lines about the model."""
-    global_batch = micro_batch * accumulation * replicas  # rows
-    chunks = 2 * context_ranks if context_ranks > 1 else 1  # chunks of a sequence, or of a pack
-    padding = packing_factor * (chunks - 1) / 2 if context_sharding == "sequence" else -length % chunks  # tokens a row
-    tokens = micro_batch * (length + padding) / context_ranks  # tokens, a micro-batch
-    bubble = (stages - 1) / (accumulation + stages - 1)  # share of the time
-    IN_FLIGHT = minimum(accumulation, stages - STAGE if schedule == "1f1b" else accumulation)  # micro-batches
-    scores = 0 if fused_attention else tokens * length * heads * (2 * activation_bytes + 1)  # bytes
-    rows = tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)  # bytes
-    logits = micro_batch * predictions * vocabulary * (activation_bytes + 4) / context_ranks  # bytes
-    kept = tokens * width * activation_bytes if recompute else rows + scores  # bytes, a layer
-    computed_again = rows + scores if recompute else 0  # bytes
-    ACTIVATIONS = IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits  # bytes
-    ON_DEVICE = WEIGHTS + GRADIENTS + ACTIVATIONS  # bytes, without moments
-    MEMORY = ON_DEVICE + MOMENTS  # bytes
-    layer_work = tokens * (8 * width**2 + 4 * width * feed_forward + 4 * length * width)  # FLOP, forward
-    head_work = micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary) / context_ranks  # FLOP, forward
-    passes = 4 if recompute else 3  # forward passes; a backward pass counts as two
-    WORK = passes * LAYERS * layer_work + 3 * HEAD * head_work  # FLOP, a micro-batch
-    balance = sum(WORK) / stages / max(WORK)  # share of the time
-    sent_on = 2 * tokens * width * activation_bytes if stages > 1 else 0  # bytes, a micro-batch
-    passed_on = passes * max(LAYERS) * 2 * (context_ranks - 1) * tokens * width * activation_bytes  # bytes
-    stage_seconds = max(WORK) / (peak_flops * utilization) + (sent_on + passed_on) / bandwidth  # seconds
-    computing = (accumulation + stages - 1) * stage_seconds / (1 - overhead)  # seconds, an update
-    moved = 2 * max(MOMENTS) if offload else 0  # bytes, an update
-    update = computing + (all_reduce + moved) / bandwidth  # seconds
-    updates = sequences / (global_batch * packing_factor)  # updates
-    hours = updates * update / 3600  # hours
-    cost = hours * devices * price  # units of price
-    return locals()
+# The lines of the sheet, in order: name, unit, and the formula, in Python. Its names are explained at `Line.formula`.
+MODEL_FORMULAS = (
+    ("stages", "stages", "len(LAYERS)"),
+    ("devices", "devices", "stages * replicas * context_ranks"),
+    ("attention", "parameters", "4 * width * (width + 1)"),
+    ("dense", "parameters", "2 * width * feed_forward + feed_forward + width"),
+    ("layer", "parameters", "attention + dense + 4 * width"),
+    ("embedding", "parameters", "(vocabulary + positions + 2 + 2) * width"),
+    ("head", "parameters", "2 * width * (width + 1) + 2 * width + vocabulary + 2 * (width + 1)"),
+    ("parameters", "parameters", "embedding + layers * layer + head"),
+    ("PARAMETERS", "parameters", "LAYERS * layer + FIRST * embedding + HEAD * head + COPY * vocabulary * width"),
+    ("WEIGHTS", "bytes", "weight_bytes * PARAMETERS"),
+    ("GRADIENTS", "bytes", "gradient_bytes * PARAMETERS / shards"),
+    ("MOMENTS", "bytes", "(4 + 4 + master_bytes) * PARAMETERS / shards"),
+    (
+        "all_reduce",
+        "bytes sent, an update",
+        "2 * (1 - 1 / (replicas * context_ranks)) * gradient_bytes * max(PARAMETERS)",
+    ),
+)
+PHASE_FORMULAS = (
+    ("global_batch", "rows", "micro_batch * accumulation * replicas"),
+    ("chunks", "chunks of a sequence, or of a pack", "2 * context_ranks if context_ranks > 1 else 1"),
+    (
+        "padding",
+        "tokens a row",
+        'packing_factor * (chunks - 1) / 2 if context_sharding == "sequence" else -length % chunks',
+    ),
+    ("tokens", "tokens, a micro-batch", "micro_batch * (length + padding) / context_ranks"),
+    ("bubble", "share of the time", "(stages - 1) / (accumulation + stages - 1)"),
+    ("IN_FLIGHT", "micro-batches", 'minimum(accumulation, stages - STAGE if schedule == "1f1b" else accumulation)'),
+    ("scores", "bytes", "0 if fused_attention else tokens * length * heads * (2 * activation_bytes + 1)"),
+    ("rows", "bytes", "tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)"),
+    ("logits", "bytes", "micro_batch * predictions * vocabulary * (activation_bytes + 4) / context_ranks"),
+    ("kept", "bytes, a layer", "tokens * width * activation_bytes if recompute else rows + scores"),
+    ("computed_again", "bytes", "rows + scores if recompute else 0"),
+    ("ACTIVATIONS", "bytes", "IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits"),
+    ("ON_DEVICE", "bytes, without moments", "WEIGHTS + GRADIENTS + ACTIVATIONS"),
+    ("MEMORY", "bytes", "ON_DEVICE + MOMENTS"),
+    ("layer_work", "FLOP, forward", "tokens * (8 * width**2 + 4 * width * feed_forward + 4 * length * width)"),
+    (
+        "head_work",
+        "FLOP, forward",
+        "micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary) / context_ranks",
+    ),
+    ("passes", "forward passes; a backward pass counts as two", "4 if recompute else 3"),
+    ("WORK", "FLOP, a micro-batch", "passes * LAYERS * layer_work + 3 * HEAD * head_work"),
+    ("balance", "share of the time", "sum(WORK) / stages / max(WORK)"),
+    ("sent_on", "bytes, a micro-batch", "2 * tokens * width * activation_bytes if stages > 1 else 0"),
+    ("passed_on", "bytes", "passes * max(LAYERS) * 2 * (context_ranks - 1) * tokens * width * activation_bytes"),
+    ("stage_seconds", "seconds", "max(WORK) / (peak_flops * utilization) + (sent_on + passed_on) / bandwidth"),
+    ("computing", "seconds, an update", "(accumulation + stages - 1) * stage_seconds / (1 - overhead)"),
+    ("moved", "bytes, an update", "2 * max(MOMENTS) if offload else 0"),
+    ("update", "seconds", "computing + (all_reduce + moved) / bandwidth"),
+    ("updates", "updates", "sequences / (global_batch * packing_factor)"),
+    ("hours", "hours", "updates * update / 3600"),
+    ("cost", "units of price", "hours * devices * price"),
+)
+_FUNCTIONS = {"__builtins__": {}, "len": len, "max": max, "minimum": np.minimum, "sum": sum}  # of the formulas
 
 
 def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
@@ -212,24 +210,24 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
     # a copy is the head's matrix, where the embedding is elsewhere
     by_stage = dict(LAYERS=np.array(setup.layout), STAGE=stage, FIRST=first, HEAD=head, COPY=head * (1 - first))
     names = vars(setup) | PRECISIONS[setup.precision] | by_stage
-    lines = _work_out(model_formulas, names, None)
+    lines = _work_out(MODEL_FORMULAS, names, None)
     for phase in phases:
         whole_number("length of a phase", phase.length, 1, setup.positions)
         symbols = vars(phase) | {"accumulation": phase.gradient_accumulation_steps}
-        lines += _work_out(phase_formulas, names | symbols, phase.length)
+        lines += _work_out(PHASE_FORMULAS, names | symbols, phase.length)
     for name, unit in (("hours", "hours"), ("cost", "units of price")):
         total = sum(line.value for line in lines if line.name == name)
         lines.append(Line(f"total_{name}", total, unit, f"the sum of {name} over the phases"))
     return lines
 
 
-def _work_out(formulas: Callable[..., dict], names: dict, length: int | None) -> list[Line]:
-    """The lines of one of the two functions above; `names` gets their values."""
+def _work_out(formulas: Sequence[tuple[str, str, str]], names: dict, length: int | None) -> list[Line]:
+    """The lines of one of the two tables above; `names` gets their values."""
     # small integers of NumPy overflow in silence
     names |= {name: value.item() for name, value in names.items() if isinstance(value, np.generic)}
-    values, lines = formulas(**names), []
-    for name, formula, unit in re.findall(r"^    (\w+) = (.*)  # (.*)$", inspect.getsource(formulas), re.MULTILINE):
-        value = names[name] = values[name]
+    lines = []
+    for name, unit, formula in formulas:
+        value = names[name] = eval(formula, _FUNCTIONS, names)
         value = np.broadcast_to(value, len(names["LAYERS"])) if name.isupper() else value
         plain = tuple(value.tolist()) if isinstance(value, np.ndarray) else np.asarray(value).item()
         lines.append(Line(name, plain, unit, formula, length))

@@ -112,7 +112,8 @@ class CompileCounter:
     @property
     def fell_back(self) -> list[Compile]:
         """The functions that reached the recompile limit: what has no graph yet runs eagerly from there on."""
-        return [compile for compile in self.compiles if "recompile limit" in compile.eager]
+        said = re.compile("(recompile|cache)[_ ]limit")  # torch 2.8 and 2.13 word it differently
+        return [compile for compile in self.compiles if said.search(compile.eager)]
 
     def _summary(self) -> list[str]:
         counts = ((self.graphs, "graph"), (self.recompiles, "recompile"))

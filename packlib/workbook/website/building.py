@@ -5,12 +5,14 @@ copied into a folder where Sphinx finds them, and nothing in them is run again. 
 """
 
 import argparse
+import ast
 import base64
 import copy
 import hashlib
 import importlib
 import inspect
 import io
+import os
 import re
 import shutil
 import sys
@@ -26,14 +28,18 @@ from packlib.files import write_text
 from packlib.installed import ROOT, needed_by
 from packlib.markup import escaped
 from packlib.places import output_path, work_folder
+from packlib.workbook.exits import exit_code
 from packlib.workbook.results import meaning, unfold
-from packlib.workbook.running import NOTEBOOKS, exit_code
+from packlib.workbook.running import NOTEBOOKS
 from packlib.workbook.website.frames import MOST, frames_of, player
 
-ROOMS = ("lengths", "packing", "batches", "model", "distributed", "training", "bridges", "advisor", "workbook")
-_PAGES = (
-    "README.md", "USING.md", "packlib/bridges/README.md", "BENCHMARKS.md", "GLOSSARY.md", "INSTRUCTORS.md",
-    "REFERENCES.md", "CONTRIBUTING.md", "CHANGELOG.md",
+ROOMS = (
+    "lengths", "packing", "work", "batches", "model", "distributed", "training", "rows", "check", "auditing", "advice",
+    "workbook",
+)  # fmt: skip
+PAGES = (
+    "README.md", "packlib/USING.md", "packlib/rows/README.md", "data/benchmarks/README.md", "notebooks/GLOSSARY.md",
+    "notebooks/INSTRUCTORS.md", "notebooks/REFERENCES.md", "CONTRIBUTING.md", "CHANGELOG.md",
 )  # fmt: skip
 _HOSTED = (
     "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/main/notebooks/{1}) or "
@@ -62,7 +68,7 @@ class Sources:
         self.extra = folder / "_extra"  # Sphinx copies what is in it as it is
 
     def write(self, notebooks: Sequence[Path]) -> None:
-        pages = [page for page in _PAGES if (ROOT / page).exists()]
+        pages = [page for page in PAGES if (ROOT / page).exists()]
         for page in pages:
             self._page(page)
         for path in notebooks:
@@ -87,16 +93,12 @@ class Sources:
 
         def keep(link: re.Match) -> str:
             words, to = link.groups()
-            target = (Path(page).parent / to.partition("#")[0]).as_posix()
-            known = (
-                target in (*_PAGES, "index.md")
-                or re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target)
-                or to[0] == "#"
-            )
+            target = os.path.normpath(Path(page).parent / to.partition("#")[0])
+            if target == "README.md":  # the index shows it
+                return f"[{words}]({to.replace('README.md', 'index.md')})"
+            known = target in PAGES or re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target) or to[0] == "#"
             return link[0] if known or "://" in to else f"{words} (`{target}`)"
 
-        if page != "README.md":  # the index shows it
-            source = source.replace("(README.md)", "(index.md)")
         source = re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", keep, source)
         write_text(self.folder / page, source.replace("(README.svg)", "(README.svg){.dark-light}"))
 
@@ -141,12 +143,21 @@ class Sources:
         return f"{self.up}figures/{path.name}"
 
 
+def offered(room: str) -> list[str]:
+    """The names that a room's `__init__` imports from files of packlib, those that are loaded late included."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(f"packlib.{room}")))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return sorted(
+        alias.name for node in imports for alias in node.names if (node.module or "").startswith(f"packlib.{room}")
+    )
+
+
 def interface(room: str) -> str:
     """The page of a room: what it offers, from its docstrings."""
     module = importlib.import_module(f"packlib.{room}")
     about = (module.__doc__ or "").strip()
     parts = [f"# packlib.{room}", about, "```{eval-rst}"]
-    for name in module.__all__:
+    for name in offered(room):
         thing, full = getattr(module, name), f"packlib.{room}.{name}"
         if inspect.ismodule(thing):
             continue
@@ -207,13 +218,13 @@ def build(folder: Path, notebooks: Sequence[Path], repository: str = "", setting
 
     Raises:
         MissingExtraError: if Sphinx is not installed.
-        FileExistsError: if `folder` holds something else than a site.
+        FileExistsError: if `folder` holds something else than a site, or what the site is made of.
         RuntimeError: if Sphinx fails.
     """
     with needed_by("make site"):
         from sphinx.application import Sphinx
         from sphinx.util.docutils import docutils_namespace, patch_docutils
-    folder = output_path(folder, folder=True)
+    folder = output_path(folder, folder=True, reads=[*notebooks, _HERE])
     if folder.exists() and any(folder.iterdir()) and not (folder / "objects.inv").exists():
         raise FileExistsError(f"{folder} holds something else than a site; name another folder.")
     told = io.StringIO()

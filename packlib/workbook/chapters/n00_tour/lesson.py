@@ -41,7 +41,7 @@ class RowsExplorer(Explorer):
     def draw(self, texts: int, slots: int, depth: int) -> tuple[Figure, str]:
         lengths = np.minimum(self.lengths[:texts], slots)
         cut = int((self.lengths[:texts] > slots).sum())
-        best = plan(LengthHistogram.from_lengths(lengths, slots), "optimal", depth or None)
+        best = plan(lengths, slots, max_sequences_per_pack=depth or None)
         both: dict[str, Sequence] = {"padded": [[i] for i in range(texts)], "packed": list(assign(best, lengths))}
         fig, axes = new_figure(1, 2, sharey=True)
         for ax, (how, rows) in zip(axes, both.items(), strict=True):

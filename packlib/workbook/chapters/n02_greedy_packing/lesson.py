@@ -234,7 +234,7 @@ def not_fooled(lengths):
     if not 1 <= len(lengths) <= 8 or not set(lengths) <= set(range(1, SLOTS + 1)):
         return f"give one to eight whole lengths from 1 to {SLOTS}."
     histogram = LengthHistogram.from_lengths(lengths, SLOTS)
-    greedy, best = plan(histogram, "lpfhp").num_packs, plan(histogram, "optimal").num_packs
+    greedy, best = plan(histogram, method="lpfhp").num_packs, plan(histogram, method="optimal").num_packs
     return None if greedy > best else f"packs by LPFHP: {greedy}; packs of the best packing: {best}."
 
 

@@ -32,7 +32,7 @@ class WeightExplorer(Explorer):
         self.dataset = dataset
         self.grids = {name: in_blocks(load(name), BLOCKS) for name in dict.fromkeys((dataset, *EXPLORED))}
         self.grids["your own"] = in_blocks(LengthHistogram.from_lengths(own, slots, name="your own"), BLOCKS)
-        self.best = cache(lambda name, depth: plan(self.grids[name], "optimal", depth, time_limit=2))
+        self.best = cache(lambda name, depth: plan(self.grids[name], max_sequences_per_pack=depth, time_limit=2))
         super().__init__()
 
     def controls(self):
@@ -49,8 +49,10 @@ class WeightExplorer(Explorer):
         left_over, empty, published = published_result(grid, depth, solve(grid, depth, cutoff, weight))
         packs = {
             "as published": published,
-            "NNLSHP": plan(grid, "nnlshp", depth, cutoff=cutoff, weight=weight).num_packs,
-            "LPFHP": plan(grid, "lpfhp", depth).num_packs,
+            "NNLSHP": plan(
+                grid, method="nnlshp", max_sequences_per_pack=depth, cutoff=cutoff, weight=weight
+            ).num_packs,
+            "LPFHP": plan(grid, method="lpfhp", max_sequences_per_pack=depth).num_packs,
             "optimal": best.num_packs,
         }
         above = {way: number - best.lower_bound for way, number in packs.items()}

@@ -3,15 +3,13 @@
 import numpy as np
 
 from packlib.lengths import LengthHistogram
+from packlib.packing import nonnegative_least_squares
 from packlib.packing.nnls import nnls_problem, strategy_matrix
 
 
 def solve(histogram: LengthHistogram, depth: int, cutoff: int = 8, weight: float = 0.09) -> np.ndarray:
     """How often NNLSHP uses each strategy, before rounding; float64, shape (number of strategies,)."""
-    from scipy.optimize import nnls
-
-    matrix, target = nnls_problem(histogram, depth, cutoff, weight)
-    return nnls(matrix, target, maxiter=10 * matrix.shape[1])[0]
+    return nonnegative_least_squares(*nnls_problem(histogram, depth, cutoff, weight))
 
 
 def published_result(histogram: LengthHistogram, depth: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
@@ -28,5 +26,5 @@ def published_result(histogram: LengthHistogram, depth: int, x: np.ndarray) -> t
 
 
 def about(number: float) -> str:
-    """A number to two digits: what rounding leaves differs a little from one computer to another."""
+    """A number to two digits."""
     return f"{float(f'{number:.1e}'):,.0f}"

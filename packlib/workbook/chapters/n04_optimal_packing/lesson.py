@@ -3,15 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load
 from packlib.markup import in_html
-from packlib.packing import PackingPlan, plan
-from packlib.packing.progress import Progress
+from packlib.packing import Method, PackingPlan, plan
+from packlib.packing.search.progress import Progress
 from packlib.workbook.chapters.n04_optimal_packing.runs import as_fraction, best_pack
 from packlib.workbook.chapters.shared.above import draw_above
 from packlib.workbook.chapters.shared.histograms import shown_name
@@ -22,9 +22,7 @@ from packlib.workbook.figures import new_figure, percent, series
 from packlib.workbook.questions import Question, Questions
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
-METHOD_NAMES = dict(
-    unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", best_fit_decreasing="best fit", optimal="optimal"
-)
+METHOD_NAMES: dict[Method, str] = dict(unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
 DEPTHS = (1, 2, 3, 4, 6, 8, 16, None)
 TOPS = (64, 128, 256, 384, 512)
 PATIENCE = 20  # seconds for one plan, far more than any set of the workbook needs
@@ -57,15 +55,15 @@ class GapExplorer(Explorer):
             "method": choice("Method", [(said, name) for name, said in METHOD_NAMES.items()], "lpfhp"),
         }
 
-    def plan(self, dataset: str, max_length: int, depth: int, method: str) -> PackingPlan:
+    def plan(self, dataset: str, max_length: int, depth: int, method: Method) -> PackingPlan:
         """The plan, from memory if it was made before; a 0 is the data set's own maximum, or no limit."""
         key = self.histograms[dataset].counts.tobytes(), max_length, depth, method
         if key not in self._plans:
             histogram = self.histograms[dataset]
             if max_length:
                 histogram = histogram.with_max_length(max_length, overlong="truncate")
-            options = {"progress": self._tell, "time_limit": PATIENCE} if method == "optimal" else {}
-            self._plans[key] = plan(histogram, method, depth or None, **options)
+            options: dict[str, Any] = {"progress": self._tell, "time_limit": PATIENCE} if method == "optimal" else {}
+            self._plans[key] = plan(histogram, method=method, max_sequences_per_pack=depth or None, **options)
         return self._plans[key]
 
     def _tell(self, now: Progress) -> None:
@@ -73,7 +71,7 @@ class GapExplorer(Explorer):
         if now.seconds > 0.3:
             self.picture.value = f'<p role="status">{in_html(str(now))} …</p>'
 
-    def draw(self, dataset: str, max_length: int, depth: int, method: str) -> tuple[Figure, str]:
+    def draw(self, dataset: str, max_length: int, depth: int, method: Method) -> tuple[Figure, str]:
         best = self.plan(dataset, max_length, depth, "optimal")
         mine = self.plan(dataset, max_length, depth, method)
         gap, top = mine.num_packs - best.lower_bound, best.histogram.max_length

@@ -9,10 +9,10 @@ import numpy as np
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
-from packlib.packing.certificate import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.greedy import lpfhp
-from packlib.packing.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.packing.master import MasterProblem
+from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
+from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
+from packlib.packing.search.master import MasterProblem
 
 
 def prices_of(packing: PackingPlan) -> np.ndarray:

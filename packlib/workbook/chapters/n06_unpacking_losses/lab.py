@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
 from packlib.batches import IGNORED, MlmMasking, wordnet_tokenizer
-from packlib.bridges import PackingCheck, check_packing
+from packlib.check import PackingCheck, check_packing
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import tokenized
 

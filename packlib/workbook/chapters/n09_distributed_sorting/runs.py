@@ -22,7 +22,7 @@ from packlib.distributed import (
     sort_rows,
 )
 from packlib.distributed.collectives import Collectives
-from packlib.packing import PackingPlan
+from packlib.packing import Method, PackingPlan
 from packlib.workbook.chapters.n09_distributed_sorting.one_file import write_ordered
 
 
@@ -79,7 +79,7 @@ def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tup
     return seen
 
 
-def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: str) -> PackShare:
+def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Method) -> PackShare:
     """This rank's packs of the samples of all ranks."""
     return pack_distributed(shares[rank][:, 0], max_length, method)
 

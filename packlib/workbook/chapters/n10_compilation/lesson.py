@@ -31,7 +31,7 @@ class ShapesExplorer(Explorer):
         names = dict.fromkeys((dataset, "wikipedia", "squad", "wordnet-pairs", "docstrings"))
         self.histograms = {load(name).name: load(name) for name in names}
         self.first, self.seconds = load(dataset).name, seconds
-        plans = {name: plan(histogram, "lpfhp") for name, histogram in self.histograms.items()}
+        plans = {name: plan(histogram, method="lpfhp") for name, histogram in self.histograms.items()}
         self.packed = {name: 1 - made.efficiency for name, made in plans.items()}
         self._curves: dict[tuple, dict[str, list[float]]] = {}
         super().__init__()

@@ -17,7 +17,7 @@ from packlib.workbook.chapters.shared.columns import in_two_columns
 from packlib.workbook.chapters.shared.timeline import Bar, gantt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
-from packlib.workbook.figures import percent
+from packlib.workbook.figures import StyledFigure, percent
 from packlib.workbook.questions import Question, Questions
 from packlib.workbook.tables import Table
 
@@ -139,7 +139,7 @@ class PodExplorer(Explorer):
             "of it, moving moments": percent(of["moved"] / setup.bandwidth / of["update"]),
             f"{rows / 1e6:,.0f} M rows": f"{of['hours']:,.3g} h",
         }
-        fig = Figure()
+        fig = StyledFigure()
         grid = fig.add_gridspec(2, 2, height_ratios=(5, 6), width_ratios=(5, 4))
         chart = fig.add_subplot(grid[0, :])
         bars = chart_of(sheet, setup, phase)

@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 
-from packlib.advisor.findings import Advice, said_range
-from packlib.advisor.risks import many
+from packlib.advice.advice import Advice, said_range
+from packlib.advice.risks import many
 from packlib.lengths import LengthHistogram
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES
 from packlib.workbook.figures import INK, label_ends, series

@@ -6,7 +6,7 @@ import numpy as np
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
-from packlib.advisor.advising import uncut
+from packlib.advice.advising import uncut
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.workbook.chapters.shared.histograms import shown_name
@@ -54,7 +54,9 @@ class MaximumExplorer(Explorer):
             self._found[depth, drop] = [
                 (
                     h.max_length / h.mean_length,
-                    plan(h, "lpfhp", depth or None).num_packs * h.max_length / h.num_tokens,
+                    plan(h, method="lpfhp", max_sequences_per_pack=depth or None).num_packs
+                    * h.max_length
+                    / h.num_tokens,
                     1 - h.num_tokens / self.whole.num_tokens,
                 )
                 for h in cut

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.packing import Work
+from packlib.work import Work
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING
 
 TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]

@@ -3,8 +3,8 @@
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
-from packlib.packing import Work
-from packlib.packing.work import squares_of
+from packlib.work import Work
+from packlib.work.cost import squares_of
 from packlib.workbook.chapters.n13_balanced_work.figures import draw_ranks, told
 from packlib.workbook.chapters.n13_balanced_work.runs import balanced_step, one_step
 from packlib.workbook.exercises import Exercise, Exercises
@@ -59,7 +59,7 @@ QUESTIONS = Questions(
     waiting_now=Question(
         "What share of the time does the average rank wait, in percent?",
         unit="%",
-        truth=lambda waits: 100 * waits.now,
+        truth=lambda now: 100 * now,
         why="A step lasts as long as its slowest rank. With more ranks it is more likely that one of them holds a pack "
         "with a very long sequence.",
     ),
@@ -77,11 +77,11 @@ QUESTIONS = Questions(
     waiting_then=Question(
         "What share of the time does the average rank wait now, in percent?",
         unit="%",
-        truth=lambda waits: 100 * waits.balanced,
-        why=lambda waits: (
-            f"The bound says that at least {100 * waits.least:.1f} % cannot be avoided in these steps. Where this is "
-            "above 0, long sequences keep their ranks slow, whatever the others do. A better deal can gain at most the "
-            "rest."
+        truth=lambda schedule: 100 * schedule.waiting,
+        why=lambda schedule: (
+            f"The bound says that at least {100 * max(0, 1 - schedule.mean / schedule.lower_bound):.1f} % cannot be "
+            "avoided in these steps. Where this is above 0, long sequences keep their ranks slow, whatever the others "
+            "do. A better deal can gain at most the rest."
         ),
     ),
     sharing=Question(

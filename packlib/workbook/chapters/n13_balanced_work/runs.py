@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from packlib.lengths import LengthHistogram
-from packlib.lengths.families import log_normal
-from packlib.packing import Packs, Schedule, Work, assign, balance, plan
+from packlib.lengths.synthetic import log_normal
+from packlib.packing import Packs, plan
+from packlib.work import Schedule, Work, balance
 
 
 def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
@@ -15,7 +15,7 @@ def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
 
 def packed(lengths: np.ndarray, max_length: int) -> Packs:
     """Packs as LPFHP makes them."""
-    return assign(plan(LengthHistogram.from_lengths(lengths, max_length), "lpfhp"), lengths)
+    return plan(lengths, max_length, "lpfhp").assign(lengths)
 
 
 def dealt(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:

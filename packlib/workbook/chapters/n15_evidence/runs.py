@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from packlib.advisor.records import recorded
+from packlib.advice.records import recorded
 from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, by_arm, interval
 from packlib.workbook.tables import Table
 

@@ -1,0 +1,133 @@
+"""The code that applies a plan and a recipe: the packs, and training on them in each of four trainers."""
+
+from packlib.lengths import LengthHistogram
+from packlib.training.recipe import Recipe
+
+_PACKS = """\
+from packlib import pack_dataset
+from packlib.packing import PackingPlan
+
+# dataset: rows with input_ids, in any order; labels are made for a causal model where there are none
+# from the shell: packlib pack tokens.parquet --plan plan.json{overlong_option} --out packed.parquet
+plan = PackingPlan.from_json("plan.json")
+packed = pack_dataset(dataset, max_length={top}, plan=plan{overlong})
+"""
+_LOOP = """\
+from itertools import islice
+import torch
+from torch.utils.data import DataLoader
+from transformers import get_scheduler
+from packlib.rows import TransformersCollator
+{import_lamb}
+optimizer = {optimizer}(model.parameters(), lr={rate}, betas={betas}, weight_decay={decay})
+schedule = get_scheduler("{schedule}", optimizer, {warmup}, {steps}{power})
+loader = DataLoader(packed, {micro_batch}, shuffle=True, collate_fn=TransformersCollator(model))
+for epoch in range({epochs}):
+    batches = iter(loader)
+    while update := list(islice(batches, {accumulation})):
+        targets = sum((batch["labels"] != -100).sum() for batch in update)
+        for batch in update:
+            model(**batch, num_items_in_batch=targets).loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+"""
+_ACCELERATE = """\
+from itertools import islice
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+from transformers import get_scheduler
+from packlib.rows import TransformersCollator
+{import_lamb}
+accelerator = Accelerator()  # {ranks}
+optimizer = {optimizer}(model.parameters(), lr={rate}, betas={betas}, weight_decay={decay})
+schedule = get_scheduler("{schedule}", optimizer, {warmup}, {steps}{power})
+loader = DataLoader(packed, {micro_batch}, shuffle=True, collate_fn=TransformersCollator(model), drop_last=True)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for epoch in range({epochs}):
+    batches = iter(loader)
+    while update := list(islice(batches, {accumulation})):
+        targets = accelerator.reduce(sum((batch["labels"] != -100).sum() for batch in update))
+        for batch in update:  # DDP divides by the ranks what the targets have divided already
+            loss = model(**batch, num_items_in_batch=targets).loss * accelerator.num_processes
+            accelerator.backward(loss)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+"""
+_ARGUMENTS = """\
+    per_device_train_batch_size={micro_batch}, gradient_accumulation_steps={accumulation}, max_steps={steps},
+    warmup_steps={warmup}, learning_rate={rate}, adam_beta1={betas[0]}, adam_beta2={betas[1]},
+    weight_decay={decay}, lr_scheduler_type="{schedule}"{trainer_power},
+"""
+_TRAINER = f"""\
+from transformers import Trainer, TrainingArguments
+from packlib.rows import TransformersCollator
+{{import_lamb}}
+arguments = TrainingArguments(
+    "out",
+{_ARGUMENTS})
+trainer = Trainer(model, arguments, TransformersCollator(model), packed{{lamb}})
+trainer.train()
+"""
+_TRL = f"""\
+import torch
+from trl import SFTConfig, SFTTrainer
+from packlib.rows import TransformersCollator
+{{import_lamb}}
+arguments = SFTConfig(
+    "out", bf16=torch.cuda.is_available(),
+    max_length=None, packing=False,  # rows are packs already: it must neither cut nor pack them
+{_ARGUMENTS})
+collator = TransformersCollator(model, "padding_free")  # TRL counts its tokens right
+trainer = SFTTrainer(model, arguments, collator, packed, processing_class=tokenizer{{lamb}})
+trainer.train()
+"""
+_TEXTS = {
+    "Packs": _PACKS,
+    "PyTorch loop": _LOOP,
+    "transformers.Trainer": _TRAINER,
+    "TRL's SFTTrainer": _TRL,
+    "accelerate": _ACCELERATE,
+}
+
+
+def code_for(histogram: LengthHistogram, recipe: Recipe) -> dict[str, str]:
+    """Python for the "Packs" and then for each trainer; it takes `dataset`, `model`, and for TRL `tokenizer` as given.
+
+    >>> code_for(LengthHistogram([0, 3, 1]), Recipe(2, 1e-4, 40))["Packs"].splitlines()[-1]
+    'packed = pack_dataset(dataset, max_length=2, plan=plan)'
+
+    Args:
+        histogram: the lengths that the plan packs.
+        recipe: for packed rows.
+    """
+    lamb, power = recipe.optimizer == "lamb", recipe.decay == "polynomial"
+    overlong = "truncate" if histogram.truncated else "drop" if histogram.dropped else ""
+    rate, decay = f"{recipe.learning_rate:.6g}", f"{recipe.weight_decay:g}"
+    betas = tuple(float(f"{beta:.8g}") for beta in recipe.betas)
+    own = f", optimizer_cls_and_kwargs=(Lamb, dict(lr={rate}, betas={betas}, weight_decay={decay}))"
+    values = {
+        "top": histogram.max_length,
+        "overlong": f', overlong="{overlong}"' if overlong else "",
+        "overlong_option": f" --overlong {overlong}" if overlong else "",
+        "import_lamb": "from packlib.training import Lamb\n" if lamb else "",
+        "optimizer": "Lamb" if lamb else "torch.optim.AdamW",
+        "lamb": own if lamb else "",
+        "rate": rate,
+        "betas": betas,
+        "decay": decay,
+        "schedule": recipe.decay,
+        "power": f', scheduler_specific_kwargs={{"power": {recipe.power:g}}}' if power else "",
+        "trainer_power": f', lr_scheduler_kwargs={{"power": {recipe.power:g}}}' if power else "",
+        "warmup": recipe.warmup_steps,
+        "steps": recipe.total_steps,
+        "micro_batch": recipe.micro_batch,
+        "accumulation": recipe.gradient_accumulation_steps,
+        "epochs": -(-recipe.total_sequences // histogram.num_sequences),
+        "ranks": f"start it on {recipe.replicas} ranks"
+        if recipe.replicas > 1
+        else "on one rank, as the recipe has it",
+    }
+    return {name: text.format(**values).rstrip() for name, text in _TEXTS.items()}

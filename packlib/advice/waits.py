@@ -1,0 +1,52 @@
+"""How long replicas wait for the slowest when the packs of a plan are dealt to them at random."""
+
+import numpy as np
+
+from packlib.advice.memory import model_work
+from packlib.advice.risks import share_of
+from packlib.packing import PackingPlan
+from packlib.training.recipe import Recipe
+from packlib.work import RandomWaiting, Work, waiting_at_random
+
+MOST_PACKS = 1 << 20  # of a plan with more, so many are drawn
+
+
+def expected_waiting(plan: PackingPlan, recipe: Recipe, work: Work, seed: int = 0) -> RandomWaiting | None:
+    """Shares of the time that the average replica waits, once an update; None where an update has too many packs.
+
+    Args:
+        plan: whose packs are dealt at random; its strategies tell their work.
+        recipe: after packing, for its replicas and the packs of each in an update.
+        seed: of the deal, and of the packs that are drawn from a plan with more than `MOST_PACKS`.
+    """
+    if recipe.global_batch > min(plan.num_packs, MOST_PACKS):
+        return None
+    repeats, each = plan.repeats, np.add.reduceat(work.of(plan.items), plan.offsets[:-1])
+    if plan.num_packs > MOST_PACKS:
+        repeats = np.random.default_rng(seed).multinomial(MOST_PACKS, repeats / plan.num_packs)
+    of_a_replica = recipe.micro_batch * recipe.gradient_accumulation_steps
+    return waiting_at_random(np.repeat(each, repeats), recipe.replicas, of_a_replica, seed=seed)
+
+
+def about_waiting(plan: PackingPlan, recipe: Recipe, model: str | None = None) -> str:
+    """How long replicas wait, in words, and for which work; empty for a single replica.
+
+    Args:
+        plan, recipe: as in `expected_waiting`.
+        model: as `packlib.advice.about_memory` takes it; by default the layers of Llama 3 8B.
+    """
+    if recipe.replicas == 1:
+        return ""
+    work = Work.decoder() if model is None else model_work(model)
+    found = expected_waiting(plan, recipe, work)
+    if found is None:
+        return (
+            f"How long replicas wait for the slowest is not estimated: an update takes {recipe.global_batch:,} packs, "
+            f"which must be at most {min(plan.num_packs, MOST_PACKS):,}."
+        )
+    return (
+        f"If the packs are dealt at random to {recipe.replicas:,} replicas, which meet once in an update, the average "
+        f"replica waits {share_of(found.mean)} of the time for the slowest (95 % interval: {share_of(found.low)} to "
+        f"{share_of(found.high)}). This is an estimate for {work.in_words}, without padding, communication and "
+        "loading; notebook 13_balanced_work shows how to deal packs evenly."
+    )

@@ -1,0 +1,266 @@
+"""What does it cost? Packed data that others made, counted: packs above the least, what is lost, and how many steps."""
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from packlib.auditing.audit_waits import MOST_HELD, waits_of
+from packlib.auditing.packed_files import MEGATRON, NEMO, PackedData, is_store, open_packed
+from packlib.auditing.packing_audit import AgainstSource, PackingAudit, Updates
+from packlib.checks import depth_limit, flag, number, shown, whole_number
+from packlib.lengths import LengthHistogram, load
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
+from packlib.lengths.own_files import read_lengths
+from packlib.packing import plan
+from packlib.packing.search.bound import direct_bound
+from packlib.work import Work
+
+_NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
+
+
+class Packed(Protocol):
+    """What is read of a `datasets.Dataset`."""
+
+    @property
+    def column_names(self) -> list[str]: ...
+    @property
+    def num_rows(self) -> int: ...
+    def with_format(self, type: str | None = None) -> Any: ...
+
+
+def audit(
+    data: str | os.PathLike | Packed,
+    source: str | os.PathLike | LengthHistogram | Iterable[int] | None = None,
+    *,
+    column: str | None = None,
+    max_length: int | None = None,
+    max_sequences_per_pack: int | None = None,
+    batch_size: int | None = None,
+    gradient_accumulation_steps: int = 1,
+    ranks: int = 1,
+    steps: int | None = None,
+    work: Work | None = None,
+    tolerance: float = 0.05,
+    progress: bool = False,
+) -> PackingAudit:
+    """Count what packed data costs, and what became of the sequences that went into it.
+
+    >>> from datasets import Dataset
+    >>> from packlib.auditing import audit
+    >>> packed = Dataset.from_dict({"input_ids": [[1] * 6, [1] * 8], "seq_lengths": [[4, 2], [8]]})
+    >>> found = audit(packed, source=[4, 2, 9])
+    >>> found.packs, found.lower_bound, found.padding, found.source.tokens_lost, found.source.as_if
+    (2, 2, 2, 1, 'the 1 longer than 8 were cut to it')
+
+    Args:
+        data: a `datasets.Dataset` or a file: Parquet or Arrow with `seq_lengths` (as TRL writes), `cu_seqlens`,
+            `seq_start_id` (NeMo) or `position_ids` that start again; NeMo's `.npy`; Megatron's `.idx`; packlib's packs
+            or token store. It is read in chunks, but for NeMo's `.npy` and packlib's own.
+        source: lengths before packing: an array, a `LengthHistogram`, a file or data set as `packlib.lengths.load`
+            takes, a Megatron `.idx`, or a token store.
+        column: of the source file.
+        max_length: slots of a pack; by default those of the fullest pack.
+        max_sequences_per_pack: the depth limit of the proven least, or None.
+        batch_size, gradient_accumulation_steps, ranks: packs in a batch of one rank, batches in an update, ranks.
+        steps: updates that are meant to be trained.
+        work: what a pack costs the ranks, which wait for the slowest once in an update; by default `Work.decoder()`.
+        tolerance: share by which the packs may be more than `lpfhp` makes before that is a problem.
+        progress: show a bar.
+
+    Raises:
+        FileNotFoundError, TypeError, ValueError: naming the argument, or the file and what is wrong with it.
+    """
+    top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
+    depth = depth_limit(max_sequences_per_pack)
+    number("tolerance", tolerance, at_least=0)
+    setting = {"gradient_accumulation_steps": gradient_accumulation_steps, "ranks": ranks}
+    for name, value in (setting | {"batch_size": batch_size, "steps": steps}).items():
+        if value is not None:
+            whole_number(name, value, 1, INT64_MAX)
+    if batch_size is None and (steps is not None or gradient_accumulation_steps > 1 or ranks > 1):
+        raise ValueError("batch_size must be given with steps, gradient_accumulation_steps or ranks, not left out.")
+    if work is not None and not isinstance(work, Work):
+        raise TypeError(f"work must be Work, not {shown(work)}.")
+    if work is not None and ranks == 1:
+        raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
+    if column is not None and source is None:
+        raise ValueError(f"column must be left out without a source, not {shown(column)}.")
+    packed = open_packed(data)
+    joined = packed.kind == MEGATRON
+    if joined and top is None:
+        raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
+    packed, wanted = (packed, None) if source is None else _beside(packed, source, column)
+    given = top or packed.max_length
+    seen = _Seen(packed, None if joined else given, flag("progress", progress), ranks > 1 and not joined)
+    top = given or seen.widest
+    packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
+    if packs < 1 or not seen.tokens:
+        raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
+    tokens = packs * top if joined else seen.tokens
+    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes()
+    if joined:
+        notes.append(
+            f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
+            f"{seen.tokens - tokens:,} tokens out. Which sequences are cut cannot be told from the file."
+        )
+    elif seen.counts is not None:
+        histogram = LengthHistogram(seen.counts, max_length=max(top, len(seen.counts) - 1))
+        histogram = histogram.with_max_length(top, "truncate")
+        bound = direct_bound(histogram.counts, depth)
+        lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
+        if packs > lpfhp * (1 + tolerance):
+            alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
+            more = f"{packs / lpfhp - 1:.1%} more than the {lpfhp:,} that lpfhp makes of the same sequences"
+            problems.append(f"There are {packs:,} packs, {more}.{alone}")
+    against = updates = waits = None
+    if wanted is None:
+        notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
+    else:
+        against = _compare(wanted, seen)
+        problems += against.problems
+        notes += against.notes
+    if batch_size is not None:
+        loaded = batch_size * ranks
+        rows = loaded * gradient_accumulation_steps
+        updates = Updates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
+        problems += updates.problems
+        if seen.held:
+            lengths, depths = map(np.concatenate, zip(*seen.held, strict=True))
+            waits = waits_of(lengths, depths, ranks, rows // ranks, top, depth, work or Work.decoder())
+        notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
+    return PackingAudit(
+        packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
+        given is not None, bound, lpfhp, against, updates, waits, tuple(problems), tuple(notes),
+    )  # fmt: skip
+
+
+class _Seen:
+    """All that is counted, in one pass over the rows."""
+
+    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, hold: bool) -> None:
+        self.packed, self.max_length, self.progress, self.hold = packed, max_length, progress, hold
+        self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
+        self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
+        self.first, self.at_first = MAX_LENGTH, 0  # where positions start, and how many sequences start there
+        chunks = self._lengths()
+        first = next(chunks, None)  # where no lengths are known, this goes through all rows
+        self.counts = None if first is None else count_lengths(chain([first], chunks), None, "error")[0]
+        told = packed.kind != "input_ids"
+        self.sequences: int | None = self.depths if told else None
+        self.deepest: int | None = self.depth if told else None
+
+    def _lengths(self) -> Iterator[np.ndarray]:
+        options: dict[str, Any] = {"leave": False, "disable": not self.progress, "delay": 1}
+        with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
+            for lengths, depths, used, widths, firsts in self.packed.rows:
+                self.packs += len(used)
+                self.tokens += int(used.sum(dtype=np.int64))
+                self.stored += int(widths.sum(dtype=np.int64))
+                self.widest = max(self.widest, int(widths.max(initial=0)))
+                self.depths += int(depths.sum())
+                self.depth = max(self.depth, int(depths.max(initial=0)))
+                if firsts is not None and len(firsts):
+                    if firsts.min() < self.first:
+                        self.first, self.at_first = int(firsts.min()), 0
+                    self.at_first += int(np.count_nonzero(firsts == self.first))
+                self.over += 0 if self.max_length is None else int(np.count_nonzero(widths > self.max_length))
+                bar.update(len(used))
+                if lengths is not None and len(lengths):
+                    if self.hold and self.depths - len(lengths) < MOST_HELD:
+                        self.held.append((lengths.astype(np.int64), depths[depths > 0]))
+                    yield lengths
+
+    def problems(self, top: int) -> list[str]:
+        over = f"Packs with more than {top:,} slots: {self.over:,}."
+        resumed = self.depths - self.at_first if self.packed.kind == "position_ids" else 0
+        later = f"Sequences that do not start at position {self.first}, as what goes on after a cut: {resumed:,}."
+        return [over] * (self.over > 0) + [later] * (resumed > 0)
+
+    def notes(self) -> list[str]:
+        """What else was seen, and what the file cannot tell."""
+        kind, padding, cut = self.packed.kind, self.stored - self.tokens, self._at_the_longest()
+        begin = "Where sequences begin cannot be told: the file has no column that says so."
+        never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
+        label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
+        as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
+        said = {
+            begin: kind == "input_ids",
+            never: kind == "position_ids" and self.deepest == 1,
+            label: kind == NEMO,
+            f"The rows themselves hold {padding:,} tokens of padding.": padding,
+            f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
+        }
+        return [sentence for sentence, true in said.items() if true]
+
+    def _at_the_longest(self) -> int:
+        """How many sequences have the longest length, if far more than have one nearby; else 0."""
+        if self.counts is None or len(near := self.counts[len(self.counts) * 9 // 10 : -1]) == 0:
+            return 0
+        most = int(self.counts[-1])
+        return most if most >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
+
+
+def _beside(packed: PackedData, source: Any, column: str | None) -> tuple[PackedData, LengthHistogram]:
+    """The packs and the lengths of the source; packlib's own packs get the lengths of their sequences from it."""
+    lengths, ids, path = source, packed.sample_ids, Path()
+    if isinstance(source, str | os.PathLike):
+        path = Path(source).expanduser()
+        if is_store(path):
+            lengths = np.concatenate([rows.used for rows in open_packed(path).rows])
+        elif ids is None:
+            lengths = load(source, column=column)
+        else:
+            chunks, where, start = read_lengths(path, column)
+            lengths = np.concatenate([as_lengths(chunk, where, start) for chunk in chunks])
+    wanted = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
+    if packed.kind == NEMO:
+        return packed, LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
+    if ids is None:
+        return packed, wanted
+    if wanted is lengths or ids.max() >= len(lengths):
+        raise ValueError(
+            f"source must have a length for each sample of the packs, in order, up to sample {ids.max()}."
+        )
+    (rows,) = packed.rows
+    held = np.minimum(np.asarray(lengths)[ids], packed.max_length or MAX_LENGTH).astype(np.int64)
+    if (wrong := np.add.reduceat(held, np.cumsum(rows.depths) - rows.depths) != rows.used).any():
+        raise ValueError(f"source must hold the lengths that were packed, not others than pack {wrong.argmax()} has.")
+    return packed._replace(rows=iter([rows._replace(lengths=held)])), wanted
+
+
+def _compare(source: LengthHistogram, seen: _Seen) -> AgainstSource:
+    lost, whole, as_if = source.num_tokens - seen.tokens, 0, ""
+    if seen.counts is None or seen.sequences is None:
+        return AgainstSource(
+            source.num_sequences, source.num_tokens, max(0, lost), max(0, -lost), None, None, None, ""
+        )
+    size = max(len(source.counts), len(seen.counts))
+    before, after = (np.pad(counts, (0, size - len(counts))) for counts in (source.counts, seen.counts))
+    whole, as_if = int(np.minimum(before, after).sum()), _as_if(before, after, len(seen.counts) - 1)
+    missing, not_whole = max(0, source.num_sequences - seen.sequences), source.num_sequences - whole
+    found = (max(0, lost), max(0, -lost), missing, not_whole, seen.sequences - whole, as_if)
+    return AgainstSource(source.num_sequences, source.num_tokens, *found)
+
+
+def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
+    """What gives the lengths `after` from those `before` exactly; `top` is the longest of `after`."""
+    lengths = np.arange(len(before))
+    over, kept = before * (lengths > top), before * (lengths <= top)
+    pieces = kept.copy()
+    np.add.at(pieces, lengths % top, over)
+    pieces[0], long = 0, int(over.sum())
+    pieces[top] += int((over * (lengths // top)).sum())
+    times = max(1, int(after.sum()) // int(before.sum()))
+    causes = {
+        "nothing was lost, cut or repeated": before,
+        f"each sequence came {times} times": before * times,
+        f"the {long:,} longer than {top:,} were cut to it": kept + long * (lengths == top),
+        f"the {long:,} longer than {top:,} were split into pieces of it": pieces,
+        f"the {long:,} longer than {top:,} were left out": kept,
+    }
+    return next((cause for cause, counts in causes.items() if np.array_equal(counts, after)), "")

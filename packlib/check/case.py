@@ -1,0 +1,275 @@
+"""A model and a collator under question: where sequences are in a batch, what each gives alone, and what moves it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from packlib.check.black_box import EXACT, Box, gradients, meeting
+from packlib.check.causes import MASK, POSITIONS, Cut, is_mask, leak_causes, restarting
+from packlib.check.locating import Piece, locate, owners
+from packlib.checks import shown
+from packlib.markup import one_line
+
+Influence = tuple[np.ndarray, np.ndarray | None]
+
+
+class Case:
+    """What the questions ask; each answer is computed once.
+
+    Args:
+        given: all sequences, and `few` of them, with which the model is called.
+    """
+
+    cured: dict | None = None  # the batch, changed so that nothing leaks
+
+    def __init__(self, box: Box, collate: Callable, given: list[dict], few: list[dict]) -> None:
+        self.box, self._collate, self.given, self.few = box, collate, given, few
+        (self.batch, *more) = self.collate(few)
+        if more:
+            raise ValueError(f"collate must return one batch of {len(few)} short sequences, not {1 + len(more)}.")
+        self.ids, self.pieces = self.batch["input_ids"], found_in(self.batch, few)
+        if not self.pieces:
+            raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
+        with _named("model must take the batches of collate"):
+            self.seen = box(self.batch)
+        self.owner = owners(self.ids, self.pieces)
+        self.padding = np.flatnonzero(self.owner < 0)
+        self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
+        self.rounding = self.seen.rounding
+
+    def collate(self, sequences: list[dict]) -> list[dict]:
+        """The batches that the collator makes, as tensors."""
+        self.box.reseed()
+        with _named(f"collate must take a list of sequences, here of {len(sequences)}"):
+            made = self._collate(deepcopy(sequences))
+        batches = []
+        for batch in made if isinstance(made, list | tuple) else [made]:
+            if not isinstance(batch, Mapping) or "input_ids" not in batch:
+                raise TypeError(f"collate must return a mapping with input_ids, not {shown(batch)}.")
+            batches.append({key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in batch.items()})
+            ids = batches[-1]["input_ids"]
+            if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
+                raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
+        return batches
+
+    def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
+        """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
+        size = self.seen.outputs.detach().double().square().mean().sqrt().clamp(min=1e-30)
+        return (outputs.detach().double() - others.detach().double()).square().mean(1).sqrt() / size
+
+    @cached_property
+    def noise(self) -> tuple[float, float]:
+        """How far outputs of one batch are apart: in a second call with the same seed, and with another one."""
+        again, other = self.box(self.batch).outputs, self.box(self.batch, reseed=False).outputs
+        return tuple(self.apart(outputs, self.seen.outputs).max().item() for outputs in (again, other))  # type: ignore[return-value]
+
+    @cached_property
+    def limit(self) -> float:
+        """Outputs that are no farther apart are the same: ten times their noise, or rounding.
+
+        Noise is also what a sequence alone is apart from itself in a batch of two.
+        """
+        noise, single = max(self.noise), self.alone_batch(self.pieces[0])
+        double = {name: torch.cat([x, x]) if isinstance(x, Tensor) else x for name, x in single.items()}
+        one, two = self.box.runs(single), self.box.runs(double)
+        if one and two and len(two.outputs) == 2 * len(one.outputs):
+            noise = max(noise, self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item())
+        return max(10 * noise, (8 if self.rounding > 1e-4 else 256) * self.rounding)
+
+    # Each sequence alone
+
+    def part_of(self, value: Any, piece: Piece) -> Any:
+        """What a field of the batch holds for a piece, as of a batch of one row; None if it has no such part."""
+        width = self.ids.shape[-1]
+        if isinstance(value, Tensor) and value.shape == self.ids.shape:
+            return value.flatten()[piece.slots].view(*[1] * (value.dim() - 1), -1)
+        if is_mask(value, self.ids):
+            row, columns = piece.slots[0] // width, piece.slots % width
+            rows = value[row : row + 1] if value.dim() > 2 and len(value) > 1 else value
+            return rows[..., columns, :][..., columns]
+        return None
+
+    def alone_batch(self, piece: Piece) -> dict:
+        """The tokens of a piece, their labels, and the other columns of its sequence that the batch has too."""
+        row = self.few[piece.sequence]
+        own = {name: self.part_of(self.batch[name], piece) for name in ("input_ids", "labels") if name in self.batch}
+        for name in set(row).intersection(self.batch) - {"input_ids", "labels", MASK}:
+            if np.ndim(row[name]) == 1 and len(row[name]) == len(row["input_ids"]):
+                own[name] = torch.as_tensor(np.asarray(row[name])[piece.places]).view_as(own["input_ids"])
+        return {name: value for name, value in own.items() if value is not None}
+
+    @cached_property
+    def bare(self) -> bool:
+        """Whether the model takes the tokens of a sequence without anything that the collator says of them."""
+        return self.box.runs(self.alone_batch(self.pieces[0])) is not None
+
+    @cached_property
+    def alone(self) -> list[Tensor | None]:
+        """The outputs of each piece alone; where the model is not bare, in a batch of its own from the collator."""
+        return [
+            self.box(self.alone_batch(piece)).outputs if self.bare else self._collated(piece) for piece in self.pieces
+        ]
+
+    def _collated(self, piece: Piece) -> Tensor | None:
+        row = self.few[piece.sequence]
+        (batch, *_) = self.collate([row])
+        (found, *_) = found_in(batch, [row])
+        seen = self.box.runs(batch)
+        return None if seen is None or len(found.slots) != len(piece.slots) else seen.outputs[found.slots]
+
+    def differing(self, batch: dict | None = None) -> dict[int, float]:
+        """The pieces whose outputs in a batch differ from what they are alone, and how far."""
+        seen = self.seen if batch is None else self.box.runs(batch)
+        found = {}
+        for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True)):
+            if alone is not None:
+                found[number] = np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone).max().item()
+        return {number: far for number, far in found.items() if not far <= self.limit}
+
+    @cached_property
+    def blamed(self) -> dict[str, list[tuple[int, float]]]:
+        """The fields of the batch that change what a sequence is alone: which pieces, and how far."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        for number, piece in enumerate(self.pieces if self.bare else ()):
+            for name in [name for name in self.batch if name not in ("input_ids", "labels")]:
+                part = self.part_of(self.batch[name], piece)
+                far = 0.0 if part is None else self.changed(number, {name: part})
+                if not far <= self.limit:
+                    found.setdefault(name, []).append((number, far))
+        return found
+
+    def changed(self, number: int, fields: dict) -> float:
+        """How far a piece alone is from itself with these fields besides; 0 if the model does not take them."""
+        seen = self.box.runs({**self.alone_batch(self.pieces[number]), **fields})
+        alone = self.alone[number]
+        return 0.0 if seen is None or alone is None else self.apart(seen.outputs, alone).max().item()
+
+    @cached_property
+    def start(self) -> int | None:
+        """The first position that the model gives a sequence alone; None if it is not among 0 to 4."""
+        ids = self.alone_batch(self.pieces[0])["input_ids"]
+        whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].places)]
+        given = [{POSITIONS: restarting(ids, whole, start)} for start in range(5)]
+        starts = (start for start in range(5) if self.changed(0, given[start]) <= self.limit)
+        return next(starts, None)
+
+    @cached_property
+    def late_alone(self) -> bool:
+        """Whether what differs is what does not begin a row, while no field of a sequence is to blame."""
+        firsts, differing = set(np.unique(self.rows, return_index=True)[1].tolist()), set(self.differing())
+        return bool(differing) and not self.blamed and not firsts & differing
+
+    # What each depends on
+
+    def moved(self, batch: dict, slots: np.ndarray) -> dict:
+        """The batch with other tokens at these slots, of those that it holds."""
+        pool = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
+        flat = batch["input_ids"].flatten().clone()
+        flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
+        return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
+
+    def moves(self, batch: dict) -> Iterator[np.ndarray]:
+        """How far the outputs of all pieces move with the tokens of one, relative to their size; piece by piece."""
+        still = self.box(batch).outputs
+        for piece in self.pieces:
+            change = self.apart(self.box(self.moved(batch, piece.slots)).outputs, still)
+            yield np.array([change[looks.slots].max().item() for looks in self.pieces])
+
+    def slopes(self, batch: dict) -> np.ndarray | None:
+        """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
+        seen = self.box(batch)
+        found = gradients(seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
+        return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
+
+    def influence(self, batch: dict) -> Influence:
+        """Of each piece on each, by changing its tokens, shape (P, P); and by gradients, see `slopes`."""
+        return np.stack(list(self.moves(batch)), 1), self.slopes(batch)
+
+    @cached_property
+    def own(self) -> Influence:
+        """The influence in the batch as it is; of gradients the larger of evaluation and of training, if it trains."""
+        moves, slopes = self.influence(self.batch)
+        if slopes is not None and self.box.trains:
+            with self.box.mode(train=True):
+                slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
+        return moves, slopes
+
+    @property
+    def least(self) -> float:
+        """The least move of outputs that is no rounding, where shapes are the same."""
+        return max(10 * self.noise[0], (4 if self.rounding > 1e-4 else 16) * self.rounding)
+
+    def leak(self, influence: Influence, where: str = "any") -> tuple[float, str, int, int] | None:
+        """The strongest influence of a piece on another: how strong, by what, which looks, which it sees.
+
+        Args:
+            where: of "any" other piece, only of an "earlier" one of its row, only in "another row", or of the "later"
+                ones and those in other rows.
+        """
+        order, same = np.arange(len(self.pieces)), self.rows[:, None] == self.rows
+        earlier, others = same & (order < order[:, None]), order != order[:, None]
+        allowed = {"any": others, "earlier": earlier, "later": others & ~earlier, "another row": ~same}[where]
+        moves, slopes = influence
+        by_piece = None if slopes is None else np.stack([slopes[:, piece.slots].max(1) for piece in self.pieces], 1)
+        for by, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.least)):
+            if values is not None and (values[allowed] > limit).any():
+                looks, sees = divmod(int(np.where(allowed, values, -1).argmax()), len(order))
+                return float(values[looks, sees]), by, looks, sees
+        return None
+
+    @cached_property
+    def leaks(self) -> bool:
+        """Whether a piece depends on another one."""
+        return self.leak(self.own) is not None
+
+    @cached_property
+    def leak_causes(self) -> tuple[list[str], str]:
+        """Why pieces see others, names in causes.csv, and where in the model."""
+        place, reach = meeting(self.box, self.batch, [piece.slots for piece in self.pieces], self.owner)
+        limit = max(10 * self.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
+
+        def leaks(batch: dict, cut: Cut | None = None) -> bool:
+            if cut is None:
+                return self.box.runs(batch) is None or self.leak(self.influence(batch)) is not None
+            with sdpa_kernel(SDPBackend.MATH), cut:
+                return any((np.delete(moves, at) > limit).any() for at, moves in enumerate(self.moves(batch)))
+
+        if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
+            return ["rows"], place
+        causes, self.cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
+        both = causes == ["state"] and self.leak(self.own, "later")
+        return [*causes, *(["rows"] if both else [])], place
+
+    @cached_property
+    def causal(self) -> bool:
+        """Whether the first token of the longest sequence, alone, does not depend on the last one."""
+        piece = max(self.pieces, key=lambda piece: len(piece.slots))
+        batch = self.alone_batch(piece) if self.bare else self.batch
+        first, last = (0, len(piece.slots) - 1) if self.bare else piece.slots[[0, -1]]
+        seen, ids = self.box(batch), batch["input_ids"]
+        depends = gradients(seen.outputs, seen.embeddings, ids, [np.array([first])])
+        if depends is not None:
+            return not depends[0, last] > EXACT * depends.max()
+        other = self.box(self.moved(batch, np.array([last])))
+        return not self.apart(other.outputs, seen.outputs)[first] > self.least
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say in one sentence what is expected of a function that raises."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{what}; it raised {type(error).__name__}: {one_line(str(error), 200)}") from error
+
+
+def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:
+    """Where the sequences are in a batch."""
+    return locate(batch["input_ids"].cpu().numpy(), [np.asarray(row["input_ids"]) for row in sequences])

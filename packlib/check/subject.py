@@ -1,0 +1,199 @@
+"""What `packlib check` is told to check: a function of yours, or a folder with a model of transformers."""
+
+import importlib
+import importlib.util
+import os
+import sys
+import sysconfig
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packlib.checks import one_of, shown
+from packlib.markup import one_line
+from packlib.reading import named, read_json, regular_file
+
+if TYPE_CHECKING:
+    from packlib.check.findings import PackingCheck
+
+_LENGTHS = (9, 14, 5, 40, 7, 23, 12, 80)
+_PARTS = ("model", "collate", "sequences")
+_POINTER = b"version https://git-lfs"  # begins what Git LFS leaves in the place of a file that is not fetched
+_PACKLIB = f"{Path(__file__).parents[1]}{os.sep}"
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def check_target(target: str, collate: str | None = None, progress: bool = False, **asked: Any) -> "PackingCheck":
+    """`check_packing` of what `arguments_of` finds, and of what is `asked` besides.
+
+    Raises:
+        ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
+    """
+    with _importable(target, collate or ""):
+        wanted = arguments_of(target, collate)
+        from packlib.check.checking import check_packing  # loads torch, which a refusal does not need
+
+        with _in_one_sentence(target):
+            return check_packing(**{"progress": progress} | wanted | asked)
+
+
+def arguments_of(target: str, collate: str | None = None) -> dict[str, Any]:
+    """The arguments of `check_packing` for "module:function", "file.py:function" or a folder.
+
+    The function returns them as (model, collate, sequences) or in a mapping by their names. A folder holds config.json
+    and safetensors; nothing in it is run. Its model gets tokens drawn at random, in the batches of transformers'
+    padding-free collator unless `collate` says another.
+
+    Raises:
+        ValueError, OSError: in one sentence, if there is no such function or folder, or it cannot be loaded.
+    """
+    if Path(target).is_dir():
+        found = _of_folder(Path(target))
+    else:
+        function = _function(target)
+        with _in_one_sentence(target):
+            made = function()
+        found = dict(made) if isinstance(made, dict) else dict(zip(_PARTS, made, strict=True)) if _triple(made) else {}
+    if not set(_PARTS) <= set(found):
+        raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(made)}.")
+    return found if collate is None else {**found, "collate": _function(collate)}
+
+
+def _triple(made: Any) -> bool:
+    return isinstance(made, tuple | list) and len(made) == len(_PARTS)
+
+
+def _function(target: str) -> Callable:
+    """The function that "module:name" or "file.py:name" names."""
+    where, _, name = target.rpartition(":")
+    if not where:
+        raise ValueError(f"What to check must be module:function or a folder with a model, not {target!r}.")
+    path = regular_file(where, "a Python file") if where.endswith(".py") else None
+    with _in_one_sentence(target):
+        module = importlib.import_module(where) if path is None else _run(path)
+    if not hasattr(module, name):
+        raise ValueError(f"There is no function {target!r}: {where} has no {name!r}.")
+    return getattr(module, name)
+
+
+def _run(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
+@contextmanager
+def _importable(*targets: str) -> Iterator[None]:
+    """In here modules are found in this folder, and beside each file that is named, as with `python file.py`."""
+    files = [Path(target.rpartition(":")[0]) for target in targets]
+    folders = [str(file.resolve().parent) for file in files if file.suffix == ".py"] + [os.getcwd()]
+    sys.path[:0] = folders
+    try:
+        yield
+    finally:
+        for folder in folders:
+            with suppress(ValueError):  # the code under check may have changed the path
+                sys.path.remove(folder)
+
+
+@contextmanager
+def _in_one_sentence(target: str | Path) -> Iterator[None]:
+    """Say in one sentence what stopped the code under check, and where; also if it ends the process, as argparse does.
+
+    Raises:
+        ValueError: that sentence.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{named(target)} could not be checked: {_cause(error)}") from error
+
+
+def _cause(error: BaseException) -> str:
+    frames, said = list(traceback.extract_tb(error.__traceback__)), one_line(str(error), 400)
+    if frames[-1].filename.startswith(_PACKLIB) and isinstance(error, (ValueError, TypeError)):
+        return said  # a sentence of ours
+    ways = (__file__, importlib.__file__)  # how it came to be called
+    frames = [frame for frame in frames if frame.filename not in ways and frame.filename[0] != "<"]
+    theirs = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)] or frames
+    place = f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+    return f"{': '.join(filter(None, [type(error).__name__, said.rstrip('.')]))}{place}."
+
+
+def _of_folder(folder: Path) -> dict[str, Any]:
+    import transformers
+    from transformers.models.auto import modeling_auto as auto
+
+    if (folder / "adapter_config.json").exists():
+        raise ValueError(f"{named(folder)} holds an adapter, which would be left out: merge it into its model first.")
+    weights = list(folder.glob("*.safetensors"))
+    if not (folder / "config.json").exists() or not weights:
+        raise ValueError(f"{named(folder)} must hold config.json and safetensors of a model of transformers.")
+    for path in filter(Path.is_file, weights):
+        with path.open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise ValueError(f"{named(path)} is a pointer of Git LFS, and no weights: run git lfs pull.")
+    names = read_json(folder / "config.json", "model's configuration", constants=True).get("architectures")
+    first = names[0] if isinstance(names, list) and names else names
+    causal, masked = (
+        set(names.values())
+        for names in (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    )
+    name = one_of(f"The architecture in {named(folder / 'config.json')}", first, sorted(causal | masked))
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with _in_one_sentence(folder), warnings.catch_warnings(action="ignore"):
+        model, report = getattr(transformers, name).from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            use_cache=False,
+            ignore_mismatched_sizes=True,  # they are in the report, by name
+            output_loading_info=True,
+        )
+        _check_weights(model, **report)
+    pool = np.arange(model.get_input_embeddings().num_embeddings)
+    for kind in ("pad", "bos", "eos", "cls", "sep", "mask"):
+        special = getattr(model.config, f"{kind}_token_id", None)  # one, several, or None
+        pool = np.setdiff1d(pool, [] if special is None else special)
+    draw, sequences = np.random.default_rng(0), []
+    for length in _LENGTHS:
+        ids = draw.choice(pool, length)
+        labels = np.where(np.arange(length) % 3 == 1, ids, -100) if name in masked - causal else ids
+        sequences.append({"input_ids": ids.tolist(), "labels": labels.tolist()})
+    return {"model": model, "collate": transformers.DataCollatorWithFlattening(), "sequences": sequences}
+
+
+def _check_weights(model: Any, missing_keys: set, unexpected_keys: set, mismatched_keys: set, **_: Any) -> None:
+    """Raise a ValueError unless the model has all of its weights from the folder, and the folder has no others."""
+    name = type(model).__name__
+    wrong = {
+        f"weights of {name} are missing": missing_keys,
+        "weights have another shape than config.json says": {name for name, *_ in mismatched_keys},
+        "weights are not finite": {name for name, value in model.named_parameters() if not value.isfinite().all()},
+        f"{name} has no such weights": unexpected_keys and unexpected_keys - _of_family(model),
+    }
+    for what, found in wrong.items():
+        if found:
+            first, more = [one_line(name) for name in sorted(found)[:3]], len(found) - 3
+            raise ValueError(f"{what}: {', '.join(first)}{f' and {more} more' if more > 0 else ''}.")
+
+
+def _of_family(model: Any) -> set[str]:
+    """Weights that a file may have besides: a pooler, or another head of the pretraining."""
+    import torch
+    from transformers import AutoModel, AutoModelForPreTraining
+
+    found: set[str] = set()
+    for kind in (AutoModel, AutoModelForPreTraining):
+        if type(model.config) in kind._model_mapping:
+            with torch.device("meta"):
+                names = kind.from_config(model.config).state_dict()
+            found |= {*names, *(f"{model.base_model_prefix}.{name}" for name in names)}
+    return found

@@ -1,0 +1,351 @@
+"""The workbook from the shell: `packlib report my_lengths.csv` answers. What follows stands below each command's help.
+
+LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
+length,count lines, .npy, or Parquet.
+
+Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
+reads what is printed; 143 terminated.
+"""
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from packlib.installed import IN_WHEEL, needed_by
+from packlib.lengths import available, load
+from packlib.lengths.sources import file_of
+from packlib.markup import one_line
+from packlib.packing import METHODS, Method, PackingPlan, plan
+from packlib.places import output_path
+from packlib.workbook.exits import exit_code
+from packlib.workbook.running import find_notebook, notebooks, read_parameters, run
+
+_CODES = (__doc__ or "").partition("\n\n")[2].strip()
+
+
+@click.group(no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
+@click.version_option(package_name="packlib", message="%(prog)s %(version)s")
+def program() -> None:
+    """Train on sequences of different lengths without paying for padding."""
+
+
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+Out: TypeAlias = Path | None
+_command = partial(program.command, epilog=_CODES)
+_json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
+_quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
+_path = click.Path(path_type=Path)
+_out = partial(click.option, "--out", type=_path)
+_pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), multiple=True)
+
+
+def _limit(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None or text.lower() == "none" else int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a whole number nor none.") from None
+
+
+_depth: dict[str, Any] = {"callback": _limit, "show_default": "none", "help": "Sequences in a pack at most."}
+_OVERLONG = ("error", "truncate", "drop", "split")
+
+
+def _tell(script: bool, found: Any, *said: Any) -> None:
+    """Print what was found: as JSON for scripts, else in words."""
+    print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
+
+
+def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter]:
+    """The lengths that a command works on, and what it makes of them."""
+    return [
+        click.Argument(["lengths"]),
+        click.Option(["--max-length"], type=int, show_default="the longest", help="Tokens in a row."),
+        click.Option(["--max-sequences-per-pack"], **_depth),
+        click.Option(["--overlong"], type=click.Choice(overlong), default=default, help="For longer sequences."),
+        click.Option(["--column"], metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),
+    ]
+
+
+@_command("list")
+@_json
+def _list(script: bool) -> None:
+    """The notebooks, their parameters and the data sets.
+
+    \b
+    Examples:
+      packlib list
+      packlib list --json
+    """
+    listed = {}
+    for name, path in notebooks().items():
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
+        lines = [line for line in "".join(texts).splitlines() if ":" in line and line[0] != "#"]
+        title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+        listed[name] = {"title": title, "parameters": lines}
+    said = ["\n    ".join([f"{name}: {about['title']}", *about["parameters"]]) for name, about in listed.items()]
+    said += ["The other notebooks are in packlib's repository."] * IN_WHEEL + [f"data sets: {', '.join(available())}"]
+    _tell(script, {"notebooks": listed, "data sets": available()}, *said)
+
+
+@_command("run")
+@click.argument("notebook")
+@_pairs(metavar="NAME VALUE", help="Set a parameter; may be repeated.")
+@_out(metavar="DIR", show_default="out/NOTEBOOK", help="Folder of the results.")
+@_quiet
+def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
+    """Run a notebook, given by its name or number, with your parameters.
+
+    \b
+    Examples:
+      packlib run 1
+      packlib run 02_greedy_packing -p dataset my_lengths.csv -p max_sequences_per_pack none --out greedy
+    """
+    name = find_notebook(notebook)
+    values = read_parameters(name, pairs)
+    print(*run(name, values, output_path(out or Path("out") / name, folder=True), progress), sep="\n")
+
+
+@_command("report", params=_lengths("truncate", "drop", default="truncate"))
+@click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
+@click.option("--recipe", metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
+@click.option("--model", metavar="CONFIG.json|SIZE", help="Your model: a configuration, or 340M, 7B.")
+@_out(metavar="DIR", default="out/report", help="Folder of the report.")
+@click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
+@_json
+@_quiet
+def _report(
+    lengths: str, column: str | None, model: str | None, out: Path, script: bool, progress: bool, **values: Any
+) -> None:
+    """What padding costs you, which packing to take, and what to change.
+
+    \b
+    Examples:
+      packlib report my_lengths.csv --max-length 512 --out report
+      packlib report tokens.parquet --column input_ids --max-length 2048 --recipe recipe.json --out report
+    """
+    from packlib.advice.advising import cut, uncut
+    from packlib.advice.memory import model_setup
+
+    if model:
+        model_setup(model)
+    reads = [file_of(lengths), values["recipe"], model]
+    counted, own = uncut(lengths, column)
+    out = output_path(out, folder=True)
+    from packlib.workbook.parameters import check_values
+
+    values["quick"] = not values.pop("thorough")
+    values = check_values("12_your_dataset", values)  # what the notebook would refuse is refused now
+    values["max_length"] = values["max_length"] or own
+    cut(counted, values["max_length"], values["overlong"])
+    from packlib.workbook.report import report  # it loads Jupyter, after all that can be refused
+
+    advice, made = report(counted, values, out, progress, model, click.get_current_context().obj, reads)
+    _tell(script, advice, *advice["advice"], *made)
+
+
+@_command("sweep")
+@click.argument("notebook")
+@_pairs(metavar="NAME VALUES", help="Values with commas between; may be repeated.")
+@_out(metavar="DIR", default="out/sweep", help="Folder of the results; the same again goes on.")
+@click.option("--jobs", type=int, default=os.cpu_count(), help="Runs at a time.")
+@click.option("--compare", multiple=True, metavar="RESULT", help="Draw this result; may be repeated.")
+@_json
+@_quiet
+def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, compare: Any, script: bool) -> int:
+    """Run a notebook with every combination of parameters, and compare.
+
+    \b
+    Examples:
+      packlib sweep your_dataset -p max_length 128,256,512 -p max_sequences_per_pack 1,3,none --out sweep
+      packlib sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep
+    """
+    from packlib.checks import whole_number
+    from packlib.workbook.sweep import grid, sweep
+
+    cells = grid(find_notebook(notebook), pairs)
+    out = output_path(out, folder=True)
+    outcomes = sweep(cells, out, whole_number("--jobs", jobs, 1), progress=progress)
+    from packlib.workbook.comparison import conclude  # it loads matplotlib
+
+    return conclude(outcomes, out, list(compare), script)
+
+
+@_command("plan", params=_lengths("error", "truncate", "drop"))
+@click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
+@click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
+@_out(metavar="PLAN.json", help="Write the plan there.")
+@_json
+@_quiet
+def _plan(
+    method: Method, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
+) -> None:
+    """Pack lengths by one method. Ctrl-C ends the search of optimal, and keeps the best plan so far.
+
+    \b
+    Examples:
+      packlib plan my_lengths.csv --max-length 512 --max-sequences-per-pack 4 --out plan.json
+      packlib plan wikipedia --method lpfhp --json
+    """
+    if out:
+        output_path(out, reads=[file_of(values["lengths"])])
+    options: dict[str, Any] = {"time_limit": values.pop("time_limit")}
+    shown = progress and sys.stderr.isatty()
+    if method == "optimal":
+        show = partial(print, end="\033[K\r", file=sys.stderr, flush=True)
+        options["progress"] = show if shown else False
+    histogram = load(values.pop("lengths"), **values)
+    started = time.perf_counter()
+    best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)
+    seconds = round(time.perf_counter() - started, 3)
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
+    if out:
+        best.to_json(out)
+    names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
+    found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
+    found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
+    _tell(script, found, histogram, best, *filter(None, [out]))
+
+
+@_command("pack")
+@click.argument("data", type=_path, metavar="DATA.parquet")
+@click.option("--max-length", type=int, show_default="the plan's", help="Tokens in a pack.")
+@click.option("--plan", type=_path, metavar="PLAN.json", help="Pack by this plan, such as that of a report.")
+@click.option("--max-sequences-per-pack", **_depth)
+@click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
+@click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
+@click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
+@click.option("--seed", type=int, default=0, help="Of the order of the packs.")
+@_out(metavar="PACKED.parquet", required=True, help="Write the packs there.")
+@_json
+@_quiet
+def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: bool, **values: Any) -> None:
+    """Pack the tokenized sequences of a Parquet file, for any trainer.
+
+    \b
+    Examples:
+      packlib pack tokens.parquet --max-length 2048 --out packed.parquet
+      packlib pack tokens.parquet --max-length 2048 --overlong split --method optimal --out packed.parquet --json
+      packlib pack tokens.parquet --plan report/plan.json --overlong truncate --out packed.parquet
+    """
+    from packlib.rows.packed_rows import pack_parquet
+
+    made = plan and PackingPlan.from_json(plan)
+    top = made.histogram.max_length if made and max_length is None else max_length
+    found = pack_parquet(data, output_path(out, reads=[data, plan]), top, plan=made, **values)
+    said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
+    said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
+    _tell(script, found, said.format(**found), out)
+
+
+@_command("audit")
+@click.argument("data", metavar="FILE", type=_path)
+@click.option("--source", metavar="LENGTHS", help="The lengths before packing; a token store or Megatron's .idx too.")
+@click.option("--column", metavar="NAME", help="Of the source.")
+@click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
+@click.option("--max-sequences-per-pack", **_depth)
+@click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
+@click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")
+@click.option("--ranks", type=int, default=1, help="Ranks that share the packs.")
+@click.option("--steps", type=int, help="Updates that are meant.")
+@click.option("--model", metavar="CONFIG.json|SIZE", show_default="Llama 3 8B's shape", help="What a pack costs.")
+@click.option("--tolerance", type=float, default=0.05, help="Share of packs above lpfhp's that is no problem.")
+@_json
+@_quiet
+def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
+    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem.
+
+    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id or position_ids that start again; NeMo's .npy;
+    Megatron's .idx; or packlib's packs or token store.
+
+    \b
+    Examples:
+      packlib audit packed.parquet --max-length 2048
+      packlib audit packed.parquet --source my_lengths.csv --batch-size 4 --ranks 8 --steps 3000 --json
+    """
+    from packlib.advice.memory import model_work
+    from packlib.auditing.auditing import audit
+
+    found = audit(data, work=None if model is None else model_work(model), **values)
+    print(found.to_json() if script else found)
+    return 1 if found.problems else 0
+
+
+@_command("adjust")
+@click.argument("recipe", metavar="RECIPE.json", type=_path)
+@click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
+@click.option("--how", default="accumulation", help="Or: batch, betas, linear_rate, sqrt_rate.")
+@_json
+def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
+    """What to change in a training recipe, that of the padded run, after packing.
+
+    \b
+    Examples:
+      packlib adjust recipe.json --factor 1.99
+      packlib adjust recipe.json --factor 1.99 --how betas --json
+    """
+    from dataclasses import asdict
+
+    from packlib.training.adjustment import adjust
+    from packlib.training.recipe import Recipe
+
+    before = Recipe.from_json(recipe)
+    after, reasons, error = adjust(before, factor, how)
+    found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
+    _tell(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
+
+
+@_command("check")
+@click.argument("target", metavar="MODULE:FUNCTION|FOLDER")
+@click.option("--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Your own.")
+@click.option("--reduction", type=click.Choice(("token", "sequence")), show_default="any", help="The mean you want.")
+@_json
+@_quiet
+def _check(target: str, collate: str | None, reduction: str | None, script: bool, progress: bool) -> int:
+    """Whether a model computes for each sequence of a pack what it computes for it alone; 1 if a question fails, and
+    2 if it cannot be checked.
+
+    The function returns model, collate and sequences, as check_packing takes them. A folder holds a model of
+    transformers as configuration and safetensors.
+
+    \b
+    Examples:
+      packlib check my_training:make
+      packlib check my_training.py:make --reduction token --json
+      packlib check path/to/model --collate my_training:collate
+    """
+    from packlib.check.subject import check_target
+
+    found = check_target(target, collate, progress, **({"reduction": reduction} if reduction else {}))
+    print(found.to_json() if script else found)
+    return 0 if found.exact else 1
+
+
+def _call(arguments: Sequence[str]) -> int | None:
+    try:
+        # Not `program.main`, which prints a line of its own when it is interrupted.
+        context = program.make_context("packlib", list(arguments), obj=shlex.join(["packlib", *arguments]))
+        with needed_by(" ".join(["packlib", *arguments[:1]])), context:
+            return program.invoke(context)
+    except click.exceptions.Exit as done:  # after --help or --version
+        return done.exit_code
+    except click.ClickException as error:
+        raise ValueError(one_line(error.format_message(), 400)) from None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
+    return exit_code(lambda: _call(sys.argv[1:] if arguments is None else arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

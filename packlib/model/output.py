@@ -1,0 +1,32 @@
+"""What a packed model returns."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from transformers.utils import ModelOutput
+
+
+@dataclass
+class PackedOutput(ModelOutput):
+    """What a packed model returns; M predicted tokens, S sequences.
+
+    Attributes:
+        loss: scalar: the mean token loss, plus BERT's mean next-sentence loss; None without labels.
+        token_logits: shape (M, vocabulary), of the predicted tokens only.
+        token_labels: shape (M,), what they should be; -100 in empty places.
+        token_positions: shape (M,), where among the B·T slots they are predicted; -1 in empty places.
+        nsp_logits: shape (S, 2), one row a sequence; BERT only.
+        pooled: shape (S, d), the pooled first token of each sequence; BERT only.
+        hidden: shape (B, T, d), the last hidden states.
+        aux_loss: scalar: the loss that balances the experts of a mixture, part of `loss`; None if the model's
+            `config.output_router_logits` asks for none.
+    """
+
+    loss: Tensor | None = None
+    token_logits: Tensor | None = None
+    token_labels: Tensor | None = None
+    token_positions: Tensor | None = None
+    nsp_logits: Tensor | None = None
+    pooled: Tensor | None = None
+    hidden: Tensor | None = None
+    aux_loss: Tensor | None = None

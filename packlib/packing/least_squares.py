@@ -1,0 +1,142 @@
+"""Non-negative least squares, to the last digit the same on every processor.
+
+The active-set method of Lawson and Hanson (Solving Least Squares Problems, 1974, chapter 23). SciPy has it, too, on top
+of BLAS, which adds up in an order of the processor's own. In packing many solutions are equally good, and the last
+digits choose among them. Here every sum has one order. Few entries of a column are not 0, and only those are added up.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+_NOISE = 4 * 2.0**-52  # of the target's length: what rounding may leave along any column
+_DEPENDENT = 1e-10  # of a column's length: so little beside other columns is rounding
+
+
+def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
+    """The x >= 0 for which `matrix @ x` comes nearest to `target`; of equally good ones always the same.
+
+    Args:
+        matrix: an array or a sparse matrix of SciPy, shape (rows, columns).
+        target: one number for each row.
+
+    Returns:
+        float64, shape (columns,). The columns that it uses are linearly independent.
+
+    Raises:
+        ValueError: if the target is of other rows, or a number is infinite or NaN.
+    """
+    target, size = np.asarray(target, np.float64), matrix.shape[0]
+    if target.shape != (size,):
+        raise ValueError(f"The target must have a number for each of the {size} rows, not the shape {target.shape}.")
+    rows, values = _entries(matrix)
+    if not (np.isfinite(target).all() and np.isfinite(values).all()):
+        raise ValueError("The matrix and the target must be finite.")
+    x, one = np.zeros(values.shape[1]), np.ones(1)
+    noise = _NOISE * _length(target) * np.sqrt((values * values).sum(axis=0))
+    basis, used, residual, distance = _Basis(target, min(size, len(x))), list[int](), target, math.inf
+    while (nearer := _length(residual)) < distance:  # otherwise there is only noise left
+        distance = nearer
+        gain = (values * residual[rows]).sum(axis=0)
+        gain[gain <= noise] = 0.0
+        gain[used] = 0.0
+        while gain[best := int(gain.argmax())] and not basis.add(_sum(rows, values, [best], one, size)):
+            gain[best] = 0.0
+        if not gain[best]:
+            break
+        used.append(best)
+        weights = basis.weights()
+        while weights.min(initial=1.0) <= 0.0:  # go towards them until the first column is no longer used
+            now, falling = x[used], np.flatnonzero(weights <= 0.0)
+            steps = now[falling] / (now[falling] - weights[falling])
+            now += steps.min() * (weights - now)
+            now[falling[steps == steps.min()]] = 0.0
+            x[used] = now = np.maximum(now, 0.0)
+            for place in np.flatnonzero(now == 0.0)[::-1].tolist():
+                basis.remove(place)
+                del used[place]
+            weights = basis.weights()
+        x[used] = weights
+        residual = target - _sum(rows, values, used, weights, size)
+    return x
+
+
+def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The rows and the values of each column's entries, filled up with zeros; shape (most entries, columns)."""
+    from scipy.sparse import csc_array  # here, since it takes a while to import
+
+    sparse = csc_array(matrix)
+    sizes = np.diff(sparse.indptr)
+    column = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(column)) - sparse.indptr[column]
+    rows, values = np.zeros((sizes.max(), len(sizes)), np.intp), np.zeros((sizes.max(), len(sizes)))
+    rows[place, column], values[place, column] = sparse.indices, sparse.data
+    return rows, values
+
+
+def _sum(rows: np.ndarray, values: np.ndarray, columns: list[int], weights: np.ndarray, size: int) -> np.ndarray:
+    """The sum of so many times each of these columns."""
+    return np.bincount(rows[:, columns].ravel(), (values[:, columns] * weights).ravel(), size)
+
+
+def _length(vector: np.ndarray) -> float:
+    return math.sqrt(float((vector * vector).sum()))
+
+
+class _Basis:
+    """The columns in use, as a triangle times orthonormal directions.
+
+    Attributes:
+        directions: one a row.
+        triangle: column i of those in use is `triangle[i, : i + 1] @ directions[: i + 1]`.
+        along: the part of the target along each direction.
+    """
+
+    def __init__(self, target: np.ndarray, most: int) -> None:
+        self.target, self.size = target, 0
+        self.directions, self.triangle, self.along = (
+            np.zeros((most, len(target))),
+            np.zeros((most, most)),
+            np.zeros(most),
+        )
+
+    def add(self, column: np.ndarray) -> bool:
+        """Use one more column, unless it depends on those in use, or rounding alone made it look useful."""
+        n = self.size
+        known, parts, rest = self.directions[:n], np.zeros(n), column
+        for _ in range(2):  # the second time takes out what rounding left
+            found = (known * rest).sum(axis=1)
+            parts, rest = parts + found, rest - (known * found[:, None]).sum(axis=0)
+        length = _length(rest)
+        if length <= _DEPENDENT * _length(column):
+            return False
+        direction = rest / length
+        along = float((direction * self.target).sum())
+        if along <= 0.0:
+            return False
+        self.directions[n], self.along[n] = direction, along
+        self.triangle[n, :n], self.triangle[n, n] = parts, length
+        self.size += 1
+        return True
+
+    def remove(self, place: int) -> None:
+        """Use a column no longer: turn the later directions, two at a time, until the columns make a triangle again."""
+        self.size -= 1
+        n, triangle = self.size, self.triangle
+        triangle[place:n] = triangle[place + 1 : n + 1]
+        for i in range(place, n):
+            cos, sin = float(triangle[i, i]), float(triangle[i, i + 1])
+            length = math.sqrt(cos * cos + sin * sin)
+            cos, sin = cos / length, sin / length
+            for turned in (triangle[i:n].T, self.directions, self.along):
+                first, second = turned[i].copy(), turned[i + 1].copy()
+                turned[i], turned[i + 1] = cos * first + sin * second, cos * second - sin * first
+
+    def weights(self) -> np.ndarray:
+        """How much of each column in use comes nearest to the target, negative or not."""
+        found = self.along[: self.size].copy()
+        for i in range(self.size - 1, -1, -1):
+            found[i] /= self.triangle[i, i]
+            found[:i] -= found[i] * self.triangle[i, :i]
+        return found

@@ -1,0 +1,119 @@
+"""A lower bound that can be checked: prices of lengths, and a dynamic program over integers.
+
+The proof: h[l] sequences have length l. Give every length a price u[l] >= 0, and let p be such that no pack that is
+allowed (its lengths fit into a row, within the depth limit) is worth more than p, by the sum of the prices of what it
+holds. A plan with n packs holds every sequence once, so all its packs together are worth sum(h * u); and each is worth
+at most p, so n * p >= sum(h * u). Every plan therefore has at least sum(h * u) / p packs, rounded up.
+
+That is weak duality of the packing linear program (Gilmore and Gomory, A Linear Programming Approach to the
+Cutting-Stock Problem, 1961). It holds for any prices; good ones come from `optimal.py`. `knapsack.py` finds p as the
+best of all packs, and for long rows `relaxed_knapsack.py` finds a p that may be too large, which makes the bound lower
+but not false. Prices, p and the division are integers, so no rounding error can make it false either.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
+
+# Prices are multiples of 2^-38 packs: 20 bits lose a few packs on millions of sequences.
+PRICE_OF_A_PACK = 1 << 38
+
+# Lengths x capacity x depth above which a relaxed knapsack takes the place of the exact one.
+EXACT_STEPS = 10**8
+_FEW = 300
+_MOST_WORTH = 1 << 60  # of a pack: sums stay within 64 bits
+_MOST_SLOTS = _MOST_WORTH // PRICE_OF_A_PACK  # of a row, so that no prices are too high
+_MOST_ENTRIES = 1 << 27  # of its table, a gigabyte
+
+
+def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """The number of packs that prices prove to be needed.
+
+    Args:
+        counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
+        prices: from 0 to 2^38 (a whole pack); same shape. Prices of lengths that do not occur are not
+            looked at.
+        max_sequences_per_pack: the depth limit, or None.
+
+    Raises:
+        ValueError: if the prices have another shape, are out of range, are all 0, or are too high for 64 bits.
+    """
+    if prices.shape != counts.shape:
+        raise ValueError(f"There must be {len(counts)} prices, one for each length, not the shape {prices.shape}.")
+    occurs = counts > 0
+    if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
+        raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")
+    lengths = np.flatnonzero(occurs)
+    by_token = int((prices[lengths] // lengths).max() + 1) * (len(prices) - 1)
+    if min(by_token, int(prices[occurs].max()) * (max_sequences_per_pack or by_token)) > _MOST_WORTH:
+        raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")
+    best = _best_pack(prices.astype(np.int64).tobytes(), occurs.tobytes(), max_sequences_per_pack)
+    return -(-exact_dot(counts[occurs], prices[occurs]) // best)
+
+
+@lru_cache(maxsize=1)  # the search for a plan and its check ask for the same
+def _best_pack(priced: bytes, occurring: bytes, max_sequences_per_pack: int | None) -> int:
+    """What the most valuable pack is worth, or little more; the arrays as bytes."""
+    prices, occurs = np.frombuffer(priced, np.int64), np.frombuffer(occurring, bool)
+    if is_long(occurs, max_sequences_per_pack):
+        from packlib.packing.search.relaxed_knapsack import relaxed_best  # here, since Numba takes a while to import
+
+        return relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
+    return solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
+
+
+def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
+    """Whether the exact knapsack would take more than so many steps; ten times `EXACT_STEPS` with few lengths.
+
+    Few lengths far apart have no prices that are linear in the length. It is long, too, where its table would be large.
+    """
+    lengths, slots, layers = exact_size(counts, max_sequences_per_pack)
+    most = 10 * EXACT_STEPS if lengths <= _FEW else steps
+    return lengths * slots * layers > most or slots > _MOST_SLOTS or slots * layers > _MOST_ENTRIES
+
+
+def exact_steps(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """How many additions the exact knapsack takes."""
+    return math.prod(exact_size(counts, max_sequences_per_pack))
+
+
+def exact_size(counts: np.ndarray, max_sequences_per_pack: int | None) -> tuple[int, int, int]:
+    """The lengths, slots and layers of the exact knapsack."""
+    lengths = np.flatnonzero(counts)
+    unit = common_divisor(lengths)
+    slots = (len(counts) - 1) // unit
+    deepest = slots // (int(lengths[0]) // unit)
+    layers = max_sequences_per_pack if max_sequences_per_pack and max_sequences_per_pack < deepest else 1
+    return len(lengths), slots + 1, layers
+
+
+def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """The number of packs that sums alone prove to be needed: the best of three kinds of prices, all at once.
+
+    For a length `short` up to half a pack, a sequence longer than max_length - short costs a pack, for no sequence of
+    `short` tokens or more fits beside it, and one under `short` costs nothing. The others pay by the token, or all the
+    same where a pack takes only so many. Last, each sequence of more than half a pack costs a pack. Without a depth
+    limit this is the bound L2 of Martello and Toth (Discrete Applied Mathematics 28, 1990).
+
+    Args:
+        counts, max_sequences_per_pack: as in `certified_bound`.
+    """
+    counts = counts[:: common_divisor(np.flatnonzero(counts))]  # a pack fills a multiple of it
+    top = len(counts) - 1
+    # of at least so many tokens; no overflow, for a histogram's tokens fit in 64 bits
+    sequences, tokens = (np.cumsum(n[::-1])[::-1] for n in (counts, counts * np.arange(top + 1)))
+    short = np.arange(1, top // 2 + 1)
+    alone = sequences[top - short + 1]
+    bounds = [alone - (tokens[top - short + 1] - tokens[short]) // top]  # minus a floor rounds up
+    if max_sequences_per_pack is not None:
+        depth = min(max_sequences_per_pack, int(sequences[0]))  # a limit need not fit in 64 bits
+        bounds.append(alone - (alone - sequences[short]) // depth)
+    return max(int(sequences[top // 2 + 1]), *(int(bound.max(initial=0)) for bound in bounds))
+
+
+def exact_dot(counts: np.ndarray, values: np.ndarray) -> int:
+    """The sum of counts times values, exactly: Python's integers cannot overflow."""
+    return sum(n * value for n, value in zip(counts.tolist(), values.tolist(), strict=True))

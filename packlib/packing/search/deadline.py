@@ -1,0 +1,40 @@
+"""How long a search may go on."""
+
+import math
+import time
+
+import numpy as np
+
+from packlib.packing.search.master import MasterProblem
+
+
+class Deadline:
+    """So many seconds from now, and so many linear programs, which are rounds.
+
+    The plan of a search has as many packs on a busy machine as on an idle one if only rounds end it.
+    """
+
+    def __init__(self, seconds: float = math.inf, rounds: float = math.inf) -> None:
+        self.started, self._seconds, self._rounds = time.perf_counter(), seconds, rounds
+
+    def seconds(self) -> float:
+        """Since it was made."""
+        return time.perf_counter() - self.started
+
+    def seconds_left(self) -> float:
+        """0 or less if the search must end."""
+        return self._seconds - self.seconds() if self._rounds > 0 else 0.0
+
+    def stop(self) -> None:
+        """Let it be now."""
+        self._rounds = 0
+
+    def solve(self, master: MasterProblem, counts: np.ndarray, kept: float = 0.0) -> bool:
+        """Solve the linear program for `counts`, which is a round; False if there is no round or time left for it.
+
+        Args:
+            kept: seconds that must be left then.
+        """
+        solved = self._rounds > 0 and master.solve(counts, self.seconds_left() - kept)
+        self._rounds -= 1
+        return solved

@@ -1,0 +1,131 @@
+"""The most valuable pack: a knapsack over lengths, by dynamic programming over integers.
+
+With `f[k][c]` the best value of at most k sequences in c slots,
+
+    f[k][c] = max(f[k - 1][c], max over lengths l <= c of f[k - 1][c - l] + value[l]).
+
+Where no depth limit binds, the index k falls away. See Kellerer, Pferschy, Pisinger, Knapsack Problems (2004),
+section 8. Slots are counted in the lengths' greatest common divisor: a pack of multiples of 512 tokens has few.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
+_FEW = 128  # lengths: up to so many, one length after the other takes less time than one slot after the other
+
+# A pack as (length, copies), from long to short: deep packs have few such pairs.
+Multiset = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Knapsack:
+    """What the dynamic program found.
+
+    Attributes:
+        lengths: the lengths for sale, ascending; int64.
+        values: what one sequence of each of them is worth; int64, same shape.
+        unit: the tokens of a slot; they divide all lengths.
+        beside: `f` above, for what else fits into a pack that holds one sequence already: a row for each number of
+            sequences from 0 to the depth limit less 1, or a single row where no limit binds; int64, shape
+            (rows, slots + 1).
+    """
+
+    lengths: np.ndarray
+    values: np.ndarray
+    unit: int
+    beside: np.ndarray
+
+    @property
+    def best(self) -> int:
+        """The value of the best pack."""
+        return int((self.values + self.beside[-1, -1 - self.lengths // self.unit]).max())
+
+    def packs_with(self, lengths: np.ndarray) -> list[Multiset]:
+        """For each of `lengths` the best pack that holds it."""
+        packs = [Counter([length]) for length in lengths.tolist()]
+        sizes = self.lengths // self.unit
+        room, depth = self.beside.shape[1] - 1 - lengths // self.unit, len(self.beside) - 1
+        open_packs = np.arange(len(lengths))
+        while len(open_packs):
+            row, before = self.beside[depth], self.beside[max(depth - 1, 0)]
+            worth = row[room]
+            room = np.searchsorted(row, worth)  # the fewest slots that are worth as much
+            left = room[:, None] - sizes
+            reached = np.where(left >= 0, before[left], NOT_FOR_SALE) + self.values
+            at = (reached == worth[:, None]).argmax(axis=1)
+            takes = (worth > 0) & (reached[np.arange(len(at)), at] == worth)  # or else f[k - 1] is as good
+            copies = takes.astype(np.int64)
+            if len(self.beside) == 1:  # as many at once as are worth it: there may be thousands
+                copies = takes * (room // sizes[at])
+                while (less := row[room - copies * sizes[at]] + copies * self.values[at] < worth).any():
+                    copies[less] = (copies[less] + 1) // 2
+            taken = (open_packs[takes].tolist(), self.lengths[at[takes]].tolist(), copies[takes].tolist())
+            for pack, length, n in zip(*taken, strict=True):
+                packs[pack][length] += n
+            room = room - copies * sizes[at]
+            open_packs, room = open_packs[worth > 0], room[worth > 0]
+            depth = max(depth - 1, 0)
+        return [tuple(sorted(pack.items(), reverse=True)) for pack in packs]
+
+
+def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Knapsack:
+    """Fill the table for every number of slots.
+
+    Args:
+        values: what one sequence of each length is worth, at most 2^60 in all; a length with a negative value
+            is never packed; int64, shape (capacity + 1,).
+        max_sequences_per_pack: at most this many sequences a pack, or None.
+    """
+    lengths = np.flatnonzero(values[1:] >= 0) + 1
+    sold, unit = values[lengths], common_divisor(lengths)
+    sizes, slots = lengths // unit, (len(values) - 1) // unit
+    limit = max_sequences_per_pack
+    if limit is not None and limit < slots // int(sizes[0]):
+        beside = _up_to(limit - 1, sizes, sold, slots)
+    else:
+        beside = (_by_length if len(sizes) <= _FEW else _by_slot)(sizes, sold, slots)[None]
+    return Knapsack(lengths, sold, unit, beside)
+
+
+def common_divisor(lengths: np.ndarray) -> int:
+    """The greatest number that divides all of these lengths; a pack fills a multiple of it."""
+    return int(np.gcd.reduce(lengths))
+
+
+def _up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
+    """The best value of at most 0, 1, … `most` sequences."""
+    table, reached = np.zeros((most + 1, slots + 1), np.int64), np.empty(slots + 1, np.int64)
+    for before, now in pairwise(table):
+        now[:] = before
+        for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
+            np.add(before[: slots + 1 - size], value, out=reached[size:])
+            np.maximum(now[size:], reached[size:], out=now[size:])
+    return table
+
+
+def _by_slot(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
+    """The best value of any number of sequences."""
+    best, fitting = np.zeros(slots + 1, np.int64), np.searchsorted(sizes, np.arange(slots + 1), side="right").tolist()
+    for c in range(int(sizes[0]), slots + 1):
+        n = fitting[c]
+        best[c] = max(best[c - 1], (best[c - sizes[:n]] + values[:n]).max())
+    return best
+
+
+def _by_length(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
+    """The same: with q copies of a length in the pack, the best of `before[c - q size] + q value` is a running maximum
+    along every `size`-th slot, once each slot's own number of copies is taken off."""
+    best = np.zeros(slots + 1, np.int64)
+    for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
+        table = np.zeros((-(-len(best) // size), size), np.int64)
+        table.reshape(-1)[: len(best)] = best
+        copies = (np.arange(len(table)) * value)[:, None]
+        table -= copies
+        np.maximum.accumulate(table, axis=0, out=table)
+        table += copies
+        best = table.reshape(-1)[: len(best)]
+    return np.maximum.accumulate(best)

@@ -1,0 +1,138 @@
+"""Real packs after the solution of a linear program on few lengths.
+
+The program (`long_rows.py`) says how many packs hold which long sequences, rounded to knots, and how many
+short ones beside them. Real lengths lie between the knots. From long to short, the longest sequence of those planned
+for a knot goes to the pack that has saved most so far, so that deviations cancel. What is left is dealt: to the pack
+that it closes, or to the one with the most room for each sequence that it still wants.
+"""
+
+from heapq import heappop, heappush, heapreplace
+
+import numpy as np
+
+from packlib.packing.compiled import compiled
+from packlib.packing.search.knot_program import KnotProgram
+
+
+def place_long(lengths: np.ndarray, program: KnotProgram) -> tuple[np.ndarray, ...]:
+    """Give the longest sequences to the places planned for them; a pack without short ones keeps its last place open.
+
+    Args:
+        lengths: all sequences, from long to short; int64.
+        program: a solved one.
+
+    Returns:
+        The pack of each sequence (-1: none yet); for each pack the room and the places left, and how many sequences
+        it still wants. All int64.
+    """
+    plans, shorts, repeats = program.whole_packs()
+    starts = np.cumsum(repeats) - repeats
+    wanted = np.rint(shorts).astype(np.int64)
+    kept_open = wanted == 0
+    # by knot: places for its first sequence in a pack, its second, …; and places that are kept open
+    rounds: dict[int, list[list[np.ndarray]]] = {}
+    open_places: dict[int, int] = {}
+    for s, plan in enumerate(plans):
+        packs = np.arange(starts[s], starts[s] + repeats[s])
+        for i, knot in enumerate(plan):
+            if kept_open[s] and i == len(plan) - 1:
+                open_places[knot] = open_places.get(knot, 0) + len(packs)
+                wanted[s] = 1
+            else:
+                at = rounds.setdefault(knot, [])
+                copy = i - plan.index(knot)
+                at.extend([] for _ in range(len(at), copy + 1))
+                at[copy].append(packs)
+    total = int(repeats.sum())
+    pack_of = np.full(len(lengths), -1, np.int64)
+    room, places, saved = np.full(total, program.capacity), np.full(total, program.depth), np.zeros(total, np.int64)
+    done = 0
+    for knot in sorted({*rounds, *open_places}, reverse=True):
+        ids = [np.concatenate(packs) for packs in rounds.get(knot, []) if packs]
+        slots = sum(map(len, ids))
+        both = slots + open_places.get(knot, 0)
+        given = np.arange(done, min(done + both, len(lengths)))
+        done += len(given)
+        if not slots:
+            continue
+        # an even share of the sequences for the places that are filled now, and of those for each round
+        given = given[np.diff(np.arange(len(given) + 1) * slots // both) > 0]
+        share = np.concatenate([(np.arange(len(packs)) + 0.5) / len(packs) for packs in ids])
+        turn = np.repeat(np.arange(len(ids)), [len(packs) for packs in ids])[np.argsort(share, kind="stable")]
+        for i, packs in enumerate(ids):
+            mine = given[turn[: len(given)] == i]
+            to = packs[np.argsort(-saved[packs], kind="stable")][: len(mine)]
+            fits = lengths[mine] <= room[to]
+            to, mine = to[fits], mine[fits]
+            pack_of[mine] = to
+            room[to] -= lengths[mine]
+            places[to] -= 1
+            saved[to] += knot - lengths[mine]
+    return pack_of, room, places, np.minimum(np.repeat(wanted, repeats), places)
+
+
+@compiled
+def deal(lengths, pack_of, room, places, wanted):  # type: ignore[no-untyped-def]  # pragma: no cover (compiled)
+    """Give the sequences without a pack, from long to short, to packs with room and places; all arguments but
+    `lengths` change.
+
+    A pack that wants one more waits until the sequences are as short as its room, and goes before all others, for it
+    wastes the difference; the one that came last goes first, since its difference is least. Of the others the one
+    goes first that has the most room for each sequence it wants.
+    """
+    packs, longest, shortest = len(room), lengths[0], lengths[-1]
+    # minus the room for each sequence that is wanted, and the pack; and the packs that one sequence closes
+    heap, closing = [(0.0, 0) for _ in range(0)], [0 for _ in range(0)]
+    # linked lists of packs that wait for a sequence of at most that length
+    head, after = np.full(longest + 1, -1, np.int64), np.full(packs, -1, np.int64)
+    for p in range(packs):
+        if places[p] > 0 and room[p] >= shortest:
+            wanted[p] = max(wanted[p], 1)
+            r = min(room[p], longest)
+            after[p], head[r] = head[r], p
+    last = longest + 1
+    for i in range(len(lengths)):
+        if pack_of[i] >= 0:
+            continue
+        length = lengths[i]
+        for r in range(last - 1, length - 1, -1):
+            p = head[r]
+            while p >= 0:
+                if wanted[p] == 1 and room[p] > r and places[p] > 1:
+                    wanted[p] = 2
+                if wanted[p] == 1:
+                    closing.append(p)
+                else:
+                    heappush(heap, (-room[p] / wanted[p], p))
+                p = after[p]
+            head[r] = -1
+        last = length
+        while closing or heap:
+            if closing:
+                p = closing.pop()
+                if room[p] >= length + shortest and places[p] > 1:  # there is room for two
+                    wanted[p] = 2
+                    heappush(heap, (-room[p] / 2, p))
+                    continue
+                pack_of[i] = p
+                room[p] -= length
+                places[p] -= 1
+            else:
+                p = heap[0][1]
+                taken = room[p] >= length
+                if taken:
+                    pack_of[i] = p
+                    room[p] -= length
+                    places[p] -= 1
+                    wanted[p] = min(max(wanted[p] - 1, 1), places[p])
+                if taken and wanted[p] > 1 and room[p] >= length:
+                    heapreplace(heap, (-room[p] / wanted[p], p))
+                    break
+                heappop(heap)
+            if places[p] > 0 and room[p] >= shortest:
+                if room[p] < length:
+                    after[p], head[room[p]] = head[room[p]], p
+                else:
+                    closing.append(p)
+            if pack_of[i] >= 0:
+                break

@@ -1,0 +1,314 @@
+"""Packing with a proof: column generation, then rounding by diving.
+
+The linear program (`packlib.packing.search.master`) starts from the strategies of LPFHP. Its prices go into a knapsack,
+which looks for packs worth more than a pack costs; they are added until there are none. The same knapsack turns
+the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961).
+
+Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
+that are left; where nothing is left to round down, round some of the largest fractions up. What a dive leaves is
+packed by exchanges (`packlib.packing.search.swapping`) if that takes fewer packs. Rows that are too long for the exact
+knapsack go another way (`packlib.packing.search.long_rows`).
+"""
+
+import math
+import time
+import warnings
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+
+from packlib.checks import number, whole_number
+from packlib.lengths.counting import float_unit
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.filling import fill_places
+from packlib.packing.greedy import Group, lpfhp, spread_evenly
+from packlib.packing.search import long_rows, swapping
+from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, direct_bound, exact_dot, exact_steps, is_long
+from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
+from packlib.packing.search.long_rows import LongSearch
+from packlib.packing.search.lpt import lpt_until
+from packlib.packing.search.lpt import prepare as prepare_lpt
+from packlib.packing.search.master import TOLERANCE, MasterProblem
+from packlib.packing.search.progress import Progress, Told, shown
+from packlib.packing.search.swapping import swap_search
+
+_SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
+_STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
+_FEW_LENGTHS = 1100  # ten times as many steps are taken for at most so many different lengths
+_STEP = 2e-9  # seconds of the exact knapsack
+_DIVES = 24  # attempts at rounding
+_EXCHANGED = 1000  # at most so many sequences are left to exchanges
+# What dives may do in all, after the first few: steps times sequences that are exchanged, and ten times the square of
+# the lengths for each linear program. That is some six seconds.
+_WORK, _FIRST_DIVES = 3 * 10**8, 4
+_STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
+_NOISE = 0.3  # of the fractions, in all attempts but the first
+_FACTOR = 1000  # the largest by which a price multiplies the common denominator
+
+
+def optimal(
+    histogram: LengthHistogram,
+    max_sequences_per_pack: int | None = None,
+    time_limit: float | None = None,
+    progress: bool | Told = None,
+    rounds: int | None = None,
+) -> tuple[list[Group], np.ndarray | None]:
+    """The fewest packs that are known, and the prices that prove how few there can be.
+
+    Args:
+        max_sequences_per_pack: at most this many sequences a pack, or None.
+        time_limit: seconds after which the best plan and bound so far are returned; more never make them worse. The
+            limit counts from when the compiled loops are loaded. An interrupt (Ctrl-C) ends the search likewise, with a
+            warning.
+        progress: called after every round; if it returns False, the search ends likewise. Or True for a bar, False for
+            none. By default a search of more than two seconds shows a bar where stderr is a terminal.
+        rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
+
+    Returns:
+        The strategies, and the prices of the best bound (None if the area proves as much).
+    """
+    limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
+    most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
+    depth, kind = max_sequences_per_pack, LongSearch if takes_long(histogram, max_sequences_per_pack) else _Search
+    if limit and most and kind is LongSearch:
+        long_rows.prepare()
+    elif 0 < limit < math.inf and most:  # or else what is never needed is never loaded
+        swapping.prepare()
+        if _many_steps(histogram, depth):
+            prepare_lpt()
+    with shown(progress) as told:
+        search = kind(histogram, depth, told, Deadline(limit, most))
+        try:
+            search.run()
+        except KeyboardInterrupt as stop:
+            if type(stop) is not KeyboardInterrupt:  # a request to terminate is more than one to stop searching
+                raise
+            warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
+        return search.best, search.proof
+
+
+def takes_long(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> bool:
+    """Whether the search takes the way for long rows: it depends on the lengths and the depth limit alone."""
+    few = np.count_nonzero(histogram.counts) <= _FEW_LENGTHS
+    return is_long(histogram.counts, max_sequences_per_pack, EXACT_STEPS if few else _STEPS_A_ROUND)
+
+
+def _many_steps(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> bool:
+    return exact_steps(histogram.counts, max_sequences_per_pack) > _STEPS_A_ROUND
+
+
+class _Search:
+    """The best plan and bound so far, and the ways to better ones.
+
+    What a search looks at before its deadline, one with a later deadline looks at too: its plan has no more packs and
+    its bound is no lower.
+    """
+
+    def __init__(
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, deadline: Deadline
+    ) -> None:
+        self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
+        self.counts, self.top = histogram.counts, histogram.max_length
+        self.lengths = np.flatnonzero(self.counts)
+        self.deadline, self.work_left = deadline, _WORK
+        # what the knapsack takes, a guess at first; the check of the plan solves one more
+        self.knapsack_seconds = exact_steps(self.counts, max_sequences_per_pack) * _STEP
+        # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
+        self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
+        self.proof: np.ndarray | None = None
+        self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
+        self.worth = exact_dot(self.counts[self.lengths], self.prices)
+        self.pack_worth = PRICE_OF_A_PACK // self.top * self.top
+        starts = [lpfhp(histogram, max_sequences_per_pack)]
+        if max_sequences_per_pack:
+            same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // max_sequences_per_pack)
+            self.prove(same_price, int(same_price[0]) * max_sequences_per_pack)
+            starts.append(spread_evenly(histogram, max_sequences_per_pack, self.lower_bound))
+            if _many_steps(histogram, max_sequences_per_pack):  # it may be long until there is a better plan
+                starts.append(lpt_until(deadline, histogram, max_sequences_per_pack))
+        self.best = min(starts, key=_packs)
+        self.num_packs = _packs(self.best)
+        self.start = [tuple(Counter(lengths).items()) for strategies in starts for lengths, _ in strategies]
+
+    def run(self) -> None:
+        if self.done():
+            return
+        self.master = MasterProblem(self.counts)
+        self.master.add(self.start)
+        solved = self.generate()
+        if solved and not self.done():
+            self.sharpen()
+        if solved:
+            self.keep_solution()
+        for attempt in range(_DIVES if solved else 0):
+            if attempt < _FIRST_DIVES or self.work_left > 0:
+                self.dive(attempt)
+
+    def done(self) -> bool:
+        return self.num_packs == self.lower_bound or self.time_left() <= 0
+
+    def time_left(self) -> float:
+        return self.deadline.seconds_left() - self.knapsack_seconds
+
+    def solve(self, counts: np.ndarray) -> bool:
+        return self.deadline.solve(self.master, counts, self.knapsack_seconds)
+
+    def report(self, stage: str) -> None:
+        if self.progress:
+            strategies, seconds = len(self.master.strategies), self.deadline.seconds()
+            now = Progress(stage, strategies, self.num_packs, self.lower_bound, seconds)
+            if self.progress(now) is False:
+                self.deadline.stop()
+
+    def by_length(self, prices: np.ndarray, others: int) -> np.ndarray:
+        table = np.full(self.top + 1, others)
+        table[self.lengths] = prices
+        return table
+
+    def prove(self, prices: np.ndarray, best: int) -> None:
+        """Keep `prices` if they prove more than the best so far, fractions of a pack included.
+
+        Args:
+            best: what the most valuable pack is worth at these prices.
+        """
+        worth = exact_dot(self.counts[self.lengths], prices)
+        if worth * self.pack_worth > self.worth * best:
+            self.prices, self.worth, self.pack_worth = prices, worth, best
+        if -(-worth // best) > self.lower_bound:
+            self.lower_bound, self.proof = -(-worth // best), self.by_length(prices, 0)
+
+    def generate(self) -> bool:
+        """Add strategies until the linear program meets the lower bound, or none helps.
+
+        The prices of a solution jump from round to round. Looking for packs between them and the prices of the best
+        bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer.
+        Returns False if the time was up first.
+        """
+        rounds = 0
+        while self.solve(self.counts):
+            rounds += 1
+            if rounds.bit_count() == 1:  # now and then, for if the time is up soon, that is the plan
+                self.keep_solution()
+            if self.master.unit == 1 and self.master.fewest <= self.lower_bound:
+                return True
+            prices, center = self.master.prices, self.prices
+            price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
+            for tenths in (8, 5, 2, 0):
+                mixed = (center * tenths + prices * (10 - tenths)) // 10
+                if self.time_left() < self.knapsack_seconds:
+                    return False
+                knapsack = self.price(mixed)
+                packs = knapsack.packs_with(self.lengths)
+                if self.master.add(p for p in packs if _value(p, price_of) > PRICE_OF_A_PACK + _SLACK):
+                    break
+            else:
+                return True
+            self.report("pricing")
+        return False
+        raise AssertionError("count does not end")
+
+    def price(self, prices: np.ndarray) -> Knapsack:
+        """Find the packs that are worth most, and what that proves."""
+        started = time.perf_counter()
+        knapsack = solve_knapsack(self.by_length(prices, NOT_FOR_SALE), self.limit)
+        self.knapsack_seconds = time.perf_counter() - started
+        self.prove(prices, knapsack.best)
+        return knapsack
+
+    def sharpen(self) -> None:
+        """Prove the bound with the prices as fractions: rounded ones lose many packs on very large counts."""
+        prices, unit = self.master.prices_in_packs, 1
+        for price in prices.tolist():
+            unit *= Fraction(price * unit).limit_denominator(_FACTOR).denominator
+            if unit > PRICE_OF_A_PACK:
+                return  # no small common denominator
+        self.price(np.rint(prices * unit).astype(np.int64) * (PRICE_OF_A_PACK // unit))
+
+    def dive(self, attempt: int) -> None:
+        """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
+
+        The first attempt rounds the largest fractions up, later ones add noise to the choice. Then what was left
+        after each rounding is packed by exchanges, the last first.
+        """
+        noise = np.random.default_rng(attempt)
+        target = self.num_packs - 1 if attempt % 2 else self.lower_bound
+        chosen, left, unit = Counter[tuple[int, ...]](), self.counts, float_unit(self.counts)
+        stages = []
+        while left.any() and not self.done() and self.solve(left):
+            self.work_left -= 10 * len(self.lengths) ** 2
+            if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
+                unit = self.master.unit
+                self.sharpen()
+            stages.append((chosen.copy(), left))
+            if chosen.total() + self.master.fewest >= self.num_packs:
+                break
+            usage, rounded = self.master.usage, self.master.whole_usage
+            if not rounded.any():
+                up = max(1, np.count_nonzero(usage > 0.5) // 5)
+                blur = noise.uniform(0, _NOISE if attempt else 0, len(usage))
+                blurred = usage + blur * (usage > TOLERANCE)
+                rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
+            taken, left = self.take(rounded, left, target)
+            if not taken:
+                break
+            chosen.update(taken)
+            self.keep(chosen, left)
+        for chosen, left in reversed(stages):
+            if not self.done() and left.sum() <= _EXCHANGED:
+                self.exchange(chosen, left, attempt)
+
+    def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
+        """Use the strategies of the master problem so often, but for packs that no plan of `target` packs can have.
+
+        Those waste more, by the prices of the best bound, than such a plan can waste in all.
+
+        Returns:
+            How often each pack is used, and the counts that find no place.
+        """
+        places = ((_flat(strategy), int(n)) for strategy, n in zip(self.master.strategies, repeats, strict=True) if n)
+        filled = fill_places(list(places), left)[0]
+        spare, price_of = target * self.pack_worth - self.worth, self.by_length(self.prices, 0).tolist()
+        taken = Counter[tuple[int, ...]]()
+        left = left.copy()
+        for lengths, packs in filled:
+            if self.pack_worth - sum(price_of[length] for length in lengths) <= spare:
+                taken[lengths] += packs
+                np.subtract.at(left, list(lengths), packs)
+        return taken, left
+
+    def keep_solution(self) -> None:
+        """Round the solution of the linear program down, and keep what that makes if it is the best so far."""
+        self.keep(*self.take(self.master.whole_usage, self.counts, self.num_packs - 1))
+
+    def keep(self, chosen: Counter[tuple[int, ...]], left: np.ndarray) -> None:
+        """Pack what is left greedily; keep the whole if it is the best so far."""
+        self.improve(chosen, lpfhp(LengthHistogram(left), self.limit) if left.any() else [])
+
+    def exchange(self, chosen: Counter[tuple[int, ...]], left: np.ndarray, attempt: int) -> None:
+        """Look for a packing of what is left that makes the whole one pack less than the best plan has."""
+        lengths, packs = np.repeat(self.lengths, left[self.lengths])[::-1].copy(), self.num_packs - 1 - chosen.total()
+        if packs > 1 and lengths.sum() <= packs * self.top:
+            steps = _STEPS * 4 ** min(attempt, 4)
+            self.work_left -= steps * len(lengths)
+            found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
+            self.improve(chosen, [(pack, 1) for pack in found] if found else None)
+
+    def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:
+        if rest is not None and chosen.total() + _packs(rest) < self.num_packs:
+            self.best = list(chosen.items()) + rest
+            self.num_packs = _packs(self.best)
+            self.report("rounding")
+
+
+def _value(pack: Multiset, price_of: list[int]) -> int:
+    return sum(price_of[length] * copies for length, copies in pack)
+
+
+def _flat(pack: Multiset) -> tuple[int, ...]:
+    return tuple(length for length, copies in pack for _ in range(copies))
+
+
+def _packs(strategies: list[Group]) -> int:
+    return sum(packs for _, packs in strategies)

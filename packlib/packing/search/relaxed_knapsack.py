@@ -1,0 +1,181 @@
+"""A pack that no real pack beats: long sequences counted on a grid, short ones poured like a fluid.
+
+The exact knapsack (`knapsack.py`) takes distinct lengths x capacity x depth steps. This one bounds the
+best pack from above in far fewer; its integers only ever err upward, so what it proves is true.
+
+- Short sequences, those of at most a seventeenth of a pack, are poured: `m` of them with `R` tokens in all are worth at
+  most `m` times the concave hull of their prices at `R / m`.
+- A sequence longer than that is long. Its length is rounded down to the grid.
+- Where the price is convex in the length, two long sequences can be moved apart, one token each, without a loss,
+  until one of them meets a corner: a length after which the price rises more slowly. The same holds for a long
+  sequence and the fluid. So the best pack holds only corners, and at most one other long sequence, with the fluid
+  at a corner of its own. Prices that are piecewise linear have few corners.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from packlib.packing.compiled import announced, compiled
+
+LOOPS = "the loops for long rows", 5
+LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
+_ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
+_WORK = 200_000_000  # additions in a call
+_FINEST = 1 << 15  # cells of the grid
+
+
+class Fluid(NamedTuple):
+    """The concave hull of the prices of short sequences, with the origin, in integers.
+
+    Attributes:
+        lengths: its corners, ascending, the first is 0.
+        prices: at least what a sequence of that length costs.
+        slopes: what a token more costs behind each corner, falling; the last is 0.
+    """
+
+    lengths: np.ndarray
+    prices: np.ndarray
+    slopes: np.ndarray
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, prices: np.ndarray) -> "Fluid":
+        """The hull over these points (int64, ascending lengths from 1 up)."""
+        corners: list[tuple[int, int]] = [(0, 0)]
+        for x, y in zip(lengths.tolist(), prices.tolist(), strict=True):
+            if y <= corners[-1][1]:
+                continue  # the hull is flat or higher there
+            while len(corners) > 1 and _rises_no_faster(corners[-2], corners[-1], (x, y)):
+                corners.pop()
+            corners.append((x, y))
+        height, heights, slopes = 0, [0], []
+        for (x0, y0), (x1, y1) in itertools.pairwise(corners):
+            slopes.append(-((y0 - y1) // (x1 - x0)))  # rounded up
+            height += slopes[-1] * (x1 - x0)
+            heights.append(height)
+        at = np.array([x for x, _ in corners], np.int64)
+        return cls(at, np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
+
+
+def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
+    """Whether b lies on or under the line from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
+
+
+@compiled
+def fill_layers(weights: np.ndarray, prices: np.ndarray, cells: int, layers: int) -> np.ndarray:  # pragma: no cover
+    """`f[k, c]`, the best value of at most k items in at most c cells; int64, shape (layers + 1, cells + 1).
+
+    The lightest of k items takes at most `cells // k`: no heavier one needs to come last.
+    """
+    f = np.zeros((layers + 1, cells + 1), np.int64)
+    for k in range(1, layers + 1):
+        before, now = f[k - 1], f[k]
+        now[:] = before
+        for i in range(len(weights)):
+            weight, price = weights[i], prices[i]
+            if weight * k <= cells:
+                for c in range(weight, cells + 1):
+                    now[c] = max(now[c], before[c - weight] + price)
+    return f
+
+
+@compiled
+def best_on_corners(f: np.ndarray, capacity: int, grid: int, limit: int, fluid: Fluid) -> int:  # pragma: no cover
+    """The best of corners and fluid: for each k and c of `f`, what it holds and what the rest of the pack pours."""
+    (lengths, prices, slopes), best = fluid, 0
+    for k in range(len(f)):
+        places = limit - k
+        j = len(lengths) - 1
+        for c in range(len(f[k])):
+            room = capacity - c * grid
+            while places * lengths[j] > room:
+                j -= 1
+            best = max(best, f[k, c] + places * prices[j] + slopes[j] * (room - places * lengths[j]))
+    return best
+
+
+@compiled
+def best_with_another(f, capacity, grid, limit, fluid, first, highest):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """The best of corners, one long sequence of any length from `first` up, and the fluid at one of its corners.
+
+    `highest[l]` is the highest price of a long sequence of at most l tokens. For each number of long sequences: the
+    value, the room for the long sequence, and the cells of the corners; int64, shape (layers + 1, 3).
+    """
+    lengths, prices, found = fluid.lengths, fluid.prices, np.zeros((len(f), 3), np.int64)
+    for k in range(1, len(f)):
+        places = limit - k
+        for j in range(len(lengths) if places else 1):
+            room = capacity - places * lengths[j]
+            for c in range((room - first) // grid + 1):
+                value = highest[room - c * grid] + places * prices[j] + f[k - 1, c]
+                if value > found[k, 0]:
+                    found[k, 0], found[k, 1], found[k, 2] = value, room - c * grid, c
+    return found
+
+
+def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """At least the value of the best pack, and little more.
+
+    Args:
+        prices: what a sequence of each length is worth, at least 0; int64, shape (capacity + 1,). A price of a length
+            that does not occur may be counted, too.
+        occurs: which lengths occur; bool, same shape.
+        max_sequences_per_pack: the depth limit, or None.
+    """
+    limit = deepest(occurs, max_sequences_per_pack)
+    with announced(*LOOPS):
+        return min(_relaxed_best(prices, occurs, limit, *split) for split in splits(len(prices) - 1, limit))
+
+
+def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """The most sequences that a pack can hold."""
+    limit = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
+    return min(limit, max_sequences_per_pack or limit)
+
+
+def splits(capacity: int, limit: int) -> list[tuple[int, int]]:
+    """From which length on a sequence may count as long, and how many of them fit into a pack: all if they are few."""
+    by_length = (capacity // (LAYERS + 1) + 1, min(limit, LAYERS))
+    return [by_length, (1, limit)] if limit <= _ALL_LONG else [by_length]
+
+
+def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
+    capacity = len(prices) - 1
+    used = np.flatnonzero(occurs)
+    short, long = used[used < first], used[used >= first]
+    fluid = Fluid.of(short, prices[short])
+    corners = corners_of(prices, max(first, int(used[0])))
+    grid = -(-capacity // _FINEST)
+    every = len(long) <= len(corners) or layers * len(fluid.lengths) * (capacity // grid) > _WORK
+    items = long if every else corners
+    while _cost(items // grid, capacity // grid, layers) > _WORK:
+        grid *= 2
+    weights, values = one_per_weight(items // grid, prices[items])
+    f = fill_layers(weights, values, capacity // grid, layers)
+    best = best_on_corners(f, capacity, grid, limit, fluid)
+    if not every:
+        highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
+        another = best_with_another(f, capacity, grid, limit, fluid, first, highest)
+        best = max(best, another[:, 0].max())
+    return int(best)
+
+
+def corners_of(prices: np.ndarray, first: int) -> np.ndarray:
+    """The lengths from `first` up after which the price rises more slowly, and both ends."""
+    slower = np.flatnonzero(np.diff(prices[first:], 2) < 0) + first + 1
+    return np.unique(np.concatenate([[first], slower, [len(prices) - 1]]))
+
+
+def one_per_weight(weights: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The highest price of each weight (ascending weights), without those that a lighter one beats."""
+    kept, starts = np.unique(weights, return_index=True)
+    best = np.maximum.reduceat(prices, starts) if len(prices) else prices
+    better = best > np.concatenate([[-1], np.maximum.accumulate(best)[:-1]])[: len(best)]
+    return kept[better], best[better]
+
+
+def _cost(weights: np.ndarray, cells: int, layers: int) -> int:
+    weights = np.unique(weights)
+    return sum(int(np.searchsorted(weights, cells // k, side="right")) for k in range(1, layers + 1)) * cells

@@ -1,0 +1,24 @@
+"""Packed rows for anyone's model: data sets in, packs out, and the collator that hands them to a model.
+
+Read first `packed_rows.py`, `pack_dataset`: what a row of a packed data set holds. `collator.py` makes of it what an
+unmodified model reads; `row_stream.py` packs data sets that stream by.
+"""
+
+from typing import TYPE_CHECKING
+
+from packlib.installed import late
+from packlib.rows.packed_rows import pack_dataset
+
+if TYPE_CHECKING:
+    from packlib.rows.collator import TransformersCollator, for_transformers
+    from packlib.rows.row_stream import PackedStream
+    from packlib.rows.trainer import PackTrainer
+else:  # they load torch
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            "packlib.rows.collator": ["TransformersCollator", "for_transformers"],
+            "packlib.rows.row_stream": ["PackedStream"],
+            "packlib.rows.trainer": ["PackTrainer"],
+        },
+    )

@@ -1,0 +1,90 @@
+"""Context parallelism: several ranks work on one pack, each on some of its tokens.
+
+With causal attention a later token sees more, so equal parts are unequal work. Megatron-Core and Transformer Engine
+therefore cut what they share into 2 cp equal chunks, for cp ranks, and rank r gets chunk r and chunk 2 cp - 1 - r, one
+from the head and one from the tail. What they cut must have a multiple of 2 cp tokens, and is padded to it.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from packlib.checks import one_of, whole_number
+from packlib.lengths.counting import as_lengths
+from packlib.packing.packs import Packs
+from packlib.work.cost import Work, check_packs_and_work, squares_of
+
+SHARDINGS = ("sequence", "pack", "whole")
+
+
+class ContextShards(NamedTuple):
+    """What each rank of a group has to do for each pack.
+
+    Attributes:
+        work: padding included; float64, shape (number of packs, ranks).
+        padding: tokens added to each pack; int64, shape (number of packs,).
+    """
+
+    work: np.ndarray
+    padding: np.ndarray
+
+
+def context_shards(
+    packs: Packs, lengths: Iterable[int], ranks: int, sharding: str = "sequence", *, work: Work
+) -> ContextShards:
+    """Deal the tokens of each pack to a group of ranks, with causal attention within each sequence.
+
+    - "sequence": each sequence is padded and cut into 2 cp chunks. All ranks have equal work. (The THD format of
+      Transformer Engine, https://github.com/NVIDIA/TransformerEngine/issues/1368; WLB-LLM, arXiv 2503.17924, calls it
+      per-document sharding.)
+    - "pack": the pack is padded at its end and cut into 2 cp chunks, wherever its sequences end. (WLB-LLM:
+      per-sequence sharding.)
+    - "whole": no sequence is cut. From the most work to the least, each goes to the rank with the least (LPT, Graham
+      1969). Nothing is padded, and no keys and values are sent.
+
+    A token that sees n tokens, itself included, counts 2 n - 1 squares, so that a sequence of l tokens counts l², and
+    its chunk from token s up to token e counts e² - s². One rank alone cuts and pads nothing.
+
+    >>> packs = Packs([0, 1], [0, 2], [8], max_length=8)
+    >>> for sharding in SHARDINGS:
+    ...     shards = context_shards(packs, [5, 3], ranks=2, sharding=sharding, work=Work(0, 1))
+    ...     print(sharding, shards.work[0], shards.padding[0])
+    sequence [40. 40.] 4
+    pack [12. 22.] 0
+    whole [25.  9.] 0
+
+    Args:
+        packs, lengths: as in `balance`.
+        ranks: of the group, cp; 1 to 1,024.
+        sharding: one of `SHARDINGS`.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong.
+    """
+    check_packs_and_work(packs, work)
+    one_of("sharding", sharding, SHARDINGS)
+    ranks = whole_number("ranks", ranks, 1, 1024)
+    lengths, starts, chunks = as_lengths(lengths), packs.offsets[:-1], 2 * ranks
+    squares_of(packs, lengths)  # refuses lengths of other packs
+    each, padding = lengths[packs.sample_ids].astype(np.int64), np.zeros(len(packs), np.int64)
+    if sharding == "whole" or ranks == 1:
+        from packlib.packing.compiled import announced
+        from packlib.work.balancing_loops import deal_longest_first  # here, since Numba takes a while to import
+
+        of_packs = np.split(work.of(each), starts[1:])
+        with announced("a loop of context_shards", 3):
+            return ContextShards(np.stack([deal_longest_first(of_pack, ranks) for of_pack in of_packs]), padding)
+    if sharding == "sequence":
+        padded = -(-each // chunks) * chunks
+        tokens, squares = (np.add.reduceat(values, starts) for values in (padded, padded**2))
+        return ContextShards(np.tile(work.total(tokens, squares)[:, None] / ranks, ranks), tokens - packs.lengths_used)
+    padding = -packs.lengths_used.astype(np.int64) % chunks
+    each[packs.offsets[1:] - 1] += padding
+    ends, before = np.cumsum(each), np.cumsum(each**2) - each**2
+    tokens = (packs.lengths_used + padding) // chunks  # of a chunk
+    cuts = (ends[starts] - each[starts])[:, None] + tokens[:, None] * np.arange(chunks + 1)
+    at = np.minimum(np.searchsorted(ends, cuts, side="right"), len(each) - 1)
+    squares = np.diff(before[at] + (cuts - ends[at] + each[at]) ** 2, axis=1)
+    of_chunks = work.total(tokens[:, None], squares)
+    return ContextShards((of_chunks + of_chunks[:, ::-1])[:, :ranks], padding)

@@ -1,0 +1,165 @@
+"""How long a pack takes: a matrix product costs the same for each token, attention for each pair of tokens."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from packlib.checks import number, shown, whole_number
+from packlib.lengths.counting import INT64_MAX, as_lengths
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.least_squares import nonnegative_least_squares
+from packlib.packing.packs import Packs
+from packlib.packing.plans import PackingPlan
+from packlib.packing.search.bound import exact_dot
+
+
+@dataclass(frozen=True)
+class Work:
+    """A pack's work is `per_token` times its tokens plus `per_square` times the sum of its squared lengths.
+
+    A sequence attends to itself alone, so a pack of 6 and 2 tokens has 36 + 4 pairs, and not 64. The unit is free:
+    FLOP, seconds, or anything that is the same for all packs.
+
+    >>> work = Work(per_token=10, per_square=1)
+    >>> packs = Packs([0, 1, 2, 3], [0, 1, 4], [8, 8], max_length=8)
+    >>> work.of(packs, lengths=[8, 4, 2, 2])
+    array([144., 104.])
+
+    Raises:
+        TypeError, ValueError: if one is negative, infinite or no number, or both are 0.
+    """
+
+    per_token: float
+    per_square: float
+
+    def __post_init__(self) -> None:
+        for name in ("per_token", "per_square"):
+            vars(self)[name] = number(name, getattr(self, name), at_least=0)  # plain, whatever kind was given
+        if not self.per_token and not self.per_square:
+            raise ValueError("per_token and per_square must not both be 0.")
+
+    @classmethod
+    def bert(cls, layers: int = 24, width: int = 1024, feed_forward: int | None = None) -> "Work":
+        """FLOP of the layers of a BERT, forward.
+
+        A token costs 8 width² + 4 width × feed_forward in each layer, and a pair of tokens 4 width: 2 for the score
+        and 2 for the weighted sum (Korthikanti et al. 2022, arXiv 2205.05198, appendix A, which has feed_forward =
+        4 width). A backward pass takes twice as much, which changes no ratio.
+        """
+        layers, width = whole_number("layers", layers, 1), whole_number("width", width, 1)
+        inner = 4 * width if feed_forward is None else whole_number("feed_forward", feed_forward, 1)
+        return cls(layers * (8 * width**2 + 4 * width * inner), layers * 4 * width)
+
+    @classmethod
+    def decoder(
+        cls, layers: int = 32, width: int = 4096, feed_forward: int = 14_336, heads: int = 32,
+        key_value_heads: int = 8, head_width: int = 128, vocabulary: int = 0,
+    ) -> "Work":  # fmt: skip
+        """FLOP of a causal decoder with grouped queries and a gated feed-forward, forward; by default Llama 3 8B's.
+
+        With q = heads × head_width and v = key_value_heads × head_width, a token costs 2 width (2 q + 2 v) for the
+        projections and 6 width × feed_forward for the gated feed-forward's three matrices in each layer, and
+        2 width × vocabulary once. The l (l + 1) / 2 pairs of a causal sequence cost 4 q each. The count of matrix
+        products is that of Korthikanti et al. 2022 (arXiv 2205.05198, appendix A); the grouped queries are those of
+        Ainslie et al. 2023 (arXiv 2305.13245), the gate that of Shazeer 2020 (arXiv 2002.05202).
+
+        Args:
+            vocabulary: rows of the matrix that gives the logits; 0 leaves them out.
+        """
+        sizes = dict(layers=layers, width=width, feed_forward=feed_forward, heads=heads, head_width=head_width)
+        layers, width, feed_forward, heads, head_width = (whole_number(name, sizes[name], 1) for name in sizes)
+        queries, keys = heads * head_width, whole_number("key_value_heads", key_value_heads, 1, heads) * head_width
+        layer = 2 * width * (2 * queries + 2 * keys) + 6 * width * feed_forward + 2 * queries
+        logits = 2 * width * whole_number("vocabulary", vocabulary, 0)
+        return cls(layers * layer + logits, layers * 2 * queries)
+
+    @classmethod
+    def fitted(cls, tokens: Iterable[int], squares: Iterable[int], seconds: Iterable[float]) -> "Work":
+        """The two costs that explain measured `seconds` best (least squares, neither below 0).
+
+        >>> fit = Work.fitted(tokens=[8, 8, 4], squares=[64, 24, 16], seconds=[2.08, 1.28, 0.72])
+        >>> f"{fit.per_token:.3f} s a token, {fit.per_square:.3f} s a pair"
+        '0.100 s a token, 0.020 s a pair'
+
+        Args:
+            tokens, squares, seconds: of each measured pack, shape (n,).
+        """
+        columns = [np.asarray(list(column), np.float64) for column in (tokens, squares, seconds)]
+        if not len(columns[0]) == len(columns[1]) == len(columns[2]) > 1:
+            raise ValueError(f"tokens, squares and seconds must be two or more of each, not {[*map(len, columns)]}.")
+        for name, column in zip(("tokens", "squares", "seconds"), columns, strict=True):
+            if not (np.isfinite(column) & (column >= 0)).all():
+                raise ValueError(f"{name} must be at least 0 and finite, not {shown(column.tolist())}.")
+        scale = np.maximum(np.stack(columns[:2], axis=1).max(axis=0), 1)  # squares would dwarf the tokens
+        costs = nonnegative_least_squares(np.stack(columns[:2], axis=1) / scale, columns[2])
+        return cls(*(costs / scale).tolist())
+
+    def of(self, what: Any, lengths: Iterable[int] | None = None) -> np.ndarray:
+        """The work of each pack, of a pack of each strategy, or of each sequence; float64.
+
+        Args:
+            what: `Packs` (with the `lengths` that they were made from), a `PackingPlan` (shape (number of
+                strategies,)), a `LengthHistogram` (shape (max_length + 1,): one sequence of each length), or lengths.
+
+        Raises:
+            TypeError, ValueError: if lengths are missing or of other packs, or a sum of squares overflows 64 bits.
+        """
+        if isinstance(what, Packs):
+            if lengths is None:
+                raise TypeError("lengths must be those that the packs were made from, not None.")
+            return self.total(what.lengths_used, squares_of(what, lengths))
+        if isinstance(what, PackingPlan):
+            _refuse_overflow(what.histogram.counts)
+            return self.total(*(np.add.reduceat(values, what.offsets[:-1]) for values in (what.items, what.items**2)))
+        each = np.arange(what.max_length + 1) if isinstance(what, LengthHistogram) else as_lengths(what)
+        return self.total(each, each.astype(np.float64) ** 2)
+
+    @property
+    def in_words(self) -> str:
+        """Which model the work is that of, to end a sentence with.
+
+        >>> Work(per_token=1000, per_square=2).in_words
+        'a model whose attention takes half of the work for a sequence of 500 tokens'
+        """
+        if not self.per_token or not self.per_square:
+            return "a model whose attention takes " + ("all the work" if self.per_square else "no work")
+        half = f"half of the work for a sequence of {self.per_token / self.per_square:,.0f} tokens"
+        return f"a model whose attention takes {half}" + ", like Llama 3 8B's" * (self == Work.decoder())
+
+    def total(self, tokens: Any, squares: Any) -> Any:
+        """The work of so many tokens with such a sum of squared lengths; numbers or arrays."""
+        with np.errstate(over="ignore"):
+            return self.per_token * np.asarray(tokens, np.float64) + self.per_square * np.asarray(squares, np.float64)
+
+
+def squares_of(packs: Packs, lengths: Iterable[int]) -> np.ndarray:
+    """The sum of squared lengths in each pack, exactly; int64, shape (number of packs,).
+
+    Raises:
+        TypeError, ValueError: if the packs were made for other lengths, or the squares of all overflow 64 bits.
+    """
+    lengths = as_lengths(lengths)
+    if (last := int(packs.sample_ids.max())) >= len(lengths):
+        raise ValueError(f"lengths must be those of at least {last + 1} samples, not of {len(lengths)}.")
+    each = lengths[packs.sample_ids].astype(np.int64)
+    held, used = np.add.reduceat(each, packs.offsets[:-1]), packs.lengths_used
+    if (other := held != used).any():
+        at = int(other.argmax())
+        raise ValueError(f"Pack {at} was made for other lengths: it has {used[at]} tokens, not {held[at]}.")
+    _refuse_overflow(np.bincount(each))
+    return np.add.reduceat(each**2, packs.offsets[:-1])
+
+
+def check_packs_and_work(packs: Any, work: Any) -> None:
+    """Refuse, with a TypeError, what is not `Packs` or not `Work`."""
+    for name, value, kind in (("packs", packs, Packs), ("work", work, Work)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {kind.__name__}, not {shown(value)}.")
+
+
+def _refuse_overflow(counts: np.ndarray) -> None:
+    used = np.flatnonzero(counts)
+    if (squares := exact_dot(counts[used], used**2)) > INT64_MAX:
+        raise ValueError(f"The squared lengths must add up to at most {INT64_MAX}, not {squares}: give fewer lengths.")

@@ -1,0 +1,151 @@
+"""The code that a report prints runs as printed, and makes the updates of each sequence alone."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, get_scheduler
+
+from packlib.advice.applying import code_for
+from packlib.batches import wordnet_tokenizer
+from packlib.lengths import LengthHistogram
+from packlib.packing import plan
+from packlib.training import Recipe
+
+TRAINERS = ("PyTorch loop", "transformers.Trainer", "TRL's SFTTrainer", "accelerate")
+RATE, BETAS = 0.01, (0.8, 0.95)
+
+
+def a_model():
+    torch.manual_seed(0)
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=len(wordnet_tokenizer()), max_position_embeddings=64, **small))
+
+
+def sequences():
+    rng = np.random.default_rng(0)
+    return [rng.integers(5, 100, n).tolist() for n in rng.integers(5, 30, 26)]
+
+
+def trained_alone():
+    """Three updates, each on every sequence by itself; the rate warms up in the first."""
+    model, ids = a_model(), [one[:24] for one in sequences()]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=BETAS, weight_decay=0.0)
+    schedule = get_scheduler("linear", optimizer, 1, 3)
+    for _ in range(3):
+        for one in ids:
+            tokens = torch.tensor([one])
+            loss = model(input_ids=tokens, labels=tokens).loss * (len(one) - 1)
+            (loss / sum(len(one) - 1 for one in ids)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1e9)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    return model
+
+
+def assert_same(model, reference):
+    before = a_model()
+    for name, parameter in reference.named_parameters():
+        assert (model.get_parameter(name) - parameter).abs().max() < 2e-4, name
+        assert (before.get_parameter(name) - parameter).abs().max() > 1e-3, name
+
+
+def written(folder, replicas=1):
+    """The plan in a folder, and the code, for a recipe in which one update is one pass over the packs."""
+    histogram = LengthHistogram.from_lengths([len(one) for one in sequences()], 24, "truncate")
+    made = plan(histogram, method="optimal")
+    assert made.num_packs % 4 == 0
+    made.to_json(folder / "plan.json")
+    recipe = Recipe(
+        made.num_packs // 2 // replicas, RATE, 3 * 26, 26, gradient_accumulation_steps=2, replicas=replicas,
+        packing_factor=made.packing_factor, betas=BETAS, weight_decay=0.0,
+    )  # fmt: skip
+    return made, code_for(histogram, recipe)
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """What the code takes as given, after its first part."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+    made, code = written(tmp_path)
+    given = {"dataset": datasets.Dataset.from_dict({"input_ids": sequences()}), "model": a_model(), "code": code,
+             "tokenizer": wordnet_tokenizer()}  # fmt: skip
+    exec(code["Packs"], given)
+    assert len(given["packed"]) == made.num_packs
+    return given
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_the_code_makes_the_updates_of_each_sequence_alone(names, trainer):
+    exec(names["code"][trainer], names)
+    assert_same(names["model"], trained_alone())
+
+
+ON_RANKS = """
+import sys, datasets
+sys.path[:0] = {path!r}
+from pathlib import Path
+from test_applying import a_model, assert_same, sequences, trained_alone, written
+datasets.config.HF_DATASETS_CACHE = {cache!r}
+code, dataset, model = {code!r}, datasets.Dataset.from_dict({{"input_ids": sequences()}}), a_model()
+exec(code["Packs"])
+exec(code["accelerate"])
+assert accelerator.num_processes == {ranks}
+assert_same(accelerator.unwrap_model(model), trained_alone())
+print("same on rank", accelerator.process_index)
+"""
+
+
+@pytest.mark.slow
+def test_accelerate_makes_them_on_as_many_ranks_as_the_recipe_has(names, tmp_path, ranks=2):
+    path = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    _, code = written(tmp_path, ranks)
+    assert f"on {ranks} ranks" in code["accelerate"]
+    Path("script.py").write_text(ON_RANKS.format(path=path, cache=str(tmp_path / "cache"), code=code, ranks=ranks))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    made = []
+    for rank in map(str, range(ranks)):  # what torchrun tells each process
+        told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
+        environment = {**os.environ, **told, "MASTER_PORT": port, "ACCELERATE_USE_CPU": "true"}
+        made.append(subprocess.Popen([sys.executable, "script.py"], env=environment, stdout=-1, stderr=-1, text=True))
+    try:
+        said = [process.communicate(timeout=100) for process in made]
+    finally:
+        for process in made:
+            process.kill()
+    for rank, (out, error) in enumerate(said):
+        assert f"same on rank {rank}" in out, error[-3000:]
+
+
+def test_the_code_says_what_the_recipe_and_the_lengths_ask_for(tmp_path):
+    lengths = LengthHistogram.from_lengths([3, 9, 30], 20, "drop")
+    recipe = Recipe(4, 2.5e-4, 40, packing_factor=2.0, optimizer="lamb", decay="polynomial", power=0.5)
+    code = code_for(lengths, recipe)
+    assert tuple(code) == ("Packs", *TRAINERS) and 'overlong="drop"' in code["Packs"]
+    assert "packlib pack tokens.parquet --plan plan.json --overlong drop --out packed.parquet\n" in code["Packs"]
+    for trainer in TRAINERS:
+        compile(code[trainer], trainer, "exec")
+        assert "import Lamb" in code[trainer] and "'power'" in code[trainer].replace('"', "'")
+        assert "0.00025" in code[trainer] and "polynomial" in code[trainer]
+    plain = code_for(LengthHistogram([0, 1, 1]), replace(recipe, optimizer="adamw", decay="cosine", power=1.0))
+    assert "overlong" not in plain["Packs"] and not any("Lamb" in text or "power" in text for text in plain.values())
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_lamb_runs_in_the_trainer(names, tmp_path):
+    recipe = Recipe(4, RATE, 26, packing_factor=2.0, optimizer="lamb", decay="polynomial", power=0.5)
+    code = code_for(LengthHistogram.from_lengths([9, 8], 24), recipe)
+    exec(code["transformers.Trainer"], names)
+    assert type(names["trainer"].optimizer.optimizer).__name__ == "Lamb" and names["trainer"].state.global_step == 4

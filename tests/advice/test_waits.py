@@ -1,0 +1,92 @@
+"""How long replicas wait on the packs of a plan: against a long run, and what the advice says of it."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from transformers import AutoConfig
+
+from packlib.advice import advise, waits
+from packlib.advice.memory import model_work
+from packlib.advice.waits import about_waiting, expected_waiting
+from packlib.lengths import LengthHistogram
+from packlib.packing import plan
+from packlib.training import Recipe
+from packlib.work import Work
+
+DRAWN = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
+PLAN = plan(LengthHistogram.from_lengths(DRAWN, 8192), method="lpfhp")
+
+
+def recipe(replicas, micro_batch=2, accumulation=2):
+    return Recipe(micro_batch, 1e-4, 100_000, gradient_accumulation_steps=accumulation, replicas=replicas)
+
+
+def long_run(made, replicas, packs_each, work, steps=20_000):
+    """What replicas wait in so many updates, each of which draws its packs anew."""
+    each = [
+        sum(work.per_token * length + work.per_square * length**2 for length in strategy)
+        for strategy, repeats in zip(made.strategies, made.repeats.tolist(), strict=True)
+        for _ in range(repeats)
+    ]
+    rng, slowest, mean = np.random.default_rng(5), 0.0, 0.0
+    for _ in range(steps):
+        of_replicas = rng.choice(each, replicas * packs_each, replace=False).reshape(replicas, -1).sum(axis=1)
+        slowest, mean = slowest + of_replicas.max(), mean + of_replicas.mean()
+    return 1 - mean / slowest
+
+
+def test_a_long_run_waits_as_long():
+    found, told = expected_waiting(PLAN, recipe(8), Work.decoder()), long_run(PLAN, 8, 4, Work.decoder())
+    assert 0 < found.high - found.low < 0.003 and abs(found.mean - told) < found.high - found.low
+    assert found == expected_waiting(PLAN, recipe(8), Work.decoder())
+
+
+def test_packs_of_a_large_plan_are_drawn(monkeypatch):
+    whole = expected_waiting(PLAN, recipe(8), Work.decoder())
+    monkeypatch.setattr(waits, "MOST_PACKS", 1000)
+    found = expected_waiting(PLAN, recipe(8), Work.decoder())
+    assert found != whole and found.mean == pytest.approx(whole.mean, rel=0.1)
+    many = plan(LengthHistogram([0, *[10**9] * 1000]), method="lpfhp")
+    assert 0 <= expected_waiting(many, recipe(8), Work.decoder()).mean < 0.5
+
+
+def test_the_advice_says_it_for_replicas_alone():
+    histogram = LengthHistogram.from_lengths(DRAWN[:5000] % 200 + 1, 256)
+    eight = advise(histogram, 3, recipe=recipe(8), patience=0.5)
+    assert eight.sentences[-1] == eight.about_waiting == about_waiting(eight.plan, eight.packed_recipe)
+    one = replace(eight, packed_recipe=replace(eight.packed_recipe, replicas=1))
+    assert one.about_waiting == "" and one.sentences == (*eight.sentences[:-2], one.about_steps)
+    assert "8 replicas" in eight.about_waiting and "13_balanced_work" in eight.about_waiting
+    assert "estimate" in eight.about_waiting and "like Llama 3 8B's" in eight.about_waiting
+    assert json.loads(eight.to_json())["advice"][-1] == eight.about_waiting
+    share = expected_waiting(eight.plan, eight.packed_recipe, Work.decoder()).mean
+    assert f"waits {100 * share:.1f} %" in eight.about_waiting or f"waits {100 * share:.2f} %" in eight.about_waiting
+
+
+def test_updates_of_more_packs_than_there_are():
+    said = about_waiting(PLAN, recipe(4096))
+    assert said.endswith(f"an update takes 16,384 packs, which must be at most {PLAN.num_packs:,}.")
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "expected"),
+    [
+        ("bert", {"hidden_size": 96, "num_hidden_layers": 3, "intermediate_size": 300}, Work.bert(3, 96, 300)),
+        (  # three matrices in a decoder's count, two in GPT-2's, so that 4 x 96 is as much as 256
+            "gpt2", {"n_embd": 96, "n_layer": 3, "n_head": 12},
+            Work.decoder(3, 96, 256, 12, 12, 8),
+        ),
+        (
+            "qwen3",
+            {"hidden_size": 96, "num_hidden_layers": 3, "intermediate_size": 300, "num_attention_heads": 12,
+             "num_key_value_heads": 4, "head_dim": 16},
+            Work.decoder(3, 96, 300, 12, 4, 16),
+        ),
+    ],
+)  # fmt: skip
+def test_a_configuration_has_the_work_of_its_layers(tmp_path, family, sizes, expected):
+    AutoConfig.for_model(family, **sizes).save_pretrained(tmp_path)
+    assert model_work(str(tmp_path)) == expected
+    assert about_waiting(PLAN, recipe(8), str(tmp_path)).count(expected.in_words) == 1

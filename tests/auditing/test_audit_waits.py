@@ -1,0 +1,119 @@
+"""How long ranks wait on packs that others made: counted by hand, and on many log-normal lengths."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from packlib import cli
+from packlib.auditing import audit, audit_waits, auditing
+from packlib.lengths import LengthHistogram
+from packlib.packing import assign, plan
+from packlib.work import Work
+
+ATTENTION = Work(per_token=0, per_square=1)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "packed.parquet"
+
+
+def written(path, packs, **options):
+    pq.write_table(pa.table({"seq_lengths": packs}), path, **options)
+    return path
+
+
+def test_two_ranks_by_hand(place):
+    # 64 pairs and 16 + 16: the second rank waits for half of the time, the average rank for a quarter
+    waits = audit(written(place, [[8], [4, 4]]), ranks=2, batch_size=1, work=ATTENTION).waits
+    assert (waits.at_random, waits.interval, waits.least) == (0.25, (0.25, 0.25), 0.25)
+    # 100 and 10 x 8 + 64 with a token at 10 and a pair at 1: 144 and 112
+    waits = audit(place, ranks=2, batch_size=1, work=Work(10, 1)).waits
+    assert waits.at_random == waits.least == pytest.approx(1 - 128 / 144)
+
+
+def test_an_update_takes_all_its_batches_and_packs_that_make_none_are_left_out(place):
+    packs = [[8], [4, 4], [4, 4], [8], [2] * 4]
+    found = audit(written(place, packs), ranks=2, batch_size=1, gradient_accumulation_steps=2, work=ATTENTION)
+    waits = found.waits
+    assert (waits.ranks, waits.packs_per_rank, waits.packs) == (2, 2, 4)
+    # of the six pairs that the first rank may get, two are as heavy as can be: 128 against 64; the others are even
+    assert waits.at_random == pytest.approx(1 - 96 / (96 * 4 / 6 + 128 * 2 / 6), abs=0.01) and waits.least == 0
+    assert waits.balanced == 0
+    assert found.notes[-1] == waits.sentence and "dealt at random to 2 ranks, 2 each" in waits.sentence
+
+
+def test_balanced_packs_are_no_deeper_than_the_limit_or_than_packs_are(place):
+    written(place, [[4, 2], [2, 2]])  # 20 and 8 pairs; 4 alone and 2 + 2 + 2 would have 16 and 12
+    for limit, mean, slowest in ((None, 14, 16), (3, 14, 16), (2, 14, 20), (1, 14, 20)):
+        waits = audit(place, ranks=2, batch_size=1, work=ATTENTION, max_sequences_per_pack=limit).waits
+        assert waits.balanced == pytest.approx(1 - mean / slowest)
+
+
+def log_normal():
+    lengths = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
+    return lengths, assign(plan(LengthHistogram.from_lengths(lengths, 8192), method="lpfhp"), lengths)
+
+
+def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
+    lengths, packs = log_normal()
+    written(place, [lengths[ids].tolist() for ids in packs], row_group_size=300)
+    found = audit(place, lengths, ranks=8, batch_size=2, work=ATTENTION, max_sequences_per_pack=2).waits
+    each, rng = [int((lengths[ids] ** 2).sum()) for ids in packs], np.random.default_rng(9)
+    slowest = mean = 0.0
+    for _ in range(20_000):
+        of_ranks = rng.choice(each[: found.packs], 16, replace=False).reshape(8, 2).sum(axis=1)
+        slowest, mean = slowest + of_ranks.max(), mean + of_ranks.mean()
+    assert found.packs == len(packs) // 16 * 16
+    assert abs(found.at_random - (1 - mean / slowest)) < 0.005
+    assert found.interval[0] < found.at_random < found.interval[1] < found.interval[0] + 0.005
+    assert found.least < found.at_random and found.balanced < 0.75 * found.at_random
+
+
+def test_memory_is_bounded(place, monkeypatch):
+    for module in (audit_waits, auditing):
+        monkeypatch.setattr(module, "MOST_HELD", 5)
+    written(place, [[8], [4, 4], [8], [4, 4], [8], [8]], row_group_size=1)
+    found = audit(place, ranks=2, batch_size=1, work=ATTENTION)
+    assert found.packs == 6 and found.waits.packs == 2 and "the first 2 packs" in found.waits.sentence
+    seen = auditing._Seen(auditing.open_packed(place), None, False, hold=True)
+    assert sum(len(lengths) for lengths, _ in seen.held) <= 6
+
+
+def test_what_cannot_be_told_is_said(place):
+    pq.write_table(pa.table({"input_ids": [[1] * 8] * 4}), place)
+    few = audit(place, ranks=2, batch_size=1)
+    assert few.waits is None and few.notes[-1].startswith("How long ranks wait cannot be told")
+    few = audit(written(place, [[8], [4, 4]]), ranks=2, batch_size=2)
+    assert few.waits is None and few.notes[-1].startswith("How long ranks wait cannot be told")
+    alone = audit(place, batch_size=2)
+    assert alone.waits is None and "wait" not in " ".join(alone.notes)
+
+
+def test_work_is_refused_where_nobody_waits(place):
+    written(place, [[8], [4, 4]])
+    with pytest.raises(ValueError, match="ranks must be at least 2 where the work of a model is given, not 1"):
+        audit(place, work=ATTENTION)
+    with pytest.raises(TypeError, match="work must be Work, not 3"):
+        audit(place, work=3, ranks=2, batch_size=1)
+
+
+def test_the_shell_takes_a_model_and_prints_what_it_costs(place, capsys):
+    written(place, [[8], [4, 4], [8], [8]])
+    config = place.parent / "config.json"
+    config.write_text(
+        json.dumps({"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 9,
+                    "num_key_value_heads": 1, "intermediate_size": 20, "hidden_act": "silu", "model_type": "llama"})
+    )  # fmt: skip
+    command = ["audit", str(place), "--ranks", "2", "--batch-size", "1", "--no-progress", "--json"]
+    assert cli.main([*command, "--model", str(config)]) == 0
+    theirs = json.loads(capsys.readouterr().out)["waits"]
+    expected = Work.decoder(layers=2, width=8, feed_forward=20, heads=2, key_value_heads=1, head_width=4)
+    assert theirs["work"] == {"per_token": expected.per_token, "per_square": expected.per_square}
+    assert cli.main(command) == 0
+    usual = json.loads(capsys.readouterr().out)
+    assert usual["waits"]["work"]["per_token"] == Work.decoder().per_token
+    assert theirs["at_random"] > usual["waits"]["at_random"] and "like Llama 3 8B's" in usual["notes"][-1]

@@ -1,0 +1,692 @@
+"""`check_packing` finds each fault and names its cause, and finds none where there is none."""
+
+import json
+import os
+import shutil
+import sys
+
+import check_cases as cases
+import numpy as np
+import pytest
+import torch
+from check_cases import Tiny, dense, make, masked, ours, padded, sequences
+from safetensors.torch import load_file, save_file
+from transformers import (
+    BertConfig,
+    DataCollatorWithFlattening,
+    GPT2Config,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+)
+
+import packlib
+from packlib.check import check_packing
+from packlib.check.locating import locate
+from packlib.cli import main
+from packlib.model import Causal, PackedBert, PackedCausal
+
+ROWS, ENCODED = sequences(), masked(sequences(prompts=False))
+TYPED = masked(sequences(prompts=False, types=True))
+LONG = [*ROWS, {"input_ids": np.random.default_rng(0).integers(6, 120, 140).tolist()}]
+SEGMENTS = {"segments": True, "mask": None}
+SMALL = {"vocab_size": 120, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
+         "num_attention_heads": 2, "num_key_value_heads": 1}  # fmt: skip
+
+
+class PackedLlama(Causal, LlamaForCausalLM):
+    pass
+
+
+class PackedMistral(Causal, MistralForCausalLM):
+    pass
+
+
+def flattened(**options):
+    return DataCollatorWithFlattening(**options)
+
+
+def gpt2(**changes):
+    return make("GPT2LMHeadModel", n_embd=16, n_layer=2, n_head=2, **changes)
+
+
+def llama(attention=None, **changes):
+    return make("LlamaForCausalLM", attention, **changes)
+
+
+def bert(attention=None, **changes):
+    return make("BertForMaskedLM", attention, **changes)
+
+
+def mistral():
+    return make("MistralForCausalLM")
+
+
+def own(*layers, **options):
+    """A model of our own, and packs in which segment ids tell the sequences apart."""
+    return Tiny(*layers, **options), dense(**SEGMENTS), ROWS
+
+
+def odd(fault, **options):
+    return cases.Odd(fault, **options), dense(**SEGMENTS), ROWS
+
+
+def packed_gpt2(**options):
+    return PackedCausal(GPT2Config(vocab_size=120, n_embd=16, n_layer=1, n_head=2, n_positions=128), **options)
+
+
+# What is right: model, collator, sequences and what else is told
+RIGHT = {
+    "padding-free": lambda: (llama(), flattened(), ROWS),
+    "padding-free, with all that kernels take": lambda: (
+        llama(), flattened(return_flash_attn_kwargs=True, return_seq_idx=True), ROWS),
+    "padding-free with a window": lambda: (mistral(), flattened(), ROWS),
+    "padding-free with windows in some layers": lambda: (make("Gemma3ForCausalLM"), flattened(), ROWS),
+    "padding-free experts": lambda: (make("MixtralForCausalLM"), flattened(), ROWS),
+    "4D": lambda: (llama(), dense(), ROWS),
+    "4D, running positions that rotate": lambda: (llama(), dense(positions="run on"), ROWS),
+    "4D with a window": lambda: (mistral(), dense(window=4), ROWS),
+    "4D with a position table": lambda: (gpt2(), dense(), ROWS),
+    "4D, double": lambda: (gpt2().double(), dense(dtype=torch.float64), ROWS),
+    "4D, eager, bfloat16": lambda: (llama("eager").bfloat16(), dense(dtype=torch.bfloat16), ROWS),
+    "padding-free, bfloat16": lambda: (llama().bfloat16(), flattened(), ROWS),
+    "4D encoder": lambda: (bert(), dense(causal=False), ENCODED),
+    "4D encoder, bfloat16": lambda: (bert().bfloat16(), dense(causal=False, dtype=torch.bfloat16), ENCODED),
+    "4D encoder with token types": lambda: (bert(), dense(causal=False), TYPED),
+    "boolean 4D with sdpa": lambda: (bert(), dense(causal=False, mask="boolean"), ENCODED),
+    "positions from 2": lambda: (make("RobertaForMaskedLM"), dense(causal=False, start=2), ENCODED),
+    "padded encoder with windows": lambda: (make("ModernBertForMaskedLM"), padded, ENCODED),
+    "padded state space": lambda: (make("MambaForCausalLM"), padded, ROWS),
+    "padded recurrence": lambda: (cases.Recurrent(), padded, ROWS),
+    "PackedBert": lambda: (PackedBert(BertConfig(**SMALL)), ours, ENCODED),
+    "PackedCausal": lambda: (packed_gpt2(), ours, ROWS),
+    "PackedCausal by sequence": lambda: (packed_gpt2(reduction="sequence"), ours, ROWS, {"reduction": "sequence"}),
+    "packed Llama": lambda: (PackedLlama(LlamaConfig(**SMALL)), ours, ROWS),
+    "packed Mistral": lambda: (PackedMistral(MistralConfig(**SMALL, sliding_window=4)), ours, ROWS),
+    "every kind of layer": lambda: (
+        Tiny("convolution", "state", "linear", "attention", answer="tuple"), dense(**SEGMENTS), ROWS),
+    "each sequence padded": lambda: (llama(), cases.multiples, ROWS),
+    "end tokens added": lambda: (llama(), lambda rows: cases.multiples(rows, 1, end=[3]), ROWS),
+    "masked at random": lambda: (bert(), cases.masked_at_random, sequences(prompts=False)),
+    "mixed precision": lambda: (cases.Autocast(llama()), flattened(), ROWS),
+    "no position ids": lambda: (Tiny("attention"), dense(**SEGMENTS, positions="none"), ROWS),
+    "by sequence": lambda: (*own("attention", reduction="sequence"), {"reduction": "sequence"}),
+    "an encoder of our own": lambda: (Tiny("attention", causal=False), dense(**SEGMENTS, causal=False), ENCODED),
+    "torch's own layers": lambda: (cases.OfTorch(), dense(**SEGMENTS, causal=False), ENCODED),
+    "a softmax by hand": lambda: (cases.ByHand("attention"), dense(**SEGMENTS), ROWS),
+    "a plain function": lambda: (cases.without_gradients(Tiny("attention")), dense(**SEGMENTS), ROWS),
+    "tokens without rows": lambda: (cases.Flat(), cases.flat(), ROWS),
+    "dropout in training": lambda: (llama(attention_dropout=0.3).train(), flattened(), ROWS),
+    "24 sequences": lambda: (llama(), flattened(), sequences(24)),
+    "twice the mean": lambda: odd("twice"),
+    "label smoothing": lambda: odd("smoothing"),
+    "a z-loss": lambda: odd("z-loss"),
+    "a sum over tokens": lambda: own("attention", reduction="sum"),
+    "masked at random, by sequence": lambda: (
+        Tiny("attention", causal=False, reduction="sequence"), cases.masked_at_random_in_segments,
+        sequences(prompts=False), {"reduction": "sequence"}),
+    "an update of one mean": lambda: (llama(), dense(), ROWS, {"step": cases.one_mean}),
+}  # fmt: skip
+
+EARLIER, LATER, ALONE = "isolation from earlier sequences", "isolation from later sequences", "same as alone"
+
+# What is wrong, the question that fails, and words of its cause
+FAULTS = {
+    "all-ones 2D mask": (lambda: (llama(), dense(mask="ones"), ROWS), EARLIER, "all ones"),
+    "2D mask of padding alone": (lambda: (llama(), dense(mask="padding"), ROWS), EARLIER, "all ones"),
+    "all-ones 2D mask, cache on": (lambda: (llama(use_cache=True), dense(mask="ones"), ROWS), EARLIER, "all ones"),
+    "all-ones 2D mask of an encoder": (lambda: (bert(), dense(mask="ones", causal=False), ENCODED), LATER, "all ones"),
+    "no document mask": (
+        lambda: (llama(), dense(mask=None, positions="none"), ROWS), EARLIER, "no document mask"),
+    "no document mask, running positions": (
+        lambda: (gpt2(), dense(mask=None, positions="run on"), ROWS), EARLIER, "position_ids run on"),
+    "no document mask of an encoder": (
+        lambda: (bert(), dense(mask=None, causal=False), ENCODED), LATER, "nothing that this attention reads"),
+    "boolean 4D mask with eager": (lambda: (llama("eager"), dense(mask="boolean"), ROWS), EARLIER, "boolean"),
+    "boolean 4D mask with eager, alone": (lambda: (llama("eager"), dense(mask="boolean"), ROWS), ALONE, "boolean"),
+    "positions that run on": (lambda: (gpt2(), dense(positions="run on"), ROWS), "positions", "run on"),
+    "positions that run on, by themselves": (lambda: (gpt2(), dense(positions="none"), ROWS), "positions", "run on"),
+    "positions that run on, bfloat16": (
+        lambda: (gpt2().bfloat16(), dense(positions="run on", dtype=torch.bfloat16), ROWS), "positions", "run on"),
+    "positions from the wrong start": (
+        lambda: (make("RobertaForMaskedLM"), dense(causal=False), ENCODED), "positions",
+        "at 0 where the model begins at 2"),
+    "sliding window replaced": (lambda: (mistral(), dense(), ROWS), ALONE, "with one of 4"),
+    "windows of some layers replaced": (
+        lambda: (make("ModernBertForMaskedLM"), dense(causal=False), ENCODED), ALONE, "sliding window, of some layers"),
+    "state-space state": (lambda: (make("MambaForCausalLM"), flattened(), ROWS), EARLIER, "state space"),
+    "convolution": (lambda: (make("Lfm2ForCausalLM"), flattened(), ROWS), EARLIER, "a convolution across packs"),
+    "linear-attention state": (lambda: (make("Qwen3NextForCausalLM"), flattened(), ROWS), EARLIER, "linear attention"),
+    "convolution under attention": (
+        lambda: own("convolution", "attention", fault="convolution"),
+        EARLIER, "a convolution across packs"),
+    "state under attention": (
+        lambda: own("state", "attention", fault="state"), EARLIER, "a state across packs"),
+    "linear-attention state, in a loop": (
+        lambda: own("linear", fault="linear"), EARLIER, "a state across packs"),
+    "recurrence": (lambda: (cases.Recurrent(), flattened(), ROWS), EARLIER, "a state across packs"),
+    "state, without gradients": (
+        lambda: (cases.without_gradients(Tiny("state", fault="state")), dense(**SEGMENTS), ROWS),
+        EARLIER, "a state across packs"),
+    "next sequence's first token as a target": (
+        lambda: (llama(), dense(leaked=True), sequences(prompts=False)), "targets at borders", "leaked"),
+    "leaked target, without gradients": (
+        lambda: (cases.without_gradients(llama()), dense(leaked=True), sequences(prompts=False)),
+        "targets at borders", "leaked"),
+    "prompt labels lost": (lambda: (llama(), dense(prompts=False), ROWS), "labels", "prompt labels are lost"),
+    "token mean for sequence mean": (
+        lambda: (llama(), dense(), ROWS, {"reduction": "sequence"}), "mean",
+        "over tokens where a mean over each sequence"),
+    "sequence mean for token mean": (
+        lambda: (*own("attention", reduction="sequence"), {"reduction": "token"}),
+        "mean", "over sequences where a mean over each token"),
+    "mean over packs": (lambda: (packed_gpt2(reduction="pack"), ours, ROWS), "mean", "mean over packs"),
+    "mean of means": (
+        lambda: (llama(), dense(), ROWS, {"step": cases.mean_of_means}), "accumulation", "a mean of means"),
+    "cache left on": (lambda: (llama(use_cache=True), flattened(), ROWS), EARLIER, "cache is left on"),
+    "last sample lost": (lambda: (llama(), dense(drop_last=True), ROWS), "tokens", "lost: the last one"),
+    "a sequence twice": (lambda: (llama(), dense(twice=True), ROWS), "tokens", "twice"),
+    "padding attended": (
+        lambda: (bert(), lambda rows: padded(rows, ones=True), ENCODED), "padding", "padding is attended"),
+    # and what the field has not complained of yet
+    "labels shifted twice": (lambda: (llama(), dense(shift=True), ROWS), "labels", "shifted twice"),
+    "labels not shifted": (
+        lambda: own("attention", fault="does not shift"), "labels", "not shifted"),
+    "last label of each": (
+        lambda: own("attention", fault="leaves out the last"), "labels", "last token of each"),
+    "padding trained on": (lambda: (llama(), dense(train_padding=True), ROWS), "labels", "padding is trained on"),
+    "one token of the sequence before": (
+        lambda: own("attention", "attention", fault="sees one back"), EARLIER, "a border"),
+    "border off by one": (lambda: (llama(), dense(off=1), ROWS), EARLIER, "a border is in the wrong place"),
+    "bounds off by one": (lambda: (cases.Flat(), cases.flat(1), ROWS), EARLIER, "a border is in the wrong place"),
+    "bounds ignored": (lambda: (cases.Flat(mask=False), cases.flat(), ROWS), EARLIER, "no document mask"),
+    "positions off by one": (
+        lambda: (gpt2(), dense(positions="off by one"), ROWS), "positions", "at 1 where the model begins at 0"),
+    "slots numbered by the model": (
+        lambda: own("attention", fault="numbers slots"), "positions", "the model numbers"),
+    "leak in one layer, both ways": (
+        lambda: (Tiny("attention", "attention", causal=False, fault="attention 1"), dense(**SEGMENTS, causal=False),
+                 ENCODED), LATER, "no document mask"),
+    "torch's own layers without a mask": (
+        lambda: (cases.OfTorch(mask=False), dense(**SEGMENTS, causal=False), ENCODED), LATER, "no document mask"),
+    "a softmax by hand without a mask": (
+        lambda: (cases.ByHand("attention", fault="attention"), dense(**SEGMENTS), ROWS), EARLIER, "no document mask"),
+    "look ahead": (lambda: own("attention", fault="sees ahead"), "labels", "looks ahead"),
+    "mask transposed": (lambda: (llama(), dense(transposed=True), ROWS), ALONE, "transposed"),
+    "token types by sequence": (
+        lambda: (bert(), dense(causal=False, types=True), TYPED), ALONE, "token_type_ids are not"),
+    "dropout left on": (
+        lambda: own("attention", fault="dropout"), "determinism", "dropout is left on"),
+    "memory of the call before": (
+        lambda: own("attention", fault="memory"), "determinism", "kept from call to call"),
+    "batch normalization in training": (
+        lambda: (cases.OfTorch(statistics=True).train(), dense(**SEGMENTS, causal=False), ENCODED), LATER,
+        "normalization"),
+    "batch normalization of one row": (
+        lambda: (cases.OfTorch(statistics=True).train(), dense(slots=80, **SEGMENTS, causal=False), ENCODED), EARLIER,
+        "normalization"),
+    "mean over all slots": (
+        lambda: own("attention", reduction="slot"), "mean", "a mean over all slots"),
+    "sum of means": (
+        lambda: (llama(), dense(), ROWS, {"step": cases.sum_of_means}), "accumulation", "a sum of means"),
+    "count ignored": (
+        lambda: own("attention", fault="ignores the count"), "accumulation", "mean of means"),
+    "labels of another row": (lambda: (llama(), dense(rolled=True), ROWS), "labels", "belong to other tokens"),
+    "truncated": (lambda: (llama(), dense(cut=12), ROWS), "tokens", "truncated"),
+    "loss times the rows": (lambda: odd("times rows"), "mean", "multiplied by the number of rows"),
+    "loss over the rows": (lambda: odd("over rows"), "mean", "divided by the number of rows"),
+    "loss over the sequences": (lambda: odd("over sequences"), "mean", "divided by the number of sequences"),
+    "gradients times the rows": (lambda: odd("gradients by rows"), "mean", "multiplied by the number of rows"),
+    "gradients times the depth of a pack": (lambda: odd("gradients by pack"), "mean", "which others share its pack"),
+    "label smoothing over padding": (lambda: odd("smoothing over padding"), "labels", "besides the cross entropy"),
+    "label smoothing over prompts": (lambda: odd("smoothing over prompts"), "labels", "padding or prompts"),
+    "z-loss over padding": (lambda: odd("z-loss over padding"), "labels", "besides the cross entropy"),
+    "positions of 8 bits": (
+        lambda: (llama(), dense(slots=160, positions="bytes"), LONG), "positions", "integers overflows"),
+    "first label of each": (lambda: odd("first label of each"), "labels", "labels are lost"),
+    "positions clipped": (lambda: odd("positions clipped"), "positions", "clips or scales"),
+    "border off by one in the last pack": (
+        lambda: odd("last border off by one"), EARLIER, "a border is in the wrong place"),
+    "segment ids that come again": (lambda: odd("ids come again"), EARLIER, "no document mask"),
+    "attention scaled by the row": (lambda: odd("attention by the row"), ALONE, "otherwise than alone"),
+}  # fmt: skip
+
+
+def joined(name):
+    """The name of a case as one word, as names of tests are."""
+    return name.replace(" ", "_")
+
+
+def checked(case):
+    model, collate, rows, *told = case
+    return check_packing(model, collate, rows, **(told[0] if told else {}))
+
+
+@pytest.mark.parametrize("name", RIGHT, ids=joined)
+def test_what_is_right_raises_no_alarm(name):
+    found = checked(RIGHT[name]())
+    assert found.exact, found
+
+
+@pytest.mark.parametrize("name", FAULTS, ids=joined)
+def test_a_fault_is_found_and_its_cause_named(name):
+    case, question, words = FAULTS[name]
+    found = checked(case())
+    assert not found.exact
+    assert found[question].verdict == "failed" and words in found[question].cause, found
+    assert found[question].remedy and any(letter.isdigit() for letter in found[question].evidence)
+
+
+SINGLE = {  # faults that leave every other question as it is
+    "positions that run on": {ALONE}, "sliding window replaced": set(), "prompt labels lost": set(),
+    "next sequence's first token as a target": set(), "token mean for sequence mean": set(),
+    "mean over packs": set(), "mean of means": set(),
+    "last sample lost": set(), "a sequence twice": set(), "truncated": set(), "cache left on": {ALONE},
+    "convolution": {ALONE}, "state-space state": {ALONE}, "padding attended": {ALONE}, "mask transposed": set(),
+    "loss times the rows": set(), "gradients times the depth of a pack": set(), "first label of each": set(),
+    "label smoothing over padding": set(), "label smoothing over prompts": set(), "last label of each": set(),
+    "padding trained on": set(), "dropout left on": set(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SINGLE, ids=joined)
+def test_one_fault_fails_one_question(name):
+    case, question, _ = FAULTS[name]
+    found = checked(case())
+    failed = {finding.question for finding in found.findings if finding.verdict == "failed"}
+    assert failed == {question, *SINGLE[name]}, found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ((3, dense(), ROWS), TypeError, "model must be callable, not 3."),
+        ((lambda **_: 0, None, ROWS), TypeError, "collate must be callable, not None."),
+        ((Tiny("attention"), dense(), 5), TypeError, "sequences must be mappings with input_ids, not 5."),
+        ((Tiny("attention"), dense(), [{"ids": [1]}]), TypeError, "sequences must be mappings with input_ids"),
+        ((Tiny("attention"), dense(), ROWS[:1]), ValueError, "at least 2 different ones, not 1 of 1."),
+        ((Tiny("attention"), dense(), [{"input_ids": [1.5]}] * 2), ValueError, "input_ids of sequence 0 must be whole"),
+        ((Tiny("attention"), dense(), [{"input_ids": [7, 8]}] * 3), ValueError, "not 1 of 3."),
+        ((Tiny("attention"), lambda _: 7, ROWS), TypeError, "collate must return a mapping with input_ids, not 7."),
+        ((Tiny("attention"), lambda _: {"input_ids": [1]}, ROWS), TypeError, "input_ids of a batch must be a tensor"),
+        ((Tiny("attention"), lambda rows: 1 / 0, ROWS), ValueError, "it raised ZeroDivisionError: division by zero"),
+        ((lambda **_: 1 / 0, dense(), ROWS), ValueError, "model must take the batches of collate; it raised"),
+        ((lambda **_: {"loss": torch.ones(())}, dense(), ROWS), ValueError, "model must return numbers for each token"),
+        ((Tiny("attention"), lambda rows: {"input_ids": torch.zeros(2, 9, dtype=torch.long)}, ROWS), ValueError,
+         "collate must keep the tokens of the sequences"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_checked_is_refused_in_one_sentence(arguments, error, says):
+    with pytest.raises(error) as refused:
+        check_packing(*arguments)
+    assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_reduction_that_is_not_known_is_refused():
+    with pytest.raises(ValueError, match="reduction must be 'token' or 'sequence', not 'tokens': did you mean"):
+        check_packing(*own("attention"), reduction="tokens")
+
+
+def test_the_model_is_left_as_it_was_also_when_interrupted():
+    model, collate, rows = own("attention", fault="dropout")
+    model.parts[0].eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    modes, threads = [part.training for part in model.modules()], torch.get_num_threads()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    calls = []
+
+    def stop(module, arguments):
+        calls.append(torch.is_grad_enabled())
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+
+    for interrupted in (False, True):
+        handle = model.register_forward_pre_hook(stop) if interrupted else None
+        torch.manual_seed(5)
+        if interrupted:
+            with pytest.raises(KeyboardInterrupt):
+                check_packing(model, collate, rows)
+            handle.remove()
+        else:
+            check_packing(model, collate, rows, step=lambda model, batches: cases.sum_by(model, batches, lr=1.0))
+        assert torch.equal(torch.rand(3), expected)
+        assert modes == [part.training for part in model.modules()] and torch.get_num_threads() == threads
+        assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+        assert all(p.grad is None for p in model.parameters())
+        assert not torch.nn.modules.module._global_forward_hooks
+
+
+def test_the_sequences_given_are_not_changed():
+    rows = sequences()
+
+    def collate(given):
+        batch = dense(**SEGMENTS)(given)
+        for row in given:
+            row.pop("labels")
+        return batch
+
+    assert check_packing(Tiny("attention"), collate, rows).exact
+    assert rows == sequences()
+
+
+def test_a_sequence_that_comes_twice_is_checked_once():
+    once, twice = (check_packing(llama(), flattened(), rows) for rows in (ROWS, [*ROWS, ROWS[1], ROWS[0]]))
+    assert twice.exact and twice == once
+
+
+def test_the_same_again_is_the_same():
+    assert check_packing(*own("state", fault="state")) == check_packing(*own("state", fault="state"))
+
+
+def test_findings_are_read_as_text_as_a_table_and_as_json(tmp_path):
+    found = check_packing(*own("attention", fault="attention"))
+    path = tmp_path / "check.json"
+    read = json.loads(found.to_json(path))
+    assert json.loads(path.read_text()) == read
+    assert read["exact"] is False and read["findings"][2]["verdict"] == "failed"
+    assert [finding["question"] for finding in read["findings"]] == [f.question for f in found.findings]
+    assert repr(found).splitlines()[-1] == "8 passed, 2 failed, 1 cannot be told."
+    assert "    cause: no document mask" in repr(found)
+    page = found._repr_html_()
+    assert page.count("<tr>") == len(found.findings) + 1
+    cells = [page.count(f'<{tag} style="text-align:left">') for tag in ("th", "td")]
+    assert cells == [5, 5 * len(found.findings)] and "<td>" not in page
+
+
+def test_questions_that_cannot_be_answered_say_why():
+    found = check_packing(cases.Recurrent(), padded, ROWS)
+    assert found[EARLIER].verdict == "cannot be told" and "No row holds two sequences" in found[EARLIER].evidence
+    found = check_packing(bert(), dense(causal=False), ENCODED)
+    assert found["accumulation"].verdict == "cannot be told" and "pass step" in found["accumulation"].evidence
+    unlabeled = check_packing(
+        lambda input_ids, **_: torch.nn.functional.one_hot(input_ids, 120).float(), dense(), ROWS
+    )
+    assert {unlabeled[question].verdict for question in ("labels", "mean", "accumulation")} == {"cannot be told"}
+    assert "no loss" in unlabeled["mean"].evidence and unlabeled[EARLIER].verdict == "passed"
+
+
+def test_a_loss_outside_the_model_is_checked_too():
+    def next_token(output, batch):
+        logits, labels = output["logits"][:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten()
+        return torch.nn.functional.cross_entropy(logits, labels)
+
+    model, collate, rows = Tiny("attention"), dense(**SEGMENTS, leaked=True), sequences(prompts=False)
+    found = check_packing(model, collate, rows, loss=next_token)
+    assert found["targets at borders"].verdict == "failed" and found["mean"].verdict == "passed"
+
+
+def test_locate_finds_pieces_copies_and_what_was_replaced():
+    draw = np.random.default_rng(1)
+    a, b, c = (draw.integers(10, 99, length) for length in (6, 4, 9))
+    row = np.concatenate([b, a, c[:5], [0]])
+    rest = np.concatenate([c[5:], b, np.zeros(8, int)])
+    row[4], row[8] = 5, 5  # replaced: the first and the fifth token of a
+    found = [
+        (piece.sequence, piece.slots.tolist(), piece.places.tolist())
+        for piece in locate(np.stack([row, rest]), [a, b, c])
+    ]
+    assert found == [
+        (1, [0, 1, 2, 3], [0, 1, 2, 3]), (0, [4, 5, 6, 7, 8, 9], [0, 1, 2, 3, 4, 5]),
+        (2, [10, 11, 12, 13, 14], [0, 1, 2, 3, 4]), (2, [16, 17, 18, 19], [5, 6, 7, 8]),
+        (1, [20, 21, 22, 23], [0, 1, 2, 3]),
+    ]  # fmt: skip
+
+
+def test_locate_finds_a_sequence_of_which_most_was_replaced():
+    a, b = np.arange(10, 17), np.arange(30, 38)
+    row = np.concatenate([b, [5, 11, 5, 5, 14, 5, 16]])
+    found = [(piece.sequence, piece.slots.tolist()) for piece in locate(row[None], [a, b])]
+    assert found == [(1, list(range(8))), (0, list(range(8, 15)))]
+
+
+def test_packlib_offers_it_at_the_top():
+    assert packlib.check_packing is check_packing
+
+
+MINE = """
+import check_cases as cases
+
+
+def make():
+    return cases.Tiny("attention"), cases.dense(segments=True, mask=None), cases.sequences()
+
+
+def wrong():
+    parts = cases.Tiny("state", fault="state"), cases.dense(segments=True, mask=None), cases.sequences()
+    return dict(zip(("model", "collate", "sequences"), parts)) | {"reduction": "token"}
+
+
+def nothing():
+    return 3
+
+
+collate = cases.dense(slots=90, mask="ones")
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_training.py").write_text(MINE)
+    return tmp_path
+
+
+def test_the_command_prints_findings_and_its_exit_code_says_whether_one_failed(here, capsys):
+    assert main(["check", "my_training.py:make", "--no-progress"]) == 0
+    assert "isolation from later sequences: passed" in capsys.readouterr().out
+    assert main(["check", "my_training.py:wrong", "--json", "--no-progress"]) == 1
+    assert json.loads(capsys.readouterr().out)["exact"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("my_training.py", "What to check must be module:function or a folder with a model, not 'my_training.py'."),
+        ("my_training.py:none", "There is no function 'my_training.py:none': my_training.py has no 'none'."),
+        ("no_module_of_mine:make", "No module named 'no_module_of_mine'."),
+        ("nowhere.py:make", "There is no file nowhere.py."),
+        ("my_training.py:nothing", "my_training.py:nothing must return model, collate and sequences, not 3."),
+        ("my_training.py:make --reduction pack", "'pack' is not one of 'token', 'sequence'"),
+        ("empty", "empty must hold config.json and safetensors"),
+        ("remote", "The architecture in remote/config.json must be"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(here, capsys, arguments, says):
+    for name in ("empty", "remote"):
+        (here / name).mkdir()
+    (here / "remote" / "model.safetensors").write_bytes(b"")
+    about = {"architectures": ["Mine"], "auto_map": {"AutoModelForCausalLM": "mine.Mine"}}
+    (here / "remote" / "config.json").write_text(json.dumps(about))
+    (here / "remote" / "mine.py").write_text("raise SystemExit('remote code was run')")
+    assert main(["check", *arguments.split(), "--no-progress"]) == 2
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1
+
+
+ENDS = """
+import sys
+
+from my_training import make, wrong
+
+
+def function():
+    sys.exit(0)
+
+
+def collate():
+    model, _, rows = make()
+    return model, lambda rows: sys.exit(0), rows
+
+
+def model():
+    _, collate, rows = make()
+    return lambda **batch: sys.exit(0), collate, rows
+
+
+def step():
+    return wrong() | {"step": lambda model, batches: sys.exit(0)}
+
+
+def broken():
+    return {}["x"]
+"""
+
+
+@pytest.mark.parametrize("name", ["module", "function", "collate", "model", "step"])
+def test_code_that_ends_the_process_is_no_verdict(here, capsys, name):
+    (here / "ends.py").write_text(ENDS)
+    (here / "module.py").write_text("import argparse\n\nargparse.ArgumentParser().exit(0)\n")
+    target = "module.py:make" if name == "module" else f"ends.py:{name}"
+    assert main(["check", target, "--no-progress"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"packlib: {target} could not be checked: SystemExit: 0 (") and said.count("\n") == 1
+    assert main(["check", "ends.py:broken", "--no-progress"]) == 2
+    assert "ends.py:broken could not be checked: KeyError: 'x' (ends.py, line 26)." in capsys.readouterr().err
+
+
+def test_a_file_in_another_folder_finds_what_is_beside_it(here, capsys):
+    place = here / "some" / "where"
+    place.mkdir(parents=True)
+    (place / "beside_it.py").write_text(MINE)
+    (place / "late_beside_it.py").write_text("")
+    (place / "mine.py").write_text(
+        "import beside_it\n\n\ndef make():\n    import late_beside_it\n\n    return beside_it.make()\n"
+    )
+    (place / "lacks.py").write_text("import my_training\nimport no_faults_of_mine\n\n\ndef make():\n    pass\n")
+    before = sys.path[:]
+    assert main(["check", "some/where/mine.py:make", "--no-progress"]) == 0
+    assert main(["check", "my_training.py:make", "--collate", "some/where/beside_it.py:collate", "--no-progress"]) == 1
+    capsys.readouterr()
+    assert main(["check", "some/where/lacks.py:make", "--no-progress"]) == 2
+    assert "ModuleNotFoundError: No module named 'no_faults_of_mine' (lacks.py, line 2)." in capsys.readouterr().err
+    assert sys.path == before
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model as transformers saves it."""
+    path = tmp_path_factory.mktemp("models") / "llama"
+    llama().save_pretrained(path)
+    return path
+
+
+def configured(**changes):
+    def change(folder):
+        about = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(about | changes))
+
+    return change
+
+
+def written(name, content):
+    return lambda folder: (folder / name).write_bytes(content(folder) if callable(content) else content)
+
+
+def weighing(change):
+    """Other tensors in the file."""
+
+    def of(folder):
+        path = folder / "model.safetensors"
+        save_file(change(load_file(path)), path, {"format": "pt"})
+
+    return of
+
+
+def piped(folder):
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+
+
+# What is wrong with a folder, and words of the one sentence that says so
+DAMAGED = {
+    "empty": (written("model.safetensors", b""), "SafetensorError: Error while deserializing header"),
+    "truncated": (
+        written("model.safetensors", lambda folder: (folder / "model.safetensors").read_bytes()[:-99]),
+        "SafetensorError: Error while deserializing header"),
+    "pointer": (
+        written("model.safetensors", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 7\n"),
+        "is a pointer of Git LFS"),
+    "one tensor": (
+        weighing(lambda tensors: dict(list(tensors.items())[:1])), "weights of LlamaForCausalLM are missing: "),
+    "a tensor more": (
+        weighing(lambda tensors: {**tensors, "model.norm.bias": torch.ones(16)}), "no such weights: model.norm.bias."),
+    "a layer more": (configured(num_hidden_layers=1), "no such weights: model.layers.1.input_layernorm.weight, "),
+    "other shapes": (
+        configured(vocab_size=99), "another shape than config.json says: lm_head.weight, model.embed_tokens.weight."),
+    "no numbers": (
+        weighing(lambda tensors: {name: tensor * torch.nan for name, tensor in tensors.items()}), "are not finite: "),
+    "adapter": (written("adapter_config.json", b"{}"), "holds an adapter, which would be left out"),
+    "quantized": (configured(quantization_config={"quant_method": "gptq", "bits": 4}), ""),
+    "flash attention": (configured(attn_implementation="flash_attention_9"), "flash_attention_9"),
+    "unknown activation": (configured(hidden_act="mine"), "KeyError: 'mine'"),
+    "unknown rope": (configured(rope_parameters={"rope_type": "mine", "rope_theta": 1e4}), "KeyError: 'mine'"),
+    "no kind of number": (configured(hidden_size="16"), "expected int, got str"),
+    "no architecture": (configured(architectures=3), "The architecture in "),
+    "no text": (written("config.json", b""), "is no model's configuration: It is not JSON"),
+    "list": (written("config.json", b"[]"), "is no model's configuration: It must hold one JSON object."),
+    "nested": (written("config.json", b"[" * 10**5), "is no model's configuration: It is nested too deeply."),
+    "pipe": (piped, "config.json is a pipe, a socket or a device"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED, ids=joined)
+def test_a_damaged_or_unusual_folder_is_one_sentence(folder, tmp_path, capfd, name):
+    damage, says = DAMAGED[name]
+    mine = shutil.copytree(folder, tmp_path / "mine")
+    damage(mine)
+    assert main(["check", str(mine), "--no-progress"]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("packlib: ") and str(mine) in said and says in said and said.count("\n") == 1
+
+
+def tied():
+    return llama(tie_word_embeddings=True), lambda tensors: tensors
+
+
+def rotary():
+    return llama(), lambda tensors: tensors | {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)}
+
+
+def pretrained():
+    """As the first BERT was published: with a pooler, and the head that tells whether a sentence is the next one."""
+    pooler = {f"bert.pooler.dense.{name}": torch.ones(16) for name in ("weight", "bias")}
+    head = {f"cls.seq_relationship.{name}": torch.ones(2) for name in ("weight", "bias")}
+    return bert(), lambda tensors: tensors | pooler | head
+
+
+def several_ends():
+    return llama(eos_token_id=[2, 3]), lambda tensors: tensors
+
+
+@pytest.mark.parametrize("make_model", [tied, rotary, pretrained, several_ends])
+def test_weights_that_may_be_missing_or_besides_are_no_damage(tmp_path, capsys, make_model):
+    model, change = make_model()
+    model.save_pretrained(tmp_path)
+    weighing(change)(tmp_path)
+    assert main(["check", str(tmp_path), "--no-progress"]) == (1 if make_model is pretrained else 0)
+
+
+def test_a_configuration_may_hold_infinity(folder, tmp_path):
+    mine = shutil.copytree(folder, tmp_path / "mine")
+    configured(time_step_limit=[0.0, float("inf")])(mine)  # as Mamba2's did
+    assert "Infinity" in (mine / "config.json").read_text()
+    assert main(["check", str(mine), "--no-progress"]) == 0
+
+
+def test_a_folder_is_checked_in_padding_free_batches(here, capsys):
+    for name, model in (("llama", llama(use_cache=True)), ("bert", bert())):
+        model.save_pretrained(here / name)
+    assert main(["check", "llama", "--no-progress"]) == 0
+    assert main(["check", "bert", "--no-progress", "--json"]) == 1
+    assert "no document mask" in capsys.readouterr().out
+    assert main(["check", "llama", "--collate", "my_training.py:collate", "--no-progress"]) == 1
+    assert "all ones" in capsys.readouterr().out
+
+
+def test_statistics_of_batches_are_left_as_they_were():
+    model = cases.OfTorch(statistics=True).train()
+    before = model.statistics.running_mean.clone()
+    check_packing(model, dense(**SEGMENTS, causal=False), ENCODED)
+    assert torch.equal(model.statistics.running_mean, before) and model.training

@@ -1,0 +1,106 @@
+"""The work of a pack: what it is, where its two costs come from, and that sums of squares are exact."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import Packs, assign, plan
+from packlib.training.scaling import Phase, Setup, calculate, value_of
+from packlib.work import Work
+from packlib.work.cost import squares_of
+
+LENGTHS = [5, 3, 3, 2, 8, 1]
+
+
+def made():
+    best = plan(LengthHistogram.from_lengths(LENGTHS, 8))
+    return best, assign(best, LENGTHS)
+
+
+def test_packs_plans_and_histograms_agree_about_their_work():
+    best, packs = made()
+    work = Work(10, 3)
+    by_hand = [sum(10 * LENGTHS[i] + 3 * LENGTHS[i] ** 2 for i in ids) for ids in packs]
+    assert work.of(packs, LENGTHS).tolist() == by_hand
+    assert np.repeat(work.of(best), best.repeats).tolist() == by_hand
+    assert work.of(best.histogram) @ best.histogram.counts == work.of(LENGTHS).sum() == sum(by_hand)
+
+
+def test_bert_costs_what_the_calculator_says():
+    setup = Setup(layers=24, layout=(24,), recompute=False, positions=512)
+    for length in (128, 512):
+        sheet = calculate(setup, [Phase(length, 1e6, micro_batch=1, predictions=0)])
+        forward = 24 * value_of(sheet, "layer_work", length)
+        assert Work.bert().of([length]) == [forward]
+
+
+def test_a_decoder_costs_what_its_matrix_products_do():
+    layers, width, inner, heads, groups, each, length = 2, 12, 20, 4, 2, 3, 5
+    products = (
+        [(length, width, heads * each)] * 2 + [(length, width, groups * each)] * 2 + [(length, width, inner)] * 3
+    )
+    linear = sum(2 * rows * inside * columns for rows, inside, columns in products)
+    pairs = sum(2 * 2 * each * heads for query in range(length) for _ in range(query + 1))  # a score, and its sum
+    logits = 2 * length * width * 7
+    work = Work.decoder(layers, width, inner, heads, groups, each, vocabulary=7)
+    assert work.of([length]) == [layers * (linear + pairs) + logits]
+
+
+def test_measured_seconds_give_their_costs_back():
+    rng = np.random.default_rng(0)
+    tokens, squares = rng.integers(1, 10**4, 20), rng.integers(1, 10**9, 20)
+    fit = Work.fitted(tokens, squares, 2e-6 * tokens + 3e-11 * squares)
+    assert np.allclose([fit.per_token, fit.per_square], [2e-6, 3e-11])
+    assert Work.fitted([1, 2, 3], [9, 4, 1], [1, 2, 3]).per_square == pytest.approx(0, abs=1e-12)
+
+
+def test_squares_are_exact_where_floats_are_not():
+    lengths = [2**26 - 1] * 3 + [2**13 - 1] * 4
+    packs = Packs(range(7), [0, 1, 2, 3, 7], [2**26 - 1] * 3 + [2**15 - 4], max_length=2**26)
+    squares = squares_of(packs, lengths)
+    assert squares.tolist() == [(2**26 - 1) ** 2] * 3 + [4 * (2**13 - 1) ** 2]
+    assert int(squares.sum()) == sum(n**2 for n in lengths) != int(np.sum(np.array(lengths, float) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: Work(-1, 1), "per_token must be at least 0, not -1."),
+        (lambda: Work(1, float("inf")), "per_square must be at least 0, not inf."),
+        (lambda: Work(1, float("nan")), "per_square must be at least 0, not nan."),
+        (lambda: Work(0, 0), "per_token and per_square must not both be 0."),
+        (lambda: Work("1", 0), "per_token must be a number at least 0, not '1'."),
+        (lambda: Work.bert(layers=0), "layers must be at least 1, not 0."),
+        (lambda: Work.decoder(key_value_heads=33), "key_value_heads must be from 1 to 32, not 33."),
+        (lambda: Work.fitted([1], [1], [1]), "tokens, squares and seconds must be two or more"),
+        (lambda: Work.fitted([1, 2], [1, 2], [1, -1]), "seconds must be at least 0 and finite"),
+        (lambda: Work(1, 1).of(made()[1]), "lengths must be those that the packs were made from, not None."),
+        (lambda: Work(1, 1).of(made()[1], [5, 3]), "lengths must be those of at least 6 samples, not of 2."),
+        (lambda: Work(1, 1).of(made()[1], LENGTHS[::-1]), "Pack 0 was made for other lengths"),
+    ],
+)
+def test_bad_input_is_named(call, says):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert says in str(caught.value)
+
+
+def test_the_square_of_one_length_may_be_beyond_64_bits():
+    assert Work(0, 1).of([2**32, 3]).tolist() == [2.0**64, 9.0]
+
+
+def test_costs_may_be_any_real_numbers():
+    _, packs = made()
+    half = Work(np.float32(0.5), Fraction(1, 4))
+    assert half == Work(0.5, 0.25) and half.of(packs, LENGTHS).dtype == np.float64
+    assert Work.bert(width=np.int32(20_000)) == Work.bert(width=20_000)
+    assert Work.decoder(layers=np.int32(32)) == Work.decoder()
+
+
+def test_squares_that_overflow_are_refused():
+    top = 2**26
+    histogram = LengthHistogram(np.eye(1, top + 1, top, dtype=np.int64)[0] * 2049)
+    with pytest.raises(ValueError, match="The squared lengths must add up to at most 9223372036854775807, not"):
+        Work(1, 1).of(plan(histogram, method="unpacked"))
