@@ -5,6 +5,7 @@ import itertools
 import math
 import sys
 import time
+from functools import partialmethod
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, fewest_packs, histograms, large_histograms
+from tqdm import tqdm
 
 from packlib.lengths import LengthHistogram, load, log_normal
 from packlib.packing import plan
@@ -450,6 +452,8 @@ class Terminal(io.StringIO):
     ("options", "patience", "seen"), [({}, 0, True), ({}, 60, False), ({"progress": False}, 0, False)]
 )
 def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypatch):
+    every_round = partialmethod(tqdm.__init__, mininterval=0)  # a fast processor ends before a second drawing
+    monkeypatch.setattr(tqdm, "__init__", every_round)
     monkeypatch.setattr("packlib.packing.search.progress._PATIENCE", patience)
     monkeypatch.setattr(sys, "stderr", Terminal())
     plan(load("squad"), method="optimal", max_sequences_per_pack=3, **options)
