@@ -12,10 +12,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from packlib.markup import escaped
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
-from packlib.workbook.results import results_of, unfold
+from packlib.workbook.results import results_of
 from packlib.workbook.website.building import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -342,16 +343,26 @@ def test_questions_stand_in_the_words_of_the_chapter(notebook, chapter):
 
 
 def test_no_answer_can_be_read_before_the_guess(notebook):
-    """Neither in the cell, which gives `reveal` values and no words, nor in what is stored."""
+    """Neither in the cell, which gives `reveal` values and no words, nor in what is stored beside the fold."""
     for call, (output,) in reveals(notebook):
         said = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
         assert call.args[0].value in said and len(call.args) == 2
         assert all(re.fullmatch(r"\w+", word) for word in said if isinstance(word, str)), "no reason"
-        answer, why = unfold(output.metadata.packlib.folded)
-        seen = f"{output.data['text/html']} {output.data['text/plain']}".replace(output.metadata.packlib.folded, "")
-        seen = seen.replace(output.metadata.packlib.question, "")
-        assert answer not in seen and why not in seen and "<details" not in seen
-        assert output.metadata.packlib.folded in output.data["text/plain"], "so nbval compares it"
+        means = output.metadata.packlib
+        page, _, folded = output.data["text/html"].partition("<details>")
+        assert escaped(means.answer) in folded and escaped(means.why) in folded
+        seen = f"{page} {output.data['text/plain']}".replace(means.question, "")
+        assert means.answer not in seen and means.why not in seen
+
+
+def test_no_output_beside_an_open_question_says_the_answer(notebook):
+    for cell in code(notebook):
+        for output in cell.outputs:
+            means = output.get("metadata", {}).get("packlib", {})
+            answer = re.match(r"\d[\d,.]*\d", means.get("answer", ""))
+            if means.get("kind") == "reveal" and answer:
+                others = " ".join(text_of(other) for other in cell.outputs if other is not output)
+                assert answer[0] not in re.findall(r"\d[\d,.]*\d", others), means.question
 
 
 def test_each_wrong_choice_has_a_reply(chapter):

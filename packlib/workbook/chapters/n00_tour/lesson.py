@@ -1,5 +1,6 @@
 """Notebook 00: the whole in ten minutes, on real text."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -79,6 +80,7 @@ QUESTIONS = Questions(
     mask=Question(
         "Without the mask, how far off are the answers, in percent?",
         unit="%",
+        limits=(0, math.inf),
         truth=lambda off: round(100 * off),
         why="The model has not learned anything yet, so this says nothing of a trained one. But the answers of a text "
         "now depend on which strangers share its row.",

@@ -118,6 +118,7 @@ QUESTIONS = Questions(
     strategies=Question(
         "How many strategies does SPFHP's plan have?",
         unit="strategies",
+        by_factor=True,
         truth=lambda strategies, lengths: strategies,
         why=lambda strategies, lengths: (
             f"Placing a length splits at most one group of equal packs, so each of the {lengths} lengths adds at most "

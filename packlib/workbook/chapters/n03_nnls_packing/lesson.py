@@ -79,12 +79,14 @@ QUESTIONS = Questions(
     full_strategies=Question(
         "How many full strategies are there?",
         unit="strategies",
+        by_factor=True,
         truth=lambda strategies: len(strategies),
         why=lambda strategies: f"Count by how many lengths share the pack: {_by_number(strategies)}.",
     ),
     columns=Question(
         "How many times as many columns are there at depth 5?",
         unit="times",
+        by_factor=True,
         truth=lambda three, five: round(five / three),
         why=lambda three, five: (
             "Each further sequence may take nearly any length. In numbers of 8 bytes, 512 a column, the matrix grows "
@@ -101,6 +103,7 @@ QUESTIONS = Questions(
     used=Question(
         "Of all full strategies, how many does the solution use, in percent?",
         unit="%",
+        by_factor=True,
         truth=lambda used, columns, rows: round(100 * used / columns),
         why=lambda used, columns, rows: (
             f"The solver never needs more strategies than there are rows, {rows} here; it takes {used}."
