@@ -4,7 +4,7 @@ Truth and reason stand in the chapter, so that nobody reads them in a cell befor
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -92,20 +92,26 @@ class Questions(dict[str, Question]):
         fields = {"question": question.words, "answer": judged.answer, "why": why}
         display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
 
-    def mark(self, ax: Axes, name: str, axis: Literal["x", "y"] = "x", scale: float = 1) -> None:
+    def mark(
+        self,
+        ax: Axes,
+        name: str,
+        axis: Literal["x", "y"] = "x",
+        at: Callable[[float], float] = float,
+    ) -> None:
         """Draw the guess at a question into the figure that answers it, if one was made.
 
         Args:
             axis: on which the guess stands.
-            scale: of the axis: 0.01 where a guess in percent stands on an axis of shares.
+            at: where on the axis a guess stands.
         """
         judged = self._judged.get(name)
         if judged is None or not isinstance(judged.guess, (int, float)):
             return
-        at, low_high = scale * judged.guess, ax.get_xlim() if axis == "x" else ax.get_ylim()
-        at = min(max(at, *sorted(low_high)[:1]), max(low_high))
-        draw, place = (ax.axvline, (at, 1)) if axis == "x" else (ax.axhline, (1, at))
-        draw(at, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
+        limits = ax.get_xlim() if axis == "x" else ax.get_ylim()
+        seen = min(max(at(judged.guess), min(limits)), max(limits))  # at the edge if it is outside
+        draw, place = (ax.axvline, (seen, 1)) if axis == "x" else (ax.axhline, (1, seen))
+        draw(seen, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
         beside = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
         ax.annotate(
             "your guess", place, xytext=(-4, -4), textcoords="offset points", ha="right", va="top", color=INK, **beside

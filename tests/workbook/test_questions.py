@@ -78,7 +78,7 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
     questions.mark(left, "rule")
     assert not left.lines and not left.texts, "no guess, and a word that no axis has"
     questions.reveal("share", 30, packs=4)
-    questions.mark(left, "share", scale=0.01)
+    questions.mark(left, "share", at=lambda percent: percent / 100)
     questions.mark(right, "share", "y")
     assert left.lines[0].get_xdata() == [0.3, 0.3] and left.texts[0].get_text() == "your guess"
     assert right.get_ylim()[0] <= right.lines[0].get_ydata()[0] <= right.get_ylim()[1], "inside the picture"

@@ -176,7 +176,7 @@ QUESTIONS = Questions(
         "each long one, and only short ones are left: three of 45 tokens are all that a pack may then hold.",
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

@@ -169,7 +169,7 @@ QUESTIONS = Questions(
         },
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

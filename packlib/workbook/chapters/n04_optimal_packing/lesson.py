@@ -178,7 +178,7 @@ QUESTIONS = Questions(
         why=lambda enough, packs, fewest: f"It needs {packs:,} packs there, and {fewest:,} without a limit.",
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

@@ -174,7 +174,7 @@ QUESTIONS = Questions(
         why=lambda seconds, gain: f"It takes {seconds:.0f} s to compile and saves {gain:.2f} s in each epoch.",
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises
