@@ -7,6 +7,7 @@ import importlib
 import inspect
 import itertools
 import re
+import symtable
 from pathlib import Path
 
 import nbformat
@@ -241,6 +242,16 @@ def test_parameters_are_checked_before_anything_is_computed(name, notebook):
     assert second.rstrip().splitlines()[-1].endswith(")") and re.search(rf'check_parameters\(\s*"{name}"', second)
     given = dict(re.findall(r"(\w+)=(\w+)", second[second.index("check_parameters") :]))
     assert given == {key: key for key in parameters_of(name)}
+
+
+def test_no_cell_gives_another_value_to_a_parameter(stored):
+    """Else the cell that checks the parameters could not be run again."""
+    cells = code(read(stored))
+    names = {node.target.id for cell in cells if "parameters" in tags(cell) for node in ast.parse(cell.source).body}
+    for cell in cells:
+        if "parameters" not in tags(cell):
+            bound = symtable.symtable(cell.source, "cell", "exec").get_symbols()
+            assert not {symbol.get_name() for symbol in bound if symbol.is_assigned()} & names, cell.source
 
 
 def test_the_readme_says_what_it_gives_and_how_long_it_takes(name, notebook):

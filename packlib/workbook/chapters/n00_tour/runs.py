@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from packlib.workbook.chapters.shared.two_words import two_word_batch, two_words
 from packlib.workbook.figures import img, label_ends, new_figure, percent, png, publish, series
 
 BATCH = 40  # sentences behind an update
-WAYS = {  # how a run's line looks
+WAYS: dict[str, dict[str, Any]] = {  # how a run's line looks
     "padded": {**series("unpacked"), "marker": ""},
     "packed": {**series("packed"), "marker": "", "linestyle": (0, (3, 3))},  # so that a line below it is seen
     "no mask": {"color": "#777777", "linestyle": ":"},

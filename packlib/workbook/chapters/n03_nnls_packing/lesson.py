@@ -254,11 +254,13 @@ EXERCISES = Exercises([
     Exercise(
         "fewest_pairs", fewest_pairs,
         cases=(([4], 4), ([2, 2], 4), ([3, 2], 4), ([1, 2], 4), ([1, 1, 1], 4), ([1, 1, 2, 3, 4], 4),
-               ([5, 5, 4, 3, 2, 1], 8)),
+               ([5, 5, 4, 3, 2, 1], 8), ([5, 5, 5], 8)),
         wrong={
             "only pairs that fill the pack": _mirror_pairs,
             "two in every pack": lambda lengths, max_length: -(-len(lengths) // 2),
             "tokens over slots": lambda lengths, max_length: -(-sum(lengths) // max_length),
+            "the larger of both bounds": lambda lengths, max_length: max(
+                -(-len(lengths) // 2), -(-sum(lengths) // max_length)),
         },
         hint="the longest sequence has the least choice, so let it choose first: which one may share its pack?",
         level=2,
