@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from packlib.packing import balance_step, plan
 from packlib.work import Work
 
-DRAWS = [(n, median, cap, seed) for n in (512, 1024) for median, cap in ((6000, 32_768), (3000, 16_384), (2000, 16_384))
-         for seed in range(3)]  # fmt: skip
+SCALES = (6000, 32_768), (3000, 16_384), (2000, 16_384)
+DRAWS = [(n, median, cap, seed) for n in (512, 1024) for median, cap in SCALES for seed in range(3)]
 
 
 def drawn(n, median, cap, seed):
