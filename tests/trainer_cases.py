@@ -43,7 +43,7 @@ def packed_data(kind="bert", count=None) -> PackDataset:
     if count is not None:
         samples = samples.take(packs.sample_ids[: packs.offsets[count]])
         return PackDataset(samples, type(packs)(
-            range(packs.offsets[count]), packs.offsets[: count + 1], packs.lengths_used[:count], MAX_LENGTH
+            range(packs.offsets[count]), packs.offsets[: count + 1], samples.lengths, MAX_LENGTH
         ))  # fmt: skip
     return PackDataset(samples, packs)
 

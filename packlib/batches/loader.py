@@ -13,8 +13,7 @@ from packlib.batches.epoch_sampler import EpochSampler
 from packlib.batches.schedule_sampler import ScheduleSampler
 from packlib.batches.tokens import TokenStore
 from packlib.checks import flag, shown, whole_number
-from packlib.packing import Method, Packs, plan
-from packlib.work.balancing import Schedule
+from packlib.packing import Method, Packs, Schedule, plan
 
 
 def pack_lengths(

@@ -12,7 +12,7 @@ from packlib.batches.cutting import cut, halve_fullest, next_cuts
 from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.markup import rows_of_bars
-from packlib.packing.packs import order_by_length
+from packlib.packing.assigning import order_by_length
 from packlib.ragged import Ragged
 
 _MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits

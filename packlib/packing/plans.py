@@ -14,7 +14,8 @@ from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.markup import in_html, one_line
-from packlib.packing.packs import Packs, assign
+from packlib.packing.assigning import assign
+from packlib.packing.packs import Packs
 from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
 from packlib.packing.search.bound import certified_bound, direct_bound, exact_dot
 from packlib.reading import naming

@@ -117,11 +117,11 @@ def test_what_goes_in_comes_out_of_any_packs(given_samples, random, spare, as_st
     packs, held = [], {}
     while order:
         packs.append([order.pop() for _ in range(min(len(order), random.randint(1, 4)))])
-    used = [sum(len(given_samples[i]["input_ids"]) for i in ids) for ids in packs]
-    top = max(used) + spare
+    lengths = [len(given_samples[i]["input_ids"]) for ids in packs for i in ids]
+    top = max(sum(len(given_samples[i]["input_ids"]) for i in ids) for ids in packs) + spare
     ends = np.cumsum([0, *map(len, packs)])
     data = TokenStore.from_samples(given_samples) if as_store else given_samples
-    loader = pack_loader(data, Packs(np.concatenate(packs), ends, used, top), batch_size=3, seed=spare)
+    loader = pack_loader(data, Packs(np.concatenate(packs), ends, lengths, top), batch_size=3, seed=spare)
     for batch in loader:
         again = join_packs([take_packs(batch, i, i + 1) for i in range(batch.num_packs)])
         for same in (batch, pad(batch), again):

@@ -11,7 +11,7 @@ from model_cases import MAX_LENGTH, masking, store
 
 from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
 from packlib.batches.schedule_sampler import ScheduleSampler
-from packlib.work import Work, balance
+from packlib.work import Work
 
 
 def loader(batch_size=8, **options):
@@ -220,11 +220,11 @@ def test_depth_one_leaves_sequences_unpacked():
 def test_ranks_of_a_schedule_get_its_steps():
     lengths = np.random.default_rng(0).integers(1, 60, 400)
     data = TokenStore.from_samples([{"input_ids": [int(n)] * int(n)} for n in lengths])
-    made = balance(pack_lengths(lengths, 64), lengths, ranks=2, packs_per_rank=3, work=Work(10, 1))
+    made = pack_lengths(lengths, 64).balance(ranks=2, packs_per_rank=3, window=4, work=Work(10, 1))
     loaders = [pack_loader(data, made, ranks=2, rank=rank, seed=4) for rank in range(2)]
     batches = [list(loader) for loader in loaders]
     assert [len(part) for part in batches] == [made.steps] * 2
-    order = np.random.default_rng([4, 0]).permutation(made.steps)
+    order = made.shuffled_steps(np.random.default_rng([4, 0]))
     for at, step in enumerate(order):
         for rank in range(2):
             used = made.lengths_used.reshape(made.steps, 2, 3)[step, rank]
