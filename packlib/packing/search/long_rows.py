@@ -71,6 +71,7 @@ class LongSearch:
         self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
+        self.listed = False
         self.each = -(-histogram.num_sequences // _ITEMS)
         self.writing = min(histogram.num_sequences, _ITEMS * _COPIES) * _WRITING
         self.packing = self.writing  # seconds that it takes to pack all, a guess at first
