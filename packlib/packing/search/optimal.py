@@ -34,7 +34,7 @@ from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.lpt import prepare as prepare_lpt
 from packlib.packing.search.master import TOLERANCE, MasterProblem
-from packlib.packing.search.progress import Progress, Told, shown
+from packlib.packing.search.progress import Callback, Progress, shown
 from packlib.packing.search.swapping import swap_search
 from packlib.packing.search.whole_packs import LISTED, NODES, Answer, choose, flat
 
@@ -57,7 +57,7 @@ def optimal(
     histogram: LengthHistogram,
     max_sequences_per_pack: int | None = None,
     time_limit: float | None = None,
-    progress: bool | Told = None,
+    progress: bool | Callback = None,
     rounds: int | None = None,
 ) -> tuple[list[Group], dict[str, Any]]:
     """The fewest packs that are known, and the prices that prove how few there can be.
@@ -84,8 +84,8 @@ def optimal(
         swapping.prepare()
         if _many_steps(histogram, depth):
             prepare_lpt()
-    with shown(progress) as told:
-        search = kind(histogram, depth, told, Deadline(limit, most))
+    with shown(progress) as callback:
+        search = kind(histogram, depth, callback, Deadline(limit, most))
         try:
             search.run()
         except KeyboardInterrupt as stop:
@@ -113,7 +113,7 @@ class _Search:
     """
 
     def __init__(
-        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, deadline: Deadline
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Callback, deadline: Deadline
     ) -> None:
         self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
