@@ -1,11 +1,11 @@
 """`optimal` on instances that are hard for bin packing, ten CPU seconds each, with its misses.
 
-    python -m tests.benchmarks.bench_hard            # generated ones, recorded in data/benchmarks/packing_hard.csv
+    python -m tests.benchmarks.bench_hard            # generated ones; goes on where it was stopped
     python -m tests.benchmarks.bench_hard FOLDER     # those of a folder and its subfolders, printed alone
 
-Nothing of the library BPPLIB (Delorme, Iori, Martello, Optimization Letters 12, 2018) is shipped, since its license
-does not allow it; FOLDER may hold its files: the number of lines that follow, the capacity, and then a size a line, or
-a size and how many there are of it.
+The first records a line for each in `data/benchmarks/packing_hard.csv`. Nothing of the library BPPLIB (Delorme, Iori,
+Martello, Optimization Letters 12, 2018) is shipped, since its license does not allow it; FOLDER may hold its files:
+the number of lines that follow, the capacity, and then a size a line, or a size and how many there are of it.
 
 The generated ones are made like the classes that are hard there, and are not those: "tight 1 to 800" has the sizes and
 counts of Hard28, "tight of 10,000" those of Wäscher's, each with sequences added until the linear program takes almost
@@ -30,6 +30,7 @@ from packlib.packing.search.optimal import _Search
 from tests.benchmarks.table import FOLDER, machine
 
 SECONDS, DRAWS, SLACK = 10, 36, 0.006
+FILE = FOLDER / "packing_hard.csv"
 COLUMNS = ("class", "seed", "sequences", "packs", "bound", "listed", "CPU seconds")
 
 
@@ -99,18 +100,31 @@ def measure(name: str, seed: int, histogram: LengthHistogram) -> tuple:
 
 def main(folder: str | None = None) -> None:
     time.perf_counter = time.process_time  # in this process alone: other work on the machine changes little
-    files = sorted(path for path in Path(folder).rglob("*") if path.is_file()) if folder else []
-    cases = ((str(path), 0, read(path)) for path in files) if folder else generated()
-    rows = []
-    for case in cases:
-        rows.append(measure(*case))
-        print(*rows[-1], "" if rows[-1][3] == rows[-1][4] else "MISSED", sep="  ", flush=True)
-    print(f"{sum(row[3] == row[4] for row in rows)} of {len(rows)} proven")
-    if not folder:
-        with (FOLDER / "packing_hard.csv").open("w", newline="") as file:
+    if folder:
+        files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+        show([measure(str(path), 0, read(path)) for path in files])
+        return
+    rows = [tuple(row) for row in csv.reader(FILE.read_text().splitlines()[3:])] if FILE.exists() else []
+    done = {(row[0], row[1]) for row in rows}
+    with FILE.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if not rows:
             packages = machine(("numpy", "scipy", "highspy", "numba"))
             file.write(f"# python -m tests.benchmarks.bench_hard\n# {packages}\n")
-            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+            writer.writerow(COLUMNS)
+        for name, seed, histogram in generated():
+            if (name, str(seed)) not in done:
+                rows.append(measure(name, seed, histogram))
+                writer.writerow(rows[-1])
+                file.flush()
+    show(rows)
+
+
+def show(rows: list[tuple]) -> None:
+    for row in rows:
+        if row[3] != row[4]:
+            print(*row, "MISSED", sep="  ")
+    print(f"{sum(row[3] == row[4] for row in rows)} of {len(rows)} proven")
 
 
 if __name__ == "__main__":
