@@ -113,7 +113,7 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
 class PackingCollator:
     """A `collate_fn` for packs, as `PackDataset` gives them: a list of (epoch, sequences of the pack).
 
-    Works in a `DataLoader`, in its workers, and as the `data_collator` of a `packlib.rows.PackTrainer`.
+    Works in a `DataLoader` and in its workers.
 
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}, {"input_ids": [6]}])
     >>> PackingCollator(max_length=8)([(0, store.take([0, 1])), (0, store.take([2]))])
