@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from model_cases import (
@@ -146,7 +145,9 @@ def leaks(model, batch) -> int:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
-@pytest.mark.parametrize("kind, backend", [("bert", "sdpa"), ("bert", "eager"), ("causal", "sdpa"), ("causal", "eager")])
+@pytest.mark.parametrize(
+    "kind, backend", [("bert", "sdpa"), ("bert", "eager"), ("causal", "sdpa"), ("causal", "eager")]
+)
 def test_no_gradient_leaks_into_another_sequence(kind, backend, dtype):
     model = make_model(kind, dtype)
     model.backend = model.config._attn_implementation = backend
