@@ -11,7 +11,7 @@ STATE = "it carries a state from token to token, which would run on into the nex
 
 @cache
 def table() -> dict[tuple[str, str], dict[str, str]]:
-    """By ("causal" or "masked", transformers' `model_type`): the class that was compared, and in which form it is exact.
+    """By ("causal" or "masked", transformers' `model_type`): the class that was compared, and the forms that are exact.
 
     For "padding_free", "dense" and "flash", which is padding-free with a flash kernel: "" if exact, or why not.
     """

@@ -105,18 +105,18 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
             "model's configuration to False."
         )
     handover = Handover.of(bare, form)
-    given = handover(batch)
-    target = given.pop("labels", None)
-    logits = model(**given).logits.flatten(0, 1)
-    output = PackedOutput()
+    given = {name: value for name, value in handover(batch).items() if name != "labels"}
+    logits, output = model(**given).logits.flatten(0, 1), PackedOutput()
+    target = causal_labels(batch) if handover.kind == "causal" else batch.labels
     if target is None:
         return output
     if handover.kind == "causal":  # a slot predicts the token in the next one
         target = nn.functional.pad(target[:, 1:], (0, 1), value=IGNORED)
     at = (target.flatten() != IGNORED).nonzero().flatten()
-    output.token_logits, output.token_labels, output.token_positions = logits[at], target.flatten()[at], at
-    if handover.form == "padding_free":
-        output.token_positions = (batch.segment_ids > 0).flatten().nonzero().flatten()[at]
+    output.token_labels, output.token_positions = target.flatten()[at], at
+    if handover.form == "padding_free":  # the slots without padding
+        at = (batch.segment_ids > 0).flatten().cumsum(0)[at] - 1
+    output.token_logits = logits[at]
     output.loss = token_loss(output, batch).mean
     return output
 
