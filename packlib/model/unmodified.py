@@ -136,8 +136,8 @@ def kind_of(model: PreTrainedModel) -> str:
     name, family = type(model).__name__, model.config.model_type
     rows = {kind: table().get((kind, family)) for kind in ("masked", "causal")}
     classes = {row["class"]: kind for kind, row in rows.items() if row}
-    kind = next((classes[base.__name__] for base in type(model).__mro__ if base.__name__ in classes), None)
-    if kind is None:
+    kinds = [classes[base.__name__] for base in type(model).__mro__ if base.__name__ in classes]
+    if not kinds:
         reason = f"{family!r} is not among the models that were compared, packed and alone"
         if classes:
             heads = " or ".join(sorted(classes))
@@ -145,9 +145,9 @@ def kind_of(model: PreTrainedModel) -> str:
         elif model.config.is_encoder_decoder:
             reason = "it is an encoder-decoder model, and a pack holds no second text for the decoder"
         raise TypeError(f"{name} cannot take packs: {reason}.")
-    if reason := _reason(kind, model.config):
-        raise TypeError(f"{name} cannot take packs: {reason}.")
-    return kind
+    if own := _reason(kinds[0], model.config):
+        raise TypeError(f"{name} cannot take packs: {own}.")
+    return kinds[0]
 
 
 def _reason(kind: str, config: Any) -> str | None:

@@ -10,14 +10,12 @@ from packlib.installed import late
 from packlib.rows.packed_rows import pack_dataset
 
 if TYPE_CHECKING:
-    from packlib.model.unmodified import for_transformers
     from packlib.rows.collator import TransformersCollator, packed_batch
     from packlib.rows.row_stream import PackedStream
 else:  # they load torch
     __getattr__, __dir__ = late(
         __name__,
         {
-            "packlib.model.unmodified": ["for_transformers"],
             "packlib.rows.collator": ["TransformersCollator", "packed_batch"],
             "packlib.rows.row_stream": ["PackedStream"],
         },
