@@ -49,6 +49,8 @@ class PackedBatch(Mapping):
     Raises:
         TypeError, ValueError: with the first thing that is wrong, in one sentence.
 
+    >>> import torch
+    >>> from packlib.batches import PackedBatch
     >>> ids, segments = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
     >>> batch = PackedBatch(input_ids=ids, segment_ids=segments)
     >>> batch.position_ids, batch.sequence_starts

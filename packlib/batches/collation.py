@@ -26,6 +26,7 @@ def collate(
     """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
     so on.
 
+    >>> from packlib.batches import TokenStore, collate
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
     >>> batch = collate(store, sizes=[2], max_length=8)
     >>> batch.input_ids.tolist(), batch.segment_ids.tolist()
@@ -91,6 +92,7 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
 
     The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
 
+    >>> from packlib.batches import TokenStore, collate, pad
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
     >>> pad(collate(store, [2], max_length=8), max_length=4).input_ids.tolist()
     [[7, 8, 9, 0], [4, 5, 0, 0]]
@@ -115,6 +117,7 @@ class PackingCollator:
 
     Works in a `DataLoader` and in its workers.
 
+    >>> from packlib.batches import PackingCollator, TokenStore
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}, {"input_ids": [6]}])
     >>> PackingCollator(max_length=8)([(0, store.take([0, 1])), (0, store.take([2]))])
     PackedBatch(2 packs of 8, 3 sequences, 6 useful tokens, 37.5% full, on cpu)

@@ -209,6 +209,7 @@ def pack_loader(
 ) -> PackLoader:
     """A loader of `batch_size` packs a batch; under torch.distributed this rank's share (`PackBatchSampler`).
 
+    >>> from packlib.batches import TokenStore, pack_lengths, pack_loader
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
     >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=3)
     >>> next(iter(loader))

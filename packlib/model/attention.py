@@ -151,9 +151,15 @@ def _compiled_flex_attention() -> Callable:
 
 
 def _flex_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
-    scaling: float | None = None, dropout: float = 0.0, **others: Any,
-) -> tuple[Tensor, None]:  # fmt: skip
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **others: Any,
+) -> tuple[Tensor, None]:
     """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
     _check_plain("flex", attention_mask, BlockMask, dropout, others)
     options = {"block_mask": attention_mask, "scale": scaling, "enable_gqa": key.shape[1] != query.shape[1]}
@@ -175,9 +181,15 @@ def _varlen_attn() -> Any:
 
 
 def _varlen_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
-    scaling: float | None = None, dropout: float = 0.0, **others: Any,
-) -> tuple[Tensor, None]:  # fmt: skip
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **others: Any,
+) -> tuple[Tensor, None]:
     """Shapes (B, H, T, D) in, (B, T, H, D) out: packs end to end, the bounds keep the sequences apart."""
     _check_plain("varlen", attention_mask, Bounds, dropout, others)
     bounds, longest = attention_mask.bounds, attention_mask.longest
