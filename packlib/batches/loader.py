@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from torch.utils.data import DataLoader, Dataset
 
 from packlib.batches.batch import PackedBatch
@@ -41,8 +40,7 @@ class PackDataset(Dataset):
             columns that `TokenStore.from_samples` takes.
         packs: which samples share a pack.
 
-    `dataset[epoch, i]` says the epoch with the index; `dataset[i]` takes the epoch of `set_epoch`, which reaches
-    workers that live on through epochs too.
+    `dataset[epoch, i]` says the epoch with the index, as the samplers do; in `dataset[i]` it is 0.
 
     Raises:
         TypeError, ValueError: if the packs were made for other samples.
@@ -54,25 +52,16 @@ class PackDataset(Dataset):
         if len(packs.sample_ids) and (last := int(packs.sample_ids.max())) >= len(dataset):
             raise ValueError(f"The packs hold sample {last}; the data set has {len(dataset)} samples.")
         self.dataset, self.packs = dataset, packs
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that live on see it change
         if isinstance(dataset, TokenStore):
             held = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
             if (other := held != packs.lengths_used).any():
                 _refuse_other_lengths(int(other.argmax()), packs, held[other.argmax()])
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of `dataset[i]`."""
-        return int(self._epoch)
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch.fill_(whole_number("epoch", epoch, 0))
-
     def __len__(self) -> int:
         return len(self.packs)
 
     def __getitem__(self, index: int | tuple[int, int]) -> tuple[int, TokenStore]:
-        epoch, index = index if isinstance(index, tuple) else (self.epoch, index)
+        epoch, index = index if isinstance(index, tuple) else (0, index)
         sequences = TokenStore.of(self.dataset, self.packs[index])
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
             _refuse_other_lengths(index, self.packs, len(sequences.input_ids))
@@ -133,7 +122,7 @@ class PackBatchSampler(EpochSampler):
                 if len(bounds) == 1 or self.batch_size == 1:
                     raise ValueError(
                         f"{packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without a pack in "
-                        "the last step: pass drop_last=True (dataloader_drop_last of a Trainer), or another batch_size."
+                        "the last step: pass drop_last=True, or another batch_size."
                     )
             bounds.append(packs)
         return bounds

@@ -169,8 +169,7 @@ def test_the_epoch_can_be_chosen():
     resumed.set_epoch(2)  # as a Trainer does: the epoch that it is in already
     assert len(list(resumed)) == len(again) - 1
     data = PackDataset(store(), pack_lengths(store().lengths, MAX_LENGTH))
-    data.set_epoch(3)
-    assert data[0][0] == data.epoch == 3 and data[5, 0][0] == 5
+    assert data[0][0] == 0 and data[5, 0][0] == 5
 
 
 def test_bad_input_gets_one_sentence():
@@ -186,7 +185,6 @@ def test_bad_input_gets_one_sentence():
         "seed must be at least 0": lambda: PackBatchSampler(3, 2, seed=-1),
         "state is of a loader with batch_size 8; this one has 4": lambda: loader(4).load_state_dict(state),
         "batches_done must be from 0": lambda: loader().load_state_dict({**state, "batches_done": 999}),
-        "epoch must be at least 0": lambda: PackDataset(store(), packs).set_epoch(-1),
         "epoch must be at least 0, not -2": lambda: loader().set_epoch(-2),
         "rank must be from 0 to 1, not 2": lambda: loader(ranks=2, rank=2),
         "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackBatchSampler(
