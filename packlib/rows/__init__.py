@@ -10,13 +10,13 @@ from packlib.installed import late
 from packlib.rows.packed_rows import pack_dataset
 
 if TYPE_CHECKING:
-    from packlib.rows.collator import TransformersCollator, packed_batch
+    from packlib.rows.collator import TransformersCollator
     from packlib.rows.row_stream import PackedStream
 else:  # they load torch
     __getattr__, __dir__ = late(
         __name__,
         {
-            "packlib.rows.collator": ["TransformersCollator", "packed_batch"],
+            "packlib.rows.collator": ["TransformersCollator"],
             "packlib.rows.row_stream": ["PackedStream"],
         },
     )
