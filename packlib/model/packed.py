@@ -1,5 +1,6 @@
 """Packed BERT: transformers' own model and weights, attending within each sequence, with a loss for each sequence."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -88,18 +89,22 @@ class PackedBert(BertForPreTraining):
         _check_tokens("input_ids", input_ids, self.config.vocab_size)
         _check_tokens("labels", labels, self.config.vocab_size)
         hidden = self.encode(segment_ids, position_ids, input_ids, token_type_ids, inputs_embeds)
-        flat, output = hidden.flatten(0, 1), PackedOutput(hidden=hidden)
-        firsts = flat[sequence_starts.clamp(max=len(flat) - 1)]  # an empty place says B·T
+        batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "labels": labels}
+        return self.heads(hidden, batch | {"sequence_labels": sequence_labels})
+
+    def heads(self, hidden: Tensor, batch: Mapping[str, Any]) -> PackedOutput:
+        """What follows from the last hidden states of a batch, shape (B, T, d)."""
+        flat, output, labels = hidden.flatten(0, 1), PackedOutput(hidden=hidden), batch.get("labels")
+        firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty place says B·T
         output.pooled = self.bert.pooler(firsts[:, None])
         output.nsp_logits = self.cls.seq_relationship(output.pooled)
-        batch = {"segment_ids": segment_ids, "sequence_starts": sequence_starts, "sequence_labels": sequence_labels}
         if labels is not None:
             output.token_positions = self._predicted(labels != IGNORED)
             at = output.token_positions.clamp(min=0)
             output.token_labels = torch.where(output.token_positions < 0, IGNORED, labels.flatten()[at])
             output.token_logits = self.cls.predictions(flat[at])
             output.loss = token_loss(output, batch, self.reduction).mean
-        if sequence_labels is not None:
+        if batch.get("sequence_labels") is not None:
             nsp = nsp_loss(output, batch, self.reduction).mean
             output.loss = nsp if output.loss is None else output.loss + nsp
         return output

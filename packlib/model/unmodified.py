@@ -88,7 +88,8 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
     (tensor([8, 6, 5]), tensor(2))
 
     Args:
-        model: a causal or masked model of transformers, unmodified, or a `PackedBert`; each may be in
+        model: a causal or masked model of transformers, unmodified; or a `PackedBert`, or a module of your own that
+            takes the fields of a batch and returns a `PackedOutput`. Each may be compiled, or in
             `DistributedDataParallel`.
         form: as in `for_transformers`.
 
@@ -97,7 +98,8 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
             which is a mean over whatever shares a batch and no sum over sequences.
     """
     bare: Any = model.module if isinstance(model, DistributedDataParallel) else model
-    if isinstance(bare, PackedBert):
+    bare = getattr(bare, "_orig_mod", bare)  # of a compiled one
+    if isinstance(bare, PackedBert) or not isinstance(bare, PreTrainedModel):
         return model(**batch)
     if getattr(bare.config, "output_router_logits", False):
         raise ValueError(

@@ -21,8 +21,8 @@ from packlib.model.unmodified import Form, Handover
 class TransformersCollator:
     """A `collate_fn` or `data_collator` for rows of `pack_dataset`: `PackingCollator`, and then `for_transformers`.
 
-    Columns of tokens that no model reads are refused by name (see `PackingCollator`). A `transformers.Trainer` takes them
-    away before.
+    Columns of tokens that no model reads are refused by name (see `PackingCollator`). A `transformers.Trainer` takes
+    them away before.
 
     Args:
         model, form: as in `for_transformers`. Only what must be known of the model is kept.
