@@ -246,6 +246,12 @@ def test_the_packed_output_has_the_predicted_tokens_in_the_order_of_the_slots(ki
         assert packed_output(model, PackedBatch({**batch, "labels": None})).loss is None
 
 
+def test_a_compiled_model_is_handed_packs_too():
+    model, batch = GPT2LMHeadModel(small_config("causal", "gpt2")).eval(), make_batch("causal")
+    compiled = torch.compile(model, backend="eager")
+    assert torch.equal(packed_output(compiled, batch).token_logits, packed_output(model, batch).token_logits)
+
+
 def test_the_loss_that_balances_experts_is_refused():
     model = transformers.MixtralForCausalLM(small_config("causal", "mixtral", output_router_logits=True))
     with pytest.raises(ValueError, match="set output_router_logits of the model's configuration to False"):
