@@ -23,9 +23,14 @@ class ScheduleSampler(EpochSampler):
     depends_on = ("num_packs", "batch_size", "window", "seed", "shuffle", "ranks")
 
     def __init__(
-        self, schedule: Schedule, batch_size: int | None = None, seed: int = 0, shuffle: bool = True,
-        ranks: int | None = None, rank: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        schedule: Schedule,
+        batch_size: int | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        ranks: int | None = None,
+        rank: int | None = None,
+    ) -> None:
         super().__init__(seed, shuffle, ranks, rank)
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule, not {shown(schedule)}.")

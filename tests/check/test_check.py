@@ -11,21 +11,13 @@ import pytest
 import torch
 from check_cases import Tiny, dense, make, masked, ours, padded, sequences
 from safetensors.torch import load_file, save_file
-from transformers import (
-    BertConfig,
-    DataCollatorWithFlattening,
-    GPT2Config,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-)
+from transformers import BertConfig, DataCollatorWithFlattening
 
 import packlib
 from packlib.check import check_packing
 from packlib.check.locating import locate
 from packlib.cli import main
-from packlib.model import Causal, PackedBert, PackedCausal
+from packlib.model import PackedBert
 
 ROWS, ENCODED = sequences(), masked(sequences(prompts=False))
 TYPED = masked(sequences(prompts=False, types=True))
@@ -33,14 +25,6 @@ LONG = [*ROWS, {"input_ids": np.random.default_rng(0).integers(6, 120, 140).toli
 SEGMENTS = {"segments": True, "mask": None}
 SMALL = {"vocab_size": 120, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
          "num_attention_heads": 2, "num_key_value_heads": 1}  # fmt: skip
-
-
-class PackedLlama(Causal, LlamaForCausalLM):
-    pass
-
-
-class PackedMistral(Causal, MistralForCausalLM):
-    pass
 
 
 def flattened(**options):
@@ -72,10 +56,6 @@ def odd(fault, **options):
     return cases.Odd(fault, **options), dense(**SEGMENTS), ROWS
 
 
-def packed_gpt2(**options):
-    return PackedCausal(GPT2Config(vocab_size=120, n_embd=16, n_layer=1, n_head=2, n_positions=128), **options)
-
-
 # What is right: model, collator, sequences and what else is told
 RIGHT = {
     "padding-free": lambda: (llama(), flattened(), ROWS),
@@ -100,10 +80,6 @@ RIGHT = {
     "padded state space": lambda: (make("MambaForCausalLM"), padded, ROWS),
     "padded recurrence": lambda: (cases.Recurrent(), padded, ROWS),
     "PackedBert": lambda: (PackedBert(BertConfig(**SMALL)), ours, ENCODED),
-    "PackedCausal": lambda: (packed_gpt2(), ours, ROWS),
-    "PackedCausal by sequence": lambda: (packed_gpt2(reduction="sequence"), ours, ROWS, {"reduction": "sequence"}),
-    "packed Llama": lambda: (PackedLlama(LlamaConfig(**SMALL)), ours, ROWS),
-    "packed Mistral": lambda: (PackedMistral(MistralConfig(**SMALL, sliding_window=4)), ours, ROWS),
     "every kind of layer": lambda: (
         Tiny("convolution", "state", "linear", "attention", answer="tuple"), dense(**SEGMENTS), ROWS),
     "each sequence padded": lambda: (llama(), cases.multiples, ROWS),
@@ -181,7 +157,8 @@ FAULTS = {
     "sequence mean for token mean": (
         lambda: (*own("attention", reduction="sequence"), {"reduction": "token"}),
         "mean", "over sequences where a mean over each token"),
-    "mean over packs": (lambda: (packed_gpt2(reduction="pack"), ours, ROWS), "mean", "mean over packs"),
+    "mean over packs": (
+        lambda: (PackedBert(BertConfig(**SMALL), reduction="pack"), ours, ENCODED), "mean", "mean over packs"),
     "mean of means": (
         lambda: (llama(), dense(), ROWS, {"step": cases.mean_of_means}), "accumulation", "a mean of means"),
     "cache left on": (lambda: (llama(use_cache=True), flattened(), ROWS), EARLIER, "cache is left on"),

@@ -21,9 +21,9 @@ from transformers import AttentionInterface, AttentionMaskInterface, BertForMask
 from packlib.advice import advise
 from packlib.batches import PackDataset, PackingCollator, SequenceLengthWarmup, batch_by_tokens, pack_lengths
 from packlib.lengths import LengthHistogram, load
-from packlib.model import PackedBert
+from packlib.model import PackedBert, for_transformers
 from packlib.packing import StreamPacker, document_rows, plan
-from packlib.rows import PackedStream, TransformersCollator, for_transformers
+from packlib.rows import PackedStream, TransformersCollator
 from packlib.rows.spool import Column
 from packlib.training import UpdateStream
 from packlib.work import Work
