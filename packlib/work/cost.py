@@ -120,7 +120,7 @@ class Work:
             TypeError, ValueError: naming the first bad length.
         """
         if isinstance(what, LengthsOfPacks):
-            each = what.lengths.astype(np.int64)  # the squares of a pack fit, since its tokens are at most 2^26
+            each = what.lengths.astype(np.int64)  # the squares of a pack fit, since its tokens are at most 2^24
             tokens = np.add.reduceat(each, what.offsets[:-1])
             return self.total(tokens, np.add.reduceat(np.square(each, out=each), what.offsets[:-1]))
         each = as_lengths(what)

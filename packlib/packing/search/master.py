@@ -101,6 +101,8 @@ class MasterProblem:
         for option, value in (("presolve", "off"), ("threads", 1), ("solver", "ipm"), ("run_crossover", "off")):
             highs.setOptionValue(option, value)
         highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return self.prices
         prices = np.clip(np.array(highs.getSolution().row_dual), 0.0, 1.0)
         return np.rint(prices * _COARSE).astype(np.int64) * (PRICE_OF_A_PACK // _COARSE)
 
