@@ -124,7 +124,7 @@ WRONG = {
         (3, 5),
         "8",
         "lpfhp",
-    ): "Rank 1 of 3 raised TypeError: max_length must be a whole number from 1 to 67108864, not '8'.",
+    ): "Rank 1 of 3 raised TypeError: max_length must be a whole number from 1 to 16777216, not '8'.",
     ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
     ((3, 5), 8, "spfhp"): "method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.",
     (

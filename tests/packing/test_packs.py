@@ -179,9 +179,9 @@ WRONG = [
     ({"sample_ids": None}, TypeError, "sample_ids must be an array or a list of whole numbers, not None."),
     ({"sample_ids": [0, 1, 10**400]}, ValueError, "at position 2 does not fit in 64 bits"),
     ({"lengths": [5, 4, 1]}, ValueError, "Pack 0 holds 9 tokens; max_length is 8."),
-    ({"max_length": -5}, ValueError, "max_length must be from 1 to 67108864, not -5."),
-    ({"max_length": 7.5}, TypeError, "max_length must be a whole number from 1 to 67108864, not 7.5."),
-    ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 67108864, not 1000000000000000."),
+    ({"max_length": -5}, ValueError, "max_length must be from 1 to 16777216, not -5."),
+    ({"max_length": 7.5}, TypeError, "max_length must be a whole number from 1 to 16777216, not 7.5."),
+    ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 16777216, not 1000000000000000."),
 ]
 
 

@@ -309,7 +309,7 @@ def twice_the_first_length(text):
         (_at("histogram", "counts", 0, value=3.9), "Count 3.9 at position 0 is not a whole number."),
         (_at("histogram", "lengths", 0, value=-8), "must ascend from 1 to at most 8."),
         (twice_the_first_length, "must ascend from 1 to at most 8."),
-        (_at("histogram", "max_length", value=10**15), "must be from 1 to 67108864, not 1000000000000000."),
+        (_at("histogram", "max_length", value=10**15), "must be from 1 to 16777216, not 1000000000000000."),
         (_at("histogram", "truncated", value=-5), "truncated must be at least 0, not -5."),
         (_at("histogram", "truncated", value="<b>"), "a whole number at least 0, not '<b>'."),
         (_at("histogram", "dropped", value=1e300), "a whole number at least 0, not 1e+300."),
