@@ -80,15 +80,20 @@ class Box:
         except Exception:  # whatever a model raises, it is that it does not take this batch
             return None
 
-    def __call__(self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True) -> Seen:
-        """Call the model with a copy of `batch`; with `trace`, keep what each of its parts took and gave."""
+    def __call__(
+        self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True, as_it_is: bool = False
+    ) -> Seen:
+        """Call the model with a copy of `batch`; with `trace`, keep what each of its parts took and gave.
+
+        Gradients end at the embeddings, unless it is called `as_it_is`.
+        """
         if reseed:
             self.reseed()
         batch = {
             name: x.clone().to(self.device or x.device) if isinstance(x, Tensor) else x for name, x in batch.items()
         }
         ids, embeddings, parts = batch["input_ids"], list[Tensor](), list[tuple[nn.Module, Tensor, Tensor]]()
-        kinds = set[torch.dtype]()
+        kinds, tensors = set[torch.dtype](), list[Tensor]()
 
         def watch(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
             given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
@@ -96,8 +101,9 @@ class Box:
             if not isinstance(made, Tensor) or not made.is_floating_point():
                 return None
             kinds.add(made.dtype)
+            tensors.append(made)
             reads = any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
-            if reads and made is output and not any(module.children()):
+            if reads and made is output and not any(module.children()) and not as_it_is:
                 embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
                 return embeddings[-1]
             taken = next((x for x in given if trace and x.requires_grad and by_slot(x, ids) is not None), None)
@@ -111,6 +117,9 @@ class Box:
         finally:
             handle.remove()
         outputs, loss, scores, at = self._read(output, batch)
+        if loss is not None and loss.requires_grad and not _leads(scores, loss):  # a copy of what the loss is made of
+            same = (x for x in reversed(tensors) if x.numel() == scores.numel() and torch.equal(x.flatten(), scores.flatten()))
+            scores = next((x for x in same if _leads(x, loss)), scores)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
         return Seen(outputs, loss, scores, at, embeddings, rounding, parts)
 
@@ -129,6 +138,11 @@ class Box:
         if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
             return outputs, loss, found["token_logits"], found["token_positions"]
         return outputs, loss, rows[name], torch.arange(len(outputs))
+
+
+def _leads(scores: Tensor, loss: Tensor) -> bool:
+    """Whether a loss is made of these scores."""
+    return scores.requires_grad and torch.autograd.grad(loss, scores, retain_graph=True, allow_unused=True)[0] is not None
 
 
 def _tensors(output: Any) -> dict[str, Tensor]:
