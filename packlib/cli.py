@@ -3,8 +3,8 @@
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
 length,count lines, .npy, or Parquet.
 
-Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
-reads what is printed; 143 terminated.
+Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
+130 interrupted; 141 nobody reads what is printed; 143 terminated.
 """
 
 import json
@@ -55,6 +55,7 @@ def _limit(context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 _depth: dict[str, Any] = {"callback": _limit, "show_default": "none", "help": "Sequences in a pack at most."}
+_REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.check, which loads torch
 _OVERLONG = ("error", "truncate", "drop", "split")
 
 
@@ -307,12 +308,15 @@ def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
 @_command("check")
 @click.argument("target", metavar="MODULE:FUNCTION|FOLDER")
 @click.option("--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Your own.")
-@click.option("--reduction", type=click.Choice(("token", "sequence")), show_default="any", help="The mean you want.")
+@click.option("--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="The mean you want.")
+@click.option("--group", metavar="COLUMN", help="The same for sequences that belong together, as a pair.")
+@click.option("--max-tokens", type=int, show_default="300", help="Of a sequence, if longer ones must be cut.")
+@click.option("--log", type=_path, metavar="FILE.jsonl", help="Append a line with what was found.")
 @_json
 @_quiet
-def _check(target: str, collate: str | None, reduction: str | None, script: bool, progress: bool) -> int:
+def _check(target: str, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any) -> int:
     """Whether a model computes for each sequence of a pack what it computes for it alone; 1 if a question fails, and
-    2 if it cannot be checked.
+    2 if one cannot be told, or nothing can be checked.
 
     The function returns model, collate and sequences, as check_packing takes them. A folder holds a model of
     transformers as configuration and safetensors.
@@ -320,14 +324,21 @@ def _check(target: str, collate: str | None, reduction: str | None, script: bool
     \b
     Examples:
       packlib check my_training:make
-      packlib check my_training.py:make --reduction token --json
+      packlib check my_training.py:make --reduction token --json --log checks.jsonl
       packlib check path/to/model --collate my_training:collate
     """
     from packlib.check.subject import check_target
 
-    found = check_target(target, collate, progress, **({"reduction": reduction} if reduction else {}))
+    if log:
+        output_path(log)
+    given = {name: value for name, value in asked.items() if value is not None}
+    found = check_target(target, collate, progress, **given)
     print(found.to_json() if script else found)
-    return 0 if found.exact else 1
+    if log:
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found.to_json())}
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return {True: 0, False: 1, None: 2}[found.exact]
 
 
 def _call(arguments: Sequence[str]) -> int | None:

@@ -117,8 +117,9 @@ class Box:
         finally:
             handle.remove()
         outputs, loss, scores, at = self._read(output, batch)
-        if loss is not None and loss.requires_grad and not _leads(scores, loss):  # a copy of what the loss is made of
-            same = (x for x in reversed(tensors) if x.numel() == scores.numel() and torch.equal(x.flatten(), scores.flatten()))
+        if loss is not None and loss.requires_grad and not _leads(scores, loss):
+            size, content = scores.numel(), scores.flatten()  # a copy of what the loss is made of
+            same = (x for x in reversed(tensors) if x.numel() == size and torch.equal(x.flatten(), content))
             scores = next((x for x in same if _leads(x, loss)), scores)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
         return Seen(outputs, loss, scores, at, embeddings, rounding, parts)
@@ -142,7 +143,9 @@ class Box:
 
 def _leads(scores: Tensor, loss: Tensor) -> bool:
     """Whether a loss is made of these scores."""
-    return scores.requires_grad and torch.autograd.grad(loss, scores, retain_graph=True, allow_unused=True)[0] is not None
+    if not scores.requires_grad:
+        return False
+    return torch.autograd.grad(loss, scores, retain_graph=True, allow_unused=True)[0] is not None
 
 
 def _tensors(output: Any) -> dict[str, Tensor]:

@@ -100,14 +100,21 @@ class Case:
     # Each sequence alone
 
     @cached_property
-    def thirds(self) -> tuple[list[dict], list[dict]]:
-        """All sequences in two parts of different sizes; what belongs together stays so."""
-        units = sorted(set(self.unit_of))
-        first = set(units[: max(len(units) // 3, 1)])
-        parts = [
-            [row for row, unit in zip(self.few, self.unit_of, strict=True) if (unit in first) is one]
-            for one in (True, False)
-        ]
+    def two(self) -> tuple[list[dict], list[dict]]:
+        """All sequences in two parts, which differ in tokens and in number as far as may be; a group stays together."""
+        length = dict.fromkeys(self.unit_of, 0)
+        for row, unit in zip(self.few, self.unit_of, strict=True):
+            length[unit] += len(row["input_ids"])
+        longest = sorted(length, key=lambda unit: -length[unit])
+
+        def apart(first: list[int]) -> float:
+            tokens = sum(length[unit] for unit in first) / sum(length.values())
+            units = len(first) / len(length)
+            return min(abs(tokens - 0.5), abs(units - 0.5), abs(tokens - units))
+
+        first = max((longest[:many] for many in range(1, len(longest))), key=apart)
+        rows = list(zip(self.few, self.unit_of, strict=True))
+        parts = [[row for row, unit in rows if (unit in first) is one] for one in (True, False)]
         return parts[0], parts[1]
 
     @cached_property
@@ -186,7 +193,11 @@ class Case:
     def blamed(self) -> dict[str, list[tuple[int, float]]]:
         """The fields of the batch that change what a sequence is alone: which pieces, and how far."""
         found: dict[str, list[tuple[int, float]]] = {}
-        for number, piece in enumerate(self.pieces):
+        asked = range(len(self.pieces)) if self.bare else self.differing()
+        for number in asked:
+            piece = self.pieces[number]
+            if not self.bare and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
+                continue
             for name in [name for name in self.batch if name not in ("input_ids", "labels")]:
                 part = self.part_of(self.batch[name], piece)
                 far = 0.0 if part is None else self.changed(number, {name: part})
@@ -299,8 +310,9 @@ class Case:
             with sdpa_kernel(SDPBackend.MATH), cut:
                 return any((np.delete(moves, at) > limit).any() for at, moves in enumerate(self.moves(batch)))
 
-        strength = (self.leak((np.zeros_like(self.own[0]), self.own[1])) or (0.0,))[0]
-        if strength > 1e3 * self.least and self.leak((self.own[0], None)) is None and not self.box.trains:
+        slopes = self.slopes(self.batch)  # of evaluation alone
+        strength = (self.leak((np.zeros_like(self.own[0]), slopes)) or (0.0,))[0]
+        if strength > 1e3 * self.least and self.leak((self.own[0], None)) is None:
             return Why(["backward"], place, None)
         if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
             return Why(["rows"], place, None)

@@ -82,7 +82,7 @@ def check_packing(
     box, rows = Box(model, loss, seed), _given(sequences, group)
     chosen = _chosen(rows, group, max_tokens)
     few, note = _cut(chosen, max_tokens)
-    asked = {"group": group, "reduction": reduction, "step": step, "progress": flag("progress", progress)}
+    asked: Any = {"group": group, "reduction": reduction, "step": step, "progress": flag("progress", progress)}
     try:
         return _asked(box, collate, rows, few, note, **asked)
     except ValueError as error:
@@ -101,7 +101,7 @@ def _asked(
     found = list[Finding]()
     with box.mode(train=False):
         case = Case(box, collate, rows, few, group)
-        weighing = Weighing(case)
+        weighing = Weighing(case, reduction)
         questions: Any = {
             "determinism": lambda: determinism(case),
             "tokens": lambda: tokens(case, weighing.whole.loss.concerned),
@@ -109,7 +109,7 @@ def _asked(
             "padding": lambda: padding(case),
             "positions": lambda: positions(case),
             "same as alone": lambda: sameness(case),
-            "loss": lambda: loss_questions(case, weighing, reduction),
+            "loss": lambda: loss_questions(case, weighing),
             "accumulation": lambda: accumulation(case, weighing, step),
         }
         if progress:
@@ -120,9 +120,10 @@ def _asked(
             questions = questions.values()
         for question in questions:
             found += question()
-    said = (replace(f, evidence=f"{f.evidence} {note}") if note and (f.verdict == FAILED or f.question == "tokens") else f
-            for f in found)  # fmt: skip
-    return PackingCheck(tuple(said))
+    if note:
+        found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
+                 else one for one in found]  # fmt: skip
+    return PackingCheck(tuple(found))
 
 
 def _given(sequences: Any, group: str | None) -> list[dict]:
@@ -149,7 +150,7 @@ def _given(sequences: Any, group: str | None) -> list[dict]:
 
 
 def _chosen(rows: list[dict], group: str | None, max_tokens: int) -> list[dict]:
-    """Few sequences of different lengths, in their order; whole groups; of those that are not longer, if there are 4."""
+    """Few sequences in their order: whole groups, or different lengths, none longer if there are 4 such."""
     if group is not None:
         names = list(dict.fromkeys(row[group] for row in rows))
         held = np.cumsum([sum(row[group] == name for row in rows) for name in names])
@@ -173,5 +174,5 @@ def _cut(rows: list[dict], most: int) -> tuple[list[dict], str]:
         cut.append({name: np.asarray(value)[kept].tolist() if name in by_token and length > most else value
                     for name, value in row.items()})  # fmt: skip
     long = sum(len(row["input_ids"]) > most for row in rows)
-    note = f"Of {len(rows)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: see max_tokens."
-    return cut, note if long else ""
+    note = f"Of {len(rows)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: see "
+    return cut, f"{note}max_tokens." if long else ""

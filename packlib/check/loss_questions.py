@@ -7,7 +7,7 @@ import numpy as np
 from packlib.check.case import Case
 from packlib.check.findings import FAILED, PASSED, UNKNOWN, Finding
 from packlib.check.losses import IGNORED, SHIFTS, Loss
-from packlib.check.weighing import FAULTS, REDUCTIONS, Weighing
+from packlib.check.weighing import FAULTS, Weighing
 
 _WORDS = {
     "token": "a mean over tokens", "sequence": "a mean over sequences", "group": "a mean over groups",
@@ -16,7 +16,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def loss_questions(case: Case, weighing: Weighing, reduction: str | None) -> Iterator[Finding]:
+def loss_questions(case: Case, weighing: Weighing) -> Iterator[Finding]:
     """Targets at the borders, labels, and the mean."""
     loss = weighing.whole.loss
     if loss.value is None:
@@ -29,7 +29,7 @@ def loss_questions(case: Case, weighing: Weighing, reduction: str | None) -> Ite
         why = "The loss has no gradient with respect to the scores that the model returns."
         found = [Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels")]
     yield from found
-    yield _mean(weighing, reduction, any(finding.verdict == FAILED for finding in found))
+    yield _mean(weighing, any(finding.verdict == FAILED for finding in found))
 
 
 def _borders(weighing: Weighing) -> Finding:
@@ -95,11 +95,11 @@ def _inside(places: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return (places >= whole[0]) & (places <= whole[-1])
 
 
-def _mean(weighing: Weighing, wanted: str | None, spoiled: bool) -> Finding:
+def _mean(weighing: Weighing, spoiled: bool) -> Finding:
     """Args:
     spoiled: whether targets or labels are wrong, which changes gradients too.
     """
-    case, fitting = weighing.case, [name for name, _ in weighing.fitting]
+    case, wanted, fitting = weighing.case, weighing.wanted, [name for name, _ in weighing.fitting]
     clean = not case.leaks and not case.differing() and max(case.noise) <= 256 * case.rounding
     certain = all(batch.loss.certain for batch in weighing.batches)
     by = "gradients" if weighing.by_gradient else "losses"
@@ -126,5 +126,5 @@ def _mean(weighing: Weighing, wanted: str | None, spoiled: bool) -> Finding:
         return Finding.failed("mean", f"{evidence}.", "company")
     if wanted is not None and wanted not in fitting:
         return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
-    alike = wanted is not None and len(set(fitting) & set(REDUCTIONS)) > 1
+    alike = wanted is not None and {"token", "sequence"} <= set(fitting)
     return Finding("mean", UNKNOWN if alike else PASSED, f"{evidence}.")

@@ -1,8 +1,8 @@
 """What the loss of a batch asks of each slot, read off its gradients, so that no name of a label or a mean is believed.
 
 The gradient of a log-probability with respect to a row of logits is c (softmax − 1 at the target), with any sign of c:
-cross entropies, policy gradients and clipped ratios have that form, and smoothing or a z-loss add a (softmax) + b to it.
-Of a loss without it, such as a distillation, it is still known which slots it depends on.
+cross entropies, policy gradients and clipped ratios have that form, and smoothing or a z-loss add a (softmax) + b. Of a
+loss without it, such as a distillation, it is still known which slots it depends on.
 """
 
 from functools import cached_property

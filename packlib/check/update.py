@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from packlib.check.case import Case
 from packlib.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.check.losses import Loss
-from packlib.check.weighing import FAULTS, Held, Weighing
+from packlib.check.weighing import Held, Weighing
 
 _MOST = 1 << 14  # numbers of each parameter that are looked at
 _NEAR = 0.05
@@ -26,7 +26,7 @@ def accumulation(case: Case, weighing: Weighing, step: Callable | None) -> Itera
     question, parts = "accumulation", [batch.loss for batch in weighing.batches[2:]]
     if not weighing.whole.loss.value or len(parts) != 2:
         yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
-    elif not weighing.fitting or weighing.fitting[0][0] in FAULTS:
+    elif weighing.rule is None:
         yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
     elif step is not None:
         yield _stepped(case, weighing, parts, step)
@@ -41,8 +41,8 @@ def _told_the_count(case: Case, weighing: Weighing, parts: Sequence[Loss]) -> Fi
     takes = inspect.signature(getattr(case.box.model, "forward", case.box.model)).parameters
     told = [case.box.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
     values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in told]
-    if None not in values and weighing.fitting[0][0] == "token" and len(parts) == 2:
-        got = [value / part.value if part.value else 0.0 for value, part in zip(values, parts, strict=True)]
+    if None not in values and weighing.rule == ("token", False):
+        got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
         if np.allclose(got, shares, rtol=0.02):
             return Finding(question, PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
         if "num_items_in_batch" in takes:
@@ -51,8 +51,9 @@ def _told_the_count(case: Case, weighing: Weighing, parts: Sequence[Loss]) -> Fi
 
 
 def _held(weighing: Weighing, parts: Sequence[Loss]) -> str:
-    what = weighing.counts
-    counts = [getattr(Held.by(part, weighing.fitting[0][1]), "tokens" if what == "labels" else what) for part in parts]
+    name, by_labels = weighing.rule or ("token", False)
+    what = {"sequence": "sequences", "group": "groups"}.get(name, "labels")
+    counts = [getattr(Held.by(part, by_labels), "tokens" if what == "labels" else what) for part in parts]
     return f"Micro-batches hold {' and '.join(map(str, counts))} {what}."
 
 
@@ -133,12 +134,14 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
     if not update.applied.any():
         return _failed(evidence, "nothing")
-    constant = weighing.fitting[0][0] == "constant"  # a scale that all have in common does no harm
+    constant = (
+        weighing.rule is not None and weighing.rule[0] == "constant"
+    )  # a scale that all have in common does no harm
     if _near(got, shares):
         return Finding("accumulation", PASSED, evidence)
     if not _near(got, given):
         evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
-        if abs(got[0]) < _NEAR * abs(given[0]):
+        if abs(got[0] / given[0]) < _NEAR * abs(got[1] / given[1]):
             return _failed(evidence, "cleared")
         if left > _NEAR or not _near(*(got / given)):
             return _failed(evidence, "between")

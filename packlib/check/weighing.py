@@ -1,13 +1,14 @@
 """What each sequence weighs in a loss, alone, together, and regrouped: its company must not matter.
 
 Nothing is assumed of the loss. The gradient of a sequence's tokens in a batch, beside that in a batch of its own, says
-how much the sequence weighs there. A mean over tokens, sequences or groups, and a sum, have a rule for that, and so have
-the usual faults. Where no rule fits all batches, or a gradient changes in more than its size, company matters.
+how much the sequence weighs there. A mean over tokens, sequences or groups, and a sum, have a rule for that, and so
+have the usual faults. Where no rule fits all batches, or a gradient changes in more than its size, company matters.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -57,7 +58,8 @@ class Held:
 
     def __add__(self, other: "Held") -> "Held":
         names = "tokens", "sequences", "groups", "length", "rows", "slots"
-        return Held(*(getattr(self, name) + getattr(other, name) for name in names), self.beside | other.beside)
+        counts: Any = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Held(**counts, beside=self.beside | other.beside)
 
 
 Rule = Callable[[Held, int], float]
@@ -98,13 +100,16 @@ class Weighed:
         self.weight, self.off, self.through = dict[int, float](), dict[int, float](), dict[int, float]()
         for unit, alone in self.alone.items():
             pairs = _paired(of_unit[unit], alone.pieces)
-            factor, pull, through = (_times(*parts, pairs) for parts in (
-                (self.loss.factors, alone.factors), (self.loss.pull, alone.pull), (self.loss.through, alone.through)))  # fmt: skip
-            first = factor or pull  # factors stay what they are where sequences see each other
-            if first:
+            mine = self.loss
+            factor = _times(mine.factors, alone.factors, pairs)
+            pull = _times(mine.pull, alone.pull, pairs)
+            through = _times(mine.through, alone.through, pairs)
+            if first := factor or pull:  # factors stay what they are where sequences see each other
                 self.weight[unit], off = first
                 self.through[unit] = max(off, through[1] if through else 0)
-                self.off[unit] = max(off, *((pull[1], abs(pull[0] / first[0] - 1) if first[0] else 1) if pull else (0,)))
+                if pull:
+                    off = max(off, pull[1], abs(pull[0] / first[0] - 1) if first[0] else 1)
+                self.off[unit] = off
 
     def _alone(self, case: Case, unit: int, pieces: list[Piece], known: dict[int, Loss]) -> Loss | None:
         """The loss of a unit; where the collator changes tokens at random, of those that this batch has."""
@@ -143,9 +148,9 @@ def _paired(mine: list[Piece], alone: list[Piece]) -> np.ndarray:
 class Weighing:
     """The batch of all units, the same in reverse, and two smaller ones; and the rules that weights follow in all."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.near = case, 0.05 if case.rounding > 1e-4 else 0.01
-        batches = [batch for rows in (case.few[::-1], *case.thirds) for batch in case.collate(rows)]
+    def __init__(self, case: Case, wanted: str | None) -> None:
+        self.case, self.near, self.wanted = case, 0.05 if case.rounding > 1e-4 else 0.01, wanted
+        batches = [batch for rows in (case.few[::-1], *case.two) for batch in case.collate(rows)]
         known: dict[int, Loss] = {}
         self.batches = [Weighed(case, batch, known) for batch in (case.batch, *batches)]
 
@@ -178,13 +183,14 @@ class Weighing:
             return False
         for batch in self.batches:
             held = Held.by(batch.loss, by_labels)
-            wanted = {
-                unit: rule(held, unit) / rule(Held.by(alone, by_labels), unit) for unit, alone in batch.alone.items()
-            }
+            alone = {unit: Held.by(alone, by_labels) for unit, alone in batch.alone.items()}
+            wanted = {unit: rule(held, unit) / rule(its, unit) for unit, its in alone.items()}
             if self.by_gradient:
                 pairs = [(weight, wanted[unit]) for unit, weight in batch.weight.items()]
             else:
-                pairs = [(batch.loss.value, sum(wanted[unit] * (x.value or 0) for unit, x in batch.alone.items()))]
+                pairs = [
+                    (batch.loss.value or 0.0, sum(wanted[unit] * (x.value or 0) for unit, x in batch.alone.items()))
+                ]
             near = self.near if self.by_gradient else max(1e-5, 8 * self.case.rounding)
             if not all(abs(mine - other) <= near * abs(other) for mine, other in pairs):
                 return False
@@ -201,9 +207,16 @@ class Weighing:
                 return False
         return abs(sum(own.values()) - 1) <= self.near
 
+    @property
+    def rule(self) -> tuple[str, bool] | None:
+        """What a batch weighs by in an update: as the loss does, or as is wanted; None if neither is known."""
+        if self.fitting and self.fitting[0][0] not in FAULTS:
+            return self.fitting[0]
+        return None if self.wanted is None else (self.wanted, False)
+
     def shares(self, parts: Sequence[Loss]) -> list[float]:
-        """What each of these batches weighs in an update of all of them, by the first rule that fits."""
-        name, by_labels = self.fitting[0]
+        """What each of these batches weighs in an update of all of them, by the rule."""
+        name, by_labels = self.rule or ("token", False)
         if name == "own":
             totals = [sum(self.whole.weight[self.case.unit_of[p.sequence]] for p in part.pieces) for part in parts]
             return [total / sum(totals) for total in totals]
@@ -211,8 +224,3 @@ class Weighing:
         whole, rule = sum(held[1:], held[0]), RULES[name]
         units = [self.case.unit_of[part.pieces[0].sequence] for part in parts]
         return [rule(whole, unit) / rule(mine, unit) for mine, unit in zip(held, units, strict=True)]
-
-    @property
-    def counts(self) -> str:
-        """What the update is a mean over, for people."""
-        return {"sequence": "sequences", "group": "groups"}.get(self.fitting[0][0], "labels")
