@@ -4,7 +4,7 @@ LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one
 length,count lines, .npy, or Parquet.
 
 Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
-130 interrupted; 141 nobody reads what is printed; 143 terminated.
+3 an audit that cannot tell; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
 """
 
 import json
@@ -250,7 +250,7 @@ def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: boo
 
 @_command("audit")
 @click.argument("data", metavar="FILE", type=_path)
-@click.option("--source", metavar="LENGTHS", help="The lengths before packing; a token store or Megatron's .idx too.")
+@click.option("--source", metavar="LENGTHS", help="What was packed: tokens in Parquet, lengths, a token store, .idx.")
 @click.option("--column", metavar="NAME", help="Of the source.")
 @click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
 @click.option("--max-sequences-per-pack", **_depth)
@@ -263,10 +263,12 @@ def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: boo
 @_json
 @_quiet
 def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
-    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem.
+    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem, 3 if there
+    is none, but not all can be told.
 
-    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id or position_ids that start again; NeMo's .npy;
-    Megatron's .idx; or packlib's packs or token store.
+    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id, segment_ids, document_ids or position_ids that start
+    again; NeMo's .npy; Megatron's .idx; or packlib's packs or token store. A source in Parquet with tokens is compared
+    by content.
 
     \b
     Examples:
@@ -278,7 +280,7 @@ def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
 
     found = audit(data, work=None if model is None else model_work(model), **values)
     print(found.to_json() if script else found)
-    return 1 if found.problems else 0
+    return 1 if found.problems else 3 if found.untold else 0
 
 
 @_command("adjust")
