@@ -26,6 +26,7 @@ class Seen:
         embeddings: what the tokens became before anything else happened to them.
         rounding: the largest relative error of a number, of the formats that parts of the model computed in.
         parts: (part of the model, its input, its output), as they ended, if they were to be traced.
+        made: what parts of the model gave, in order.
     """
 
     outputs: Tensor
@@ -35,6 +36,23 @@ class Seen:
     embeddings: list[Tensor]
     rounding: float
     parts: list[tuple[nn.Module, Tensor, Tensor]]
+    made: list[Tensor]
+
+    def slope(self) -> tuple[Tensor, Tensor] | None:
+        """The scores that the loss is made of, and its gradient with respect to them; None if there are none.
+
+        The scores that a model returns may be a copy of those.
+        """
+        same = (x for x in reversed(self.made) if x.numel() == self.scores.numel())
+        for scores in (self.scores, *same):
+            if self.loss is None or not (self.loss.requires_grad and scores.requires_grad):
+                continue
+            if scores is not self.scores and not torch.equal(scores.flatten(), self.scores.flatten()):
+                continue
+            (found,) = torch.autograd.grad(self.loss, scores, retain_graph=True, allow_unused=True)
+            if found is not None:
+                return scores, found
+        return None
 
 
 class Box:
@@ -117,12 +135,8 @@ class Box:
         finally:
             handle.remove()
         outputs, loss, scores, at = self._read(output, batch)
-        if loss is not None and loss.requires_grad and not _leads(scores, loss):
-            size, content = scores.numel(), scores.flatten()  # a copy of what the loss is made of
-            same = (x for x in reversed(tensors) if x.numel() == size and torch.equal(x.flatten(), content))
-            scores = next((x for x in same if _leads(x, loss)), scores)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
-        return Seen(outputs, loss, scores, at, embeddings, rounding, parts)
+        return Seen(outputs, loss, scores, at, embeddings, rounding, parts, tensors)
 
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         ids, found = batch["input_ids"], _tensors(output)
@@ -139,13 +153,6 @@ class Box:
         if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
             return outputs, loss, found["token_logits"], found["token_positions"]
         return outputs, loss, rows[name], torch.arange(len(outputs))
-
-
-def _leads(scores: Tensor, loss: Tensor) -> bool:
-    """Whether a loss is made of these scores."""
-    if not scores.requires_grad:
-        return False
-    return torch.autograd.grad(loss, scores, retain_graph=True, allow_unused=True)[0] is not None
 
 
 def _tensors(output: Any) -> dict[str, Tensor]:

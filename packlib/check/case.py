@@ -73,10 +73,16 @@ class Case:
                 raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
         return batches
 
+    @cached_property
+    def size(self) -> float:
+        """Of the outputs of the whole batch, on average."""
+        return max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
+
     def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
         """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
-        size = self.seen.outputs.detach().double().square().mean().sqrt().clamp(min=1e-30)
-        return (outputs.detach().double() - others.detach().double()).square().mean(1).sqrt() / size
+        kind = torch.promote_types(outputs.dtype, torch.float32)
+        far = outputs.detach().to(kind) - others.detach().to(kind)
+        return far.square_().mean(1).double().sqrt() / self.size
 
     @cached_property
     def noise(self) -> tuple[float, float]:

@@ -119,8 +119,8 @@ def _mean(weighing: Weighing, spoiled: bool) -> Finding:
     off = max((far for batch in weighing.batches for far in batch.off.values()), default=0.0)
     if clean and not spoiled and off > weighing.limit:
         evidence += f". Their gradients differ by {off:.2g} besides"
-        through = max(far for batch in weighing.batches for far in batch.through.values())
-        if weighing.whole.loss.through is None or through <= weighing.limit:
+        through = weighing.whole.off_through
+        if through is None or through <= weighing.limit:
             return Finding("mean", UNKNOWN, f"{evidence}: {weighing.whole.loss.besides} and depends on which sequences "
                            "share a batch, as a loss that balances experts does by design.")  # fmt: skip
         return Finding.failed("mean", f"{evidence}.", "company")

@@ -32,13 +32,12 @@ class Loss:
         touched: shape (N,), whether the loss depends on its scores.
         predicted: shape (N,), whether it is asked for a target.
         certain: whether each gradient has the form above, so that all factors are known; `told`, all targets.
-        pull: shape (N, width), the gradient with respect to the embeddings; `through`, its part through the scores.
+        pull: shape (N, width), the gradient with respect to the embeddings.
         beside: the share of the loss, or of its gradient, that does not pass through the scores.
     """
 
     certain = told = False
     pull: Tensor | None = None
-    through: Tensor | None = None
     beside = 0.0
 
     def __init__(self, case: Case, batch: dict, pieces: list[Piece] | None = None) -> None:
@@ -51,10 +50,16 @@ class Loss:
         if seen.loss is None or not seen.loss.requires_grad:
             return
         self.pull = self._pull(seen, seen.loss, None)
-        (slope,) = torch.autograd.grad(seen.loss, seen.scores, retain_graph=True, allow_unused=True)
-        if slope is not None:
-            self.through = self._pull(seen, seen.scores, slope)
-            self._read(slope.detach().flatten(0, -2), seen.scores.detach().flatten(0, -2), seen.at.cpu().numpy())
+        if found := seen.slope():
+            scores, slope = (x.detach().flatten(0, -2) for x in found)
+            self._read(slope, scores, seen.at.cpu().numpy())
+
+    @cached_property
+    def through(self) -> Tensor | None:
+        """The part of `pull` that passes through the scores; None if there is none."""
+        seen = self.case.box(self.batch)
+        found = seen.slope()
+        return None if found is None else self._pull(seen, *found)
 
     def _pull(self, seen: Seen, what: Tensor, slope: Tensor | None) -> Tensor | None:
         """Gradients of a sum that `slope` weighs, by slot."""
@@ -67,10 +72,11 @@ class Loss:
 
     def _read(self, slope: Tensor, scores: Tensor, at: np.ndarray) -> None:
         size = slope.abs().amax(1).double().cpu().numpy()
+        kind = torch.promote_types(scores.dtype, torch.float32)
         rows = np.flatnonzero(size > 1e-7 * size.max(initial=0))
         if not len(rows):
             return
-        parts = [_form(slope[part].double(), scores[part].double()) for part in np.array_split(
+        parts = [_form(slope[part].to(kind), scores[part].to(kind)) for part in np.array_split(
             rows, -(-len(rows) // _AT_ONCE))]  # fmt: skip
         target, lone, factor, off, entropy = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
         near = 0.1 if self.case.rounding > 1e-4 else 1e-3
@@ -166,7 +172,7 @@ def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
     count = others.sum(1, keepdim=True)
     mean_p, mean = ((x * others).sum(1, keepdim=True) / count for x in (p, slope))
     steep = ((p - mean_p) * slope * others).sum(1, keepdim=True)
-    a = steep / ((p - mean_p).square() * others).sum(1, keepdim=True).clamp(min=1e-300)
+    a = steep / ((p - mean_p).square() * others).sum(1, keepdim=True).clamp(min=1e-30)
     line = mean + a * (p - mean_p)
     factor = (line - slope).gather(1, target)[:, 0]
     off = ((slope - line) * others).abs().amax(1)

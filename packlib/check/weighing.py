@@ -87,29 +87,32 @@ class Weighed:
     Attributes:
         loss, alone: of the batch, and of each unit.
         weight: how many times the gradient of the unit alone that in the batch is; empty without gradients.
-        off: how far that gradient is from a multiple, relative to it; `through` looks at the scores alone.
+        off: how far that gradient is from a multiple, relative to it.
     """
 
     def __init__(self, case: Case, batch: dict, known: dict[int, Loss]) -> None:
         self.loss = Loss(case, batch)
-        of_unit: dict[int, list[Piece]] = {}
+        of_unit = self._of_unit = dict[int, list[Piece]]()
         for piece in self.loss.pieces:
             of_unit.setdefault(case.unit_of[piece.sequence], []).append(piece)
         found = {unit: self._alone(case, unit, pieces, known) for unit, pieces in of_unit.items()}
         self.alone = {unit: alone for unit, alone in found.items() if alone is not None}
-        self.weight, self.off, self.through = dict[int, float](), dict[int, float](), dict[int, float]()
+        self.weight, self.off = dict[int, float](), dict[int, float]()
         for unit, alone in self.alone.items():
             pairs = _paired(of_unit[unit], alone.pieces)
-            mine = self.loss
-            factor = _times(mine.factors, alone.factors, pairs)
-            pull = _times(mine.pull, alone.pull, pairs)
-            through = _times(mine.through, alone.through, pairs)
+            factor, pull = _times(self.loss.factors, alone.factors, pairs), _times(self.loss.pull, alone.pull, pairs)
             if first := factor or pull:  # factors stay what they are where sequences see each other
                 self.weight[unit], off = first
-                self.through[unit] = max(off, through[1] if through else 0)
                 if pull:
                     off = max(off, pull[1], abs(pull[0] / first[0] - 1) if first[0] else 1)
                 self.off[unit] = off
+
+    @property
+    def off_through(self) -> float | None:
+        """The largest `off` of what passes through the scores; None if nothing does."""
+        found = [_times(self.loss.through, alone.through, _paired(self._of_unit[unit], alone.pieces))
+                 for unit, alone in self.alone.items()]  # fmt: skip
+        return max((times[1] for times in found if times), default=None)
 
     def _alone(self, case: Case, unit: int, pieces: list[Piece], known: dict[int, Loss]) -> Loss | None:
         """The loss of a unit; where the collator changes tokens at random, of those that this batch has."""
