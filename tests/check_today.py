@@ -198,7 +198,76 @@ class Balanced(torch.nn.Module):
         return self.model(**batch)
 
 
+class Around(torch.nn.Module):
+    """A model of transformers whose loss is computed around it."""
+
+    def __init__(self, loss, **changes):
+        super().__init__()
+        self.model, self.loss = make("LlamaForCausalLM", **changes), loss
+
+    def forward(self, input_ids, position_ids, labels):
+        logits = self.model(input_ids=input_ids, position_ids=position_ids).logits
+        return {"logits": logits, "loss": self.loss(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())}
+
+
+def focal(logits, labels):
+    each = F.cross_entropy(logits, labels, reduction="none")
+    return ((1 - (-each).exp()) ** 2 * each)[labels != -100].mean()
+
+
+def in_chunks(logits, labels):
+    parts = zip(logits.split(9), labels.split(9), strict=True)
+    return sum(F.cross_entropy(*part, reduction="sum") for part in parts) / (labels != -100).sum()
+
+
+def with_margins(logits, labels):
+    each = F.multi_margin_loss(logits, labels.clamp(min=0), reduction="none")
+    return each[labels != -100].mean()
+
+
+LOSSES = {
+    "class weights": lambda logits, labels: F.cross_entropy(logits, labels, weight=torch.linspace(0.5, 2, 120)),
+    "capped scores": lambda logits, labels: F.cross_entropy(30 * torch.tanh(logits / 30), labels),
+    "smoothed labels": lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1),
+    "a sum over a thousand": lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum") / 1000,
+    "a focal loss": focal,
+    "a loss in chunks": in_chunks,
+    "a loss of margins": with_margins,
+}
+
+
+def by_accelerate(model, batches, told=True):
+    """An update as accelerate accumulates it; without being `told` the count, a mean of means."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(gradient_accumulation_steps=len(batches), cpu=True)
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+    count = sum(int((batch["labels"] != -100).sum()) for batch in batches)
+    for batch in batches:
+        with accelerator.accumulate(model):
+            loss = model(**batch, num_items_in_batch=count).loss * len(batches) if told else model(**batch).loss
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def prompts_by_length(rows):
+    """Labels from a column with one number for a sequence, which a cut would make wrong."""
+    for row in rows:
+        assert row["length"] == len(row["input_ids"])
+    return DataCollatorWithFlattening()(
+        [{"input_ids": row["input_ids"], "labels": row["input_ids"]} for row in rows])  # fmt: skip
+
+
 RIGHT = {
+    **{name: lambda loss=loss: (Around(loss), DataCollatorWithFlattening(), sequences())
+       for name, loss in LOSSES.items()},
+    "accelerate": lambda: (
+        make("LlamaForCausalLM"), DataCollatorWithFlattening(), sequences(), {"step": by_accelerate}),
+    "frozen but for one matrix": lambda: (frozen(), DataCollatorWithFlattening(), sequences()),
+    "a column that a cut would make wrong": lambda: (
+        make("LlamaForCausalLM", max_position_embeddings=512), prompts_by_length,
+        [{**ended(n), "length": n} for n in (320, 340, 360)]),
     "policy gradient by token": lambda: rewarded(),
     "policy gradient by sequence": lambda: rewarded(mode="sequence", told={"reduction": "sequence"}),
     "policy gradient, mean of sums": lambda: rewarded(mode="sum of each", told={"reduction": "sequence"}),
@@ -226,6 +295,13 @@ RIGHT = {
     "the cut keeps the end": lambda: (
         make("LlamaForCausalLM", max_position_embeddings=512), by_end, [ended(n) for n in (320, 340, 360, 380, 400)]),
 }  # fmt: skip
+
+
+def frozen():
+    model = make("LlamaForCausalLM")
+    for name, p in model.named_parameters():
+        p.requires_grad_("q_proj" in name)
+    return model
 
 
 def long(length, seed=0):
@@ -344,6 +420,9 @@ FAULTS = {
     "clipped after each micro-batch": (lambda: stepped("clipped each"), "accumulation", "between micro-batches"),
     "cleared before the optimizer": (lambda: stepped("cleared at the end"), "accumulation", "applies nothing"),
     "a mean of means, clipped": (lambda: stepped("mean of means", clip=0.1), "accumulation", "a mean of means"),
+    "a mean of means by accelerate": (
+        lambda: (make("LlamaForCausalLM"), DataCollatorWithFlattening(), sequences(),
+                 {"step": lambda m, b: by_accelerate(m, b, told=False)}), "accumulation", "a mean of means"),
     "trl 5619": (lambda: stepped("sum of means"), "accumulation", "a sum of means"),
     "trl 3231": (
         lambda: rewarded(told={"step": lambda m, b: update(m, b, "mean of means")}), "accumulation", "mean of means"),
