@@ -12,7 +12,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -328,19 +329,42 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
       packlib check my_training:make
       packlib check my_training.py:make --reduction token --json --log checks.jsonl
       packlib check path/to/model --collate my_training:collate
+      torchrun --nproc-per-node 2 -m packlib check my_training.py:make
     """
     from packlib.check.subject import check_target
 
+    ranks, rank = (int(os.environ.get(name, least)) for name, least in (("WORLD_SIZE", 1), ("RANK", 0)))
+    if ranks > 2:
+        raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
     if log:
         output_path(log)
     given = {name: value for name, value in asked.items() if value is not None}
-    found = check_target(target, collate, progress, **given)
+    with _group(ranks):
+        found = check_target(target, collate, progress and not rank, **given)
+    code = {True: 0, False: 1, None: 2}[found.exact]
+    if rank:
+        return code
     print(found.to_json() if script else found)
     if log:
         line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found.to_json())}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    return {True: 0, False: 1, None: 2}[found.exact]
+    return code
+
+
+@contextmanager
+def _group(ranks: int) -> Iterator[None]:
+    """In here the processes that torchrun has started know one another."""
+    if ranks == 1:
+        yield
+        return
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 def _call(arguments: Sequence[str]) -> int | None:

@@ -59,6 +59,8 @@ class Box:
     """A model that is only called. Its mode and the state of random numbers are put back at the end."""
 
     def __init__(self, model: Callable, loss: Callable | None, seed: int) -> None:
+        self.outer = model  # for a step, which needs what adds up the gradients of ranks
+        model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
         self.model, self.loss, self.seed = model, loss, seed
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training

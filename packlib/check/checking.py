@@ -55,7 +55,8 @@ def check_packing(
             longer. That is said, and if the model refuses what is cut, it gets all.
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
-            and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not.
+            and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
+            ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
         seed: of what is drawn.
         progress: show a progress bar.
 

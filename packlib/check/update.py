@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -28,8 +29,12 @@ def accumulation(case: Case, weighing: Weighing, step: Callable | None) -> Itera
         yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
     elif weighing.rule is None:
         yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+    elif step is not None and _ranks() > 2:
+        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {_ranks()} ranks: take two.")
     elif step is not None:
         yield _stepped(case, weighing, parts, step)
+    elif _ranks() > 1:
+        yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
     else:
         yield _told_the_count(case, weighing, parts)
 
@@ -62,14 +67,16 @@ class _Update:
     """What one call of a step did; of each parameter some numbers are looked at.
 
     Attributes:
-        delivered: the sum of what backward passes gave.
+        delivered: the sum of what backward passes gave, on average over ranks.
         applied: what the optimizer took; what is left at the end if there was no optimizer.
         steps: the optimizer steps of a parameter.
+        alike: whether all ranks applied the same.
     """
 
     delivered: Tensor
     applied: Tensor
     steps: int
+    alike: bool
 
     @property
     def ratio(self) -> float:
@@ -104,7 +111,7 @@ def _run(case: Case, parameters: list[nn.Parameter], batches: list[dict], step: 
         for p in parameters:
             p.grad = None
         case.box.reseed()
-        step(case.box.model, deepcopy(batches))
+        step(case.box.outer, deepcopy(batches))
         steps = max(map(len, taken), default=0)
         left = [_some(p, p.grad) for p in parameters]
     finally:
@@ -114,8 +121,19 @@ def _run(case: Case, parameters: list[nn.Parameter], batches: list[dict], step: 
             for p, value, gradient in before:
                 p.copy_(value)
                 p.grad = gradient
-    applied = [_some(p, None) if not parts else parts[0] for p, parts in zip(parameters, taken, strict=True)]
-    return _Update(torch.cat(sums), torch.cat(applied if steps else left), steps)
+    first = [_some(p, None) if not parts else parts[0] for p, parts in zip(parameters, taken, strict=True)]
+    delivered, applied = torch.cat(sums), torch.cat(first if steps else left)
+    alike = True
+    if (ranks := _ranks()) > 1:
+        dist.all_reduce(delivered)
+        every = [torch.empty_like(applied) for _ in range(ranks)]
+        dist.all_gather(every, applied)
+        alike = all(_near(other, every[0]) for other in every)
+    return _Update(delivered / ranks, applied, steps, alike)
+
+
+def _ranks() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callable) -> Finding:
@@ -124,12 +142,17 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
     losses = [case.box(batch, as_it_is=True).loss for batch in batches]
     alone = [_flat(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)) for loss in losses]
-    update = _run(case, parameters, batches, step)
+    ranks = _ranks()
+    mine = batches if ranks == 1 else [batches[dist.get_rank()]]
+    update = _run(case, parameters, mine, step)
     got, given = (torch.linalg.lstsq(torch.stack(alone, 1), x[:, None]).solution[:, 0].numpy()
                   for x in (update.applied, update.delivered))  # fmt: skip
     made = torch.stack(alone, 1) @ torch.from_numpy(got)
     left = float((update.applied - made).norm() / update.applied.norm().clamp(min=1e-300))
     evidence += f" In the step they weigh {got[0]:.3g} and {got[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
+    evidence += f" They lie on {ranks} ranks." * (ranks > 1)
+    if not update.alike:
+        return _failed(evidence, "ranks")
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
     if not update.applied.any():
@@ -145,7 +168,7 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
             return _failed(evidence, "cleared")
         if left > _NEAR or not _near(*(got / given)):
             return _failed(evidence, "between")
-        again = _run(case, parameters, batches[:1] * 2, step)
+        again = _run(case, parameters, batches[:1] * len(mine), step)
         if abs(update.ratio / again.ratio - 1) < _NEAR:
             counted = [
                 1 / sum(getattr(Held.by(part, False), name) for part in parts) for name in ("tokens", "sequences")
@@ -159,6 +182,8 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
         return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
     if _near(got, shares) or (constant and _near(*got)):
         return Finding("accumulation", PASSED, evidence)
+    if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
+        return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
     return _failed(evidence, _named_by(got, constant, [Held.by(part, False).tokens for part in parts]))
 
 

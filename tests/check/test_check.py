@@ -16,7 +16,10 @@ from transformers import DataCollatorWithFlattening
 
 import packlib
 from packlib.check import check_packing
+from packlib.check.black_box import Box
+from packlib.check.case import Case
 from packlib.check.locating import locate
+from packlib.check.model_questions import positions
 from packlib.cli import main
 
 ROWS, ENCODED = sequences(), masked(sequences(prompts=False))
@@ -681,3 +684,58 @@ def test_statistics_of_batches_are_left_as_they_were():
     before = model.statistics.running_mean.clone()
     check_packing(model, dense(**SEGMENTS, causal=False), ENCODED)
     assert torch.equal(model.statistics.running_mean, before) and model.training
+
+
+def test_what_is_cut_is_said_and_keeps_the_last_token():
+    model, collate, rows = today.RIGHT["the cut keeps the end"]()
+    found = check_packing(model, collate, rows)
+    assert (
+        found.exact
+        and "Of 5 sequences 5 were cut to 300 tokens, the first 299 and the last" in found["tokens"].evidence
+    )
+    whole = check_packing(model, collate, rows, max_tokens=400)
+    assert whole.exact and "cut" not in repr(whole)
+    short = check_packing(llama(), flattened(), [*ROWS, {"input_ids": today.long(900), "labels": today.long(900)}])
+    assert short.exact and "cut" not in repr(short)
+
+
+def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
+    model, _, rows = today.RIGHT["a column that a cut would make wrong"]()
+    assert check_packing(model, today.prompts_by_length, rows).exact
+    with pytest.raises(ValueError, match=r"collate must take a list .*AssertionError.* 3 were cut to 300 tokens"):
+        check_packing(model, today.prompts_by_length, [{**row, "length": 1} for row in rows])
+
+
+def test_a_group_that_is_no_column_is_refused():
+    with pytest.raises(ValueError, match="group must be a column of all sequences, not 'pair'"):
+        check_packing(*own("attention"), group="pair")
+
+
+def test_asking_why_changes_nothing():
+    model, collate, rows = own("attention", fault="attention")
+    box = Box(model, None, 0)
+    with box.mode(train=False):
+        case = Case(box, collate, rows, rows, None)
+        before = [finding.verdict for finding in positions(case)]
+        assert case.why.causes == ["attention"] and [finding.verdict for finding in positions(case)] == before
+
+
+def test_the_command_has_a_code_for_what_cannot_be_told_and_a_log(here, capsys):
+    (here / "untold.py").write_text(
+        "import check_cases as cases\n\n\ndef make():\n    model, collate, rows = cases.Tiny('attention'), "
+        "cases.dense(segments=True, mask=None), cases.sequences()\n"
+        "    return model, lambda some: {**collate(some), 'labels': None}, rows\n"
+    )
+    codes = [
+        main(["check", f"{name}.py:make", "--no-progress", "--log", "checks.jsonl"])
+        for name in ("untold", "my_training")
+    ]
+    assert (
+        codes == [2, 0]
+        and "Cannot be told: targets at borders, labels, mean, accumulation." in capsys.readouterr().out
+    )
+    lines = [json.loads(line) for line in (here / "checks.jsonl").read_text().splitlines()]
+    assert [(line["target"], line["exact"]) for line in lines] == [
+        ("untold.py:make", None),
+        ("my_training.py:make", True),
+    ]
