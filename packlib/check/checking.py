@@ -103,22 +103,20 @@ def _asked(
     with box.mode(train=False):
         case = Case(box, collate, rows, few, group)
         weighing = Weighing(case, reduction)
-        questions: Any = {
-            "determinism": lambda: determinism(case),
-            "tokens": lambda: tokens(case, weighing.whole.loss.concerned),
-            "isolation": lambda: isolation(case),
-            "padding": lambda: padding(case),
-            "positions": lambda: positions(case),
-            "same as alone": lambda: sameness(case),
-            "loss": lambda: loss_questions(case, weighing),
-            "accumulation": lambda: accumulation(case, weighing, step),
-        }
+        questions: Any = [
+            lambda: determinism(case),
+            lambda: tokens(case, weighing.whole.loss.concerned),
+            lambda: isolation(case),
+            lambda: padding(case),
+            lambda: positions(case),
+            lambda: sameness(case),
+            lambda: loss_questions(case, weighing),
+            lambda: accumulation(case, weighing, step),
+        ]
         if progress:
             from tqdm.auto import tqdm
 
-            questions = tqdm(questions.values(), desc="check", unit="question", leave=False)
-        else:
-            questions = questions.values()
+            questions = tqdm(questions, desc="check", unit="question", leave=False)
         for question in questions:
             found += question()
     if note:
