@@ -433,7 +433,7 @@ FAULTS = {
     "verl 906": (lambda: stepped("by sequences"), "accumulation", "otherwise than what they hold"),
     "tunix 1662": (lambda: rewarded(fault="a row as one sequence"), "mean", "mean over packs"),
     "Agent-R1 88": (lambda: rewarded(fault="a dummy more"), "mean", "company"),
-    "unsloth-zoo 348": (lambda: stepped("count too small"), "accumulation", "otherwise than what they hold"),
+    "unsloth-zoo 348": (lambda: stepped("count too small"), "accumulation", "1.15 times what it should be"),
     "a sum over each micro-batch's labels": (
         lambda: (Tiny("attention", reduction="sum"), dense(slots=SLOTS, **SEGMENTS), sequences(),
                  {"step": summed_each}), "accumulation", "a mean of means"),
