@@ -59,7 +59,7 @@ for epoch in range({epochs}):
 _ARGUMENTS = """\
     per_device_train_batch_size={micro_batch}, gradient_accumulation_steps={accumulation}, max_steps={steps},
     warmup_steps={warmup}, learning_rate={rate}, adam_beta1={betas[0]}, adam_beta2={betas[1]},
-    weight_decay={decay}, lr_scheduler_type="{schedule}"{trainer_power},
+    weight_decay={decay}, lr_scheduler_type="{schedule}"{trainer_power}{drop_last},
 """
 _TRAINER = f"""\
 from transformers import Trainer, TrainingArguments
@@ -121,6 +121,7 @@ def code_for(histogram: LengthHistogram, recipe: Recipe) -> dict[str, str]:
         "schedule": recipe.decay,
         "power": f', scheduler_specific_kwargs={{"power": {recipe.power:g}}}' if power else "",
         "trainer_power": f', lr_scheduler_kwargs={{"power": {recipe.power:g}}}' if power else "",
+        "drop_last": ", dataloader_drop_last=True" if recipe.replicas > 1 else "",  # else ranks would repeat packs
         "warmup": recipe.warmup_steps,
         "steps": recipe.total_steps,
         "micro_batch": recipe.micro_batch,

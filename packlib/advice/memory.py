@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from packlib.checks import shown, whole_number
-from packlib.model.families import STATE, families
+from packlib.model.forms import STATE, table
 from packlib.reading import named, read_json
 from packlib.training.scaling.calculator import Phase, Setup, calculate, value_of
 from packlib.work import Work
@@ -92,7 +92,7 @@ def model_setup(model: str) -> tuple[Setup, float, str]:
     else:
         path, config = _configuration(model)
         family = config.get("model_type")
-        if any(row["model_type"] == family and row["reason"] == STATE for row in families().values()):
+        if any(row["model_type"] == family and row["dense"] == STATE for row in table().values()):
             raise ValueError(f"model must be a transformer, not {shown(family)}: {STATE}.")
         known = {}
         for attribute, names in _NAMES.items():

@@ -141,7 +141,7 @@ def audit(
         problems += updates.problems
         if seen.held:
             lengths, depths = map(np.concatenate, zip(*seen.held, strict=True))
-            waits = waits_of(lengths, depths, ranks, rows // ranks, top, depth, work or Work.decoder())
+            waits = waits_of(lengths, depths, ranks, rows // ranks, work or Work.decoder())
         notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
     return PackingAudit(
         packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,

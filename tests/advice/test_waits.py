@@ -1,6 +1,7 @@
 """How long replicas wait on the packs of a plan: against a long run, and what the advice says of it."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +63,12 @@ def test_the_advice_says_it_for_replicas_alone():
     assert "estimate" in eight.about_waiting and "like Llama 3 8B's" in eight.about_waiting
     assert json.loads(eight.to_json())["advice"][-1] == eight.about_waiting
     share = expected_waiting(eight.plan, eight.packed_recipe, Work.decoder()).mean
+    each = eight.packed_recipe.global_batch // 8
+    way = re.search(rf"Packs.balance\(ranks=8, packs_per_rank={each}, window=(\d+)\) leaves", eight.about_waiting)
+    less = [
+        expected_waiting(eight.plan, eight.packed_recipe, Work.decoder(), 2**n).mean <= share / 2 for n in range(6)
+    ]
+    assert int(way[1]) == 2 ** less.index(True)
     assert f"waits {100 * share:.1f} %" in eight.about_waiting or f"waits {100 * share:.2f} %" in eight.about_waiting
 
 

@@ -314,7 +314,7 @@ def twice_the_first_length(text):
         (_at("histogram", "truncated", value="<b>"), "a whole number at least 0, not '<b>'."),
         (_at("histogram", "dropped", value=1e300), "a whole number at least 0, not 1e+300."),
         (_at("histogram", "name", value=["a"]), "name must be text, not ['a']."),
-        (_at("format", value="packlib.PackingPlan 3"), "format must be 'packlib.PackingPlan 2', not 'pack"),
+        (_at("format", value="packlib.PackingPlan 4"), "format must be 'packlib.PackingPlan 3', not 'pack"),
         (_at("strategies", value=[]), "The offsets of the plan do not cut its items into strategies."),
         (_at("num_packs", value=4.0), "num_packs must be a whole number at least 1, not 4.0."),
         (_at("extra", value=1), "not 'extra'"),
