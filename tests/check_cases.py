@@ -6,6 +6,8 @@ import transformers
 from torch import nn
 from torch.nn import functional as F
 
+from packlib.batches import PackDataset, PackingCollator, TokenStore, pack_lengths
+
 VOCABULARY = 120
 LENGTHS = (9, 14, 5, 20, 7, 12)
 
@@ -56,6 +58,14 @@ def padded(rows, ones=False):
 
     ids = full("input_ids", 0)
     return {"input_ids": ids, "labels": full("labels", -100), "attention_mask": ((ids > 0) | ones).long()}
+
+
+def ours(rows):
+    """packlib's own packs."""
+    store = TokenStore.from_samples(rows)
+    packs = pack_lengths(store.lengths, 40)
+    data = PackDataset(store, packs)
+    return PackingCollator(40)([data[at] for at in range(len(packs))])
 
 
 def flat(off=0):

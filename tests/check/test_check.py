@@ -10,13 +10,9 @@ import check_today as today
 import numpy as np
 import pytest
 import torch
-from check_cases import Tiny, dense, make, masked, padded, sequences
+from check_cases import Tiny, dense, make, masked, ours, padded, sequences
 from safetensors.torch import load_file, save_file
-<<<<<<< HEAD
-from transformers import DataCollatorWithFlattening
-=======
 from transformers import BertConfig, DataCollatorWithFlattening
->>>>>>> main
 
 import packlib
 from packlib.check import check_packing
@@ -25,20 +21,14 @@ from packlib.check.case import Case
 from packlib.check.locating import locate
 from packlib.check.model_questions import positions
 from packlib.cli import main
-<<<<<<< HEAD
-=======
 from packlib.model import PackedBert
->>>>>>> main
 
 ROWS, ENCODED = sequences(), masked(sequences(prompts=False))
 TYPED = masked(sequences(prompts=False, types=True))
 LONG = [*ROWS, {"input_ids": np.random.default_rng(0).integers(6, 120, 140).tolist()}]
 SEGMENTS = {"segments": True, "mask": None}
-<<<<<<< HEAD
-=======
 SMALL = {"vocab_size": 120, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
          "num_attention_heads": 2, "num_key_value_heads": 1}  # fmt: skip
->>>>>>> main
 
 
 def flattened(**options):
@@ -93,10 +83,7 @@ RIGHT = {
     "padded encoder with windows": lambda: (make("ModernBertForMaskedLM"), padded, ENCODED),
     "padded state space": lambda: (make("MambaForCausalLM"), padded, ROWS),
     "padded recurrence": lambda: (cases.Recurrent(), padded, ROWS),
-<<<<<<< HEAD
-=======
     "PackedBert": lambda: (PackedBert(BertConfig(**SMALL)), ours, ENCODED),
->>>>>>> main
     "every kind of layer": lambda: (
         Tiny("convolution", "state", "linear", "attention", answer="tuple"), dense(**SEGMENTS), ROWS),
     "each sequence padded": lambda: (llama(), cases.multiples, ROWS),
@@ -173,12 +160,8 @@ FAULTS = {
     "sequence mean for token mean": (
         lambda: (*own("attention", reduction="sequence"), {"reduction": "token"}),
         "mean", "over sequences where a mean over each token"),
-<<<<<<< HEAD
-    "mean over packs": (lambda: own("attention", reduction="pack"), "mean", "mean over packs"),
-=======
     "mean over packs": (
         lambda: (PackedBert(BertConfig(**SMALL), reduction="pack"), ours, ENCODED), "mean", "mean over packs"),
->>>>>>> main
     "mean of means": (
         lambda: (llama(), dense(), ROWS, {"step": cases.mean_of_means}), "accumulation", "a mean of means"),
     "cache left on": (lambda: (llama(use_cache=True), flattened(), ROWS), EARLIER, "cache is left on"),
