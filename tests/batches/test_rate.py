@@ -15,13 +15,9 @@ SCHEDULERS = {
     "none": lambda o: o,
     "lambda": lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 / (1 + step)),
     "exponential": lambda o: lr_scheduler.ExponentialLR(o, 0.9),  # takes the rate as it finds it
-    "cosine": lambda o: lr_scheduler.CosineAnnealingLR(o, 20),  # so does this one
     "one cycle": lambda o: lr_scheduler.OneCycleLR(o, RATE, 40),
     "sequential": lambda o: lr_scheduler.SequentialLR(
         o, [lr_scheduler.LinearLR(o, 0.1, 1.0, 5), lr_scheduler.ExponentialLR(o, 0.9)], [5]
-    ),
-    "chained": lambda o: lr_scheduler.ChainedScheduler(
-        [lr_scheduler.ConstantLR(o, 0.1, 4), lr_scheduler.ExponentialLR(o, 0.9)]
     ),
 }
 
@@ -141,14 +137,6 @@ def test_a_scheduler_that_steps_in_between_is_noticed():
     inner.step()
     with pytest.raises(RuntimeError, match="let other schedulers step after this one, or wrap them"):
         schedule.step()
-
-
-def test_what_torch_does_not_allow_it_refuses_itself():
-    ours = optimizer()
-    with pytest.raises(AttributeError):
-        lr_scheduler.SequentialLR(ours, [VariableBatchLR(ours, 2), lr_scheduler.ConstantLR(ours)], [3])
-    with pytest.raises(ValueError, match="does not support `ReduceLROnPlateau`"):
-        lr_scheduler.ChainedScheduler([lr_scheduler.ReduceLROnPlateau(ours)], ours)
 
 
 def test_a_rate_in_a_tensor_stays_that_tensor():
