@@ -1,11 +1,10 @@
 """The command line: refuses before it runs, leaves everything or nothing, and says what went wrong."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
@@ -31,12 +30,7 @@ def test_a_notebook_is_found_by_name_number_or_path(small, text):
     ("arguments", "says"),
     [
         (["01_smal_steps"], "not '01_smal_steps': did you mean '01_small_steps'"),
-        (["7"], "not '7'"),
-        (["1", "-p", "dept", "3"], "not 'dept': did you mean 'depth'"),
         (["1", "-p", "depth", "three"], "depth must be a whole number from 1 to 512, not 'three'."),
-        (["1", "-p", "depth", "0"], "depth must be from 1 to 512, not 0."),
-        (["1", "-p", "quick", "0"], "quick must be True or False, not '0'."),
-        (["1", "-p", "dataset", "wikipedai"], "not 'wikipedai': did you mean 'wikipedia'"),
         (["1", "-p", "dataset", "mine.csv"], "there is no file 'mine.csv'."),
         (["1", "-p", "dataset", "broken.csv"], "line 2 of"),
         (["1", "--out", "taken"], "is a file; name a folder."),
@@ -55,18 +49,9 @@ def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments
     ("arguments", "says"),
     [
         ("", "Missing command."),
-        ("walk", "No such command 'walk'."),
         ("pln squad", "No such command 'pln'. Did you mean 'plan'?"),
         ("run", "Missing argument 'NOTEBOOK'."),
-        ("run 1 -p max_sequences_per_pack", "Option '-p' requires 2 arguments."),
-        ("plan", "Missing argument 'LENGTHS'."),
-        (
-            "plan squad --max-sequences-per-pack x",
-            "Invalid value for '--max-sequences-per-pack': 'x' is neither a whole number nor none.",
-        ),
         ("plan squad --max-lenght 9", "No such option '--max-lenght'. Did you mean '--max-length'?"),
-        ("adjust a.json", "Missing option '--factor'."),
-        ("report squad --overlong error", "for '--overlong': 'error' is not one of 'truncate', 'drop'."),
         ("sweep 1 --jobs many", "Invalid value for '--jobs': 'many' is not a valid integer."),
     ],
 )
@@ -84,10 +69,11 @@ def test_the_version_is_that_of_the_package(capsys):
 def test_nobody_who_reads_is_no_failure():
     command = [sys.executable, "-m", "packlib.cli", "list"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()  # before anything is printed
+        process.stdout.close()  # before anything is printed, as `head` may
         assert process.stderr.read() == b"" and process.wait() == 141
 
 
+DONE = ["list", "list --json", "plan squad --method lpfhp", "adjust recipe.json --factor 2"]
 REFUSED = [
     "run 5 -p max_length 0", "run 1 -p depth 3", "sweep 8 -p seed x", "report squad --batch-size 0",
     "report squad --recipe a.json", "report squad --model a.json", "report squad --max-length 9 --overlong drop",
@@ -95,17 +81,18 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("commands", [["list", "list --json"], REFUSED], ids=["list", "refusals"])
-def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, commands):
-    code = (
+@pytest.mark.parametrize(("code", "commands"), [(0, DONE), (2, REFUSED)], ids=["done", "refused"])
+def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, code, commands):
+    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
+    program = (
         "import sys; from packlib.cli import main\n"
         f"print([main(command.split()) for command in {commands}], file=sys.stderr)\n"
         "heavy = {'torch', 'transformers', 'IPython', 'ipywidgets', 'matplotlib', 'nbformat', 'papermill'}\n"
         "print(heavy & set(sys.modules), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     *_, codes, loaded = done.stderr.splitlines()
-    assert codes == str([0 if "list" in command else 2 for command in commands]) and loaded == "set()"
+    assert codes == str([code] * len(commands)) and loaded == "set()"
 
 
 def test_a_workbook_without_notebooks_says_how_to_get_them(small, monkeypatch, capsys):
@@ -119,14 +106,6 @@ def test_list_shows_titles_and_parameters(small, capsys):
     said = capsys.readouterr().out
     assert "01_small_steps: The small_steps" in said and "    depth: int = 3  # limit" in said
     assert "wikipedia" in said.splitlines()[-1]
-
-
-def test_a_reader_who_has_enough_ends_it_quietly():
-    command = [sys.executable, "-m", "packlib.cli", "list", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()  # as `head` does
-        assert process.stderr.read() == b""
-    assert process.returncode == 141
 
 
 def test_list_for_scripts(small, capsys):
@@ -165,13 +144,8 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     ("arguments", "says"),
     [
         (["mine.txt", "--max-length", "4"], "Length 5 at line 1 of"),
-        (["mine.txt", "--max-length", "0"], "max_length must be from 1 to"),
-        (["mine.txt", "--max-sequences-per-pack", "0"], "max_sequences_per_pack must be at least 1, not 0."),
-        (["mine.txt", "--method", "lpfph"], "not 'lpfph': did you mean 'lpfhp'"),
         (["mine.txt", "--method", "spfhp", "--time-limit", "1"], "spfhp has no option 'time_limit'"),
         (["mine.txt", "--column", "size"], "the column of"),
-        (["mine.csv"], "There is no file mine.csv"),
-        (["wikipedai"], "did you mean 'wikipedia'"),
     ],
 )
 def test_plan_refuses_in_one_sentence(tmp_path, monkeypatch, capsys, arguments, says):
@@ -183,43 +157,22 @@ def test_plan_refuses_in_one_sentence(tmp_path, monkeypatch, capsys, arguments, 
     assert not Path("plan.json").exists()
 
 
-def test_plan_starts_without_torch_and_matplotlib(tmp_path):
-    code = (
-        "import sys; from packlib.cli import main; assert main(['plan', 'squad', '--method', 'lpfhp']) == 0; "
-        "assert not {'torch', 'matplotlib', 'nbformat', 'scipy'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
 def test_a_run_leaves_notebook_report_and_figures(small, capsys):
     (small / "mine {x} $x$.txt").write_text("3\n4\n")
-    arguments = [
-        "-p",
-        "dataset",
-        "mine {x} $x$.txt",
-        "-p",
-        "depth",
-        "5",
-        "-p",
-        "quick",
-        "false",
-        "--out",
-        "results/{x} a{0}",
-    ]
+    out = small / "results/{x} a{0}"
+    arguments = [*"-p depth 5 -p quick false -p dataset".split(), "mine {x} $x$.txt", "--out", "results/{x} a{0}"]
     before = [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)]
     assert cli.main(["run", "2", *arguments]) == 0
     said = capsys.readouterr()
     names = ["02_long_way.html", "02_long_way.ipynb", "depth.txt", "figures/line.png", "figures/line.svg"]
-    found = [path for path in sorted((small / "results/{x} a{0}").rglob("*")) if path.is_file()]
-    assert [str(path.relative_to(small / "results/{x} a{0}")) for path in found] == names
+    found = [path for path in sorted(out.rglob("*")) if path.is_file()]
+    assert [str(path.relative_to(out)) for path in found] == names
     assert sorted(map(Path, said.out.splitlines())) == found
     assert "100%" in said.err, "progress is shown"
     words = f"A line up to 5 for {small / 'mine {x} $x$.txt'}, quick False."
-    assert words in (small / "results/{x} a{0}/02_long_way.html").read_text()
-    assert (
-        nbformat.read(small / "results/{x} a{0}/02_long_way.ipynb", 4).cells[-2].outputs[0].data["text/plain"] == words
-    )
-    assert results_of(small / "results/{x} a{0}/02_long_way.ipynb") == {"twice the depth": 10}
+    assert words in (out / "02_long_way.html").read_text()
+    assert nbformat.read(out / "02_long_way.ipynb", 4).cells[-2].outputs[0].data["text/plain"] == words
+    assert results_of(out / "02_long_way.ipynb") == {"twice the depth": 10}
     assert [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)] == before
     assert sorted(path.name for path in (small / "results").iterdir()) == ["{x} a{0}"]
 
@@ -264,10 +217,7 @@ def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     ("change", "arguments", "says"),
     [
         ({}, ["--factor", "0.5"], "packing_factor must be at least 1 and at most 16777216, not 0.5."),
-        ({}, ["--factor", "2", "--how", "beta"], "not 'beta': did you mean 'betas'?"),
-        ({"betas": [0.9, 2]}, ["--factor", "2"], "beta2 must be at least 0 and below 1, not 2."),
         ({"micro_batch": "15"}, ["--factor", "2"], "micro_batch must be a whole number at least 1, not '15'."),
-        ({"batch": 3}, ["--factor", "2"], "not 'batch'"),
         (None, ["--factor", "2"], "There is no file"),
     ],
 )
@@ -277,18 +227,3 @@ def test_adjust_refuses_in_one_sentence(tmp_path, capsys, change, arguments, say
     assert cli.main(["adjust", str(tmp_path / "recipe.json"), *arguments]) == 2
     said = capsys.readouterr()
     assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
-
-
-def test_adjust_needs_no_torch(tmp_path):
-    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
-    code = (
-        "import sys; from packlib.cli import main; "
-        f"main(['adjust', {str(tmp_path / 'recipe.json')!r}, '--factor', '2']); assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_the_console_script_is_this_main():
-    (script,) = entry_points(group="console_scripts", name="packlib")
-    module, _, function = script.value.partition(":")
-    assert getattr(importlib.import_module(module), function) is cli.main
