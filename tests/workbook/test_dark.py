@@ -1,11 +1,9 @@
 """Figures on a dark page: a filter turns light and dark over, and what a color means can still be seen."""
 
-import itertools
 import re
 import sys
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 
@@ -46,24 +44,6 @@ def test_lines_and_letters_stand_out_on_both_pages():
     assert contrast(to_rgb(figures.INK), to_rgb("white")) > 7 and contrast(on_dark(figures.INK), dark) > 7
     for color in figures.OKABE_ITO:
         assert contrast(on_dark(color), dark) >= 3, color
-
-
-def lab(rgb):
-    """CIELAB, in which a distance of about 2 can just be seen."""
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    matrix = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-    x, y, z = np.cbrt(matrix @ linear / np.array([0.9505, 1, 1.089]))  # none is dark enough for the linear part
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-def test_no_two_colors_become_alike():
-    for one, other in itertools.combinations(figures.OKABE_ITO, 2):
-        assert np.linalg.norm(lab(on_dark(one)) - lab(on_dark(other))) > 20, (one, other)
-
-
-def test_a_heat_map_keeps_its_order():
-    shown = [luminance(on_dark(color)) for color in matplotlib.colormaps["cividis"].colors]
-    assert (np.diff(shown) < 0).all()
 
 
 def test_report_and_site_turn_figures_over_in_the_same_way():
