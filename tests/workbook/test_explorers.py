@@ -1,6 +1,5 @@
 """Every control of every explorer, moved through its real traits, as the browser moves it."""
 
-import gc
 import importlib
 import os
 import pkgutil
@@ -177,13 +176,6 @@ def test_frames_keep_to_the_room_that_they_have(monkeypatch):
     monkeypatch.setattr(frames, "ROOM", 10)
     with pytest.raises(ValueError, match="The pictures of StepByStep have more than 10 bytes, however few there are"):
         frames.frames_of(means, most=2)
-
-
-def test_what_is_loaded_is_not_searched_for_garbage_at_each_move():
-    Line()
-    frozen = gc.get_freeze_count()
-    Line()
-    assert gc.get_freeze_count() == frozen > 100_000
 
 
 def test_a_control_needs_a_label():
