@@ -37,9 +37,3 @@ def test_what_is_handed_out_has_no_solutions(tmp_path):
     for path in found:
         cells = nbformat.read(path, as_version=4).cells
         assert not any(cell.get("outputs") for cell in cells)
-
-
-def test_its_targets_exist():
-    make = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in set(re.findall(r"`make (\w+)`", PAGE.read_text(encoding="utf-8"))):
-        assert re.search(rf"^{target}:", make, re.M), target
