@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.workbook import slides
+from packlib.workbook import slides, talk
 from packlib.workbook.gallery import Picture
 from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.questions import Question, Questions
@@ -60,10 +60,8 @@ def wishing(cell, **wishes):
 
 def test_a_slide_is_a_claim_and_the_rest_is_what_the_speaker_says():
     cells = ["## Count\n\n**How many?**", code("guess = ..."), code("reveal(guess)", printed("it is 5"), ANSWER)]
-    cells += [
-        wishing(code("show(fig)", figure("line")), claim="B < A", notes="Say <it>."),
-        code("print(7)", printed("seven")),
-    ]
+    cells.append(wishing(code("show(fig)", figure("line")), claim="B < A", notes="Say <it>."))
+    cells.append(code("print(7)", printed("seven")))
     title, slide = slides_of(notebook("# Steps\n\nOne.\n\nGoals.", *cells))
     assert (title.kind, title.heading, title.body) == ("title", "Steps", "<h1>Steps</h1>") and "Goals." in title.notes
     assert (slide.kind, slide.heading, slide.name, slide.section) == ("figure", "B < A", "line", "Count")
@@ -109,17 +107,10 @@ def test_any_cell_may_make_a_claim():
     table = Table(("number", "square"), [("2", 4)])._repr_html_()
     shown = code("table", data(text_html=table), data({"kind": "result", "name": "n", "value": 1}, text_plain="n: 1"))
     assert told("## A", shown) == [("title", "Steps")]
-    claimed = [
-        wishing(shown, claim="Squares grow"),
-        wishing("## B\n\nText.", claim="Words"),
-        wishing(code("f", printed("<5>")), claim="Five"),
-    ]
-    slides = slides_of(notebook("# S", "## A", *claimed))[2:]
-    assert [(slide.kind, slide.heading) for slide in slides] == [
-        ("text", "Squares grow"),
-        ("text", "Words"),
-        ("text", "Five"),
-    ]
+    words, five = wishing("## B\n\nText.", claim="Words"), wishing(code("f", printed("<5>")), claim="Five")
+    slides = slides_of(notebook("# S", "## A", wishing(shown, claim="Squares grow"), words, five))[2:]
+    assert {slide.kind for slide in slides} == {"text"}
+    assert [slide.heading for slide in slides] == ["Squares grow", "Words", "Five"]
     assert "<th " in slides[0].body and "n: 1" not in slides[0].body
     assert "<p>Text.</p>" in slides[1].body and '<pre class="out">&lt;5&gt;</pre>' in slides[2].body
 
@@ -161,10 +152,7 @@ def test_a_picture_from_a_file_may_grow(tmp_path, build, said):
     [
         (1, "build must be from 2 to 6, not 1"),
         ("four", "build must be a whole number from 2 to 6, not 'four'"),
-        ([3, 1], r"build must be 2 to 6 rising numbers of panels, such as \[1, 3, 6\], not \[3, 1\]"),
-        ([2], "build must be 2 to 6 rising numbers"),
         ([1, "2"], "a panel count in build must be a whole number from 1 to 99, not '2'"),
-        ([10**30, 10**31], "a panel count in build must be from 1 to 99, not 1000"),
     ],
 )
 def test_steps_that_make_no_sense_are_refused(build, says):
@@ -176,14 +164,11 @@ def test_steps_that_make_no_sense_are_refused(build, says):
     "said, says",
     [
         ([], "The slide in the metadata of cell 2 must be an object, not []."),
-        ({"slide": 3}, "The slide in the metadata of cell 2 must be an object, not 3."),
-        ({"slide": {"claim": 3}}, "claim in the metadata of cell 2 must be text, not 3."),
         ({"slide": {"skip": True, "notes": ["a"]}}, "notes in the metadata of cell 2 must be text, not ['a']."),
     ],
 )
-@pytest.mark.parametrize("source", ["markdown", "code"])
-def test_what_is_no_wish_is_refused_with_the_notebook_and_the_cell(tmp_path, source, said, says):
-    cell = nbformat.v4.new_markdown_cell("Text.") if source == "markdown" else code("print(1)")
+def test_what_is_no_wish_is_refused_with_the_notebook_and_the_cell(tmp_path, said, says):
+    cell = code("print(1)")
     cell.metadata["packlib"] = said
     path = tmp_path / "01_odd.ipynb"
     nbformat.write(notebook("# S", cell), path)
@@ -204,11 +189,11 @@ def test_a_cell_may_leave_figures_out_or_name_one():
         slides_of(notebook("# S", text, wishing(two, figure="c")))
 
 
-@pytest.mark.parametrize("module", [slides, cover], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [slides, talk, cover], ids=lambda module: module.__name__)
 def test_a_bad_place_is_one_sentence(tmp_path, module):
     (tmp_path / "file").touch()
-    arguments = [tmp_path / "file" / "x", *([tmp_path, "none.ipynb"] if module is slides else [])]
-    command = [sys.executable, "-m", module.__name__, *map(str, arguments)]
+    arguments = {slides: [tmp_path, "none.ipynb"], talk: [tmp_path], cover: []}[module]
+    command = [sys.executable, "-m", module.__name__, str(tmp_path / "file" / "x"), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith("packlib: ") and done.stderr.count("\n") == 1
     assert "is a file and no folder" in done.stderr
