@@ -42,20 +42,6 @@ def test_counting_reproduces_the_formula_to_a_thousandth(p, m):
     assert runs.counted_losses(p, m, 4_000_000, seed=0) == pytest.approx(runs.expected_losses(p, m), abs=1e-3)
 
 
-def test_whole_lengths_are_not_truncated():
-    assert runs.whole_lengths("docstrings").truncated == 0 < runs.load("docstrings").truncated
-    assert runs.whole_lengths("squad") == runs.load("squad")
-
-
-def test_recorded_runs_are_paired_and_as_long_as_each_other():
-    rows = recorded("documents", "runs").rows
-    pairs = {(row["arm"], row["seed"]) for row in rows}
-    arms, seeds = ({pair[at] for pair in pairs} for at in (0, 1))
-    assert arms == {"split", "wrapped", "wrapped, no mask"} and len(seeds) >= 3
-    assert len(rows) == len(pairs) == len(arms) * len(seeds)
-    assert len({(row["updates"], row["documents"]) for row in rows}) == 1
-
-
 def test_what_the_chapter_says_of_the_recorded_runs():
     ends = at_end(by_arm(recorded("documents", "runs").rows))
     (bigram,) = (
