@@ -96,11 +96,6 @@ def test_show_refuses_a_figure_without_words_or_with_a_bad_name(alt, name, says,
     assert not displayed
 
 
-def test_labels_that_would_touch_move_apart():
-    texts = small_figure().axes[0].texts
-    assert abs(texts[0].xyann[1] - texts[1].xyann[1]) >= 15.9
-
-
 def test_each_length_of_a_pack_is_written_where_it_fits():
     fig, axes = figures.new_figure(1, 2)
     draw_packs(axes[0], [(10,) * 12], 128)
@@ -155,20 +150,14 @@ def never(lengths):
     ("name", "answer", "says"),
     [
         ("total", ..., "total: not tried yet"),
-        ("total", never, "total: not tried yet"),
         ("total", total, "total: right. 3 cases agree."),
         ("total", lambda lengths: np.int64(sum(lengths)), "total: right."),
         ("total", max, "total: not yet. total([2, 1]) gives 2, and should give 3.\n"),
-        ("total", lambda lengths: lengths.clear(), "total([1]) returns None: is a return missing?"),
         ("total", lambda lengths: 1 / 0, "total([1]) raises ZeroDivisionError: division by zero"),
-        ("total", lambda: 3, "total([1]) raises TypeError"),
         ("total", 7, "total must be a function, not 7."),
-        ("total", lambda lengths: [[1], [1, 2]], "total([1]) gives [[1], [1, 2]], and should give 1."),
         ("total", lambda lengths: "x" * 1000, "..., and should give 1."),
         ("factor", 2, "factor: right."),
-        ("factor", 3.0, "factor: not yet. 3.0 is not it."),
         ("factor", np.zeros(3), "array([0., 0., 0.]) is not it."),
-        ("halves", lambda n: [0, n], "halves: right. 2 cases agree."),
         ("halves", lambda n: [n], "halves: right."),
         ("halves", lambda n: [n // 2] * 2, "halves(5) gives [2, 2]: it adds up to 4."),
         (
@@ -176,7 +165,6 @@ def never(lengths):
             None,
             "round gives None (NoneType); the form ({7: number, 'by': text}, (number, …), [True or False, …])",
         ),
-        ("halves", lambda n: n, "halves(4) gives 4 (int); the form [number, …] is expected."),
     ],
 )
 def test_check_answers_and_never_raises(name, answer, says, check, capsys, displayed):
@@ -239,8 +227,6 @@ def test_same_compares_like_a_teacher(got, expected, agree):
 @pytest.fixture
 def chapter(monkeypatch):
     """A notebook 90_small with a parameter of every kind."""
-    import sys
-
     module = types.ModuleType("packlib.workbook.chapters.n90_small")
     module.PARAMETERS = {
         "dataset": Dataset(), "depth": Whole(1, 512, optional=True),
@@ -253,26 +239,15 @@ def chapter(monkeypatch):
 GOOD = {"dataset": "wikipedia", "depth": None, "rate": 0.5, "habit": "one", "seed": 0, "quick": True}
 
 
-def test_good_parameters_come_back_as_attributes(chapter):
-    assert vars(check_parameters(chapter, **GOOD)) == GOOD
-
-
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("depth", 0, "depth must be from 1 to 512, not 0."),
         ("depth", 2.5, "depth must be a whole number from 1 to 512, not 2.5."),
         ("depth", True, "depth must be a whole number"),
-        ("rate", 2, "rate must be at least 0 and at most 1, not 2."),
-        ("rate", "fast", "rate must be a number at least 0 and at most 1, not 'fast'."),
         ("rate", float("nan"), "rate must be at least 0"),
-        ("rate", True, "rate must be a number at least 0 and at most 1, not True."),
         ("habit", "tow", "not 'tow': did you mean 'two'?"),
-        ("seed", -1, "seed must be from 0 to 4294967295, not -1."),
         ("quick", 1, "quick must be True or False, not 1."),
         ("dataset", "wikipedai", "not 'wikipedai': did you mean 'wikipedia'"),
-        ("dataset", "missing.csv", "dataset: there is no file 'missing.csv'."),
-        ("dataset", 7, "dataset must be the name of a data set or a file, not 7."),
     ],
 )
 def test_a_wrong_parameter_gets_one_sentence(chapter, name, value, says):
@@ -295,14 +270,6 @@ def test_text_is_read_as_from_a_shell(chapter):
     assert vars(read) == {**GOOD, "depth": None, "quick": False, "rate": 0.25, "seed": 7}
 
 
-def small_copy(name, path):
-    """The parameters and the check of a notebook, and a cell that prints what came through."""
-    whole = nbformat.read(notebooks()[name], as_version=4)
-    whole.cells = [cell for cell in whole.cells if cell.cell_type == "code"][:2]
-    whole.cells.append(nbformat.v4.new_code_cell("params"))
-    nbformat.write(whole, path)
-
-
 def papermill(folder, *arguments):
     """Run `in.ipynb` of a folder by the shell command papermill, which knows nothing of packlib."""
     given = [word for name, value in arguments for word in ("-p", name, value)]
@@ -311,7 +278,10 @@ def papermill(folder, *arguments):
 
 
 def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
-    small_copy("02_greedy_packing", tmp_path / "in.ipynb")
+    whole = nbformat.read(notebooks()["02_greedy_packing"], as_version=4)
+    whole.cells = [cell for cell in whole.cells if cell.cell_type == "code"][:2]  # the parameters and their check
+    whole.cells.append(nbformat.v4.new_code_cell("params"))
+    nbformat.write(whole, tmp_path / "in.ipynb")
     refused = papermill(tmp_path, ("depht", "8"))
     assert refused.returncode == 1
     assert "a parameter must be 'dataset', 'max_sequences_per_pack', 'seed' or 'quick', not 'depht'" in refused.stderr
