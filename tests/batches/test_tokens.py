@@ -1,7 +1,5 @@
 """The token store and WordNet's sentence pairs."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import tokenizers
@@ -74,16 +72,6 @@ def test_a_saved_store_is_mapped_and_checked(tmp_path):
         TokenStore.load(tmp_path / "none.tokens")
 
 
-def test_what_is_saved_is_all_that_a_store_has(tmp_path):
-    rng, some = np.random.default_rng(0), store().take([3, 1, 7])
-    labeled = replace(some, labels=rng.choice([-100, 0, 5, 99], len(some.input_ids)))
-    labeled.save(tmp_path / "labeled.tokens")
-    assert equal(TokenStore.load(tmp_path / "labeled.tokens"), labeled)
-    some.save(tmp_path / "plain.tokens")
-    plain = TokenStore.load(tmp_path / "plain.tokens")
-    assert plain.labels is None and plain.sample_ids.tolist() == [3, 1, 7]
-
-
 @pytest.mark.parametrize("kind", [np.int64, np.uint64])
 def test_offsets_that_wrap_around_are_refused(kind):
     turns = np.array([0, 2**63 - 1, -(2**63), -1, 3]).astype(kind)  # differences in 64 bits are all positive
@@ -103,16 +91,11 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path):
 def test_bad_input_gets_one_sentence():
     for match, call in {
         "There are no texts": lambda: tokenize(tokenizer(), []),
-        "There are 1 pairs for 2 texts": lambda: tokenize(tokenizer(), ["a", "b"], ["c"]),
         "Text 1 has 10 tokens; the maximum is 8": lambda: tokenize(tokenizer(), ["a", "b " * 8], max_length=8),
-        "overlong must be": lambda: tokenize(tokenizer(), ["a"], overlong="drop"),
         "sample 1 has no token": lambda: TokenStore.from_samples([{"input_ids": [1]}, {"input_ids": []}]),
         "do not cut 3 tokens": lambda: TokenStore(np.ones(3, int), np.ones(3, int), np.array([0, 2]), np.ones(1, int)),
         "There are 2 token_type_ids for 3 tokens": lambda: TokenStore(
             np.ones(3, int), np.ones(2, int), np.array([0, 3]), np.ones(1, int)
-        ),
-        "There are 2 sequence_labels for 1 sequences": lambda: TokenStore(
-            np.ones(3, int), np.ones(3, int), np.array([0, 3]), np.ones(2, int)
         ),
     }.items():
         with pytest.raises(ValueError, match=match):
@@ -165,9 +148,7 @@ def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
     assert path.read_bytes() != body and capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    "words, kind", [(65_535, np.uint16), (65_536, np.uint16), (65_537, np.int32), (70_000, np.int32)]
-)
+@pytest.mark.parametrize("words, kind", [(65_536, np.uint16), (65_537, np.int32)])
 def test_the_tokens_of_a_large_vocabulary_fit_in_their_type(words, kind):
     vocabulary = {f"w{at}": at for at in range(words)}
     model = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="w0"))
