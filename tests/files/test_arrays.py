@@ -38,23 +38,15 @@ def lists(*rows, of=None):
     return pa.array(rows, pa.large_list(of or pa.int64()))
 
 
-GOOD = {
-    "sample_ids": lists([0]),
-    "offsets": lists([0, 1]),
-    "lengths": lists([5]),
-    "max_length": lists([9]),
-}
+GOOD = {"sample_ids": lists([0]), "offsets": lists([0, 1]), "lengths": lists([5]), "max_length": lists([9])}
 HOSTILE = [
     (GOOD, {"packlib": "TokenStore"}, "it holds TokenStore, not Packs"),
     (GOOD, {}, "the checksum differs"),
     ({**GOOD, "more": lists([])}, {}, "it has more, which this version of packlib does not know"),
     ({name: GOOD[name] for name in list(GOOD)[:3]}, {}, "it has no max_length"),
     ({**GOOD, "max_length": lists([9.0], of=pa.float64())}, {}, "its columns are no lists of integers"),
-    ({**GOOD, "max_length": pa.array([9])}, {}, "its columns are no lists of integers"),
     ({**GOOD, "max_length": pa.array([[9]])}, {}, "its columns are no lists of integers"),
-    ({**GOOD, "max_length": lists([None])}, {}, "a number is missing"),
     ({**GOOD, "max_length": lists(None)}, {}, "a number is missing"),
-    ({name: lists([0], [0]) for name in GOOD}, {}, "it has more or less than one row"),
 ]
 
 
