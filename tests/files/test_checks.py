@@ -22,19 +22,14 @@ def test_right_values_come_back_as_python_has_them():
 
 
 REFUSED = [
-    (lambda: whole_number("n", 1.5, 0), TypeError, "n must be a whole number at least 0, not 1.5."),
     (lambda: whole_number("n", True, 0, 9), TypeError, "n must be a whole number from 0 to 9, not True."),
     (lambda: whole_number("n", np.int64(-1), 0), ValueError, "n must be at least 0, not -1."),
     (lambda: number("x", "a"), TypeError, "x must be a number, not 'a'."),
-    (lambda: number("x", np.True_, above=0), TypeError, "x must be a number above 0, not True."),
     (lambda: number("x", np.float32(2), at_most=1), ValueError, "x must be at most 1, not 2.0."),
     (lambda: number("x", math.nan), ValueError, "x must be a finite number, not nan."),
-    (lambda: number("x", -math.inf, at_most=1), ValueError, "x must be at most 1, not -inf."),
     (lambda: text("t", None), TypeError, "t must be text, not None."),
     (lambda: flag("f", "no"), TypeError, "f must be True or False, not 'no'."),
-    (lambda: flag("f", 0), TypeError, "f must be True or False, not 0."),
     (lambda: one_of("m", "c", ["ab", "cd"]), ValueError, "m must be 'ab' or 'cd', not 'c': did you mean 'cd'?"),
-    (lambda: one_of("m", "x", ["a", "b", "c"]), ValueError, "m must be 'a', 'b' or 'c', not 'x'."),
     (lambda: one_of("m", ["a"], ["a"]), ValueError, "m must be 'a', not ['a']."),
     (lambda: one_of("m", "x", map(str, range(20))), ValueError, "m must be one of '0', '1', '2', '3', '4', "
      "'5', '6', '7', '8', '9', '10', '11' and 8 more, not 'x'."),
