@@ -27,7 +27,8 @@ from packlib.work import Work
 from packlib.workbook import sweep
 from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
 
-TIMES = 1000
+TIMES = 1000  # and fewer for a kind whose format another one has
+FEWER = 200
 LENGTHS = [3, 5, 2, 4, 1, 2, 6, 6]
 ROOM = 1 << 30  # bytes of memory for a reader of files of a few hundred
 
@@ -168,6 +169,7 @@ class Kind:
     read: Callable[[Path], object]
     check: Callable[[object], object]
     reseal: Callable[[bytes], bytes] | None = None
+    times: int = TIMES
 
 
 def write_packs(path: Path) -> None:
@@ -193,14 +195,14 @@ def write_rows(path: Path) -> None:
 # Another kind of file is another line here.
 KINDS = [
     Kind("some.packs", write_packs, Packs.load, check_packs, reseal_arrays),
-    Kind("some.schedule", write_schedule, Schedule.load, check_schedule, reseal_arrays),
-    Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays),
+    Kind("some.schedule", write_schedule, Schedule.load, check_schedule, reseal_arrays, FEWER),
+    Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays, FEWER),
     Kind("rows", write_rows, read_ordered, check_rows),
     Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist, reseal_checkpoint),
     Kind("cell.json", write_cell, read_cell, check_cell, reseal_cell),
-    Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).to_json, Recipe.from_json, check_recipe),
+    Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).to_json, Recipe.from_json, check_recipe, times=FEWER),
     Kind("lengths.txt", lambda path: path.write_text("length\n" + "\n".join(map(str, LENGTHS))), load, check_histogram),
-    Kind("counts.csv", LengthHistogram.from_lengths(LENGTHS).to_csv, load, check_histogram),
+    Kind("counts.csv", LengthHistogram.from_lengths(LENGTHS).to_csv, load, check_histogram, times=FEWER),
     Kind("column.csv", lambda path: path.write_text('"a ""title""",n\n"x, y",3\nz,5\n\'w,2\n'),
          lambda path: load(path, column="n"), check_histogram),
     Kind("lengths.npy", lambda path: np.save(path, np.array(LENGTHS, np.uint16)), load, check_histogram),
@@ -295,7 +297,7 @@ def test_a_damaged_file_is_refused_in_one_sentence_or_read_as_what_it_says(tmp_p
     assert right is not None
     with bounded_memory(ROOM), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for i in range(TIMES):
+        for i in range(kind.times):
             data, damage = bytearray(whole), DAMAGE[i % len(DAMAGE)]
             damage(rng, data)
             resealed = kind.reseal is not None and i // len(DAMAGE) % 2 == 1
@@ -306,10 +308,4 @@ def test_a_damaged_file_is_refused_in_one_sentence_or_read_as_what_it_says(tmp_p
             refused += found is None
             if kind.reseal and not resealed and damaged != whole:
                 assert found is None or same(found, right, tmp_path), f"{damage.__name__} number {i} was not seen"
-    assert TIMES // 8 < refused
-
-
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_damage_is_done(damage):
-    rng, whole = np.random.default_rng(0), b"packlib arrays 2 Packs offsets:<i8:4 (6,) 12 34"
-    assert sum(damage(rng, data := bytearray(whole)) is None and data != whole for _ in range(50)) > 40
+    assert kind.times // 8 < refused
