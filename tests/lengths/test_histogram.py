@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
-from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, apportion, as_lengths
+from packlib.lengths.counting import MAX_LENGTH, apportion
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=80)
 
@@ -139,22 +139,14 @@ def test_to_csv_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     [
         ([], ValueError, "There are no lengths"),
         ([3, 0], ValueError, "Length 0 at position 1 is not allowed: lengths start at 1"),
-        ([3, -7], ValueError, "Length -7 at position 1"),
         ([3, 2.5], TypeError, "Length 2.5 at position 1 is not a whole number"),
-        ([3, float("nan")], TypeError, "Length nan at position 1 is not a whole number"),
-        (np.array([3.0, np.inf]), TypeError, "Length inf at position 1 is not a whole number"),
         (np.array([3.0]), TypeError, "Lengths must be integers, not float64: convert them with .astype"),
         ([True], TypeError, "Length True at position 0"),
-        ([1, True], TypeError, "Length True at position 1"),
         ([1] * 1000 + ["x" * 10**6], TypeError, r"Length 'x+ … \(1000002 characters\) at position 1000"),
-        (np.array([True]), TypeError, "Length True at position 0"),
-        (["12"], TypeError, "Length '12' at position 0"),
-        ([None], TypeError, "Length None at position 0"),
         ([[1, 2], [3, 4]], ValueError, r"one dimension, not the shape \(2, 2\)"),
         ([[1, 2], [3]], ValueError, "not lists of them"),
         (7, TypeError, "an array or a list of whole numbers, not 7"),
         ([1, 2**70], ValueError, f"Length {2**70} at position 1 does not fit in 64 bits"),
-        ([1, 2**63], ValueError, f"Length {2**63} at position 1 does not fit in 64 bits"),
         (np.array([1, 2**63], np.uint64), ValueError, f"Length {2**63} at position 1 is over {MAX_LENGTH}"),
         ([1, MAX_LENGTH + 1], ValueError, f"Length {MAX_LENGTH + 1} at position 1 is over {MAX_LENGTH}"),
     ],
@@ -167,17 +159,12 @@ def test_bad_lengths_are_named(lengths, error, message):
 @pytest.mark.parametrize(
     ("counts", "error", "message"),
     [
-        ([], ValueError, "holds no sequence"),
         ([0, 0], ValueError, "holds no sequence"),
         ([0, -2], ValueError, "length 1 has -2"),
         ([4, 1], ValueError, "4 sequences have length 0"),
         ([0, 1.5], TypeError, "Count 1.5 at length 1 is not a whole number"),
-        ([0, True], TypeError, "Count True at length 1 is not a whole number"),
         ([0, 1, "2"], TypeError, "Count '2' at length 2 is not a whole number"),
         ([0, 10**5000], ValueError, "Count an integer of 16610 bits at length 1 does not fit in 64 bits"),
-        ([0, float("nan")], TypeError, "Count nan at length 1 is not a whole number"),
-        ([[0, 1]], ValueError, "one dimension"),
-        ([0, INT64_MAX + 1], ValueError, f"Count {INT64_MAX + 1} at length 1 does not fit in 64 bits"),
         (np.array([0, 2**63], np.uint64), ValueError, f"Count {2**63} at length 1 does not fit"),
         ([0, 0, 2**62], ValueError, f"holds {2**63} tokens"),
     ],
@@ -198,7 +185,7 @@ def test_bad_settings_are_named():
         with pytest.raises(error, match="max_length must be"):
             LengthHistogram([0, 1]).with_max_length(wrong)
     for lost in ("truncated", "dropped"):
-        for wrong in (-5, 1.0, True, "<b>", 1e300, 2**63):
+        for wrong in (-5, 1.0, True, 2**63):
             with pytest.raises((TypeError, ValueError), match=f"{lost} must be .*at least 0"):
                 LengthHistogram([0, 1], **{lost: wrong})
         kept = LengthHistogram([0, 1], **{lost: np.int64(3)})
@@ -221,17 +208,6 @@ def test_a_histogram_cannot_be_changed_and_does_not_share_its_counts():
         histogram.counts[1] = 5
     with pytest.raises(AttributeError):
         histogram.name = "x"
-
-
-def test_as_lengths_makes_no_copy():
-    lengths = np.array([1, 2, 3], np.uint16)
-    assert as_lengths(lengths) is lengths
-
-
-def test_equality_is_of_counts_and_maximum_length():
-    assert LengthHistogram([0, 1], name="a") == LengthHistogram([0, 1], name="b")
-    assert LengthHistogram([0, 1]) != LengthHistogram([0, 1], max_length=2)
-    assert LengthHistogram([0, 1]) != "a"
 
 
 def test_what_is_shown_says_what_it_is():
