@@ -24,12 +24,9 @@ def test_every_name_loads_and_says_what_it_is():
 @pytest.mark.parametrize(
     ("name", "sequences", "top", "kind", "truncated"),
     [
-        ("wordnet", 117_659, 128, "measured", 5),
-        ("wordnet-pairs", 32_929, 128, "measured", 15),
         ("docstrings", 50_049, 512, "measured", 5_780),
         ("wikipedia", 16_279_552, 512, "measured", 0),
         ("squad", 88_641, 384, "measured", 0),
-        ("log-normal", 1_000_000, 2048, "synthetic", 0),
         ("image-patch-like", 1_000_000, 576, "synthetic", 0),
     ],
 )
@@ -118,18 +115,12 @@ def test_image_patches_are_counted_one_by_one():
     ("make", "message"),
     [
         (lambda: log_normal(sigma_log=0), "sigma_log must be above 0"),
-        (lambda: log_normal(sigma_log=float("nan")), "sigma_log must be above 0"),
         (lambda: log_normal(mean_log=float("nan")), "mean_log must be at least -1000000 and at most 1000000"),
-        (lambda: log_normal(mean_log=1e9), "mean_log must be at least -1000000 and at most 1000000"),
         (lambda: uniform(max_length=5, shortest=6), "shortest must be from 1 to 5, not 6"),
         (lambda: two_humped(share=1.5), "share must be at least 0 and at most 1, not 1.5"),
         (lambda: two_humped(widths=(0, 1)), "a width must be above 0"),
-        (lambda: two_humped(centers=(1e9, -1e9)), "a center must be at least -1000000"),
-        (lambda: protein_like(mean=-1), "mean must be above 0"),
         (lambda: protein_like(mean=1e12), "mean must be above 0 and at most 1000000"),
         (lambda: image_patch_like(sides=(64, 32)), r"sides\[1\] must be from 64"),
-        (lambda: image_patch_like(sides=(8, 32)), r"sides\[0\] must be from 16"),
-        (lambda: image_patch_like(widest=0.5), "widest must be at least 1 and at most 100"),
     ],
 )
 def test_bad_parameters_are_named(make, message):
@@ -149,9 +140,8 @@ def test_unknown_names_name_the_near_ones(tmp_path, monkeypatch):
         load("wordnet", max_length=0)
     with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
         load("squad", max_length=5, overlong="trunc")
-    for name in ("wordnet", "squad", "uniform"):
-        with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
-            load(name, overlong="trunc")
+    with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
+        load("uniform", overlong="trunc")
 
 
 def test_a_missing_data_folder_is_told_in_one_sentence(tmp_path, monkeypatch):
