@@ -1,6 +1,5 @@
 """The committed data: checksums, size, WordNet's texts, the tokenizer, and the stored lengths."""
 
-import csv
 import hashlib
 import os
 import runpy
@@ -38,10 +37,6 @@ def test_checksums():
     assert set(sums) == committed_files(), "every data file has a checksum"
 
 
-def test_data_is_under_eight_megabytes():
-    assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) < 8_000_000
-
-
 def test_the_readme_names_every_file_and_the_license_is_there():
     readme = (DATA / "README.md").read_text()
     for name in [*committed_files(), *(path.name for path in DATA.glob("*.py"))]:
@@ -64,10 +59,6 @@ def test_wordnet_texts():
     has_examples = texts.examples != ""
     assert has_examples.sum() == 32_929 and np.array_equal(has_examples, texts.pair_tokens > 0)
     assert all(text[0] == '"' for text in texts.examples[has_examples])
-    assert (texts.definition[0], texts.examples[5]) == (
-        "that which is perceived or known or inferred to have its own distinct existence (living or nonliving)",
-        '"how big is that part compared to the whole?"; "the team is a unit"',
-    )
     with pytest.raises(ValueError, match="read-only"):
         texts.definition[0] = ""
     assert repr(texts) == "WordNetTexts(117,659 glosses, 32,929 with usage examples)"
@@ -115,11 +106,6 @@ def test_glosses_are_split_where_the_examples_begin():
         ('to burn; "it burns"; "burn it"- Poe', "to burn", '"it burns"; "burn it"- Poe'),
         ('a list; as in e.g. "a roundup";', "a list; as in", '"a roundup"'),
         ('close in; darkness enclosed him"', "close in", '"darkness enclosed him"'),
-        (
-            'a local branch where postal services are available"',
-            "a local branch where postal services are available",
-            "",
-        ),
         ('in two ways; or more ; "so"', "in two ways; or more", '"so"'),
         ('the words used (e.g., "he said")', "the words used", '"he said")'),
     ):
@@ -137,11 +123,3 @@ def test_docstrings_are_cleaned_and_told_once(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     docstrings = runpy.run_path(str(DATA / "build_docstrings.py"))["docstrings"]
     assert list(docstrings("toypackage")) == ["Top.\n\nMore.", "F.", "A.", "G."]
-
-
-def test_stored_csv_files_are_in_order():
-    for path in sorted((DATA / "lengths").glob("*.csv")):
-        header, *rows = csv.reader(path.read_text().splitlines())
-        assert header == ["length", "count"]
-        lengths = [int(length) for length, _ in rows]
-        assert lengths == sorted(set(lengths)), path.name
