@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from packlib.advice.depths import best_plans
 from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
@@ -19,7 +20,7 @@ _AS_GOOD = 0.005  # of the best: the shortest of these is taken
 
 @dataclass(frozen=True)
 class RowLength:
-    """What rows of one length would take, packed by LPFHP.
+    """What rows of one length would take.
 
     Attributes:
         max_length: slots of a row.
@@ -91,38 +92,36 @@ def try_lengths(
 ) -> tuple[RowLength, ...]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
+    All are packed by LPFHP. That of now and the best are packed by the exact search too, where LPFHP may be far off,
+    since a bad plan of the one would speak for the other.
+
     Args:
         work: of the model's layers, for sequences that attend to themselves.
         causal: a dense mask hides half of the pairs that it computes.
         longest: no longer rows are tried, as those that a model has no positions for.
     """
-    found = []
     step = 8 if max_length >= 64 else 1
     most = min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))
     tops = {max_length, *(round(max_length * part / step) * step for part in TRIED if part != 1)}
-    for top in sorted(top for top in tops if 0 < top <= most):
-        if overlong == "drop" and not whole.counts[: top + 1].any():
-            continue
-        rows = cut(whole, top, overlong)
-        packs = plan(rows, method="lpfhp", max_sequences_per_pack=max_sequences_per_pack).num_packs
-        tokens, slots = rows.num_tokens, packs * top
+
+    def packed(top: int, exactly: bool = False) -> RowLength:
+        rows, depth = cut(whole, top, overlong), max_sequences_per_pack
+        best = best_plans(rows, depth)[0] if exactly else plan(rows, method="lpfhp", max_sequences_per_pack=depth)
+        tokens, slots = rows.num_tokens, best.num_packs * top
         squares = float(np.arange(top + 1, dtype=np.float64) ** 2 @ rows.counts)
-        skipping = (work.per_token * slots + work.per_square * squares) / tokens
         pairs = (2 if causal else 1) * work.per_square * slots * top
-        overlong_now, tokens_cut = count_cut(whole, top, overlong)
-        found.append(
-            RowLength(
-                top,
-                packs,
-                slots,
-                tokens,
-                overlong_now,
-                tokens_cut,
-                skipping,
-                (work.per_token * slots + pairs) / tokens,
-            )
+        skipping, dense = work.per_token * slots + work.per_square * squares, work.per_token * slots + pairs
+        return RowLength(
+            top, best.num_packs, slots, tokens, *count_cut(whole, top, overlong), skipping / tokens, dense / tokens
         )
-    return tuple(found)
+
+    possible = (top for top in sorted(tops) if 0 < top <= most)
+    found = {top: packed(top) for top in possible if overlong != "drop" or whole.counts[: top + 1].any()}
+    certain: set[int] = set()
+    while (best := choose((*found.values(),), max_length).max_length) not in {max_length, *certain}:
+        found |= {top: packed(top, exactly=True) for top in {best, max_length} - certain}
+        certain |= {best, max_length}
+    return (*found.values(),)
 
 
 def choose(tried: tuple[RowLength, ...], max_length: int) -> RowLength:

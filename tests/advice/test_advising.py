@@ -333,3 +333,9 @@ def test_files_are_kept_only_under_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("PACKLIB_RESULTS", str(tmp_path / "out"))
     keep("b.json", "{}")
     assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
+
+
+def test_a_bad_plan_of_todays_rows_speaks_for_no_other_length():
+    lengths = [9, 10, 11, 12] * 30  # lpfhp makes 45 packs of 32 where 40 are enough
+    assert plan(of(lengths, 32), method="lpfhp").num_packs * 32 > 1.02 * 64 * advise(lengths, 64).plan.num_packs
+    assert advise(lengths, 32).row_length == 32 and advise(lengths, 32).plan.num_packs == 40

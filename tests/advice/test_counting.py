@@ -180,8 +180,10 @@ def test_each_row_length(case):
         assert row["slots"] == row["packs"] * length and row["tokens"] == tokens_of(rows)
         assert (row["overlong"], row["tokens_cut"]) == lost(whole, length, overlong)
         assert row["packs"] >= -(-tokens_of(rows) // length)
-        if counted:
+        if counted and length not in (top, said["plan"]["max_length"]):
             assert row["packs"] == best_fit(rows, length)
+        elif counted:
+            assert row["packs"] <= best_fit(rows, length)
         # FLOP of a layer of Llama 3 8B: 32 heads and 8 key-value heads of 128, three matrices of 4,096 by 14,336
         token = 2 * 4096 * 128 * (2 * 32 + 2 * 8) + 6 * 4096 * 14336 + 2 * 4096
         squares = sum(count * n**2 for n, count in rows.items())
