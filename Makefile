@@ -20,7 +20,7 @@ CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 LIBRARY = $(addprefix tests/,lengths packing work batches model rows check auditing)
 
-.PHONY: help setup lab test test-all test-library bench bench-gpu notebooks figures slides talk site clean browser compiled
+.PHONY: help setup lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser compiled
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test       lint, types, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
 	@echo "make test-all   every combination: quick=False, all in the browser, every family of models"
 	@echo "make test-library  in a fresh clone, with other packages than the pinned: CONSTRAINTS=FILE, or CONSTRAINTS= for the newest"
+	@echo "make mutants    which small changes of the packing code no test sees; hours, and a run that is cut off goes on"
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place"
@@ -99,6 +100,15 @@ browser:
 	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Chromium for the browser test …" \
 	    && apt-get -qq update >/dev/null && apt-get -qq install -y chromium >/dev/null 2>&1; } || { \
 	  echo "make: the browser test needs Chromium: install it (sudo apt-get install chromium) or say BROWSER=no." >&2; exit 1; }
+
+.venv/.mutants: .venv/.ready
+	$(call install,--editable '.[mutants]',mutmut into .venv)
+	@touch $@
+
+# resumable; make mutants MUTANTS='packlib.packing.greedy.*' tries the changes of one file
+mutants: .venv/.mutants
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" mutmut run $(MUTANTS)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m tests.benchmarks.mutants
 
 bench: .venv/.bench
 	@$(PY) -m tests.benchmarks

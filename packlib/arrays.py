@@ -1,41 +1,20 @@
-"""Integer arrays in one file with a checksum: the format of packs, token stores and ordered rows.
+"""Integer arrays in one Arrow file with a checksum: the format of packs, schedules and token stores.
 
-A file starts with one line of text that gives its kind and the name, dtype and length of each array (`head -1` shows
-it). The arrays follow, then the SHA-256 of all before it:
-
-    packlib arrays 2 Packs sample_ids:<i4:6 offsets:<i8:4 lengths_used:<i4:3 max_length:<i8:1
-
-Spaces fill the line up to a multiple of 64 bytes, and zeros each array to a multiple of 8. Nothing in a file is ever
-run or unpickled, and its size is compared with the line before anything is mapped or allocated.
+`pyarrow.ipc.open_file` reads such a file anywhere. Each array is a column of one row; the metadata of the schema give
+the kind of the whole, and the SHA-256 of names, types and numbers.
 """
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
 
 from packlib.files import atomic_path
+from packlib.reading import arrow_errors
 
-_START = ("packlib", "arrays", "2")  # the last is the format's number
-_LONGEST_LINE = 4096  # bytes
-_DTYPES = {np.dtype(kind).newbyteorder("<").str for kind in np.typecodes["AllInteger"]}
-_ARRAY = re.compile(r"([a-z_]+):([^:]+):([0-9]{1,18})")
-_CHECKSUM = 32  # bytes
-
-Place = tuple[int, int, np.dtype]  # of an array in a file: its first byte, the byte after its last, and its dtype
-
-
-def header(kind: str, arrays: Mapping[str, tuple[np.dtype, int]]) -> bytes:
-    """The first line of a file whose arrays have these dtypes and lengths."""
-    for name, (dtype, _) in arrays.items():
-        if dtype.newbyteorder("<").str not in _DTYPES:
-            raise TypeError(f"{name} must be integers, not {dtype}.")
-    entries = (f"{name}:{dtype.newbyteorder('<').str}:{length}" for name, (dtype, length) in arrays.items())
-    line = " ".join((*_START, kind, *entries)).encode()
-    return line + b" " * (-(len(line) + 1) % 64) + b"\n"
+_KIND, _CHECKSUM = b"packlib", b"sha256"
 
 
 def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -45,13 +24,18 @@ def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndar
         kind: what the arrays are together, in one word; `map_arrays` asks for it.
         arrays: integers, shape (n,), by name.
     """
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with atomic_path(path) as beside, open(beside, "w+b") as file:
-        file.write(header(kind, {name: (array.dtype, len(array)) for name, array in arrays.items()}))
-        for array in arrays.values():
-            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
-            file.write(bytes(-array.nbytes % 8))
-        file.write(checksum(file, file.tell()))
+    import pyarrow as pa
+
+    columns = {}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"{name} must be integers, not {array.dtype}.")
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        columns[name] = pa.LargeListArray.from_arrays([0, len(array)], pa.array(little))
+    metadata = {_KIND: kind.encode(), _CHECKSUM: _checksum(kind, columns)}
+    batch = pa.record_batch(columns).replace_schema_metadata(metadata)
+    with atomic_path(path) as beside, pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
+        out.write_batch(batch)
 
 
 def map_arrays(
@@ -70,40 +54,53 @@ def map_arrays(
     Raises:
         ValueError: if the file is not whole, or holds other arrays; it is for `packlib.reading.naming` to name it.
     """
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        places, end = _places(file.readline(_LONGEST_LINE), kind)
-        if missing := [name for name in names if name not in places]:
+    import pyarrow as pa
+
+    with arrow_errors():
+        file = pa.ipc.open_file(pa.memory_map(os.fspath(path)))
+        metadata = file.schema.metadata or {}
+        if (found := metadata.get(_KIND, b"nothing of packlib").decode(errors="replace")) != kind:
+            raise ValueError(f"it holds {found[:40]}, not {kind}.")
+        if missing := [name for name in names if name not in file.schema.names]:
             raise ValueError(f"it has no {' and no '.join(missing)}.")
-        if unknown := [name for name in places if name not in (*names, *optional)]:
-            raise ValueError(f"it has {' and '.join(unknown)}, which this version of packlib does not know.")
-        if size != end + _CHECKSUM:
-            raise ValueError(f"its arrays and checksum take {end + _CHECKSUM:,} bytes, but it has {size:,}.")
-        if verify and checksum(file, end) != file.read():
+        known = (*names, *optional)
+        if unknown := [name for name in file.schema.names if name not in known]:
+            raise ValueError(f"it has {' and '.join(unknown)[:200]}, which this version of packlib does not know.")
+        lists = all(
+            pa.types.is_large_list(one.type) and pa.types.is_integer(one.type.value_type) for one in file.schema
+        )
+        if not lists or len(set(file.schema.names)) < len(file.schema.names):
+            raise ValueError("its columns are no lists of integers, each under a name of its own.")
+        if file.num_record_batches != 1 or (batch := file.get_batch(0)).num_rows != 1:
+            raise ValueError("it has more or less than one row.")
+        batch.validate(full=True)
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if any(column.null_count or column.flatten().null_count for column in columns.values()):
+            raise ValueError("a number is missing.")
+        if verify and _checksum(kind, columns) != metadata.get(_CHECKSUM):
             raise ValueError("the checksum differs.")
-        whole = np.memmap(file, np.uint8, "r")
-    return {name: whole[start:stop].view(dtype) for name, (start, stop, dtype) in places.items()}
+        return {name: column.flatten().to_numpy(zero_copy_only=True) for name, column in columns.items()}
 
 
-def _places(line: bytes, kind: str) -> tuple[dict[str, Place], int]:
-    """Where the arrays of a file are, by its first line, and where they end."""
-    words = line.decode("ascii", "replace").split()
-    if tuple(words[:2]) != _START[:2] or len(words) < 4 or not line.endswith(b"\n"):
-        raise ValueError(f"it does not start with a line of {' '.join(_START[:2])}.")
-    if words[2] != _START[2]:
-        raise ValueError(f"it is in format {words[2][:20]}; this version of packlib reads format {_START[2]}.")
-    if words[3] != kind:
-        raise ValueError(f"it holds {words[3][:40]}, not {kind}.")
-    places, end = {}, len(line)
-    for word in words[4:]:
-        found = _ARRAY.fullmatch(word)
-        if not found or found[2] not in _DTYPES or found[1] in places:
-            raise ValueError(f"its first line has {word[:80]!r}, which is no array of integers.")
-        dtype, start = np.dtype(found[2]), end
-        end += int(found[3]) * dtype.itemsize
-        places[found[1]] = start, end, dtype
-        end += -end % 8
-    return places, end
+def saved_kind(path: str | os.PathLike) -> str:
+    """The kind that `save_arrays` wrote to a file, "" if it is none of its files."""
+    import pyarrow as pa
+
+    try:
+        metadata = pa.ipc.open_file(pa.memory_map(os.fspath(path))).schema.metadata
+    except (pa.ArrowException, OSError):
+        return ""
+    return (metadata or {}).get(_KIND, b"").decode(errors="replace")
+
+
+def _checksum(kind: str, columns: Mapping) -> bytes:
+    """Of the kind, and of the name, type and numbers of each array."""
+    seen = hashlib.sha256(kind.encode())
+    for name, column in columns.items():
+        values = column.flatten()
+        seen.update(f" {name} {values.type} {len(values)} ".encode())
+        seen.update(memoryview(values.to_numpy(zero_copy_only=True)).cast("B") if len(values) else b"")
+    return seen.hexdigest().encode()
 
 
 def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:
@@ -119,12 +116,3 @@ def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:
     except Exception as error:
         raise ValueError(f"it has no header of NumPy's: {error}.") from None
     return shape, dtype
-
-
-def checksum(file: BinaryIO, size: int) -> bytes:
-    """The checksum of the first `size` bytes; leaves the file there."""
-    file.seek(0)
-    seen = hashlib.sha256()
-    while block := file.read(min(1 << 20, size - file.tell())):
-        seen.update(block)
-    return seen.digest()

@@ -15,7 +15,7 @@ from packlib.workbook.results import meaning
 _SAID = {  # by guess; what comes first is tried first
     "the answer as it is shown": r"exactly right|right to the digits|and that is right",
     "the truth in NumPy's type": r"exactly right|and that is right",
-    "a wrong one": r"(above|below) the answer|and that is wrong",
+    "a wrong one": r"(above|below) the answer|too (large|small)|impossible|and that is wrong",
     "a word": r"is not a number|and that is wrong|neither yes nor no|has no numbers|is not among the choices",
     "none": "No guess yet",
 }
@@ -52,6 +52,7 @@ def _install():
         truth = question.truth(**values) if callable(question.truth) else question.truth
         tried_ones = (*guesses_at(truth, question.unit, question.choices), guess)
         for tried in tried_ones:
+            asked._guesses.pop(name, None)  # else no guess would be the one before
             ask(asked, name, tried, **values)
 
     questions.Questions.reveal = ask_each

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.arrays import map_arrays, npy_header
+from packlib.arrays import map_arrays, npy_header, saved_kind
 from packlib.checks import listed, shown
 from packlib.lengths.own_files import parquet_batches, refuse_doubles
 from packlib.markup import one_line
@@ -278,8 +278,7 @@ def is_store(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        start = file.read(64)
-    return start.startswith(b"MMIDIDX") or start.split()[3:4] == [b"TokenStore"]
+        return file.read(7) == b"MMIDIDX" or saved_kind(path) == "TokenStore"
 
 
 def _alone(lengths: np.ndarray) -> Iterator[Rows]:
@@ -288,4 +287,4 @@ def _alone(lengths: np.ndarray) -> Iterator[Rows]:
         yield Rows(part, np.ones_like(part), part, part)
 
 
-_MAGIC = {b"PAR1": _parquet, b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron, b"packlib arrays": _own}
+_MAGIC = {b"PAR1": _parquet, b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron, b"ARROW1": _own}

@@ -79,7 +79,8 @@ def padding_waste(
         if option not in allowed:
             known = f"it takes {' and '.join(allowed)}" if allowed else "it takes none"
             raise TypeError(f'The habit "{habit}" has no option {option!r}: {known}.')
-    return PaddingWaste(habit, batch_size, histogram.num_tokens, HABITS[habit](histogram, batch_size, **options))
+    slots = max(HABITS[habit](histogram, batch_size, **options), histogram.num_tokens)  # rounding may end below
+    return PaddingWaste(habit, batch_size, histogram.num_tokens, slots)
 
 
 def pad_to_maximum(histogram: LengthHistogram, batch_size: int) -> float:

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import get_device_states, set_device_states
 
-from packlib.arrays import checksum
 from packlib.distributed.collectives import Collectives
 from packlib.files import atomic_path, write_text
 from packlib.markup import one_line
@@ -176,11 +175,14 @@ def _load(path: Path, **options: Any) -> dict:
     """
     with naming(path, "whole checkpoint"):
         with open(path, "rb") as file:
-            seen = checksum(file, max(0, path.stat().st_size - len(_SEAL) - 64))
+            seen, left = hashlib.sha256(), max(0, path.stat().st_size - len(_SEAL) - 64)
+            while block := file.read(min(1 << 20, left)):
+                seen.update(block)
+                left -= len(block)
             seal = file.read()
         if not seal.startswith(_SEAL):
             raise ValueError("it does not end with a checksum, so it was cut short.")
-        if seal != _SEAL + seen.hex().encode():
+        if seal != _SEAL + seen.hexdigest().encode():
             raise ValueError("the checksum differs.")
         try:
             state = torch.load(path, map_location="cpu", weights_only=True, **options)

@@ -50,7 +50,14 @@ class Judgment:
     guess: float | str | None = None
 
 
-def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] = ()) -> Judgment:
+def judge_guess(
+    guess: Any,
+    truth: Any,
+    unit: str = "",
+    choices: Sequence[str] = (),
+    limits: tuple[float, float] = (-math.inf, math.inf),
+    by_factor: bool = False,
+) -> Judgment:
     """Compare a guess with the truth; nothing that a learner writes makes it raise.
 
     Args:
@@ -58,6 +65,8 @@ def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] =
         truth: a number, a bool (yes or no), or a text, such as "4 + 3 + 3" for a pack; NumPy's types too.
         unit: "%" for a truth in percent, "times", "packs": a guess may carry it or not.
         choices: the words that the learner chooses from, if the question offers some; any other is unclear.
+        limits: a number outside is impossible, and the message says so.
+        by_factor: whether a number within a factor of two is near.
     """
     truth, compare = _as_told(truth)
     answer = said(truth, unit)
@@ -69,7 +78,10 @@ def judge_guess(guess: Any, truth: Any, unit: str = "", choices: Sequence[str] =
             raise UnreadableGuessError(f"{in_short(guess)} is too long for a guess; guess again.")
         if choices and compare is _compare_words and not any(same_word(guess, one) for one in choices):
             raise UnreadableGuessError(f"{in_short(guess)} is not among the choices: {', '.join(choices)}.")
-        state, message, read = compare(guess, truth, unit)
+        if compare is _compare_numbers:
+            state, message, read = _compare_numbers(guess, truth, unit, limits, by_factor)
+        else:
+            state, message, read = compare(guess, truth, unit)
     except UnreadableGuessError as unreadable:
         return Judgment("unclear", str(unreadable), answer, truth)
     except Exception:  # whatever the methods of a learner's object do
@@ -114,7 +126,9 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
 # Each of these returns a state and a message for a `Judgment`, and the guess as it was read.
 
 
-def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, Any]:
+def _compare_numbers(
+    guess: Any, truth: float, unit: str, limits: tuple[float, float], by_factor: bool
+) -> tuple[Any, str, Any]:
     if isinstance(guess, str) and _word(guess) in _WORDS["unlimited"]:  # to say that it is no number would tell
         return _right_or_wrong(_word(guess), False)
     number, has_unit = read_number(guess, unit)
@@ -132,11 +146,19 @@ def _compare_numbers(guess: Any, truth: float, unit: str) -> tuple[str, str, Any
         raise UnreadableGuessError(
             f"Do you mean {whole} {unit}? Then write {whole}; if you mean {part} {unit}, write '{part} {unit}'."
         )
+    low, high = (_with_unit(f"{limit:,g}", unit) for limit in limits)
+    if number < limits[0] or number > limits[1]:
+        bound = f"less than {low}" if number < limits[0] else f"more than {high}"
+        return "wrong", f"{guessed}: impossible, since it cannot be {bound}.", number
     # "2 times above" would say a factor
     amount = said(abs(off), {"%": "points", "times": ""}.get(unit, unit))
     distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
-    if abs(off) <= _NEAR * abs(truth) * (1 + 1e-9):  # 1.05 is near 1, though binary fractions say 0.0500…04
-        return "near", f"{guessed}: very close, {distance}", number
+    factor = max(number / truth, truth / number) if number * truth > 0 else math.nan
+    if factor >= (2 if by_factor else 10):
+        distance = f"{said(factor, 'times')} too {'large' if off > 0 else 'small'}."
+    near = abs(off) <= _NEAR * abs(truth) * (1 + 1e-9)  # 1.05 is near 1, though binary fractions say 0.0500…04
+    if near or (by_factor and factor <= 2):
+        return "near", f"{guessed}: {'very ' if near else ''}close, {distance}", number
     return "wrong", f"{guessed}: {distance}", number
 
 
@@ -177,15 +199,18 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
     """
     if isinstance(guess, str):
         text = re.sub("^(?:minus |[-−]) *", "-", guess.strip())
-        first, _, others = _word(text).partition(" ")
-        if word := next((w for w in (_word(text), first) if w in _WORDS["numbers"]), ""):
-            text = f"{_WORDS['numbers'][word]} {others if word == first else ''}".strip()
+        first, _, others = re.sub("^an? ", "", _word(text)).partition(" ")
+        if first in _WORDS["numbers"]:
+            text = f"{_WORDS['numbers'][first]} {others}".strip()
         if comma := re.fullmatch(r"([+-]?\d+),(\d{1,2}|\d{4,})\b\D*", text, re.ASCII):
             raise UnreadableGuessError(f"Do you mean {comma[1]}.{comma[2]}? Then write it with a point.")
         if not (written := _WRITTEN.fullmatch(text)):
             raise UnreadableGuessError(f"{in_short(guess)} is not a number; guess again.")
         top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
         rest = written[3].casefold().strip(" .!")
+        first, _, others = rest.partition(" ")
+        if multiple := _WORDS["multiples"].get(first):
+            top, rest = top * multiple, others
         if less := re.search(r"\b(fewer|less|lower)$", rest):
             raise UnreadableGuessError(
                 f"Write {written[1]} if the question asks how much {less[1]}, -{written[1]} if it asks for a change."
@@ -239,7 +264,7 @@ def same_word(one: Any, other: Any) -> bool:
 
 
 def _root(text: str) -> str:
-    return re.sub("^(?:an?|the) ", "", _word(text)).removesuffix("s")
+    return re.sub("^(?:an?|the|go) ", "", _word(text)).removesuffix("s")
 
 
 def _ways_to_write(unit: str) -> set[str]:

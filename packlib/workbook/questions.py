@@ -1,19 +1,22 @@
-"""Questions to guess: the notebook asks, and `reveal` answers once there is a guess.
+"""Questions to guess: the notebook asks, and `reveal` answers: openly once there is a guess, folded before.
 
-Truth and reason stand in the chapter and not in the notebook. Without a guess the output holds them folded (base64):
-nobody reads them by accident, a comparison of outputs still sees whether they changed, and slides unfold them.
+Truth and reason stand in the chapter, so that nobody reads them in a cell before the guess.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
 
 from packlib.checks import one_of
 from packlib.markup import escaped
-from packlib.workbook.guesses import judge_guess, same_word
-from packlib.workbook.results import display_as, fold
+from packlib.workbook.figures import INK
+from packlib.workbook.guesses import Judgment, judge_guess, same_word
+from packlib.workbook.results import display_as
 
-_UNGUESSED = "No guess yet. Replace the dots above with your guess and run both cells; guess = '?' shows the answer."
+_UNGUESSED = "No guess yet. Replace the dots above with your guess and run both cells, or open the answer below."
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Question:
         why: one or two sentences: the reason, not the number again; or a function of the same values.
         unit: as for `judge_guess`.
         choices: the words to choose from, each with what to say to somebody who chose it and is wrong.
+        limits: no answer lies outside; by default 0 and 100 in percent, and else 0 and infinity.
+        by_factor: whether a guess that is off by a factor of two is close, as for a truth of unknown magnitude.
     """
 
     words: str
@@ -33,16 +38,28 @@ class Question:
     why: Any
     unit: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
+    limits: tuple[float, float] | None = None
+    by_factor: bool = False
+
+    def judge(self, guess: Any, truth: Any) -> Judgment:
+        """What `judge_guess` says to a guess."""
+        limits = self.limits or (0, 100 if self.unit == "%" else math.inf)
+        return judge_guess(guess, truth, self.unit, tuple(self.choices), limits=limits, by_factor=self.by_factor)
 
 
 class Questions(dict[str, Question]):
     """The questions of one chapter, by name. Its `reveal` is what the notebook imports."""
 
-    def reveal(self, name: str, guess: Any, **values: Any) -> None:
-        """Show what is to say to a guess, and the answer behind a click; without a guess, or if it is unclear, neither.
+    def __init__(self, **questions: Question) -> None:
+        super().__init__(questions)
+        self._guesses: dict[str, Any] = {}  # of this kernel, so that an answer that is run again stays
+        self._judged: dict[str, Judgment] = {}
 
-        A guess of "?" is no guess, and asks for the answer. No guess makes it raise. A guess is none at the
-        next question.
+    def reveal(self, name: str, guess: Any, **values: Any) -> None:
+        """Show how near a guess is, the answer, and why; without a guess the answer is folded.
+
+        A guess of "?" asks for the answer. No guess makes it raise. A guess holds for its own question, also when the
+        answer is run again, and is none at the next question.
 
         Args:
             values: what the notebook computed, for the functions of the question.
@@ -50,21 +67,52 @@ class Questions(dict[str, Question]):
         from IPython import get_ipython
 
         question = self[one_of("question", name, self)]
-        truth, why = (part(**values) if callable(part) else part for part in (question.truth, question.why))
-        judged = judge_guess(guess, truth, question.unit, tuple(question.choices))
-        if judged.state == "wrong":
-            replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
-            why = " ".join([*replies, why])
-        folded = fold(judged.answer, why)
-        if judged.state == "unclear":
-            page, plain = f"<p>{escaped(judged.message)}</p>", judged.message
-        elif judged.state == "none" and not (isinstance(guess, str) and "?" in guess):
-            page, plain = f"<p>{_UNGUESSED}</p>", f"{question.words} {_UNGUESSED}\n{folded}"
-        else:
-            told, answer = f"{judged.message} {why}", f"<b>{escaped(judged.answer)}.</b>"
-            page = f"<details><summary>Reveal the answer</summary><p>{answer} {escaped(told)}</p></details>"
-            plain = f"{judged.answer}. {told}"
-        display_as("reveal", {"text/html": page, "text/plain": plain}, question=question.words, folded=folded)
         shell = get_ipython()
         if shell is not None and shell.user_ns.get("guess") is guess:
             shell.user_ns["guess"] = ...
+        guess = self._guesses.get(name, ...) if guess is ... else guess
+        truth, why = (part(**values) if callable(part) else part for part in (question.truth, question.why))
+        judged = question.judge(guess, truth)
+        self._guesses[name], self._judged[name] = guess, judged
+        if judged.state == "wrong":
+            replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
+            reason = " ".join([*replies, why])
+        else:
+            reason = why
+        answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(reason)}</p>"
+        asks = isinstance(guess, str) and "?" in guess
+        if judged.state in ("right", "near", "wrong") or (judged.state == "none" and asks):
+            verdict = "" if asks else judged.message
+            page = f"<p>{escaped(verdict)}</p>{answer}" if verdict else answer
+            plain = f"{verdict} {judged.answer}. {reason}".strip()
+        else:
+            verdict = _UNGUESSED if judged.state == "none" else judged.message
+            page = f"<p>{escaped(verdict)}</p><details><summary>Show the answer</summary>{answer}</details>"
+            plain = f"{question.words} {verdict}"
+        fields = {"question": question.words, "answer": judged.answer, "why": why}
+        display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
+
+    def mark(
+        self,
+        ax: Axes,
+        name: str,
+        axis: Literal["x", "y"] = "x",
+        at: Callable[[float], float] = float,
+    ) -> None:
+        """Draw the guess at a question into the figure that answers it, if one was made.
+
+        Args:
+            axis: on which the guess stands.
+            at: where on the axis a guess stands.
+        """
+        judged = self._judged.get(name)
+        if judged is None or not isinstance(judged.guess, (int, float)):
+            return
+        limits = ax.get_xlim() if axis == "x" else ax.get_ylim()
+        seen = min(max(at(judged.guess), min(limits)), max(limits))  # at the edge if it is outside
+        draw, place = (ax.axvline, (seen, 1)) if axis == "x" else (ax.axhline, (1, seen))
+        draw(seen, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
+        beside = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
+        ax.annotate(
+            "your guess", place, xytext=(-4, -4), textcoords="offset points", ha="right", va="top", color=INK, **beside
+        )

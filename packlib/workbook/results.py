@@ -4,7 +4,6 @@ What an output means stands in its metadata under "packlib": its `kind` ("figure
 its fields. Slides, the gallery, reports and sweeps read it there, and parse no text.
 """
 
-import base64
 import json
 import math
 import os
@@ -37,17 +36,6 @@ def meanings(notebook: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     """What the outputs of one kind say, in the order of the notebook."""
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     return [meaning(output) for output in outputs if meaning(output).get("kind") == kind]
-
-
-def fold(truth: str, reason: str) -> str:
-    """An answer as base64, so that nobody reads it by accident in a notebook's file."""
-    return base64.b64encode(json.dumps([truth, reason]).encode()).decode()
-
-
-def unfold(folded: str) -> tuple[str, str]:
-    """The truth and the reason that `fold` was given."""
-    truth, reason = json.loads(base64.b64decode(folded))
-    return truth, reason
 
 
 def result(name: str, value: Any) -> None:

@@ -28,7 +28,7 @@ from packlib.reading import naming
 from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import Picture, pictures_of
 from packlib.workbook.pages import fill_template, markdown_to_html
-from packlib.workbook.results import meaning, unfold
+from packlib.workbook.results import meaning
 
 _FOR_LEARNERS = ("Exercises", "Explore", "Play")  # sections that have no slide
 
@@ -123,8 +123,8 @@ class _Deck:
         outputs = cell.get("outputs", [])
         for output in outputs:
             if meaning(output).get("kind") == "reveal":
-                truth, why = unfold(meaning(output)["folded"])
-                self.told.append(f"<p><b>{escaped(truth)}.</b> {escaped(why)}</p>")
+                answer, why = (escaped(meaning(output)[part]) for part in ("answer", "why"))
+                self.told.append(f"<p><b>{answer}.</b> {why}</p>")
         drawn = [output for output in outputs if meaning(output).get("kind") == "figure"]
         if wishes.get("figure"):
             drawn = [self.figures[one_of("figure", wishes["figure"], self.figures)]]

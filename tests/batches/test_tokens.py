@@ -62,10 +62,11 @@ def test_a_saved_store_is_mapped_and_checked(tmp_path):
     path = tmp_path / "some.tokens"
     store().save(path)
     loaded = TokenStore.load(path)
-    assert equal(loaded, store()) and isinstance(loaded.input_ids, np.memmap)
+    assert equal(loaded, store()) and not loaded.input_ids.flags.owndata
     assert not loaded.input_ids.flags.writeable and [p.name for p in tmp_path.iterdir()] == ["some.tokens"]
     whole = path.read_bytes()
-    for damaged in (whole[:-1], whole[:2000], b"", whole[:500] + b"\xff" + whole[501:], whole + b"x", b"no store"):
+    at = len(whole) // 2
+    for damaged in (whole[:-1], whole[:2000], b"", whole[:at] + b"\xff" + whole[at + 1 :], whole + b"x", b"no store"):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"some\.tokens is no whole token store"):
             TokenStore.load(path)

@@ -16,7 +16,6 @@ from packlib.workbook.comparison import compared, table
 from packlib.workbook.figures import img, png, save, svg
 from packlib.workbook.gallery import contact_sheet
 from packlib.workbook.pages import PageExporter
-from packlib.workbook.results import fold
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.sweep import Outcome
 from packlib.workbook.tables import Points, Table
@@ -126,7 +125,7 @@ def test_a_deck(visit, outputs):
     cells += [
         output({"text/markdown": IMAGE}, kind="source", file=IMAGE, text=IMAGE),
         output({"text/html": outputs[-2]}, kind="figure", name=IMAGE, title=IMAGE, alt=IMAGE),
-        output({"text/html": IMAGE}, kind="reveal", folded=fold(IMAGE, IMAGE)),
+        output({"text/html": IMAGE}, kind="reveal", answer=IMAGE, why=IMAGE),
         output({"text/markdown": IMAGE}),
     ]
     for cell in cells[1:]:

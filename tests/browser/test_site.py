@@ -134,7 +134,7 @@ def test_an_explorer_moves_without_a_kernel(visit):
 
 def test_answers_are_folded(visit):
     page = visit("notebooks/02_greedy_packing")
-    answers = page.locator("details:has(> summary:text('Reveal the answer'))")
+    answers = page.locator("details:has(> summary:text('Show the answer'))")
     assert answers.count() >= 8 and not answers.first.locator("p").is_visible()
     answers.first.locator("summary").click()
     assert "5 packs" in answers.first.locator("p").inner_text()

@@ -1,16 +1,11 @@
-"""Files of integer arrays: what a stranger can write into one is refused before it is mapped."""
-
-import hashlib
+"""Files of integer arrays: Arrow reads them anywhere, and what a stranger can write into one is refused."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from packlib.arrays import header, map_arrays, save_arrays
+from packlib.arrays import map_arrays, save_arrays
 from packlib.packing import Packs
-
-
-def sealed(data: bytes) -> bytes:
-    return data + hashlib.sha256(data).digest()
 
 
 def test_what_is_saved_is_mapped(tmp_path):
@@ -19,58 +14,70 @@ def test_what_is_saved_is_mapped(tmp_path):
     arrays = {f"{'abcdefgh'[i]}": rng.integers(0, 99, i).astype(kind) for i, kind in enumerate(kinds)}
     save_arrays(path, "Some", arrays)
     for verify in (True, False):
+        before = pa.total_allocated_bytes()
         found = map_arrays(path, "Some", list(arrays), verify=verify)
+        assert pa.total_allocated_bytes() <= before + 4096, "the numbers stay on disk"
         for name, array in arrays.items():
             np.testing.assert_array_equal(found[name], array)
-            assert isinstance(found[name], np.memmap) or not len(array)
             assert not found[name].flags.writeable
             assert found[name].flags.aligned and found[name].dtype == array.dtype.newbyteorder("<")
+    row = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0).to_pydict()
+    assert row == {name: [array.tolist()] for name, array in arrays.items()}
     with pytest.raises(TypeError, match="a must be integers, not float64"):
         save_arrays(path, "Some", {"a": np.ones(3)})
 
 
-def line(*entries: str, kind: str = "Packs", number: int = 2) -> bytes:
-    return f"packlib arrays {number} {kind} {' '.join(entries)}\n".encode()
+def written(path, columns, **metadata):
+    """A file as a stranger would write it."""
+    batch = pa.record_batch(columns).replace_schema_metadata({"packlib": "Packs", "sha256": "?", **metadata})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
+        out.write_batch(batch)
 
 
-THREE = "sample_ids:<i8:1 offsets:<i8:2 lengths_used:<i8:1"
-LINES = [
-    (line(THREE, "max_length:|O:1"), r"its first line has 'max_length:\|O:1', which is no array of integers"),
-    (line(THREE, "max_length:<f8:1"), "its first line has 'max_length:<f8:1'"),
-    (line(THREE, "max_length:<i3:1"), "its first line has 'max_length:<i3:1'"),
-    (line(THREE, "max_length:<i8:-1"), "its first line has 'max_length:<i8:-1'"),
-    (line(THREE, "max_length:<i8:1x1"), "its first line has 'max_length:<i8:1x1'"),
-    (line(THREE, "max_length:<i8:٣"), "its first line has 'max_length:<i8:"),
-    (line(THREE, "offsets:<i8:2"), "its first line has 'offsets:<i8:2'"),
-    (
-        line(THREE, f"max_length:<i8:{10**17}"),
-        "its arrays and checksum take 800,000,000,000,000,176 bytes, but it has",
-    ),
-    (line(THREE), "it has no max_length"),
-    (line(THREE, "max_length:<i8:1 more:<i8:0"), "it has more, which this version of packlib does not know"),
-    (line(THREE, "max_length:<i8:1", kind="TokenStore"), "it holds TokenStore, not Packs"),
-    (line(THREE, "max_length:<i8:1", number=3), "it is in format 3; this version of packlib reads format 2\\."),
-    (line(THREE, "x" * 5000), "it does not start with a line of packlib arrays"),
-    (line(THREE, "max_length:<i8:1")[:-1], "it does not start with a line of packlib arrays"),
+def lists(*rows, of=None):
+    return pa.array(rows, pa.large_list(of or pa.int64()))
+
+
+GOOD = {
+    "sample_ids": lists([0]),
+    "offsets": lists([0, 1]),
+    "lengths_used": lists([5]),
+    "max_length": lists([9]),
+}
+HOSTILE = [
+    (GOOD, {"packlib": "TokenStore"}, "it holds TokenStore, not Packs"),
+    (GOOD, {}, "the checksum differs"),
+    ({**GOOD, "more": lists([])}, {}, "it has more, which this version of packlib does not know"),
+    ({name: GOOD[name] for name in list(GOOD)[:3]}, {}, "it has no max_length"),
+    ({**GOOD, "max_length": lists([9.0], of=pa.float64())}, {}, "its columns are no lists of integers"),
+    ({**GOOD, "max_length": pa.array([9])}, {}, "its columns are no lists of integers"),
+    ({**GOOD, "max_length": pa.array([[9]])}, {}, "its columns are no lists of integers"),
+    ({**GOOD, "max_length": lists([None])}, {}, "a number is missing"),
+    ({**GOOD, "max_length": lists(None)}, {}, "a number is missing"),
+    ({name: lists([0], [0]) for name in GOOD}, {}, "it has more or less than one row"),
 ]
 
 
-@pytest.mark.parametrize(("start", "says"), LINES)
-def test_a_line_that_tells_of_no_integers_is_refused(tmp_path, start, says):
+@pytest.mark.parametrize(("columns", "metadata", "says"), HOSTILE)
+def test_a_file_that_holds_something_else_is_refused(tmp_path, columns, metadata, says):
     path = tmp_path / "some.packs"
-    path.write_bytes(sealed(start + np.array([0, 0, 1, 5, 9]).tobytes()))
+    written(path, columns, **metadata)
     with pytest.raises(ValueError, match=f"some.packs is no whole file of packs: {says}") as refusal:
         Packs.load(path)
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 600
 
 
-def test_the_line_is_part_of_what_the_checksum_sees(tmp_path):
+def test_the_checksum_sees_names_and_what_is_cut_off(tmp_path):
     path = tmp_path / "some"
-    save_arrays(path, "Some", {"a": np.arange(4), "b": np.arange(4)})
-    path.write_bytes(path.read_bytes().replace(b"a:<i8:4 b:<i8:4", b"b:<i8:4 a:<i8:4"))
+    save_arrays(path, "Some", {"a": np.arange(4), "b": np.arange(5)})
+    whole = path.read_bytes()
+    metadata = pa.ipc.open_file(pa.memory_map(str(path))).schema.metadata
+    written(
+        path, {"a": lists([0, 1, 2, 3, 4]), "b": lists([0, 1, 2, 3])}, **{k.decode(): v for k, v in metadata.items()}
+    )
     with pytest.raises(ValueError, match="the checksum differs"):
         map_arrays(path, "Some", ["a", "b"])
-    path.write_bytes(path.read_bytes() + b"more")
-    with pytest.raises(ValueError, match="its arrays and checksum take 160 bytes, but it has 164"):
-        map_arrays(path, "Some", ["a", "b"], verify=False)
-    assert len(header("Some", {"a": (np.dtype(np.int8), 3)})) % 64 == 0
+    for size in (0, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError):
+            map_arrays(path, "Some", ["a", "b"], verify=False)

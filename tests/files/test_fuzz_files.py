@@ -17,6 +17,7 @@ import pytest
 import torch
 from file_cases import bounded_memory
 
+from packlib import arrays
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import Packs, assign, plan
@@ -32,7 +33,18 @@ ROOM = 1 << 30  # bytes of memory for a reader of files of a few hundred
 
 
 def reseal_arrays(data: bytes) -> bytes:
-    return data[:-32] + hashlib.sha256(data[:-32]).digest()
+    """The same arrays under a checksum that fits them; what Arrow cannot read stays as it is."""
+    try:
+        batch = pa.ipc.open_file(pa.py_buffer(data)).get_batch(0)
+        batch.validate(full=True)
+        kind = batch.schema.metadata[b"packlib"]
+        seal = arrays._checksum(kind.decode(), dict(zip(batch.schema.names, batch.columns, strict=True)))
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_file(out, schema := batch.schema.with_metadata({b"packlib": kind, b"sha256": seal})) as file:
+            file.write_batch(batch.cast(schema))
+        return out.getvalue().to_pybytes()
+    except Exception:
+        return data
 
 
 def reseal_checkpoint(data: bytes) -> bytes:
@@ -183,7 +195,7 @@ KINDS = [
     Kind("some.packs", write_packs, Packs.load, check_packs, reseal_arrays),
     Kind("some.schedule", write_schedule, Schedule.load, check_schedule, reseal_arrays),
     Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays),
-    Kind("rows", write_rows, read_ordered, check_rows, reseal_arrays),
+    Kind("rows", write_rows, read_ordered, check_rows),
     Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist, reseal_checkpoint),
     Kind("cell.json", write_cell, read_cell, check_cell, reseal_cell),
     Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).to_json, Recipe.from_json, check_recipe),
@@ -266,6 +278,14 @@ def outcome(kind: Kind, path: Path) -> object | None:
         return None
 
 
+def same(one, other, folder: Path) -> bool:
+    """Whether both hold the same; the bytes between Arrow's arrays mean nothing."""
+    if not hasattr(one, "save"):
+        return one == other
+    one.save(folder / "one"), other.save(folder / "other")
+    return (folder / "one").read_bytes() == (folder / "other").read_bytes()
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_damaged_file_is_refused_in_one_sentence_or_read_as_what_it_says(tmp_path, kind):
     path = tmp_path / kind.name
@@ -285,7 +305,7 @@ def test_a_damaged_file_is_refused_in_one_sentence_or_read_as_what_it_says(tmp_p
             found = outcome(kind, path)
             refused += found is None
             if kind.reseal and not resealed and damaged != whole:
-                assert found is None or found == right, f"{damage.__name__} number {i} was not seen"
+                assert found is None or same(found, right, tmp_path), f"{damage.__name__} number {i} was not seen"
     assert TIMES // 8 < refused
 
 

@@ -333,7 +333,7 @@ def test_a_schedule_is_saved_and_mapped(tmp_path, long_tail, limit):
     made = balance(packs, lengths, 8, 2, work=Work(0.1, 1 / 3), max_sequences_per_pack=limit)
     made.save(tmp_path / "long.schedule")
     mapped = Schedule.load(tmp_path / "long.schedule").verify(lengths)
-    assert isinstance(mapped.sample_ids, np.memmap) and repr(mapped) == repr(made)
+    assert not mapped.sample_ids.flags.owndata and repr(mapped) == repr(made)
     for field in fields(Schedule):
         assert np.array_equal(getattr(mapped, field.name), getattr(made, field.name))
     assert mapped.work_of_ranks().tolist() == made.work_of_ranks().tolist()

@@ -7,15 +7,17 @@ import importlib
 import inspect
 import itertools
 import re
+import symtable
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from packlib.markup import escaped
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
-from packlib.workbook.results import results_of, unfold
+from packlib.workbook.results import results_of
 from packlib.workbook.website.building import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -242,6 +244,16 @@ def test_parameters_are_checked_before_anything_is_computed(name, notebook):
     assert given == {key: key for key in parameters_of(name)}
 
 
+def test_no_cell_gives_another_value_to_a_parameter(stored):
+    """Else the cell that checks the parameters could not be run again."""
+    cells = code(read(stored))
+    names = {node.target.id for cell in cells if "parameters" in tags(cell) for node in ast.parse(cell.source).body}
+    for cell in cells:
+        if "parameters" not in tags(cell):
+            bound = symtable.symtable(cell.source, "cell", "exec").get_symbols()
+            assert not {symbol.get_name() for symbol in bound if symbol.is_assigned()} & names, cell.source
+
+
 def test_the_readme_says_what_it_gives_and_how_long_it_takes(name, notebook):
     takes = re.search(r"(\d+) minutes to read, (\d+) seconds of CPU", notebook.cells[0].source)
     row = rf"^\| \[{name}\]\(notebooks/{name}\.ipynb\) \| [^|]+ \| {takes[1]} min \| {takes[2]} s \|$"
@@ -342,16 +354,26 @@ def test_questions_stand_in_the_words_of_the_chapter(notebook, chapter):
 
 
 def test_no_answer_can_be_read_before_the_guess(notebook):
-    """Neither in the cell, which gives `reveal` values and no words, nor in what is stored."""
+    """Neither in the cell, which gives `reveal` values and no words, nor in what is stored beside the fold."""
     for call, (output,) in reveals(notebook):
         said = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
         assert call.args[0].value in said and len(call.args) == 2
         assert all(re.fullmatch(r"\w+", word) for word in said if isinstance(word, str)), "no reason"
-        answer, why = unfold(output.metadata.packlib.folded)
-        seen = f"{output.data['text/html']} {output.data['text/plain']}".replace(output.metadata.packlib.folded, "")
-        seen = seen.replace(output.metadata.packlib.question, "")
-        assert answer not in seen and why not in seen and "<details" not in seen
-        assert output.metadata.packlib.folded in output.data["text/plain"], "so nbval compares it"
+        means = output.metadata.packlib
+        page, _, folded = output.data["text/html"].partition("<details>")
+        assert escaped(means.answer) in folded and escaped(means.why) in folded
+        seen = f"{page} {output.data['text/plain']}".replace(means.question, "")
+        assert means.answer not in seen and means.why not in seen
+
+
+def test_no_output_beside_an_open_question_says_the_answer(notebook):
+    for cell in code(notebook):
+        for output in cell.outputs:
+            means = output.get("metadata", {}).get("packlib", {})
+            answer = re.match(r"\d[\d,.]*\d", means.get("answer", ""))
+            if means.get("kind") == "reveal" and answer:
+                others = " ".join(text_of(other) for other in cell.outputs if other is not output)
+                assert answer[0] not in re.findall(r"\d[\d,.]*\d", others), means.question
 
 
 def test_each_wrong_choice_has_a_reply(chapter):

@@ -1,22 +1,24 @@
-"""A question keeps its answer to itself until there is a guess; each wrong choice gets its own reply."""
+"""A question folds its answer until there is a guess, then shows it; each wrong choice gets its own reply."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
 
+from packlib.workbook.figures import new_figure
 from packlib.workbook.questions import Question, Questions
-from packlib.workbook.results import unfold
 
-QUESTIONS = Questions(
-    share=Question("How full, in percent?", lambda packs: 100 / packs, lambda packs: f"{packs} <packs>.", "%"),
-    rule=Question(
-        "Which: most, least or none?",
-        "least",
-        "It fills packs up.",
-        choices={"most": "It spreads.", "least": "", "none": "They differ."},
-    ),
-)
+
+@pytest.fixture
+def questions():
+    return Questions(
+        share=Question("How full, in percent?", lambda packs: 100 / packs, lambda packs: f"{packs} <packs>.", "%"),
+        rule=Question(
+            "Which: most, least or none?",
+            "least",
+            "It fills packs up.",
+            choices={"most": "It spreads.", "least": "", "none": "They differ."},
+        ),
+    )
 
 
 @pytest.fixture
@@ -29,59 +31,79 @@ def displayed(monkeypatch):
     return shown
 
 
-def test_without_a_guess_the_answer_is_folded(displayed):
-    QUESTIONS.reveal("share", ..., packs=4)
-    ((bundle, told),) = displayed
-    seen = json.dumps([bundle, told])
-    assert "25 %" not in seen and "packs" not in seen and "<details" not in seen
-    assert "guess = '?'" in bundle["text/html"]
-    assert (told["kind"], told["question"]) == ("reveal", "How full, in percent?")
-    assert unfold(told["folded"]) == ("25 %", "4 <packs>.")
-    QUESTIONS.reveal("share", ..., packs=5)
-    assert displayed[1][0]["text/plain"] != bundle["text/plain"], "a comparison of outputs sees another answer"
+def test_without_a_guess_the_answer_is_folded(questions, displayed):
+    questions.reveal("share", ..., packs=4)
+    ((bundle, meant),) = displayed
+    page, _, folded = bundle["text/html"].partition("<details><summary>Show the answer</summary>")
+    assert page.startswith("<p>No guess yet.") and "25 %" not in page + bundle["text/plain"]
+    assert folded == "<p><b>25 %.</b> 4 &lt;packs&gt;.</p></details>"
+    assert meant == {"kind": "reveal", "question": "How full, in percent?", "answer": "25 %", "why": "4 <packs>."}
 
 
-def test_with_a_guess_the_answer_is_behind_a_click(displayed):
-    QUESTIONS.reveal("share", 30, packs=4)
-    said = "You guessed 30 %: 5 points above the answer. 4"
-    page = f"<details><summary>Reveal the answer</summary><p><b>25 %.</b> {said} &lt;packs&gt;.</p></details>"
-    assert displayed[0][0] == {"text/html": page, "text/plain": f"25 %. {said} <packs>."}
+def test_with_a_guess_verdict_and_reason_stand_open(questions, displayed):
+    questions.reveal("share", 30, packs=4)
+    said = "You guessed 30 %: 5 points above the answer."
+    page = f"<p>{said}</p><p><b>25 %.</b> 4 &lt;packs&gt;.</p>"
+    assert displayed[0][0] == {"text/html": page, "text/plain": f"{said} 25 %. 4 <packs>."}
 
 
-def test_an_unclear_guess_is_asked_back_and_nothing_is_shown(displayed):
+def test_a_second_run_keeps_the_guess(questions, displayed):
+    for guess in (30, ..., ..., 20, ...):
+        questions.reveal("share", guess, packs=4)
+    assert [bundle["text/plain"][12:14] for bundle, _ in displayed] == ["30", "30", "30", "20", "20"]
+    questions.reveal("rule", ...)
+    assert "No guess yet" in displayed[-1][0]["text/plain"]
+
+
+def test_an_unclear_guess_is_asked_back_and_the_answer_stays_folded(questions, displayed):
     for name, guess in {"share": 0.3, "rule": "longest"}.items():
-        QUESTIONS.reveal(name, guess, **({"packs": 4} if name == "share" else {}))
+        questions.reveal(name, guess, **({"packs": 4} if name == "share" else {}))
     (share, _), (rule, _) = displayed
-    assert share["text/html"].startswith("<p>Do you mean 30 %?") and "25" not in str(share)
-    assert rule["text/plain"] == "'longest' is not among the choices: most, least, none."
-    assert "fills" not in rule["text/html"]
+    assert share["text/html"].startswith("<p>Do you mean 30 %?") and "<details><summary>" in share["text/html"]
+    assert "25" not in share["text/html"].partition("<details>")[0] + share["text/plain"]
+    assert rule["text/plain"].endswith("'longest' is not among the choices: most, least, none.")
+    assert "fills" not in rule["text/html"].partition("<details>")[0]
 
 
-def test_who_gives_up_sees_the_answer(displayed):
-    QUESTIONS.reveal("rule", "?")
-    assert displayed[0][0]["text/html"].startswith("<details><summary>") and "<b>least.</b>" in str(displayed)
+def test_who_gives_up_sees_the_answer(questions, displayed):
+    questions.reveal("rule", "?")
+    assert displayed[0][0]["text/html"] == "<p><b>least.</b> It fills packs up.</p>"
+
+
+def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
+    _, (left, right) = new_figure(1, 2)
+    left.set_xlim(0, 1)
+    questions.mark(left, "share")
+    questions.reveal("rule", "most")
+    questions.mark(left, "rule")
+    assert not left.lines and not left.texts, "no guess, and a word that no axis has"
+    questions.reveal("share", 30, packs=4)
+    questions.mark(left, "share", at=lambda percent: percent / 100)
+    questions.mark(right, "share", "y")
+    assert left.lines[0].get_xdata() == [0.3, 0.3] and left.texts[0].get_text() == "your guess"
+    assert right.get_ylim()[0] <= right.lines[0].get_ydata()[0] <= right.get_ylim()[1], "inside the picture"
 
 
 @pytest.mark.parametrize(
     ("guess", "says"),
     [
-        ("Most.", "You guessed Most., and that is wrong. It spreads. It fills packs up."),
-        ("none", "You guessed none, and that is wrong. They differ. It fills packs up."),
-        ("the least", "You guessed the least, and that is right. It fills packs up."),
+        ("Most.", "You guessed Most., and that is wrong. least. It spreads. It fills packs up."),
+        ("none", "You guessed none, and that is wrong. least. They differ. It fills packs up."),
+        ("the least", "You guessed the least, and that is right. least. It fills packs up."),
     ],
 )
-def test_each_wrong_choice_gets_its_reply(displayed, guess, says):
-    QUESTIONS.reveal("rule", guess)
-    assert displayed[0][0]["text/plain"] == f"least. {says}"
+def test_each_wrong_choice_gets_its_reply(questions, displayed, guess, says):
+    questions.reveal("rule", guess)
+    assert displayed[0][0]["text/plain"] == says
 
 
-def test_a_guess_is_none_at_the_next_question(displayed, monkeypatch):
+def test_a_guess_is_none_at_the_next_question(questions, displayed, monkeypatch):
     shell = SimpleNamespace(user_ns={"guess": "most"})
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
-    QUESTIONS.reveal("rule", shell.user_ns["guess"])
+    questions.reveal("rule", shell.user_ns["guess"])
     assert shell.user_ns["guess"] is ...
 
 
-def test_an_unknown_question_is_refused(displayed):
+def test_an_unknown_question_is_refused(questions, displayed):
     with pytest.raises(ValueError, match="question must be 'share' or 'rule', not 'rules': did you mean 'rule'"):
-        QUESTIONS.reveal("rules", 1)
+        questions.reveal("rules", 1)

@@ -13,7 +13,7 @@ from packlib.workbook import slides
 from packlib.workbook.gallery import Picture
 from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.questions import Question, Questions
-from packlib.workbook.results import fold, meanings
+from packlib.workbook.results import meanings
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.tables import Table
 from tests import cover
@@ -31,7 +31,7 @@ def figure(name, alt="A line that <rises>."):
     return data({"kind": "figure", "name": name, "title": "Up", "alt": alt}, text_html=IMAGE)
 
 
-ANSWER = data({"kind": "reveal", "folded": fold("5 packs", "Six & more would be too many.")}, text_html="<p>?</p>")
+ANSWER = data({"kind": "reveal", "answer": "5 packs", "why": "Six & more would be too many."}, text_html="<p>?</p>")
 
 
 def printed(text):

@@ -1,4 +1,4 @@
-"""Notebook 00's chapter: both runs are fed the same, watching changes nothing, and wrong packs are named."""
+"""Notebook 00's chapter: all runs are fed the same, watching changes nothing, and wrong packs are named."""
 
 import subprocess
 import sys
@@ -7,46 +7,52 @@ import numpy as np
 import pytest
 import torch
 
-from packlib.batches import IGNORED, pack_lengths
-from packlib.training import fit
+from packlib.batches import pack_lengths
 from packlib.workbook.chapters.n00_tour import figures, lesson, runs
-from packlib.workbook.chapters.n00_tour.texts import HELD_OUT as NUMBER_HELD_OUT
 from packlib.workbook.chapters.n00_tour.texts import choose_texts, tokens_of
-from packlib.workbook.chapters.shared.small_models import small_bert
+from packlib.workbook.chapters.shared.two_words import small_bert_of_words
 from packlib.workbook.figures import new_figure
 
 WORDS, LENGTHS, NUMBERS = choose_texts("wordnet", 120, 64, seed=2)
-STORE, HELD_OUT = runs.read_tokens("wordnet", NUMBERS, 64)
-LOADERS = runs.both_ways(STORE, pack_lengths(STORE.lengths, 64), seed=2)
+STORE = runs.read_tokens("wordnet", NUMBERS, 64)
 
 
-def test_texts_fit_their_tokens_and_are_not_held_out_too():
-    assert len(WORDS) == len(STORE) == 120 and len(HELD_OUT) == NUMBER_HELD_OUT
+def test_texts_fit_their_tokens():
+    assert len(WORDS) == len(STORE) == 120
     assert STORE.lengths.max() <= 64 and (STORE.lengths == LENGTHS).all()
     assert len(tokens_of(WORDS[0])) == LENGTHS[0]
-    rows = {tuple(store[i]["input_ids"]) for store in (STORE,) for i in range(len(store))}
-    same = [i for i in range(len(HELD_OUT)) if tuple(HELD_OUT[i]["input_ids"]) in rows]
-    assert len(same) <= 2, "a few definitions are the same in WordNet"
 
 
 def test_pairs_have_the_example_behind_the_definition():
     words, lengths, numbers = choose_texts("wordnet-pairs", 100, 128, seed=0)
-    store, _ = runs.read_tokens("wordnet-pairs", numbers, 128)
+    store = runs.read_tokens("wordnet-pairs", numbers, 128)
     assert all("; " in text for text in words) and (store.lengths == lengths).all()
     assert all(store[i]["token_type_ids"][-1] == 1 for i in range(100))
 
 
-def test_both_ways_hide_the_same_tokens():
-    found = []
-    for loader in LOADERS.values():
-        texts = {}
-        for batch in loader:
-            for number, sample in enumerate(batch.sample_ids.tolist()):
-                at = batch.sequence_starts[number] + torch.arange(int(STORE.lengths[sample]))
-                texts[sample] = [batch[name].flatten()[at].tolist() for name in ("input_ids", "labels")]
-        found.append(texts)
-    assert found[0] == found[1] and sorted(found[0]) == list(range(120))
-    assert any(label != IGNORED for label in found[0][0][1])
+def gradients(race, name):
+    """The gradient of each update of a run whose weights stay as they are."""
+    model = small_bert_of_words(seed=2).double()
+    for fields in race.batches(name, model):
+        model(**fields).loss.backward()
+        yield torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+        model.zero_grad()
+
+
+def test_padded_and_packed_have_the_same_gradient_at_each_update_and_no_mask_another(monkeypatch):
+    race = runs.Race(2, seed=2)
+    monkeypatch.setattr(race, "_show", lambda *_: None)
+    for padded, packed, unmasked in zip(*(gradients(race, name) for name in runs.WAYS), strict=True):
+        assert torch.allclose(padded, packed, rtol=0, atol=1e-12 * float(padded.norm()))
+        assert (unmasked - padded).norm() > 1e-3 * padded.norm()
+
+
+def test_a_race_is_tested_on_sentences_that_no_run_learned_from():
+    race = runs.Race(30, seed=2)
+    learned = {tuple(row["input_ids"].tolist()) for row in race.learned}
+    words = torch.where(race.held_out.labels >= 0, race.held_out.labels, race.held_out.input_ids)
+    new = {tuple(row[:length].tolist()) for row, length in zip(words, race.held_out.lengths, strict=True)}
+    assert len(learned) > 1000 and len(new) > 300 and not learned & new
 
 
 def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeypatch):
@@ -62,20 +68,30 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
         return Handle()
 
     monkeypatch.setattr("IPython.display.display", display)
-    race, ends = runs.Race(96, HELD_OUT, 64, every=1), []
-    for name, watch in (("padded", True), ("packed", True), ("packed", False)):
-        model = small_bert(seed=2)
-        loader, recipe = LOADERS[name], runs.recipe_of(LOADERS[name], 96)
-        loader.set_epoch(0)
-        records = fit(model, loader, recipe, on_update=race.follow(name, model) if watch else None, progress=False)
-        ends.append(records[-1]["loss"])
+    ends = []
+    for every in (1, 3):
+        race = runs.Race(3, seed=2, every=every)
+        for name in runs.WAYS:
+            model = small_bert_of_words(seed=2)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+            for fields in race.batches(name, model):
+                model(**fields).loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        ends.append([points[-1][2] for points in race.points.values()])
+    assert ends[0] == ends[1]
+    assert [point[0] for point in race.points["packed"]] == [0, 120]
+    shown.clear()
     race.finish("race")
-    assert ends[1] == ends[2]
-    assert [len(race.points[name]) for name in ("padded", "packed")] == [4, len(records) + 1]
-    assert race.points["padded"][0] == race.points["packed"][0], "both begin alike, asked the same"
-    assert [bundle["text/plain"].partition(".")[0] for bundle in shown[:1]] == ["padded: 0 of 96 texts"]
-    assert "padded in" in shown[-1]["text/plain"] and len(shown) >= 3
-    assert all(bundle["text/plain"] in bundle["text/html"] for bundle in shown)
+    assert "times as fast" in shown[-1]["text/plain"] and shown[-1]["text/plain"] in shown[-1]["text/html"]
+
+
+def test_the_explorer_takes_any_number_of_lengths():
+    for lengths in ([5, 30, 12, 64, 9], [3], range(1, 200)):
+        explorer = lesson.RowsExplorer(lengths)
+        assert explorer.widgets["texts"].max == min(80, len(lengths)) and explorer.draw(1, 64, 0)
+    with pytest.raises(ValueError, match="lengths must hold at least one text"):
+        lesson.RowsExplorer([])
 
 
 def test_a_text_keeps_its_color_from_row_to_row():
@@ -114,13 +130,6 @@ def test_packs_to_read_are_small_enough_for_their_lines_and_nothing_is_cut():
     assert all(" ".join(figures.on_lines(text)) == text for text in WORDS)
     alone = figures.readable(pack_lengths([3] * 20, 64), ["a text"] * 20, lines=9)
     assert len(alone) == 1, "none is small: one stands for all"
-
-
-def test_a_model_of_frequencies_alone_has_the_loss_that_its_frequencies_say():
-    race = runs.Race(96, HELD_OUT, 64)
-    everywhere = runs.frequency_loss(STORE.take(np.arange(0)), race.batches)
-    assert everywhere == pytest.approx(np.log(4000)), "without texts, all tokens are equally likely"
-    assert runs.frequency_loss(STORE, race.batches) < everywhere
 
 
 def test_the_first_page_of_the_tour_does_not_wait_for_torch():

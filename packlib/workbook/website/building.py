@@ -26,10 +26,9 @@ from nbformat import NotebookNode
 from packlib.checks import shown
 from packlib.files import write_text
 from packlib.installed import ROOT, needed_by
-from packlib.markup import escaped
 from packlib.places import output_path, work_folder
 from packlib.workbook.exits import exit_code
-from packlib.workbook.results import meaning, unfold
+from packlib.workbook.results import meaning
 from packlib.workbook.running import NOTEBOOKS
 from packlib.workbook.website.frames import MOST, frames_of, player
 
@@ -120,11 +119,7 @@ class Sources:
     def _output(self, output: NotebookNode) -> None:
         data, means = output.get("data", {}), meaning(output)
         data.pop("application/vnd.jupyter.widget-view+json", None)
-        if means.get("kind") == "reveal":
-            truth, why = unfold(means["folded"])
-            said = f"<p><b>{escaped(truth)}.</b> {escaped(why)}</p>"
-            data["text/html"] = f"<details><summary>Reveal the answer</summary>{said}</details>"
-        elif frames := frames_of(means, self.settings):
+        if frames := frames_of(means, self.settings):
             data["text/html"] = player(frames, self._picture)
         elif "text/html" in data:
             data["text/html"] = _IMAGE.sub(lambda image: self._img(*image.groups()), data["text/html"])

@@ -1,5 +1,6 @@
 """Notebook 00: the whole in ten minutes, on real text."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,8 +16,8 @@ from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.questions import Question, Questions
 
 TRIED = {
-    "numbers": {"seed": 7, "number": 700, "max_length": 64, "updates": 12},
-    "data": {"seed": 3, "texts": "wordnet-pairs", "updates": 16},
+    "numbers": {"seed": 7, "number": 700, "max_length": 64, "updates": 20},
+    "data": {"seed": 3, "texts": "wordnet-pairs", "updates": 30},
 }
 
 
@@ -28,12 +29,14 @@ class RowsExplorer(Explorer):
 
     def __init__(self, lengths: Sequence[int] | None = None) -> None:
         given = wordnet_texts().definition_tokens if lengths is None else lengths
-        self.lengths = np.asarray(given[:80], np.int64)
+        self.lengths = np.asarray(given, np.int64)[:80]
+        if not len(self.lengths) or self.lengths.min() < 1:
+            raise ValueError("lengths must hold at least one text, each of at least one token.")
         super().__init__()
 
     def controls(self):
         return {
-            "texts": slider("Texts", 4, 80, value=32),
+            "texts": slider("Texts", 1, len(self.lengths), value=min(32, len(self.lengths))),
             "slots": choice("Slots in a row", (16, 24, 32, 48, 64, 96, 128, 192, 256), 64),
             "depth": choice("Texts in a pack", [("any number", 0), *((f"at most {d}", d) for d in range(1, 9))], 0),
         }
@@ -79,25 +82,34 @@ QUESTIONS = Questions(
     mask=Question(
         "Without the mask, how far off are the answers, in percent?",
         unit="%",
+        limits=(0, math.inf),
         truth=lambda off: round(100 * off),
         why="The model has not learned anything yet, so this says nothing of a trained one. But the answers of a text "
         "now depend on which strangers share its row.",
     ),
     same=Question(
-        "When both runs have seen as many texts, is the loss of the packed run lower, the same or higher?",
-        truth=lambda begin, padded, packed, known, texts: (
-            "the same" if abs(packed - padded) < 0.2 else "lower" if packed < padded else "higher"
+        "After as many sentences, how many hidden words does the packed run get right, compared with the padded one: "
+        "fewer, as many or more?",
+        truth=lambda padded, packed: (
+            "as many" if abs(packed - padded) < 0.01 else "more" if packed > padded else "fewer"
         ),
-        why=lambda begin, padded, packed, known, texts: (
-            f"{texts:,} texts bring it from {begin:.1f} to {padded:.1f} padded, and to {packed:.1f} packed. A model "
-            f"that knows only how frequent each token is has {known:.1f}. The order of the texts differs, and chance "
-            "with it."
-        ),
+        why="With mask and positions each sentence gives the model the same gradient in both runs, so the two models "
+        "stay the same but for rounding.",
         choices={
-            "lower": "Packing adds nothing to what a text teaches.",
-            "the same": "",
-            "higher": "The mask and the positions keep every text as it was, and each update sees about as many texts.",
+            "fewer": "The mask keeps the sentences of a row apart, so nothing disturbs them.",
+            "as many": "",
+            "more": "Packing saves empty slots; it adds nothing to what a sentence teaches.",
         },
+    ),
+    unmasked=Question(
+        "And without the mask, how many of the hidden words are right in the end, in percent?",
+        unit="%",
+        truth=lambda share: round(100 * share),
+        why=lambda share: (
+            "Every word of the row can be seen, and nothing says which two belong to the sentence. What the model "
+            "learns from such rows helps it little when a sentence stands alone."
+        ),
+        by_factor=True,
     ),
     reached=Question(
         "In the larger model, what share of the packing factor became speed, in percent?",

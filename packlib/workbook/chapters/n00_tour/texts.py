@@ -8,25 +8,22 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page
     "noun.animal", "noun.food", "noun.object", "noun.phenomenon", "noun.shape", "verb.weather", "verb.motion",
 )  # fmt: skip
-HELD_OUT = 160  # texts that are kept to test on
 
 
 def choose_texts(texts: str, number: int, max_length: int, seed: int) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Some of WordNet's definitions in `TOPICS`; "wordnet-pairs" has the usage examples too.
 
     Returns:
-        The texts as they read; how many tokens each has, longer ones cut; and their numbers in WordNet, followed by
-        those of `HELD_OUT` other texts.
+        The texts as they read; how many tokens each has, longer ones cut; and their numbers in WordNet.
     """
     wordnet, paired = wordnet_texts(), texts == "wordnet-pairs"
     tokens = wordnet.pair_tokens if paired else wordnet.definition_tokens
     there = np.flatnonzero((tokens > 0) & np.isin(wordnet.lexname, TOPICS))
-    some = np.random.default_rng(seed).choice(there, number + HELD_OUT, replace=False)
-    shown = some[:number]
+    shown = np.random.default_rng(seed).choice(there, number, replace=False)
     words, examples = wordnet.definition[shown].tolist(), wordnet.examples[shown].tolist()
     if paired:
         words = [f"{a}; {b}" for a, b in zip(words, examples, strict=True)]
-    return words, np.minimum(tokens[shown], max_length).astype(np.int64), some
+    return words, np.minimum(tokens[shown], max_length).astype(np.int64), shown
 
 
 def tokens_of(text: str) -> list[str]:

@@ -1,16 +1,17 @@
 """What notebook 02 draws."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packlib.packing import PackingPlan
-from packlib.workbook.chapters.n02_greedy_packing.runs import newest, one_by_one
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import PackingPlan, plan
+from packlib.workbook.chapters.n02_greedy_packing.runs import GREEDY_RULES, PUBLISHED_PACKS, newest, one_by_one
 from packlib.workbook.chapters.shared.packs import draw_packs
-from packlib.workbook.figures import new_figure
+from packlib.workbook.figures import INK, new_figure, series, show
 from packlib.workbook.tables import Table
 
 
@@ -27,6 +28,57 @@ def draw_strip(lengths: Sequence[int], slots: int, rule: str) -> Figure:
         ax.set(xticks=[], xlabel="")
         ax.spines["bottom"].set_visible(False)
     return fig
+
+
+def show_groups(copies: Mapping[int, int], slots: int) -> None:
+    """SPFHP on a histogram, one length a step: groups of equal packs take a length together, and split.
+
+    Args:
+        copies: of each length, from long to short.
+    """
+    fig, axes = new_figure(1, len(copies))
+    told = []
+    for step, (ax, length) in enumerate(zip(axes, copies, strict=True), 1):
+        counts = np.zeros(slots + 1, np.int64)
+        counts[list(copies)[:step]] = list(copies.values())[:step]
+        made = plan(LengthHistogram(counts), method="spfhp")
+        groups = sorted(zip(made.strategies, made.repeats.tolist(), strict=True), key=lambda group: -sum(group[0]))
+        draw_packs(ax, [pack for pack, _ in groups], slots, 3, labels=[f"{number:,} ×" for _, number in groups])
+        ax.set_title(f"{copies[length]:,} of length {length}", fontsize=13)
+        told.append(f"after length {length} " + ", ".join(f"{n:,} × {' + '.join(map(str, p))}" for p, n in groups))
+    number = sum(copies.values())
+    fig.suptitle(f"{number:,} sequences are placed in {len(copies)} steps", x=0.02, ha="left")
+    show(fig, alt=f"Groups of equal packs under SPFHP: {'; '.join(told)}.", name="groups")
+
+
+def show_published() -> None:
+    """Empty slots by depth limit, ours as lines and the published packs as rings, for both published sets."""
+    fig, axes = new_figure(1, 2)
+    equal = known = 0
+    told = []
+    for ax, (name, published) in zip(axes, PUBLISHED_PACKS.items(), strict=True):
+        histogram, depths = load(name), range(len(published))
+        slots = histogram.num_tokens / histogram.max_length
+        for at, rule in enumerate(GREEDY_RULES):
+            plans = [plan(histogram, method=rule, max_sequences_per_pack=depth) for depth in published]
+            empty = [100 * (1 - made.efficiency) for made in plans]
+            ax.plot(depths, empty, **series(rule), label=f"{rule.upper()}, ours")
+            counts = [packs[at] for packs in published.values()]
+            there = [(x, 100 * (1 - slots / packs)) for x, packs in zip(depths, counts, strict=True) if packs]
+            ax.plot(*zip(*there, strict=True), "o", markersize=15, fillstyle="none", color=INK, label="published")
+            known += len(there)
+            equal += sum(made.num_packs == packs for made, packs in zip(plans, counts, strict=True))
+            told.append(f"{name}, {rule.upper()}: " + ", ".join(f"{share:.2f} %" for share in empty))
+        ax.set_yscale("symlog", linthresh=0.1, linscale=0.4)
+        ax.set_yticks((ticks := [0, 0.1, 1, 10, 50]), ticks)
+        ax.minorticks_off()
+        ax.set_xticks(depths, [str(depth or "none") for depth in published])
+        ax.set(title=f"{name}, packs of {histogram.max_length}", xlabel="depth limit", ylim=(-0.01, 70))
+    axes[0].set_ylabel("empty slots, %")
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[1].legend(handles[:3], [*labels[:2][:1], "published, both rules", labels[2]])
+    fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack", x=0.02, ha="left")
+    show(fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(told)}.", name="published")
 
 
 def draw_strategies(ax: Axes, best: PackingPlan, number: int = 6) -> None:

@@ -118,6 +118,7 @@ QUESTIONS = Questions(
     strategies=Question(
         "How many strategies does SPFHP's plan have?",
         unit="strategies",
+        by_factor=True,
         truth=lambda strategies, lengths: strategies,
         why=lambda strategies, lengths: (
             f"Placing a length splits at most one group of equal packs, so each of the {lengths} lengths adds at most "
@@ -175,7 +176,7 @@ QUESTIONS = Questions(
         "each long one, and only short ones are left: three of 45 tokens are all that a pack may then hold.",
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises
@@ -270,7 +271,8 @@ EXERCISES = Exercises(
                 ),
                 "forgets the new packs": lambda spaces, *given: place_copies(spaces, *given)[: len(spaces)],
             },
-            hint="keep the new packs in a list of their own until all copies are placed.",
+            hint="an old pack takes copies as long as it is the emptiest that has room. A new pack takes one copy of "
+            "this length, so keep the new packs in a list of their own until all copies are placed.",
             level=2,
             minutes=15,
         ),
@@ -280,6 +282,7 @@ EXERCISES = Exercises(
             cases=(
                 ([3], 4, 1), ([1, 3], 4, 2), ([1, 1], 4, 1), ([2, 1, 3, 2], 4, 4), ([2, 1, 1, 3, 1], 4, 2),
                 (list(EIGHT), SLOTS, 8), (list(EIGHT), SLOTS, 2), ([8, 5, 5, 4, 4, 3, 3, 2, 1, 1], 12, 3),
+                ([14, 10, 6, 5, 3, 2, 2], 14, 9),
             ),
             wrong={
                 "shortest pack first": lambda x, top, depth: _loop(sorted(x, reverse=True), top, depth, max),
@@ -287,6 +290,9 @@ EXERCISES = Exercises(
                 "from short to long": lambda x, top, depth: _loop(sorted(x), top, depth),
                 "forgets the depth limit": lambda x, top, depth: lpfhp_packs(x, top, 99),
                 "the area bound": lambda x, top, depth: -(-sum(x) // top),
+                "the first pack with room": lambda x, top, depth: _loop(
+                    sorted(x, reverse=True), top, depth, lambda able, key, default: next(iter(able), default)
+                ),
             },
             hint="from long to short, into the pack with the least space that has room and is below the depth limit.",
             level=2,

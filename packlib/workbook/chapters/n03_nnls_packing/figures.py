@@ -10,7 +10,7 @@ from packlib.workbook.chapters.shared.above import draw_above as above_the_bound
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.figures import INK, series
 
-__all__ = ["draw_above", "draw_columns", "draw_matrix", "draw_misses", "draw_packs", "draw_rounding", "draw_use"]
+__all__ = ["draw_above", "draw_columns", "draw_matrix", "draw_misses", "draw_packs", "draw_rounding"]
 
 GRAYS = ("#999999", "#666666", INK)  # of lines that are no methods
 WAYS = {  # what is done with the solution of least squares, and how it looks
@@ -50,19 +50,6 @@ def draw_columns(ax: Axes, columns: Mapping[int, Sequence[int]], limit: int) -> 
     ax.set(xlabel="depth", ylabel="columns", yscale="log")
     found = zip(columns.items(), looks, strict=True)
     return {ax.plot(depths, n, linestyle="-", **look)[0]: f"{slots} slots" for (slots, n), look in found}
-
-
-def draw_use(ax: Axes, x: np.ndarray) -> None:
-    """The share of the packs that the most used strategies make together, by how many of them are counted."""
-    shares = 100 * np.cumsum(np.sort(x)[::-1]) / x.sum()
-    number = np.arange(1, len(shares) + 1)
-    ax.plot(number, shares, **{**series("nnlshp"), "marker": ""})
-    ax.plot(1, shares[0], **series("nnlshp"))
-    ax.annotate("the first alone", (1, shares[0]), (10, -4), textcoords="offset points", va="top")
-    ticks = [tick for tick in (1, 10, 100, 1000, 10_000, 100_000) if tick <= len(shares)]
-    ax.set(xscale="log", ylim=(0, 102), xlabel="strategies counted", ylabel="% of the packs")
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    ax.minorticks_off()
 
 
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:

@@ -79,12 +79,14 @@ QUESTIONS = Questions(
     full_strategies=Question(
         "How many full strategies are there?",
         unit="strategies",
+        by_factor=True,
         truth=lambda strategies: len(strategies),
         why=lambda strategies: f"Count by how many lengths share the pack: {_by_number(strategies)}.",
     ),
     columns=Question(
         "How many times as many columns are there at depth 5?",
         unit="times",
+        by_factor=True,
         truth=lambda three, five: round(five / three),
         why=lambda three, five: (
             "Each further sequence may take nearly any length. In numbers of 8 bytes, 512 a column, the matrix grows "
@@ -101,6 +103,7 @@ QUESTIONS = Questions(
     used=Question(
         "Of all full strategies, how many does the solution use, in percent?",
         unit="%",
+        by_factor=True,
         truth=lambda used, columns, rows: round(100 * used / columns),
         why=lambda used, columns, rows: (
             f"The solver never needs more strategies than there are rows, {rows} here; it takes {used}."
@@ -166,7 +169,7 @@ QUESTIONS = Questions(
         },
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises
@@ -251,11 +254,13 @@ EXERCISES = Exercises([
     Exercise(
         "fewest_pairs", fewest_pairs,
         cases=(([4], 4), ([2, 2], 4), ([3, 2], 4), ([1, 2], 4), ([1, 1, 1], 4), ([1, 1, 2, 3, 4], 4),
-               ([5, 5, 4, 3, 2, 1], 8)),
+               ([5, 5, 4, 3, 2, 1], 8), ([5, 5, 5], 8)),
         wrong={
             "only pairs that fill the pack": _mirror_pairs,
             "two in every pack": lambda lengths, max_length: -(-len(lengths) // 2),
             "tokens over slots": lambda lengths, max_length: -(-sum(lengths) // max_length),
+            "the larger of both bounds": lambda lengths, max_length: max(
+                -(-len(lengths) // 2), -(-sum(lengths) // max_length)),
         },
         hint="the longest sequence has the least choice, so let it choose first: which one may share its pack?",
         level=2,

@@ -133,6 +133,7 @@ QUESTIONS = Questions(
     strategies=Question(
         "How many of them will the method have added when it stops?",
         unit="strategies",
+        by_factor=True,
         truth=lambda known, start, rounds: known - start,
         why=lambda known, start, rounds: (
             f"It began with the {start:,} of LPFHP. After {rounds} rounds no strategy was worth more than a pack."
@@ -157,6 +158,7 @@ QUESTIONS = Questions(
     rounding=Question(
         "How many packs above the bound is the packing that is rounded down, with the rest packed greedily?",
         unit="packs",
+        by_factor=True,
         truth=lambda above, end: above,
         why=lambda above, end: f"Diving and exchanging then end at {end}.",
     ),
@@ -176,7 +178,7 @@ QUESTIONS = Questions(
         why=lambda enough, packs, fewest: f"It needs {packs:,} packs there, and {fewest:,} without a limit.",
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

@@ -35,6 +35,12 @@ def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = 
     return tuple(length for length, copies in best for _ in range(copies))
 
 
+def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str:
+    """What a price pays for: "a token" if it is nearer to the length's share of a pack than to one price for all."""
+    by_token = np.abs(prices - lengths / max_length).mean()
+    return "a token" if by_token < np.abs(prices - np.median(prices)).mean() else "a place"
+
+
 def as_fraction(number: float) -> Fraction:
     """The simple fraction that a solver's number stands for."""
     return Fraction(float(number)).limit_denominator(1000)

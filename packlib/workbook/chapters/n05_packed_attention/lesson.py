@@ -181,7 +181,7 @@ QUESTIONS = Questions(
         },
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

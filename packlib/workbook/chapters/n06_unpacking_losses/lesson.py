@@ -1,5 +1,6 @@
 """Notebook 06: the loss, the accuracy and the gradients of the unpacked run."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -130,6 +131,7 @@ QUESTIONS = Questions(
         "How far is the gradient of the mean over packs from that of the mean over sequences, in percent of its "
         "length?",
         unit="%",
+        limits=(0, math.inf),
         truth=lambda off, losses: 100 * off,
         why=lambda off, losses: (
             f"The two losses, {losses[0]:.2f} and {losses[1]:.2f}, look alike. A gradient is a sum of many vectors "
@@ -139,6 +141,7 @@ QUESTIONS = Questions(
     accumulated=Question(
         "How far is that gradient from the whole batch's, in percent of its length?",
         unit="%",
+        limits=(0, math.inf),
         truth=lambda off, counts: 100 * off,
         why=lambda off, counts: (
             f"The micro-batches hold {', '.join(map(str, counts))} sequences. A sequence counts more in a small one."

@@ -182,7 +182,7 @@ QUESTIONS = Questions(
         "the data ended before the rate had fallen.",
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

@@ -1,29 +1,27 @@
-"""Rows in the order of ranks in one file, which all ranks write together."""
+"""Rows in the order of ranks in one NumPy file, which all ranks write together."""
 
+import io
+import math
 import os
 from contextlib import ExitStack
 
 import numpy as np
 import torch.distributed as dist
 
-from packlib.arrays import checksum, header, map_arrays
-from packlib.checks import whole_number
+from packlib.arrays import npy_header
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.sorting import check_rows
 from packlib.files import atomic_path
-from packlib.lengths.counting import INT64_MAX
 from packlib.reading import naming
-
-_INT64 = np.dtype("<i8")
 
 
 def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.ProcessGroup | None = None) -> None:
     """Write the rows of all ranks to one file, rank after rank; all write at the same time.
 
-    The file does not depend on how many ranks wrote it: it is what `packlib.arrays.save_arrays` writes of the whole. It
-    is there once it is complete; if a rank fails or dies before, none is left. (If all die at once, what they wrote
-    stays beside `path`, in a hidden file that ends in .part, until the next write there.) Every rank of the group
-    calls it, and sees the same folder.
+    The file does not depend on how many ranks wrote it: it is what `np.save` writes of the whole. It is there once it
+    is complete; if a rank fails or dies before, none is left. (If all die at once, what they wrote stays beside `path`,
+    in a hidden file that ends in .part, until the next write there.) Every rank of the group calls it, and sees the
+    same folder.
 
     Args:
         path: rank 0's counts.
@@ -34,41 +32,36 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
     """
     ranks = Collectives(group)
     rows, sizes = check_rows(ranks, rows)
-    columns = rows.shape[1]
-    line = header("rows", {"columns": (_INT64, 1), "rows": (_INT64, int(sizes.sum()) * columns)})
-    start = line + np.array([columns], _INT64).tobytes()
+    head = io.BytesIO()
+    shape = int(sizes.sum()), rows.shape[1]
+    np.lib.format.write_array_header_1_0(head, {"descr": "<i8", "fortran_order": False, "shape": shape})
     with ExitStack() as cleanup:
         beside = None
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 beside = cleanup.enter_context(atomic_path(path))
-                beside.write_bytes(start)
+                beside.write_bytes(head.getvalue())
         beside = ranks.broadcast(beside)
         try:
             with ranks.agree_on_errors(), open(beside, "r+b") as file:
                 # Not through a map: on a full disk the system would end the process, where `write` raises.
-                file.seek(len(start) + int(sizes[: ranks.rank].sum()) * columns * rows.itemsize)
-                file.write(np.ascontiguousarray(rows, _INT64).data)
+                file.seek(len(head.getvalue()) + 8 * int(sizes[: ranks.rank].sum()) * rows.shape[1])
+                file.write(np.ascontiguousarray(rows, "<i8").data)
             with ranks.agree_on_errors():
-                if ranks.rank == 0:
-                    with open(beside, "r+b") as file:
-                        file.write(checksum(file, os.path.getsize(beside)))
                 cleanup.close()  # rank 0 gives the file its name
         except BaseException:
             beside.unlink(missing_ok=True)  # rank 0 does so too, unless it has died
             raise
 
 
-def read_ordered(path: str | os.PathLike, verify: bool = True) -> np.ndarray:
+def read_ordered(path: str | os.PathLike) -> np.ndarray:
     """Map a file that `write_ordered` wrote: int64, shape (rows, columns), read from disk where it is used.
-
-    Args:
-        verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
 
     Raises:
         FileNotFoundError, ValueError: if there is no such file, or it is no whole file of rows.
     """
-    with naming(path, "whole file of rows") as file:
-        arrays = map_arrays(file, "rows", ("columns", "rows"), verify=verify)
-        columns = whole_number("columns", arrays["columns"].item(), 1, INT64_MAX)
-        return arrays["rows"].astype(np.int64, copy=False).reshape(-1, columns)
+    with naming(path, "whole file of rows") as file, open(file, "rb") as opened:
+        shape, dtype = npy_header(opened)
+        if len(shape) != 2 or dtype != np.int64 or os.path.getsize(file) != opened.tell() + 8 * math.prod(shape):
+            raise ValueError(f"its header tells of {dtype} of the shape {shape}, and it has another size.")
+        return np.load(file, mmap_mode="r")

@@ -169,11 +169,12 @@ QUESTIONS = Questions(
     epochs=Question(
         "After how many epochs has it made up for its compile time?",
         unit="epochs",
+        by_factor=True,
         truth=lambda seconds, gain: round(seconds / gain),
         why=lambda seconds, gain: f"It takes {seconds:.0f} s to compile and saves {gain:.2f} s in each epoch.",
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

@@ -231,6 +231,7 @@ QUESTIONS = Questions(
     recomputation=Question(
         "How much longer does a step take if all layers are computed twice, in percent?",
         unit="%",
+        limits=(0, math.inf),
         truth=lambda longer: round(100 * longer),
         why="A forward pass and a backward pass, which is about two, become four passes in place of three: a third "
         "longer. The embedding and the heads are not computed twice.",
@@ -253,6 +254,7 @@ QUESTIONS = Questions(
     longer_rows=Question(
         "How many more FLOP does a token of BERT-Large cost in a row of 512 than in one of 128, in percent?",
         unit="%",
+        limits=(0, math.inf),
         truth=lambda cost: round(100 * (cost[512] / cost[128] - 1), 1),
         why="Most of the work is in matrices whose size does not depend on the length; only the attention scores grow.",
     ),

@@ -120,7 +120,7 @@ QUESTIONS = Questions(
         ),
     ),
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

@@ -1,5 +1,6 @@
 """Notebook 14: documents that are longer than a row, or that stand across the end of one."""
 
+import math
 from collections.abc import Sequence
 
 import ipywidgets as widgets
@@ -113,6 +114,7 @@ QUESTIONS = Questions(
     after_cut=Question(
         "With p = 0.9, how much larger is the loss on the first token after the cut, in percent?",
         unit="%",
+        limits=(0, math.inf),
         truth=lambda whole, cut: 100 * (cut / whole - 1),
         why="The model takes what it sees for one of the later tokens. It therefore trusts it less than it should: it "
         "expects the same token again with probability p² + q² = 0.82 instead of 0.9.",
