@@ -77,7 +77,7 @@ def fit_update(before: Recipe, packing_factor: float, most: int, devices: int | 
 
     def order(pair: tuple[int, int]) -> tuple:
         off = abs(found.off_with(*pair))
-        return (off > TOLERATED, -pair[0] if off <= TOLERATED else 0, off, -pair[0])
+        return (-pair[0] if off <= TOLERATED else 0, off, -pair[0])
 
     best = min(pairs, key=order)
     fewer = [pair for pair in pairs if pair[0] > best[0]]  # passes an update

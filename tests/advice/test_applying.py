@@ -14,6 +14,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, get_scheduler
 
+from packlib.advice import advise
 from packlib.advice.applying import code_for
 from packlib.batches import wordnet_tokenizer
 from packlib.lengths import LengthHistogram
@@ -174,3 +175,13 @@ def test_on_several_ranks_the_trainer_repeats_no_pack():
     one, two = (code_for(LengthHistogram([0, 1, 1]), Recipe(1, 1e-3, 2, replicas=ranks)) for ranks in (1, 2))
     for trainer in ("transformers.Trainer", "TRL's SFTTrainer"):
         assert "drop_last" not in one[trainer] and "dataloader_drop_last=True" in two[trainer]
+
+
+@pytest.mark.parametrize("overlong", ["truncate", "drop", "split"])
+def test_the_plan_of_the_advice_packs_the_data_whatever_becomes_of_longer_sequences(names, tmp_path, overlong):
+    advice = advise([len(one) for one in sequences()], 24, overlong=overlong, keep_max_length=True)
+    advice.plan.to_json("plan.json")
+    exec(advice.code["Packs"], names)
+    assert f'overlong="{overlong}"' in advice.code["Packs"] and len(names["packed"]) == advice.plan.num_packs
+    held = sum(len(row) for row in names["packed"]["input_ids"])
+    assert held == advice.histogram.num_tokens
