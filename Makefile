@@ -65,7 +65,7 @@ endef
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
 	@echo "Compiling the loops of the packers …"
-	@$(PY) -m packlib.work.compile_ahead
+	@$(PY) -m packlib.packing.compile_ahead
 	@touch $@
 
 comma := ,
@@ -93,7 +93,7 @@ test-library: .venv/.ready compiled
 
 # once, and not in each of pytest's workers
 compiled: .venv/.ready
-	@$(PY) -m packlib.work.compile_ahead
+	@$(PY) -m packlib.packing.compile_ahead
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

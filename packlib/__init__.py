@@ -5,7 +5,7 @@
 >>> packlib.plan(histogram, method="lpfhp").num_packs < histogram.num_sequences
 True
 
-The rooms, each building on those before it: `lengths`, `packing`, `work`, `distributed`, `batches`, `model`,
+The rooms, each building on those before it: `lengths`, `work`, `packing`, `distributed`, `batches`, `model`,
 `training`, `rows`, `check`, `auditing`, `advice`, `workbook`. Each says in its `__init__` what to read first.
 """
 
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from packlib import lengths, packing, work
 from packlib.installed import late
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, Packs, StreamPacker, plan
+from packlib.packing import PackingPlan, Packs, StreamPacker, balance, plan
 from packlib.version import __version__
-from packlib.work import balance
 
 if TYPE_CHECKING:
     from packlib import advice, auditing, batches, check, distributed, model, rows, training, workbook

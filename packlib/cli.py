@@ -3,8 +3,8 @@
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
 length,count lines, .npy, or Parquet.
 
-Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody
-reads what is printed; 143 terminated.
+Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
+3 an audit that cannot tell; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
 """
 
 import json
@@ -12,7 +12,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -55,6 +56,7 @@ def _limit(context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 _depth: dict[str, Any] = {"callback": _limit, "show_default": "none", "help": "Sequences in a pack at most."}
+_REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.check, which loads torch
 _OVERLONG = ("error", "truncate", "drop", "split")
 
 
@@ -260,7 +262,7 @@ def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: boo
 
 @_command("audit")
 @click.argument("data", metavar="FILE", type=_path)
-@click.option("--source", metavar="LENGTHS", help="The lengths before packing; a token store or Megatron's .idx too.")
+@click.option("--source", metavar="LENGTHS", help="What was packed: tokens in Parquet, lengths, a token store, .idx.")
 @click.option("--column", metavar="NAME", help="Of the source.")
 @click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
 @click.option("--max-sequences-per-pack", **_depth)
@@ -273,10 +275,12 @@ def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: boo
 @_json
 @_quiet
 def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
-    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem.
+    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem, 3 if there
+    is none, but not all can be told.
 
-    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id or position_ids that start again; NeMo's .npy;
-    Megatron's .idx; or packlib's packs or token store.
+    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id, segment_ids, document_ids or position_ids that start
+    again; NeMo's .npy; Megatron's .idx; or packlib's packs or token store. A source in Parquet with tokens is compared
+    by content.
 
     \b
     Examples:
@@ -288,7 +292,7 @@ def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
 
     found = audit(data, work=None if model is None else model_work(model), **values)
     print(found.to_json() if script else found)
-    return 1 if found.problems else 0
+    return 1 if found.problems else 3 if found.untold else 0
 
 
 @_command("adjust")
@@ -318,12 +322,15 @@ def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
 @_command("check")
 @click.argument("target", metavar="MODULE:FUNCTION|FOLDER")
 @click.option("--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Your own.")
-@click.option("--reduction", type=click.Choice(("token", "sequence")), show_default="any", help="The mean you want.")
+@click.option("--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="The mean you want.")
+@click.option("--group", metavar="COLUMN", help="The same for sequences that belong together, as a pair.")
+@click.option("--max-tokens", type=int, show_default="300", help="Of a sequence, if longer ones must be cut.")
+@click.option("--log", type=_path, metavar="FILE.jsonl", help="Append a line with what was found.")
 @_json
 @_quiet
-def _check(target: str, collate: str | None, reduction: str | None, script: bool, progress: bool) -> int:
+def _check(target: str, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any) -> int:
     """Whether a model computes for each sequence of a pack what it computes for it alone; 1 if a question fails, and
-    2 if it cannot be checked.
+    2 if one cannot be told, or nothing can be checked.
 
     The function returns model, collate and sequences, as check_packing takes them. A folder holds a model of
     transformers as configuration and safetensors.
@@ -331,14 +338,44 @@ def _check(target: str, collate: str | None, reduction: str | None, script: bool
     \b
     Examples:
       packlib check my_training:make
-      packlib check my_training.py:make --reduction token --json
+      packlib check my_training.py:make --reduction token --json --log checks.jsonl
       packlib check path/to/model --collate my_training:collate
+      torchrun --nproc-per-node 2 -m packlib check my_training.py:make
     """
     from packlib.check.subject import check_target
 
-    found = check_target(target, collate, progress, **({"reduction": reduction} if reduction else {}))
+    ranks, rank = (int(os.environ.get(name, least)) for name, least in (("WORLD_SIZE", 1), ("RANK", 0)))
+    if ranks > 2:
+        raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
+    if log:
+        output_path(log)
+    given = {name: value for name, value in asked.items() if value is not None}
+    with _group(ranks):
+        found = check_target(target, collate, progress and not rank, **given)
+    code = {True: 0, False: 1, None: 2}[found.exact]
+    if rank:
+        return code
     print(found.to_json() if script else found)
-    return 0 if found.exact else 1
+    if log:
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found.to_json())}
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return code
+
+
+@contextmanager
+def _group(ranks: int) -> Iterator[None]:
+    """In here the processes that torchrun has started know one another."""
+    if ranks == 1:
+        yield
+        return
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 def _call(arguments: Sequence[str]) -> int | None:

@@ -1,6 +1,6 @@
-"""Every family of transformers that packs leave as it is: in which form does its unmodified model take them?
+"""Every family of transformers: in which form does its unmodified model take packs?
 
-`python -m tests.form_survey` compares all of them with each sequence alone and writes packlib/rows/forms.csv; with
+`python -m tests.form_survey` compares all of them with each sequence alone and writes packlib/model/forms.csv; with
 names, it compares only these families and prints what it finds.
 """
 
@@ -16,11 +16,10 @@ from transformers import modeling_flash_attention_utils as flash
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.files import atomic_path
-from packlib.model.families import families
-from packlib.rows import collator as forms
-from tests import model_survey
-from tests.model_survey import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
-from tests.model_survey import _difference as gap_of
+from packlib.model import for_transformers, unmodified
+from packlib.model.forms import FORMS, STATE, TABLE
+from tests import small_families
+from tests.small_families import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
 
 SHORT = dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 18)  # a row may be longer
 
@@ -58,7 +57,7 @@ def double():
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with InDouble(), mock.patch.dict(model_survey.SMALL, SHORT), stand_in(), quiet():
+        with InDouble(), mock.patch.dict(small_families.SMALL, SHORT), stand_in(), quiet():
             yield
     finally:
         torch.set_default_dtype(default)
@@ -72,6 +71,14 @@ def make(kind, model_type, **changes):
     return model
 
 
+def gap_of(a, b):
+    """The largest difference, relative to the largest number of `b` if that is above 1."""
+    if not b.numel():
+        return 0.0
+    gap = (a - b).abs().max() / b.abs().max().clamp(min=1)
+    return float("inf") if not gap.isfinite() else float(gap)
+
+
 def difference(kind, model_type, form, backend, **changes):
     """How far an unmodified model, given packs, is from each sequence alone: logits, loss and gradients."""
     with double():
@@ -81,7 +88,7 @@ def difference(kind, model_type, form, backend, **changes):
         expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         model.zero_grad()
         model.config._attn_implementation = backend
-        given = forms.for_transformers(batch, model, form)
+        given = for_transformers(batch, model, form)
         output = model(**given)
         output.loss.backward()
     target = given["labels"]
@@ -104,7 +111,7 @@ def leaks(kind, model_type, form, backend):
         changed = torch.where(here, batch.input_ids % 60 + 1, batch.input_ids)
         both = [PackedBatch(input_ids=ids, segment_ids=batch.segment_ids) for ids in (batch.input_ids, changed)]
         same = ~here[batch.segment_ids > 0] if form == "padding_free" else ~here.flatten()
-        given = [forms.for_transformers(some, model, form) for some in both]
+        given = [for_transformers(some, model, form) for some in both]
         before, after = (model(**some).logits.flatten(0, 1)[same] for some in given)
     return gap_of(after, before) > 1e-6
 
@@ -115,11 +122,33 @@ def own_way_with_flash(kind, model_type):
         model, batch = make(kind, model_type), make_batch(kind)
         ids = batch.input_ids[1:2, :13]
         alone = PackedBatch(input_ids=ids, segment_ids=torch.ones_like(ids))
-        own = model(**forms.for_transformers(alone, model, "padding_free")).logits
+        own = model(**for_transformers(alone, model, "padding_free")).logits
         model.config._attn_implementation = "flash_attention_2"
-        return gap_of(model(**forms.for_transformers(alone, model, "padding_free")).logits, own) > 1e-6
+        return gap_of(model(**for_transformers(alone, model, "padding_free")).logits, own) > 1e-6
 
 
+CONVOLUTION = "it convolves over neighboring tokens, of which some belong to another sequence"
+REFUSED = {
+    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "inkling_text", "inkling2_text"), CONVOLUTION),
+    **dict.fromkeys(("convbert", "mobilebert"), CONVOLUTION),
+    "nystromformer": "it convolves over neighboring tokens, and attends to averages over the whole pack",
+    "mra": "its attention is computed from averages of blocks, of which some hold several sequences",
+    "yoso": "its hashing attention takes a mask of keys only, so its tokens would see every sequence of the pack",
+    "fnet": "its Fourier transform mixes all tokens of the pack",
+    "funnel": "it pools neighboring tokens, of which some belong to another sequence",
+    "minimax": STATE,
+}
+NOT_TRIED = {
+    "cpmant": "its input is a prompt and a text, with lengths of their own",
+    "dots3_note_text": "its sliding layers have a size of their own, and are not small",
+    "gemma4_assistant": "it reads the states of another model",
+    "moss_transcribe_diarize": "it is made of several models",
+    "perceiver": "it reads bytes through a few latent vectors",
+    "reformer": "it hashes tokens into buckets at random",
+    "tapas": "its input is a table",
+    "trocr": "it is half of an encoder-decoder model",
+}
+NOT_COMPARED = "it was not compared: "
 LEAKS = "its mask does not see that positions restart, so its tokens would attend to other sequences"
 OTHERWISE = "with a flash kernel it computes something else, also for a sequence alone"
 NO_FLASH = "transformers knows no flash kernel for it"
@@ -129,7 +158,11 @@ SHORT_ROWS = "its rows cannot be longer than its position table"
 
 
 def reason(kind, model_type, form, backend):
-    """ "" if the form is exact with this backend; otherwise why not."""
+    """ "" if the form is exact with this backend; otherwise why not.
+
+    Raises:
+        AssertionError: if it is not, and nobody has said why.
+    """
     try:
         gap = difference(kind, model_type, form, backend)
         if gap < TOLERANCE.get(model_type, 1e-10):
@@ -137,6 +170,9 @@ def reason(kind, model_type, form, backend):
         said = f"it differs by {gap:.1e}"
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
+    if model_type in REFUSED:
+        return REFUSED[model_type]
+    if "Error: " in said:
         if form == "dense":
             return NO_PAIRS
         if "size of tensor" in said or "out of range" in said:
@@ -150,24 +186,49 @@ def reason(kind, model_type, form, backend):
     raise AssertionError(f"{kind} {model_type}, {form}, {backend}: {said}; find out why")
 
 
+def not_compared(kind, model_type):
+    """Why a family is not compared; "" if it is."""
+    own = getattr(transformers, MAPPINGS[kind][model_type])
+    if model_type in NOT_TRIED:
+        return NOT_COMPARED + NOT_TRIED[model_type]
+    if own._is_stateful:
+        return STATE
+    with quiet():
+        config = small_config(kind, model_type)
+        if config.is_encoder_decoder:
+            return NOT_COMPARED + "it is half of an encoder-decoder model"
+        if set(config.sub_configs) - {"attn_config", "ffn_config", "esmfold_config"}:
+            return NOT_COMPARED + "it is made of several models"
+        with torch.device("meta"):
+            assert own(config).num_parameters() < 3_000_000, f"{model_type} is not small"
+    return ""
+
+
 def survey(kind, model_type):
     """By column of the table: "" if exact, or why not."""
+    if why := not_compared(kind, model_type):
+        return dict.fromkeys((*FORMS, "flash"), why)
     own = getattr(transformers, MAPPINGS[kind][model_type])
     dense = ["sdpa", "eager"] if own._supports_sdpa else ["eager"]
-    with mock.patch.object(forms, "_refusal", lambda *_: None):
+    with (
+        mock.patch.object(unmodified, "kind_of", lambda _: kind),
+        mock.patch.object(unmodified, "_refusal", lambda *_: None),
+    ):
         found = {}
-        for form in forms.FORMS:
+        for form in FORMS:
             found[form] = next(filter(None, (reason(kind, model_type, form, backend) for backend in dense)), "")
-        flash = own._supports_flash_attn
-        found["flash"] = reason(kind, model_type, "padding_free", "flash_attention_2") if flash else NO_FLASH
+        if own._supports_flash_attn:
+            found["flash"] = reason(kind, model_type, "padding_free", "flash_attention_2")
+        else:
+            found["flash"] = REFUSED.get(model_type, NO_FLASH)
     return found
 
 
 def rows():
     """The table of forms."""
-    for (kind, model_type), row in families().items():
-        if row["result"] == "exact":
-            yield {"kind": kind, "model_type": model_type, **survey(kind, model_type)}
+    for kind, mapping in MAPPINGS.items():
+        for model_type, name in mapping.items():
+            yield {"kind": kind, "model_type": model_type, "class": name, **survey(kind, model_type)}
 
 
 def main(names):
@@ -176,9 +237,9 @@ def main(names):
             for model_type in set(names) & set(mapping):
                 print(kind, model_type, survey(kind, model_type))
         return
-    with atomic_path(forms.TABLE) as path, open(path, "w", encoding="utf-8", newline="") as file:
+    with atomic_path(TABLE) as path, open(path, "w", encoding="utf-8", newline="") as file:
         file.write(f"# python -m tests.form_survey (transformers {transformers.__version__})\n")
-        writer = csv.DictWriter(file, ("kind", "model_type", *forms.FORMS, "flash"), lineterminator="\n")
+        writer = csv.DictWriter(file, ("kind", "model_type", "class", *FORMS, "flash"), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows())
 

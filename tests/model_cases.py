@@ -20,7 +20,7 @@ from packlib.batches import (
     tokenize,
     wordnet_tokenizer,
 )
-from packlib.model import PackedBert, PackedCausal, nsp_accuracy, nsp_loss, token_accuracy, token_loss
+from packlib.model import PackedBert, nsp_accuracy, nsp_loss, packed_output, token_accuracy, token_loss
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
@@ -78,9 +78,9 @@ def gpt_config(**changes) -> GPT2Config:
     })  # fmt: skip
 
 
-def make_model(kind: str, dtype: torch.dtype = torch.float64, **options) -> PackedBert | PackedCausal:
+def make_model(kind: str, dtype: torch.dtype = torch.float64, **options) -> PackedBert | GPT2LMHeadModel:
     torch.manual_seed(0)
-    model = PackedBert(bert_config(), **options) if kind == "bert" else PackedCausal(gpt_config(), **options)
+    model = PackedBert(bert_config(), **options) if kind == "bert" else GPT2LMHeadModel(gpt_config())
     return model.to(dtype)
 
 
@@ -123,7 +123,7 @@ def _means(groups: list[tuple[int, list]]) -> dict[str, float | torch.Tensor]:
     }
 
 
-def reference(model: PackedBert | PackedCausal, batch: PackedBatch) -> Reference:
+def reference(model: PackedBert | GPT2LMHeadModel, batch: PackedBatch) -> Reference:
     is_bert = isinstance(model, PackedBert)
     plain = (BertForPreTraining if is_bert else GPT2LMHeadModel)(deepcopy(model.config)).to(model.dtype)
     plain.config._attn_implementation = "eager"
@@ -181,7 +181,7 @@ def assert_equals_unpacked(model, batch, expected, read=None, losses=token_loss,
     tolerance = tolerance or TOLERANCE[model.dtype]
     for mean in REDUCTIONS:
         model.zero_grad()
-        output = model(**(batch if read is None else read))
+        output = packed_output(model, batch if read is None else read)
         assert_close("token logits", output.token_logits, expected.token_logits, tolerance)
         loss = losses(output, batch, mean)
         assert_close(f"token loss by {mean}", loss.mean, expected.losses["token", mean], tolerance)

@@ -28,8 +28,9 @@ def loader(batch_size, depth=None, which=slice(None), **options):
     sequences = store().take(range(0, 360, 3))
     packs = pack_lengths(sequences.lengths, MAX_LENGTH, "lpfhp", depth)
     ids = list(packs)[which]
-    used, ends = packs.lengths_used[which], np.cumsum([0, *map(len, ids)])
-    packs = Packs(np.concatenate(ids), ends, used, MAX_LENGTH)
+    packs = Packs(
+        np.concatenate(ids), np.cumsum([0, *map(len, ids)]), sequences.lengths[np.concatenate(ids)], MAX_LENGTH
+    )
     data = [sequences[i] for i in range(len(sequences))]
     return pack_loader(data, packs, PackingCollator(MAX_LENGTH, masking()), batch_size, seed=3, **options)
 

@@ -6,17 +6,20 @@ from packlib.advice.memory import model_work
 from packlib.advice.words import share_of
 from packlib.packing import PackingPlan
 from packlib.training.recipe import Recipe
-from packlib.work import RandomWaiting, Work, waiting_at_random
+from packlib.work import Waiting, Work, waiting
 
 MOST_PACKS = 1 << 20  # of a plan with more, so many are drawn
 
 
-def expected_waiting(plan: PackingPlan, recipe: Recipe, work: Work, seed: int = 0) -> RandomWaiting | None:
+def expected_waiting(
+    plan: PackingPlan, recipe: Recipe, work: Work, window: int | None = None, seed: int = 0
+) -> Waiting | None:
     """Shares of the time that the average replica waits, once an update; None where an update has too many packs.
 
     Args:
-        plan: whose packs are dealt at random; its strategies tell their work.
+        plan: whose packs are dealt; its strategies give their work.
         recipe: after packing, for its replicas and the packs of each in an update.
+        window: as in `packlib.work.waiting`.
         seed: of the deal, and of the packs that are drawn from a plan with more than `MOST_PACKS`.
     """
     if recipe.global_batch > min(plan.num_packs, MOST_PACKS):
@@ -25,7 +28,7 @@ def expected_waiting(plan: PackingPlan, recipe: Recipe, work: Work, seed: int = 
     if plan.num_packs > MOST_PACKS:
         repeats = np.random.default_rng(seed).multinomial(MOST_PACKS, repeats / plan.num_packs)
     of_a_replica = recipe.micro_batch * recipe.gradient_accumulation_steps
-    return waiting_at_random(np.repeat(each, repeats), recipe.replicas, of_a_replica, seed=seed)
+    return waiting(np.repeat(each, repeats), recipe.replicas, of_a_replica, window, seed=seed)
 
 
 def about_waiting(plan: PackingPlan, recipe: Recipe, model: str | None = None) -> str:
@@ -47,6 +50,18 @@ def about_waiting(plan: PackingPlan, recipe: Recipe, model: str | None = None) -
     return (
         f"If the packs are dealt at random to {recipe.replicas:,} replicas, which meet once in an update, the average "
         f"replica waits {share_of(found.mean)} of the time for the slowest (95 % interval: {share_of(found.low)} to "
-        f"{share_of(found.high)}). This is an estimate for {work.in_words}, without padding, communication and "
-        "loading; notebook 13_balanced_work shows how to deal packs evenly."
+        f"{share_of(found.high)}).{_halved(plan, recipe, work, found)} This is an estimate for {work.in_words}, "
+        "without padding, communication and loading; notebook 13_balanced_work shows how to deal packs evenly."
     )
+
+
+def _halved(plan: PackingPlan, recipe: Recipe, work: Work, found: Waiting) -> str:
+    """The smallest power of two as a window that leaves half of the waiting, in words."""
+    window = 1
+    while window <= plan.num_packs // recipe.global_batch:
+        less = expected_waiting(plan, recipe, work, window)
+        if less and less.mean <= found.mean / 2:
+            way = f"Packs.balance(ranks={recipe.replicas}, packs_per_rank={recipe.global_batch // recipe.replicas}"
+            return f" {way}, window={window}) leaves {share_of(less.mean)}."
+        window *= 2
+    return ""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from packlib.packing import Packs
-from packlib.work import Work, balance, waiting_at_random
+from packlib.work import Work, waiting
 
 MOST_HELD = 1 << 20  # sequences whose lengths are kept, 8 bytes each and 8 a pack; the packs after them are not dealt
+_WINDOW = 8  # of `packlib.balance`, by default
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Waits:
         work: what a pack costs.
         at_random, interval: where packs are dealt at random, and the interval of 95 % or more.
         least: in any deal of these packs.
-        balanced: where sequences change packs, as `packlib.work.balance` has it.
+        balanced: where packs are dealt in windows of 8 updates, as `packlib.balance` does it.
     """
 
     ranks: int
@@ -39,28 +40,24 @@ class Waits:
             f"If the first {self.packs:,} packs are dealt at random to {self.ranks:,} ranks, {self.packs_per_rank:,} "
             f"each in an update, the average rank waits {self.at_random:.1%} of the time for the slowest (95% interval "
             f"{' to '.join(f'{share:.1%}' for share in self.interval)}), at least {self.least:.1%} in any deal of "
-            f"them, and {self.balanced:.1%} where packlib.work.balance moves sequences to other packs. This is an "
-            f"estimate for {self.work.in_words}, without padding, communication and loading."
+            f"them, and {self.balanced:.1%} where packlib.balance deals them in windows of {_WINDOW} updates. This is "
+            f"an estimate for {self.work.in_words}, without padding, communication and loading."
         )
 
 
-def waits_of(
-    lengths: np.ndarray, depths: np.ndarray, ranks: int, packs_per_rank: int, cap: int, limit: int | None, work: Work
-) -> Waits | None:
+def waits_of(lengths: np.ndarray, depths: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> Waits | None:
     """How long ranks wait on packs of `depths` sequences each; None where these fill no update.
 
     Args:
         lengths: of all sequences, pack after pack.
-        cap, limit: tokens and sequences that balanced packs may hold; more where the packs hold more.
     """
     ends, step = np.cumsum(depths), ranks * packs_per_rank
     if not (packs := int(np.searchsorted(ends, MOST_HELD, "right")) // step * step):
         return None
     offsets = np.concatenate([[0], ends[:packs]])
     lengths = lengths[: offsets[-1]]
-    used = np.add.reduceat(lengths, offsets[:-1])
-    dealt = Packs(np.arange(len(lengths)), offsets, used, max(cap, int(used.max())))
-    limit = limit and max(limit, int(depths[:packs].max()))
-    made = balance(dealt, lengths, ranks, packs_per_rank, work=work, max_sequences_per_pack=limit)
-    mean, low, high, least = waiting_at_random(work.of(dealt, lengths), ranks, packs_per_rank)
-    return Waits(ranks, packs_per_rank, packs, work, mean, (low, high), least, made.waiting)
+    dealt = Packs(np.arange(len(lengths)), offsets, lengths, int(np.add.reduceat(lengths, offsets[:-1]).max()))
+    each = work.of(dealt)
+    mean, low, high, least = waiting(each, ranks, packs_per_rank)
+    balanced = waiting(each, ranks, packs_per_rank, _WINDOW).mean
+    return Waits(ranks, packs_per_rank, packs, work, mean, (low, high), least, balanced)

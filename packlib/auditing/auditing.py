@@ -10,7 +10,8 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from packlib.auditing.audit_waits import MOST_HELD, waits_of
-from packlib.auditing.packed_files import MEGATRON, NEMO, PackedData, is_store, open_packed
+from packlib.auditing.columns import NEMO, Labels
+from packlib.auditing.packed_files import MEGATRON, PackedData, is_store, open_packed, token_hashes
 from packlib.auditing.packing_audit import AgainstSource, PackingAudit, Updates
 from packlib.checks import depth_limit, flag, number, shown, whole_number
 from packlib.lengths import LengthHistogram, load
@@ -18,6 +19,7 @@ from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_le
 from packlib.lengths.own_files import read_lengths
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
+from packlib.reading import arrow_errors
 from packlib.work import Work
 
 _NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
@@ -35,7 +37,7 @@ class Packed(Protocol):
 
 def audit(
     data: str | os.PathLike | Packed,
-    source: str | os.PathLike | LengthHistogram | Iterable[int] | None = None,
+    source: str | os.PathLike | Packed | LengthHistogram | Iterable[int] | None = None,
     *,
     column: str | None = None,
     max_length: int | None = None,
@@ -59,11 +61,13 @@ def audit(
 
     Args:
         data: a `datasets.Dataset` or a file: Parquet or Arrow with `seq_lengths` (as TRL writes), `cu_seqlens`,
-            `seq_start_id` (NeMo) or `position_ids` that start again; NeMo's `.npy`; Megatron's `.idx`; packlib's packs
-            or token store. It is read in chunks, but for NeMo's `.npy` and packlib's own.
-        source: lengths before packing: an array, a `LengthHistogram`, a file or data set as `packlib.lengths.load`
-            takes, a Megatron `.idx`, or a token store.
-        column: of the source file.
+            `seq_start_id` (NeMo), `position_ids` that start again, `segment_ids`, `document_ids` or `seq_idx`; NeMo's
+            `.npy`; Megatron's `.idx`; packlib's packs or token store. All of these columns must agree. It is read in
+            chunks, but for NeMo's `.npy` and packlib's own.
+        source: what was packed: a Parquet file or a `datasets.Dataset` with tokens, which are compared by their
+            content; or lengths: an array, a `LengthHistogram`, a file or data set as `packlib.lengths.load` takes, a
+            Megatron `.idx`, or a token store.
+        column: of the source file; by default `input_ids` if it has that.
         max_length: slots of a pack; by default those of the fullest pack.
         max_sequences_per_pack: the depth limit of the proven least, or None.
         batch_size, gradient_accumulation_steps, ranks: packs in a batch of one rank, batches in an update, ranks.
@@ -94,15 +98,20 @@ def audit(
     joined = packed.kind == MEGATRON
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
+    column = _tokens_of(source, column)
     packed, wanted = (packed, None) if source is None else _beside(packed, source, column)
+    contents = _contents(source, column) if packed.tokens and wanted is not None else None
     given = top or packed.max_length
-    seen = _Seen(packed, None if joined else given, flag("progress", progress), ranks > 1 and not joined)
+    seen = _Seen(
+        packed, None if joined else given, flag("progress", progress), ranks > 1 and not joined, contents is not None
+    )
     top = given or seen.widest
     packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
     if packs < 1 or not seen.tokens:
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
     tokens = packs * top if joined else seen.tokens
-    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes()
+    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes(wanted)
+    untold = seen.untold()
     if joined:
         notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
@@ -121,8 +130,9 @@ def audit(
     if wanted is None:
         notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
     else:
-        against = _compare(wanted, seen)
+        against = _compare(wanted, seen, contents)
         problems += against.problems
+        untold += against.untold
         notes += against.notes
     if batch_size is not None:
         loaded = batch_size * ranks
@@ -131,21 +141,32 @@ def audit(
         problems += updates.problems
         if seen.held:
             lengths, depths = map(np.concatenate, zip(*seen.held, strict=True))
-            waits = waits_of(lengths, depths, ranks, rows // ranks, top, depth, work or Work.decoder())
+            waits = waits_of(lengths, depths, ranks, rows // ranks, work or Work.decoder())
         notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
     return PackingAudit(
         packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
-        given is not None, bound, lpfhp, against, updates, waits, tuple(problems), tuple(notes),
+        given is not None, bound, lpfhp, against, updates, waits, tuple(problems), tuple(untold), tuple(notes),
     )  # fmt: skip
 
 
 class _Seen:
     """All that is counted, in one pass over the rows."""
 
-    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, hold: bool) -> None:
-        self.packed, self.max_length, self.progress, self.hold = packed, max_length, progress, hold
+    def __init__(
+        self, packed: PackedData, max_length: int | None, progress: bool, hold: bool, hashed: bool = False
+    ) -> None:
+        self.packed, self.max_length, self.progress, self.hold, self.hashed = (
+            packed,
+            max_length,
+            progress,
+            hold,
+            hashed,
+        )
+        self.hashes, self.labels = list[np.ndarray](), Labels()
+        self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
         self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
         self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
+        self.labelled = False
         self.first, self.at_first = MAX_LENGTH, 0  # where positions start, and how many sequences start there
         chunks = self._lengths()
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
@@ -157,7 +178,13 @@ class _Seen:
     def _lengths(self) -> Iterator[np.ndarray]:
         options: dict[str, Any] = {"leave": False, "disable": not self.progress, "delay": 1}
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
-            for lengths, depths, used, widths, firsts in self.packed.rows:
+            for lengths, depths, used, widths, firsts, wrong, hashes, labels in self.packed.rows(self.hashed):
+                for sentence, rows in wrong.items():
+                    many, first = self.wrong.get(sentence, (0, int(rows[0])))
+                    self.wrong[sentence] = many + len(rows), first
+                self.hashes += [] if hashes is None else [hashes]
+                self.labels = self.labels.plus(labels or Labels())
+                self.labelled |= labels is not None
                 self.packs += len(used)
                 self.tokens += int(used.sum(dtype=np.int64))
                 self.stored += int(widths.sum(dtype=np.int64))
@@ -176,24 +203,47 @@ class _Seen:
                     yield lengths
 
     def problems(self, top: int) -> list[str]:
-        over = f"Packs with more than {top:,} slots: {self.over:,}."
-        resumed = self.depths - self.at_first if self.packed.kind == "position_ids" else 0
+        resumed, labels = self.depths - self.at_first if self.at_first else 0, self.labels
         later = f"Sequences that do not start at position {self.first}, as what goes on after a cut: {resumed:,}."
-        return [over] * (self.over > 0) + [later] * (resumed > 0)
+        start = f"Sequences start at position {self.first}: models number from 0 (RoBERTa from 2)."
+        others = f"Labels are neither the tokens of their row nor the next ones in {labels.rows - labels.right:,} "
+        said = {
+            f"Packs with more than {top:,} slots: {self.over:,}.": self.over,
+            later: resumed,
+            start: self.at_first and self.first not in (0, 2),
+            "All labels are -100: nothing would be trained on.": self.labelled and not labels.rows,
+            f"{others}rows, the first is {labels.first}.": labels.others and not self._masked,
+        }
+        found = [sentence for sentence, true in said.items() if true]
+        return found + [
+            f"{what}, in {many:,} rows, the first of which is {at}." for what, (many, at) in self.wrong.items()
+        ]
 
-    def notes(self) -> list[str]:
-        """What else was seen, and what the file cannot tell."""
-        kind, padding, cut = self.packed.kind, self.stored - self.tokens, self._at_the_longest()
+    @property
+    def _masked(self) -> bool:
+        """Whether labels are those of a masked model: most of them stand where one token does."""
+        return self.labels.right < self.labels.rows / 2 and self.labels.masked > self.labels.others / 2
+
+    def untold(self) -> list[str]:
+        """What the file cannot tell."""
         begin = "Where sequences begin cannot be told: the file has no column that says so."
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
+        never_again = self.packed.kind == "position_ids" and self.deepest == 1
+        return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
+
+    def notes(self, source: LengthHistogram | None) -> list[str]:
+        """What else was seen, and what was not looked at."""
+        padding, cut = self.stored - self.tokens, self._at_the_longest()
+        if source is not None and self.counts is not None and len(source.counts) >= len(self.counts):
+            cut = cut if cut > source.counts[len(self.counts) - 1] else 0
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
         said = {
-            begin: kind == "input_ids",
-            never: kind == "position_ids" and self.deepest == 1,
-            label: kind == NEMO,
+            label: self.packed.kind == NEMO,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
+            "Labels are those of a masked model.": self.labels.others and self._masked,
+            f"Not looked at: the columns {', '.join(self.packed.unread)}.": self.packed.unread,
         }
         return [sentence for sentence, true in said.items() if true]
 
@@ -208,10 +258,13 @@ class _Seen:
 def _beside(packed: PackedData, source: Any, column: str | None) -> tuple[PackedData, LengthHistogram]:
     """The packs and the lengths of the source; packlib's own packs get the lengths of their sequences from it."""
     lengths, ids, path = source, packed.sample_ids, Path()
+    if hasattr(source, "with_format"):
+        name = column or "input_ids"
+        lengths = np.array([len(row) for row in source.select_columns([name])[name]])
     if isinstance(source, str | os.PathLike):
         path = Path(source).expanduser()
         if is_store(path):
-            lengths = np.concatenate([rows.used for rows in open_packed(path).rows])
+            lengths = np.concatenate([rows.used for rows in open_packed(path).rows(False)])
         elif ids is None:
             lengths = load(source, column=column)
         else:
@@ -226,14 +279,41 @@ def _beside(packed: PackedData, source: Any, column: str | None) -> tuple[Packed
         raise ValueError(
             f"source must have a length for each sample of the packs, in order, up to sample {ids.max()}."
         )
-    (rows,) = packed.rows
+    (rows,) = packed.rows(False)
     held = np.minimum(np.asarray(lengths)[ids], packed.max_length or MAX_LENGTH).astype(np.int64)
     if (wrong := np.add.reduceat(held, np.cumsum(rows.depths) - rows.depths) != rows.used).any():
         raise ValueError(f"source must hold the lengths that were packed, not others than pack {wrong.argmax()} has.")
-    return packed._replace(rows=iter([rows._replace(lengths=held)])), wanted
+    return packed._replace(rows=lambda _: iter([rows._replace(lengths=held)])), wanted
 
 
-def _compare(source: LengthHistogram, seen: _Seen) -> AgainstSource:
+def _tokens_of(source: Any, column: str | None) -> str | None:
+    """The column of a source that is read; `input_ids`, if it has that and none is named."""
+    if column is None and isinstance(source, str | os.PathLike) and Path(source).suffix in (".parquet", ".pq"):
+        import pyarrow.parquet as pq
+
+        with arrow_errors(), pq.ParquetFile(Path(source).expanduser()) as file:
+            return "input_ids" if "input_ids" in file.schema_arrow.names else None
+    return column
+
+
+def _contents(source: Any, column: str | None) -> np.ndarray | None:
+    """A hash of each sequence of the source, if it has tokens."""
+    if hasattr(source, "with_format"):
+        column = column or "input_ids"
+    elif column is None or Path(source).suffix not in (".parquet", ".pq"):
+        return None
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        source = Path(source).expanduser()
+        with arrow_errors(), pq.ParquetFile(source) as file:
+            if not pa.types.is_nested(file.schema_arrow.field(column).type):
+                return None
+    return np.concatenate(list(token_hashes(source, column)))
+
+
+def _compare(source: LengthHistogram, seen: _Seen, contents: np.ndarray | None) -> AgainstSource:
     lost, whole, as_if = source.num_tokens - seen.tokens, 0, ""
     if seen.counts is None or seen.sequences is None:
         return AgainstSource(
@@ -243,8 +323,22 @@ def _compare(source: LengthHistogram, seen: _Seen) -> AgainstSource:
     before, after = (np.pad(counts, (0, size - len(counts))) for counts in (source.counts, seen.counts))
     whole, as_if = int(np.minimum(before, after).sum()), _as_if(before, after, len(seen.counts) - 1)
     missing, not_whole = max(0, source.num_sequences - seen.sequences), source.num_sequences - whole
-    found = (max(0, lost), max(0, -lost), missing, not_whole, seen.sequences - whole, as_if)
+    extra, again, first = seen.sequences - whole, None, None
+    if contents is not None:
+        not_whole, extra, again, first = _by_content(contents, np.concatenate(seen.hashes))
+    found = (max(0, lost), max(0, -lost), missing, not_whole, extra, as_if, again, first)
     return AgainstSource(source.num_sequences, source.num_tokens, *found)
+
+
+def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int | None]:
+    """How many of the source are whole in no pack, how many packed ones are more than the source has, and how many
+    of these come again; and the first of the source that is missing.
+    """
+    kinds, inverse = np.unique(np.concatenate([before, after]), return_inverse=True)
+    had, has = (np.bincount(part, minlength=len(kinds)) for part in (inverse[: len(before)], inverse[len(before) :]))
+    missing, more = np.maximum(had - has, 0), np.maximum(has - had, 0)
+    first = int((missing[inverse[: len(before)]] > 0).argmax()) if missing.any() else None
+    return int(missing.sum()), int(more.sum()), int(more[had > 0].sum()), first
 
 
 def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:

@@ -8,6 +8,7 @@ What is known of the formats comes from the programs that write and read them:
 - NeMo (nemo/utils/sequence_packing_utils.py: `create_hist`, `fill_packing_strategy`) saves a list of `input_ids`,
   `loss_mask` and `seq_start_id` with `np.save`; Megatron Bridge (data/datasets/packed_parquet.py) has the same columns
   in Parquet. A sequence of n tokens fills n - 1 slots there, for the last one is only a label.
+- Grain and MaxText (`segment_ids`), and others (`document_ids`, `seq_idx`), number the sequences of a row by slot.
 - Megatron Core (core/datasets/indexed_dataset.py) keeps sequences end to end in a `.bin`, their lengths in an
   `.idx`. They are not packed: `GPTDataset` shuffles and joins them, and cuts that every
   `sequence_length` tokens (core/datasets/helpers.cpp, `build_sample_idx`).
@@ -24,43 +25,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from packlib.arrays import map_arrays, npy_header, saved_kind
+from packlib.auditing.columns import KINDS, NEMO, READ, Rows, hashes, read_rows
 from packlib.checks import listed, shown
 from packlib.lengths.own_files import parquet_batches, refuse_doubles
 from packlib.markup import one_line
 from packlib.packing.packs import Packs
 from packlib.reading import arrow_errors, named, naming
 
-NEMO, MEGATRON, PACKS = "seq_start_id", "Megatron's index", "packlib's packs"
-KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "position_ids", "input_ids")
+MEGATRON, PACKS = "Megatron's index", "packlib's packs"
 _ROWS = 1 << 16  # that are read at once
 _STORE = (("input_ids", "token_type_ids", "offsets", "sequence_labels"), ("labels", "sample_ids"))
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 8, 7: 4, 8: 2}  # bytes of a token by Megatron's code of its dtype
 
 
-class Rows(NamedTuple):
-    """Some packs.
+class PackedData(NamedTuple):
+    """What is audited: the `kind` tells where sequences begin; the last two are of packlib's own packs.
 
     Attributes:
-        lengths: slots of each sequence, one pack after the other; None where they are not known.
-        depths: sequences in each pack, shape (packs,).
-        used, widths: slots that sequences fill, and all that the row has; shape (packs,).
-        firsts: the position at which each sequence starts; None where there are no positions.
+        rows: what its rows say; called with whether the tokens of each sequence are to be hashed.
+        tokens: whether it has any.
+        unread: columns that are not looked at.
     """
-
-    lengths: np.ndarray | None
-    depths: np.ndarray
-    used: np.ndarray
-    widths: np.ndarray
-    firsts: np.ndarray | None = None
-
-
-class PackedData(NamedTuple):
-    """What is audited: the `kind` tells where sequences begin; the last two are of packlib's own packs."""
 
     name: str
     kind: str
     num_rows: int
-    rows: Iterator[Rows]
+    rows: Callable[[bool], Iterator[Rows]]
+    tokens: bool = False
+    unread: tuple[str, ...] = ()
     sample_ids: np.ndarray | None = None
     max_length: int | None = None
 
@@ -85,7 +77,7 @@ def open_packed(data: Any) -> PackedData:
         if opens is None:
             raise ValueError("it is neither Parquet, NeMo's .npy, Megatron's .idx, nor packlib's packs.")
         found = opens(path)
-    return found._replace(rows=_named_rows(path, found.rows))
+    return found._replace(rows=lambda hashed: _named_rows(path, found.rows(hashed)))
 
 
 def _naming(path: Path) -> Any:
@@ -101,10 +93,14 @@ def _columns(name: str, names: list[str], num_rows: int, batches: Callable) -> P
     kind = next((kind for kind in KINDS if kind in names), None)
     if kind is None or (kind == NEMO and "input_ids" not in names):
         raise ValueError(f"{name} must have one of {', '.join(KINDS)}, not {listed(names) or 'no column'}.")
-    beside = ("input_ids", "attention_mask") if kind in ("position_ids", "input_ids") else ("input_ids",)
-    wanted = list(dict.fromkeys([kind, *(other for other in beside if other in names)]))
+    wanted = [other for other in READ if other in names]
     refuse_doubles(name, [other for other in names if other in wanted])
-    return PackedData(name, kind, num_rows, _rows(kind, wanted, batches(wanted)))
+    unread = tuple(dict.fromkeys(other for other in names if other not in wanted))
+
+    def rows(hashed: bool) -> Iterator[Rows]:
+        return _rows([kind for kind in KINDS if kind in names], wanted, batches(wanted), hashed)
+
+    return PackedData(name, kind, num_rows, rows, "input_ids" in names and kind != "input_ids", unread)
 
 
 def _parquet(path: Path) -> PackedData:
@@ -118,13 +114,30 @@ def _parquet(path: Path) -> PackedData:
         return _columns(named(path), file.schema_arrow.names, file.metadata.num_rows, batches)
 
 
-def _rows(kind: str, names: list[str], batches: Iterator[Any]) -> Iterator[Rows]:
+def _rows(kinds: list[str], names: list[str], batches: Iterator[Any], hashed: bool) -> Iterator[Rows]:
     at = 0
     with arrow_errors():
         for batch in batches:
-            columns = {name: _flat(name, batch.column(name), at) for name in names}
-            yield _bounds(kind, columns, at)
+            yield read_rows(kinds, {name: _flat(name, batch.column(name), at) for name in names}, at, hashed)
             at += batch.num_rows
+
+
+def token_hashes(source: Any, column: str) -> Iterator[np.ndarray]:
+    """Hashes of the sequences of a Parquet file or a `datasets.Dataset`, in its order."""
+    import pyarrow.parquet as pq
+
+    if hasattr(source, "with_format"):
+        for batch in source.select_columns([column]).with_format("arrow").iter(1000):
+            yield _hashed(column, batch.column(column))
+        return
+    with arrow_errors(), pq.ParquetFile(source) as file:
+        for batch in parquet_batches(file, [column]):
+            yield _hashed(column, batch.column(column))
+
+
+def _hashed(name: str, column: Any) -> np.ndarray:
+    sizes, values = _flat(name, column, 0)
+    return hashes(values[: sizes.sum()], sizes)
 
 
 def _flat(name: str, column: Any, at: int) -> tuple[np.ndarray, np.ndarray]:
@@ -140,62 +153,7 @@ def _flat(name: str, column: Any, at: int) -> tuple[np.ndarray, np.ndarray]:
     if column.null_count or values.null_count:
         raise ValueError(f"the column {name} has no value somewhere in rows {at} to {at + len(column) - 1}.")
     sizes = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
-    return sizes, np.empty(0) if name == "input_ids" else values.to_numpy(zero_copy_only=False)
-
-
-def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
-    return np.diff(np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[np.cumsum(sizes)], prepend=0)
-
-
-def _bounds(kind: str, columns: dict, at: int) -> Rows:
-    """The sequences of some rows, the first of which is row `at` of the file."""
-    sizes, values = columns[kind]
-    widths = columns["input_ids"][0] if "input_ids" in columns else None
-    _refuse(
-        sizes != widths if widths is not None and kind == "position_ids" else [], at, "has not as many input_ids as"
-    )
-    firsts = None
-    if kind in ("position_ids", "input_ids"):
-        widths = sizes
-        if (mask := columns.get("attention_mask")) is not None:  # padding is left out
-            _refuse(mask[0] != sizes, at, f"has not as many attention_mask as {kind}")
-            sizes, values = _sums(mask[1] != 0, sizes), values[mask[1] != 0] if len(values) else values
-        if kind == "input_ids":
-            return Rows(None, np.zeros_like(sizes), sizes, widths)
-        begins = np.ones(len(values), bool)
-        np.not_equal(values[1:], values[:-1] + values.dtype.type(1), out=begins[1:])
-        begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
-        where = np.flatnonzero(begins)
-        firsts, lengths, depths = values[where], np.diff(where, append=len(values)), _sums(begins, sizes)
-    elif kind == "seq_lengths":
-        lengths, depths = values, sizes
-    else:
-        lengths, depths = _between(kind, sizes, values.astype(np.int64), widths, at)
-    if lengths.min(initial=1) < 1:
-        _refuse(_sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
-        lengths, depths = lengths[lengths > 0], _sums(lengths > 0, depths)
-    used = _sums(lengths, depths)
-    widths = used if kind == NEMO or widths is None else widths
-    _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
-    return Rows(lengths, depths, used, widths, firsts)
-
-
-def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:
-    """Lengths between bounds: all are given, or where sequences start, and the row's end is the last."""
-    ends = np.cumsum(sizes)
-    _refuse(sizes < 1, at, f"has no {kind}")
-    _refuse(values[ends - sizes] != 0, at, f"has {kind} that do not start at 0")
-    if kind != NEMO:
-        return np.delete(np.diff(values), ends[:-1] - 1), sizes - 1
-    after = np.append(values[1:], 0)
-    after[ends - 1] = widths
-    return after - values - 1, sizes
-
-
-def _refuse(wrong: Any, at: int, what: str) -> None:
-    if np.any(wrong):
-        raise ValueError(f"row {at + int(np.argmax(wrong))} {what}.")
+    return sizes, values.to_numpy(zero_copy_only=False)
 
 
 class _Plain:
@@ -260,17 +218,18 @@ def _megatron(path: Path) -> PackedData:
     size, stored = int(lengths.sum(dtype=np.int64)) * _SIZES[code], path.with_suffix(".bin")
     if stored.exists() and stored.stat().st_size != size:
         raise ValueError(f"its tokens take {size:,} bytes, but {named(stored)} has {stored.stat().st_size:,}.")
-    return PackedData(named(path), MEGATRON, count, _alone(lengths))
+    return PackedData(named(path), MEGATRON, count, lambda _: _alone(lengths))
 
 
 def _own(path: Path) -> PackedData:
     """Packs that `Packs.save` wrote, which do not know the lengths of their sequences; or a token store."""
     if is_store(path):
         offsets = map_arrays(path, "TokenStore", *_STORE)["offsets"]
-        return PackedData(named(path), "packlib's token store", len(offsets) - 1, _alone(np.diff(offsets)))
+        return PackedData(named(path), "packlib's token store", len(offsets) - 1, lambda _: _alone(np.diff(offsets)))
     packs = Packs.load(path)
     rows = Rows(None, np.diff(packs.offsets), packs.lengths_used.astype(np.int64), packs.lengths_used)
-    return PackedData(named(path), PACKS, len(packs), iter([rows]), packs.sample_ids, packs.max_length)
+    found = PackedData(named(path), PACKS, len(packs), lambda _: iter([rows]))
+    return found._replace(sample_ids=packs.sample_ids, max_length=packs.max_length)
 
 
 def is_store(path: Path) -> bool:

@@ -10,19 +10,24 @@ from packlib.auditing.audit_waits import Waits
 from packlib.files import write_text
 from packlib.markup import in_html
 
+_NOTHING = "nothing was lost, cut or repeated"
+
 
 @dataclass(frozen=True)
 class AgainstSource:
-    """The packed lengths beside those of the source. Lengths alone prove these; which sequences they are, they do not.
+    """The packed sequences beside those of the source: by their content if both have tokens, else by their lengths.
 
     Attributes:
         sequences, tokens: of the source.
         tokens_lost, tokens_added: tokens that the packs have fewer or more than the source.
         sequences_lost: sequences of the source with no token in any pack, at least.
-        sequences_not_whole: sequences of the source that no pack holds in one piece, at least: cut, split or lost.
-        pieces_or_repeats: packed sequences that are no sequence of the source, at least: pieces, or sequences that come
-            again.
+        sequences_not_whole: sequences of the source that no pack holds in one piece: cut, split, changed or lost. By
+            lengths, at least so many.
+        pieces_or_repeats: packed sequences that are no sequence of the source: pieces, changed ones, or those that come
+            again. By lengths, at least so many.
         as_if: the one simple cause that gives these lengths exactly; empty if there is none.
+        repeats: packed sequences that come again; None by lengths.
+        first_missing: the first of the source, counted from 0, that is not whole; None if all are, or by lengths.
 
     The sequences are None where the packs do not tell them apart.
     """
@@ -35,29 +40,47 @@ class AgainstSource:
     sequences_not_whole: int | None
     pieces_or_repeats: int | None
     as_if: str
+    repeats: int | None = None
+    first_missing: int | None = None
 
     @property
     def problems(self) -> list[str]:
         """What differs, in one sentence or none."""
+        least = "or more " * (self.repeats is None)
         counts = {
             f"tokens of {self.tokens:,} in no pack ({self.tokens_lost / self.tokens:.2%})": self.tokens_lost,
             "tokens more than there were": self.tokens_added,
             "or more sequences in no pack": self.sequences_lost,
-            "or more sequences not whole in any pack": self.sequences_not_whole,
-            "or more pieces or repeats": self.pieces_or_repeats,
+            f"{least}sequences not whole in any pack": self.sequences_not_whole,
+            f"{least}pieces or repeats": self.pieces_or_repeats,
         }
         said = [f"{count:,} {what}" for what, count in counts.items() if count]
         as_if = f" It is as if {self.as_if}." * bool(self.as_if)
-        return [f"Beside the source: {', '.join(said)}.{as_if}"] if said else []
+        if self.as_if == _NOTHING and said:
+            as_if = (
+                " The lengths are all there: other sequences of the same lengths are, or their tokens were changed."
+            )
+        first = f" The first that is not whole is sequence {self.first_missing}." * (self.first_missing is not None)
+        return [f"Beside the source: {', '.join(said)}.{as_if}{first}"] if said else []
+
+    @property
+    def untold(self) -> list[str]:
+        """What cannot be told."""
+        if self.problems or self.sequences_not_whole is not None:
+            return []
+        return ["There are as many tokens as in the source; which sequences were cut cannot be told."]
 
     @property
     def notes(self) -> list[str]:
         """What may be said where nothing differs."""
-        if self.problems:
+        if self.problems or self.untold:
             return []
-        if self.sequences_not_whole is None:
-            return ["There are as many tokens as in the source; which sequences were cut cannot be told."]
-        return ["Each length is there as often as in the source: by the lengths, nothing was lost, cut or repeated."]
+        if self.repeats is not None:
+            return ["Each sequence of the source is there once, with all its tokens."]
+        return [
+            "Each length is there as often as in the source: by the lengths, nothing was lost, cut or repeated. That "
+            "these are the same sequences cannot be seen without tokens on both sides."
+        ]
 
 
 @dataclass(frozen=True)
@@ -132,8 +155,9 @@ class PackingAudit:
         source: what became of the source lengths, if they were given.
         updates: steps and epochs, if a batch size was given.
         waits: how long ranks wait for the slowest; None for one rank, or where the packs do not tell.
-        problems: what should be mended, in sentences; none makes the exit code 0.
-        notes: what else to know, and what cannot be told.
+        problems: what should be mended, in sentences; the exit code is 1 if there are any.
+        untold: what cannot be told of the file; the exit code is 3 if there is no problem, and something of this.
+        notes: what else to know, and what was not looked at.
     """
 
     name: str
@@ -150,17 +174,19 @@ class PackingAudit:
     updates: Updates | None
     waits: Waits | None
     problems: tuple[str, ...]
+    untold: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
-    def padding(self) -> int:
-        """Slots of all packs that no sequence fills."""
-        return self.packs * self.max_length - self.tokens
+    def padding(self) -> int | None:
+        """Slots of all packs that no sequence fills; None where packs hold more than they may."""
+        slots = self.packs * self.max_length
+        return None if slots < self.tokens else slots - self.tokens
 
     @property
-    def above(self) -> int:
-        """Packs above the proven least."""
-        return self.packs - self.lower_bound
+    def above(self) -> int | None:
+        """Packs above the proven least; None where packs hold more than they may."""
+        return None if self.packs < self.lower_bound else self.packs - self.lower_bound
 
     @cached_property
     def _table(self) -> list[tuple[str, str]]:
@@ -171,8 +197,8 @@ class PackingAudit:
         rows |= found["updates"] or {}
         more = {
             "max_length": "" if self.given else " (that of the fullest pack)",
-            "padding": f" ({self.padding / (self.packs * self.max_length):.2%})",
-            "above": f" ({self.above / self.lower_bound:.2%})",
+            "padding": "" if self.padding is None else f" ({self.padding / (self.packs * self.max_length):.2%})",
+            "above": "" if self.above is None else f" ({self.above / self.lower_bound:.2%})",
         }
         return [(name.replace("_", " "), _said(value) + more.get(name, "")) for name, value in rows.items()]
 
@@ -188,6 +214,7 @@ class PackingAudit:
     @property
     def _sentences(self) -> list[str]:
         problems = [f"Problem: {text}" for text in self.problems] or ["No problem was found."]
+        problems += [f"Cannot be told: {text}" for text in self.untold]
         return [*problems, *(f"Note: {text}" for text in self.notes)]
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:

@@ -1,4 +1,4 @@
-"""`PackedBatch`: what a packed model reads, in one mapping of tensors."""
+"""`PackedBatch`: packs of sequences for a model, in one mapping of tensors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,8 +40,8 @@ class PackedBatch(Mapping):
         num_sequences: the number of sequences; S, less the empty places.
         useful_tokens: the number of slots that hold a token.
 
-    It is for packed models. A model of transformers that is not packed ignores `segment_ids` and attends across
-    sequences, without a word: `packlib.rows.for_transformers` makes of a batch what such a model needs.
+    It is for `PackedBert`. Any other model of transformers ignores `segment_ids` and attends across sequences, without
+    a word: `packlib.model.for_transformers` makes of a batch what such a model needs.
 
     A batch is checked when it is made on the CPU; moved to a device it is taken as it is, so that nothing
     waits.
@@ -49,6 +49,8 @@ class PackedBatch(Mapping):
     Raises:
         TypeError, ValueError: with the first thing that is wrong, in one sentence.
 
+    >>> import torch
+    >>> from packlib.batches import PackedBatch
     >>> ids, segments = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
     >>> batch = PackedBatch(input_ids=ids, segment_ids=segments)
     >>> batch.position_ids, batch.sequence_starts
@@ -89,7 +91,7 @@ class PackedBatch(Mapping):
             # only an evaluating transformers.Trainer asks for this; it would cut rows off
             raise TypeError(
                 "A transformers.Trainer evaluates row by row, and a row of packs holds several sequences: use "
-                "packlib.rows.PackTrainer in its place."
+                "packlib.training.evaluate in its place."
             )
         if name not in self.__dataclass_fields__ or (value := getattr(self, name)) is None:
             raise KeyError(name)

@@ -1,8 +1,9 @@
 """From sequences to a packed batch: tokens side by side, and what a model must know to keep them apart."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.masking import MlmMasking
 from packlib.batches.tokens import TokenStore
-from packlib.checks import whole_number
+from packlib.checks import shown, whole_number
 
 
 def collate(
@@ -26,6 +27,7 @@ def collate(
     """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
     so on.
 
+    >>> from packlib.batches import TokenStore, collate
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
     >>> batch = collate(store, sizes=[2], max_length=8)
     >>> batch.input_ids.tolist(), batch.segment_ids.tolist()
@@ -91,6 +93,7 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
 
     The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
 
+    >>> from packlib.batches import TokenStore, collate, pad
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
     >>> pad(collate(store, [2], max_length=8), max_length=4).input_ids.tolist()
     [[7, 8, 9, 0], [4, 5, 0, 0]]
@@ -111,49 +114,107 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
 
 @dataclass(frozen=True)
 class PackingCollator:
-    """A `collate_fn` for packs, as `PackDataset` gives them: a list of (epoch, sequences of the pack).
+    """A `collate_fn` for packs: rows of `pack_dataset`, or (epoch, sequences of the pack) as `PackDataset` gives them.
 
-    Works in a `DataLoader`, in its workers, and as the `data_collator` of a `packlib.rows.PackTrainer`.
+    Works in a `DataLoader` and in its workers. A row must say where its sequences end, by `seq_lengths` or by
+    `position_ids` that restart. Of its other columns `input_ids`, `labels` and `token_type_ids` are read; what has one
+    value for each sequence is left out, and a column of tokens that no model reads is refused by name, since a mask of
+    losses, say, would be ignored: `labels` must be -100 there.
 
+    >>> from packlib.batches import PackingCollator, TokenStore
+    >>> PackingCollator()([{"input_ids": [7, 8, 9, 4, 5], "seq_lengths": [3, 2]}])
+    PackedBatch(1 packs of 5, 2 sequences, 5 useful tokens, 100.0% full, on cpu)
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}, {"input_ids": [6]}])
     >>> PackingCollator(max_length=8)([(0, store.take([0, 1])), (0, store.take([2]))])
     PackedBatch(2 packs of 8, 3 sequences, 6 useful tokens, 37.5% full, on cpu)
 
     Attributes:
-        max_length: slots of a pack, in tokens.
-        masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone.
+        max_length: slots of a pack, in tokens; None for as many as the fullest pack of the batch holds.
+        masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone. Rows take none: it
+            depends on which sample a sequence is, and they do not say.
         pad_id: the token that fills what is left.
         max_sequences_per_pack: for static shapes only: per-sequence arrays have this many places for each pack of the
             batch. For WordNet at 128 take 8 and an optimal plan of depth 8, which needs no more packs than one
             without a limit.
         max_predictions_per_pack: for static shapes only: refuse a batch with more masked tokens a pack on average than
             this; the model's is the same.
+
+    Raises:
+        ValueError: naming the column, or what a row does not say.
     """
 
-    max_length: int
+    max_length: int | None = None
     masking: MlmMasking | None = None
     pad_id: int = 0
     max_sequences_per_pack: int | None = None
     max_predictions_per_pack: int | None = None
 
     def __post_init__(self) -> None:
-        whole_number("max_length", self.max_length, 1)
         whole_number("pad_id", self.pad_id, 0)
-        for name in ("max_sequences_per_pack", "max_predictions_per_pack"):
+        for name in ("max_length", "max_sequences_per_pack", "max_predictions_per_pack"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), 1)
 
-    def __call__(self, packs: Sequence[tuple[int, TokenStore]]) -> PackedBatch:
+    def __call__(self, packs: Sequence[tuple[int, TokenStore | Mapping[str, Any]] | Mapping[str, Any]]) -> PackedBatch:
         if not packs:
             raise ValueError("A batch needs at least one pack; this one has none.")
-        sizes = [len(sequences) for _, sequences in packs]
-        sequences = TokenStore.concatenate([sequences for _, sequences in packs])
+        stores, epochs, first = list[TokenStore](), list[int](), 0
+        for pack in packs:
+            epoch, held = pack if isinstance(pack, tuple) else (0, pack)
+            if not isinstance(held, TokenStore):
+                if self.masking is not None:
+                    raise ValueError("masking must be None for rows, which do not say which sample a sequence is.")
+                held = _sequences_of(held, first)
+            stores.append(held)
+            epochs.append(epoch)
+            first += len(held)
+        sizes, sequences = list(map(len, stores)), TokenStore.concatenate(stores)
         if self.masking is not None:
-            epochs = np.repeat([epoch for epoch, _ in packs], sizes)
-            sequences = self.masking(sequences, epochs)
+            sequences = self.masking(sequences, np.repeat(epochs, sizes))
             masked = np.count_nonzero(sequences.labels != IGNORED)
             most = (self.max_predictions_per_pack or math.inf) * len(packs)
             if masked > most:
                 raise ValueError(f"The batch has {masked} masked tokens; {len(packs)} packs have places for {most}.")
         places = None if self.max_sequences_per_pack is None else self.max_sequences_per_pack * len(packs)
-        return collate(sequences, sizes, self.max_length, pad_id=self.pad_id, sequence_places=places)
+        slots = max(len(store.input_ids) for store in stores) if self.max_length is None else self.max_length
+        return collate(sequences, sizes, slots, pad_id=self.pad_id, sequence_places=places)
+
+
+def _sequences_of(row: Mapping[str, Any], first: int) -> TokenStore:
+    """The sequences of a row of `pack_dataset`, called `first` and the numbers after it."""
+    lengths = _row_lengths(row)
+    read = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
+    for name in row.keys() - {*read, "position_ids", "seq_lengths"}:
+        if np.ndim(row[name]) == 1 and len(row[name]) != len(lengths):
+            raise ValueError(f"The rows have the column {shown(name)}, which no model reads: remove it.")
+    return TokenStore(
+        **{"token_type_ids": np.zeros(len(row["input_ids"]), np.uint8), **read},
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        sequence_labels=np.full(len(lengths), IGNORED),
+        sample_ids=np.arange(first, first + len(lengths)),
+    )
+
+
+def _row_lengths(row: Mapping[str, Any]) -> np.ndarray:
+    """Tokens of each sequence of a row, by `seq_lengths`, or else by the positions that restart at 0."""
+    tokens = len(row["input_ids"])
+    if "seq_lengths" in row:
+        lengths = np.asarray(row["seq_lengths"], np.int64)
+        if lengths.sum() != tokens:
+            raise ValueError(f"The seq_lengths of a row add up to {lengths.sum()}; it has {tokens} input_ids.")
+        return lengths
+    if "position_ids" not in row:
+        raise ValueError(
+            "A row has neither seq_lengths nor position_ids, so nothing says where its sequences end (a Trainer keeps "
+            "them with remove_unused_columns=False)."
+        )
+    positions = np.asarray(row["position_ids"])
+    starts = np.flatnonzero(positions == 0)
+    lengths = np.diff(starts, append=tokens)
+    if (
+        len(positions) != tokens
+        or lengths.sum() != tokens
+        or (positions != np.arange(tokens) - np.repeat(starts, lengths)).any()
+    ):
+        raise ValueError("The position_ids of a row must count from 0 in each of its sequences.")
+    return lengths

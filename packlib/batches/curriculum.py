@@ -42,6 +42,7 @@ class SequenceLengthWarmup:
         root_degree: the lengths grow with this root of the progress: 1 in a straight line, 2 with the square root, 3
             with the cube root, so that short sequences pass sooner.
 
+    >>> from packlib.batches import SequenceLengthWarmup
     >>> SequenceLengthWarmup(0.5, 8, 32, 8).length(done=3, total=10)
     16
     """
@@ -93,6 +94,8 @@ def shorten(
 ) -> Mapping[str, Any]:
     """Truncate or reshape the rows of a batch to `length` tokens; rows are never mixed.
 
+    >>> import torch
+    >>> from packlib.batches import shorten
     >>> batch = {"input_ids": torch.arange(12).reshape(2, 6), "attention_mask": torch.ones(2, 6)}
     >>> shorten(batch, 4)["input_ids"].tolist()
     [[0, 1, 2, 3], [6, 7, 8, 9]]
@@ -144,7 +147,7 @@ def _reshaped(tensors: dict[str, Tensor], real: Tensor | None, length: int, pad_
     missing = pieces * length - width
     if missing and real is None and not any(name.endswith("labels") for name in tensors):
         raise ValueError(
-            f"Rows of {width} do not divide by {length}, and nothing could tell what fills the last piece: "
+            f"Rows of {width} do not divide by {length}, and nothing says what fills the last piece: "
             "give the batch an attention_mask or labels."
         )
     kept = slice(None) if real is None else pad_tensor(real, (0, missing)).view(-1, length).any(1)

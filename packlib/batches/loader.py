@@ -1,10 +1,9 @@
 """Load packs: a data set of packs, a sampler that shuffles by epoch, a loader that resumes in mid-epoch."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from torch.utils.data import DataLoader, Dataset
 
 from packlib.batches.batch import PackedBatch
@@ -13,8 +12,7 @@ from packlib.batches.epoch_sampler import EpochSampler
 from packlib.batches.schedule_sampler import ScheduleSampler
 from packlib.batches.tokens import TokenStore
 from packlib.checks import flag, shown, whole_number
-from packlib.packing import Method, Packs, plan
-from packlib.work.balancing import Schedule
+from packlib.packing import Method, Packs, Schedule, plan
 
 
 def pack_lengths(
@@ -38,41 +36,35 @@ class PackDataset(Dataset):
 
     Args:
         dataset: the samples: a `TokenStore`, or any map-style data set of mappings with `input_ids` and the other
-            columns that `TokenStore.from_samples` takes.
+            columns that `TokenStore.from_samples` takes. Without `packs` the rows of `pack_dataset`.
         packs: which samples share a pack.
 
-    `dataset[epoch, i]` says the epoch with the index; `dataset[i]` takes the epoch of `set_epoch`, which reaches
-    workers that live on through epochs too.
+    `dataset[epoch, i]` says the epoch with the index, as the samplers do; in `dataset[i]` it is 0.
 
     Raises:
         TypeError, ValueError: if the packs were made for other samples.
     """
 
-    def __init__(self, dataset: Any, packs: Packs) -> None:
+    def __init__(self, dataset: Any, packs: Packs | None = None) -> None:
+        self.dataset, self.packs = dataset, packs
+        if packs is None:
+            return
         if not isinstance(packs, Packs):
             raise TypeError(f"packs must be Packs, not {shown(packs)}.")
         if len(packs.sample_ids) and (last := int(packs.sample_ids.max())) >= len(dataset):
             raise ValueError(f"The packs hold sample {last}; the data set has {len(dataset)} samples.")
-        self.dataset, self.packs = dataset, packs
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that live on see it change
         if isinstance(dataset, TokenStore):
             held = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
             if (other := held != packs.lengths_used).any():
                 _refuse_other_lengths(int(other.argmax()), packs, held[other.argmax()])
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of `dataset[i]`."""
-        return int(self._epoch)
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch.fill_(whole_number("epoch", epoch, 0))
-
     def __len__(self) -> int:
-        return len(self.packs)
+        return len(self.dataset if self.packs is None else self.packs)
 
-    def __getitem__(self, index: int | tuple[int, int]) -> tuple[int, TokenStore]:
-        epoch, index = index if isinstance(index, tuple) else (self.epoch, index)
+    def __getitem__(self, index: int | tuple[int, int]) -> tuple[int, TokenStore | Mapping[str, Any]]:
+        epoch, index = index if isinstance(index, tuple) else (0, index)
+        if self.packs is None:
+            return epoch, self.dataset[index]
         sequences = TokenStore.of(self.dataset, self.packs[index])
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
             _refuse_other_lengths(index, self.packs, len(sequences.input_ids))
@@ -133,7 +125,7 @@ class PackBatchSampler(EpochSampler):
                 if len(bounds) == 1 or self.batch_size == 1:
                     raise ValueError(
                         f"{packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without a pack in "
-                        "the last step: pass drop_last=True (dataloader_drop_last of a Trainer), or another batch_size."
+                        "the last step: pass drop_last=True, or another batch_size."
                     )
             bounds.append(packs)
         return bounds
@@ -196,7 +188,7 @@ class PackLoader(DataLoader):
 
 def pack_loader(
     dataset: Any,
-    packs: Packs,
+    packs: Packs | None = None,
     collator: PackingCollator | None = None,
     batch_size: int | None = None,
     *,
@@ -209,14 +201,15 @@ def pack_loader(
 ) -> PackLoader:
     """A loader of `batch_size` packs a batch; under torch.distributed this rank's share (`PackBatchSampler`).
 
+    >>> from packlib.batches import TokenStore, pack_lengths, pack_loader
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
     >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=3)
     >>> next(iter(loader))
     PackedBatch(3 packs of 8, 5 sequences, 21 useful tokens, 87.5% full, on cpu)
 
     Args:
-        dataset: a `TokenStore`, or any map-style data set (see `PackDataset`).
-        packs: which samples share a pack; a `Schedule` keeps its steps, and has its own batch size.
+        dataset: a `TokenStore`, or any map-style data set (see `PackDataset`); or the rows of `pack_dataset`.
+        packs: which samples share a pack; a `Schedule` keeps its steps, and has its own batch size. None for rows.
         collator: by default one without masking, at the packs' maximum length.
         batch_size: by default 16.
         seed, shuffle: the order of the packs, or of a schedule's steps, another one each epoch.
@@ -225,12 +218,13 @@ def pack_loader(
         options: passed on to `torch.utils.data.DataLoader` (`num_workers`, `pin_memory`, …).
     """
     data = PackDataset(dataset, packs)
-    collator = PackingCollator(packs.max_length) if collator is None else collator
-    if collator.max_length < (most := int(packs.lengths_used.max())):
-        raise ValueError(f"The collator makes packs of {collator.max_length} tokens; the fullest pack holds {most}.")
+    if collator is None:
+        collator = PackingCollator(None if packs is None else packs.max_length)
+    if packs is not None and (top := collator.max_length) and top < (most := int(packs.lengths_used.max())):
+        raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {most}.")
     if isinstance(packs, Schedule):
         sampler: EpochSampler = ScheduleSampler(packs, batch_size, seed, shuffle, ranks, rank)
     else:
         batch_size = 16 if batch_size is None else batch_size
-        sampler = PackBatchSampler(len(packs), batch_size, seed, shuffle, drop_last, ranks, rank)
+        sampler = PackBatchSampler(len(data), batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, sampler, collator, **options)

@@ -34,6 +34,7 @@ class MlmMasking:
     depends on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same
     way.
 
+    >>> from packlib.batches import MlmMasking, TokenStore, wordnet_tokenizer
     >>> store = TokenStore.from_samples([{"input_ids": [2, 10, 11, 12, 3]}])
     >>> masked = MlmMasking.for_tokenizer(wordnet_tokenizer(), seed=1)(store, epochs=0)
     >>> masked.labels.tolist()

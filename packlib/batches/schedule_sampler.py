@@ -6,11 +6,11 @@ import numpy as np
 
 from packlib.batches.epoch_sampler import EpochSampler
 from packlib.checks import shown
-from packlib.work.balancing import Schedule
+from packlib.packing.packs import Schedule
 
 
 class ScheduleSampler(EpochSampler):
-    """The steps of a `Schedule` in an order that the seed and the epoch give: this rank's packs of each.
+    """The steps of a `Schedule` in an order that the seed and the epoch give, windows whole: this rank's packs of each.
 
     Args:
         batch_size: packs of a rank in each step, which the schedule knows; another number is refused.
@@ -20,16 +20,22 @@ class ScheduleSampler(EpochSampler):
         TypeError, ValueError: for bad arguments, or other numbers than the schedule's.
     """
 
-    depends_on = ("num_packs", "batch_size", "seed", "shuffle", "ranks")
+    depends_on = ("num_packs", "batch_size", "window", "seed", "shuffle", "ranks")
 
     def __init__(
-        self, schedule: Schedule, batch_size: int | None = None, seed: int = 0, shuffle: bool = True,
-        ranks: int | None = None, rank: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        schedule: Schedule,
+        batch_size: int | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        ranks: int | None = None,
+        rank: int | None = None,
+    ) -> None:
         super().__init__(seed, shuffle, ranks, rank)
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule, not {shown(schedule)}.")
-        self.num_packs, self.batch_size = len(schedule), schedule.packs_per_rank
+        self.num_packs, self.batch_size, self.window = len(schedule), schedule.packs_per_rank, schedule.window
+        self._schedule = schedule
         if batch_size not in (None, self.batch_size):
             raise ValueError(f"batch_size must be {self.batch_size}, as the schedule has, not {shown(batch_size)}.")
         if self.ranks != schedule.ranks:
@@ -42,7 +48,7 @@ class ScheduleSampler(EpochSampler):
         epoch, first, self.start = self.epoch, self.start, 0
         order = np.arange(len(self))
         if self.shuffle:
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self))
+            order = self._schedule.shuffled_steps(np.random.default_rng([self.seed, epoch]))
         for done, step in enumerate(order[first:].tolist(), start=first + 1):
             self.done = done
             pack = (step * self.ranks + self.rank) * self.batch_size

@@ -12,7 +12,7 @@ from packlib.batches.cutting import cut, halve_fullest, next_cuts
 from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.markup import rows_of_bars
-from packlib.packing.packs import order_by_length
+from packlib.packing.assigning import order_by_length
 from packlib.ragged import Ragged
 
 _MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits
@@ -89,16 +89,25 @@ class TokenBatches(Ragged):
 
 
 def batch_by_tokens(
-    lengths: Iterable[int], max_tokens: int, min_batch: int = 1, max_batch: int | None = None, order: str = "dataset",
-    same_shape_every: int | None = None, *, drop_last: bool = False, count_padding: bool = False,
-    difficulty: Iterable[float] | None = None, num_batches_multiple_of: int = 1,
+    lengths: Iterable[int],
+    max_tokens: int,
+    min_batch: int = 1,
+    max_batch: int | None = None,
+    order: str = "dataset",
+    same_shape_every: int | None = None,
+    *,
+    drop_last: bool = False,
+    count_padding: bool = False,
+    difficulty: Iterable[float] | None = None,
+    num_batches_multiple_of: int = 1,
     seed: int | Sequence[int] | None = None,
-) -> TokenBatches:  # fmt: skip
+) -> TokenBatches:
     """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
 
     Every sample lands in exactly one batch, unless `drop_last` says otherwise. Takes linear time but where a
     `difficulty` must be sorted that is not of whole numbers in a range about as large as the data.
 
+    >>> from packlib.batches import batch_by_tokens
     >>> batches = batch_by_tokens([4, 2, 3, 9, 1, 5], max_tokens=10)
     >>> [samples.tolist() for samples in batches]
     [[0, 1, 2], [3, 4], [5]]

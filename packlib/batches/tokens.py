@@ -27,6 +27,7 @@ _BLOCK = 4096  # texts that are tokenized at once
 class TokenStore(Ragged):
     """Sequences one after the other: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
 
+    >>> from packlib.batches import TokenStore
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
     >>> store.lengths.tolist(), store.take([1]).input_ids.tolist()
     ([3, 2], [4, 5])
@@ -56,14 +57,14 @@ class TokenStore(Ragged):
     _called = "sequence", "sequences"
 
     def __post_init__(self) -> None:
-        checked = vars(self)  # a frozen dataclass takes no assignments
         for name in (*_ARRAYS, *_OPTIONAL):
-            if checked[name] is not None or name not in _OPTIONAL:
-                checked[name] = as_integers(checked[name], name.removesuffix("s"))
-        checked["offsets"] = self.offsets.astype(np.int64, copy=False)
+            value = getattr(self, name)
+            if value is not None or name not in _OPTIONAL:
+                object.__setattr__(self, name, as_integers(value, name.removesuffix("s")))
+        object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
         count = len(self.offsets) - 1
         if self.sample_ids is _COUNTED:
-            checked["sample_ids"] = np.arange(count)
+            object.__setattr__(self, "sample_ids", np.arange(count))
         else:
             _refuse_same_ids(self.sample_ids)
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
@@ -272,6 +273,7 @@ def tokenize(
 ) -> TokenStore:
     """Tokenize `texts` with a transformers tokenizer, as `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`.
 
+    >>> from packlib.batches import tokenize, wordnet_tokenizer
     >>> tokenize(wordnet_tokenizer(), ["a small dog", "an animal"], max_length=8)
     TokenStore(2 sequences, 9 tokens, longest 5)
 
@@ -317,6 +319,7 @@ def tokenize(
 def wordnet_tokenizer() -> Any:
     """The committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
 
+    >>> from packlib.batches import wordnet_tokenizer
     >>> wordnet_tokenizer()("a small dog")["input_ids"]
     [2, 43, 325, 1729, 3]
     """

@@ -22,6 +22,7 @@ def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: str 
         batch_size, reference: samples of a whole update: of all its micro-batches, on all ranks.
         rule: "linear": rate · b / B; "sqrt": rate · sqrt(b / B); "none": rate.
 
+    >>> from packlib.batches import scale_learning_rate
     >>> [scale_learning_rate(1e-3, batch, reference=2) for batch in (10, 4)]
     [0.005, 0.002]
     """
@@ -44,6 +45,8 @@ class VariableBatchLR:
     optimizer, if they step after `step` and before `scale`. What torch does not allow: a `VariableBatchLR` within
     `SequentialLR` (wrap that instead), and `ReduceLROnPlateau` within `SequentialLR` or `ChainedScheduler`.
 
+    >>> import torch
+    >>> from packlib.batches import VariableBatchLR
     >>> weight = torch.zeros(1, requires_grad=True)
     >>> schedule = VariableBatchLR(torch.optim.SGD([weight], lr=0.1), reference=256)
     >>> schedule.scale(512), schedule.get_last_lr()

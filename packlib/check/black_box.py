@@ -26,6 +26,7 @@ class Seen:
         embeddings: what the tokens became before anything else happened to them.
         rounding: the largest relative error of a number, of the formats that parts of the model computed in.
         parts: (part of the model, its input, its output), as they ended, if they were to be traced.
+        made: what parts of the model gave, in order.
     """
 
     outputs: Tensor
@@ -35,12 +36,31 @@ class Seen:
     embeddings: list[Tensor]
     rounding: float
     parts: list[tuple[nn.Module, Tensor, Tensor]]
+    made: list[Tensor]
+
+    def slope(self) -> tuple[Tensor, Tensor] | None:
+        """The scores that the loss is made of, and its gradient with respect to them; None if there are none.
+
+        The scores that a model returns may be a copy of those.
+        """
+        same = (x for x in reversed(self.made) if x.numel() == self.scores.numel())
+        for scores in (self.scores, *same):
+            if self.loss is None or not (self.loss.requires_grad and scores.requires_grad):
+                continue
+            if scores is not self.scores and not torch.equal(scores.flatten(), self.scores.flatten()):
+                continue
+            (found,) = torch.autograd.grad(self.loss, scores, retain_graph=True, allow_unused=True)
+            if found is not None:
+                return scores, found
+        return None
 
 
 class Box:
     """A model that is only called. Its mode and the state of random numbers are put back at the end."""
 
     def __init__(self, model: Callable, loss: Callable | None, seed: int) -> None:
+        self.outer = model  # for a step, which needs what adds up the gradients of ranks
+        model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
         self.model, self.loss, self.seed = model, loss, seed
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training
@@ -80,15 +100,20 @@ class Box:
         except Exception:  # whatever a model raises, it is that it does not take this batch
             return None
 
-    def __call__(self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True) -> Seen:
-        """Call the model with a copy of `batch`; with `trace`, keep what each of its parts took and gave."""
+    def __call__(
+        self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True, as_it_is: bool = False
+    ) -> Seen:
+        """Call the model with a copy of `batch`; with `trace`, keep what each of its parts took and gave.
+
+        Gradients end at the embeddings, unless it is called `as_it_is`.
+        """
         if reseed:
             self.reseed()
         batch = {
             name: x.clone().to(self.device or x.device) if isinstance(x, Tensor) else x for name, x in batch.items()
         }
         ids, embeddings, parts = batch["input_ids"], list[Tensor](), list[tuple[nn.Module, Tensor, Tensor]]()
-        kinds = set[torch.dtype]()
+        kinds, tensors = set[torch.dtype](), list[Tensor]()
 
         def watch(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
             given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
@@ -96,8 +121,9 @@ class Box:
             if not isinstance(made, Tensor) or not made.is_floating_point():
                 return None
             kinds.add(made.dtype)
+            tensors.append(made)
             reads = any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
-            if reads and made is output and not any(module.children()):
+            if reads and made is output and not any(module.children()) and not as_it_is:
                 embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
                 return embeddings[-1]
             taken = next((x for x in given if trace and x.requires_grad and by_slot(x, ids) is not None), None)
@@ -112,7 +138,7 @@ class Box:
             handle.remove()
         outputs, loss, scores, at = self._read(output, batch)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
-        return Seen(outputs, loss, scores, at, embeddings, rounding, parts)
+        return Seen(outputs, loss, scores, at, embeddings, rounding, parts, tensors)
 
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         ids, found = batch["input_ids"], _tensors(output)

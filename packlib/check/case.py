@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,16 @@ from packlib.checks import shown
 from packlib.markup import one_line
 
 Influence = tuple[np.ndarray, np.ndarray | None]
+_NO_MASK = "none", "run on", "ones", "mask", "attention"
+
+
+class Why(NamedTuple):
+    """Names in causes.csv, where in the model, and the batch that is changed so that nothing leaks, if there is one."""
+
+    causes: list[str]
+    place: str
+    cured: dict | None
+    name: str = ""  # of the field of the batch that is to blame
 
 
 class Case:
@@ -25,12 +35,16 @@ class Case:
 
     Args:
         given: all sequences, and `few` of them, with which the model is called.
+        group: the column that says which of them belong together.
+
+    Attributes:
+        batch, seen: of few, from the collator and from the model.
+        unit_of: the number of the group of each of few, or its own.
     """
 
-    cured: dict | None = None  # the batch, changed so that nothing leaks
-
-    def __init__(self, box: Box, collate: Callable, given: list[dict], few: list[dict]) -> None:
+    def __init__(self, box: Box, collate: Callable, given: list[dict], few: list[dict], group: str | None) -> None:
         self.box, self._collate, self.given, self.few = box, collate, given, few
+        self.unit_of, self.grouped = _units(few, group), group is not None
         (self.batch, *more) = self.collate(few)
         if more:
             raise ValueError(f"collate must return one batch of {len(few)} short sequences, not {1 + len(more)}.")
@@ -59,10 +73,16 @@ class Case:
                 raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
         return batches
 
+    @cached_property
+    def size(self) -> float:
+        """Of the outputs of the whole batch, on average."""
+        return max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
+
     def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
         """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
-        size = self.seen.outputs.detach().double().square().mean().sqrt().clamp(min=1e-30)
-        return (outputs.detach().double() - others.detach().double()).square().mean(1).sqrt() / size
+        kind = torch.promote_types(outputs.dtype, torch.float32)
+        far = outputs.detach().to(kind) - others.detach().to(kind)
+        return far.square_().mean(1).double().sqrt() / self.size
 
     @cached_property
     def noise(self) -> tuple[float, float]:
@@ -85,22 +105,57 @@ class Case:
 
     # Each sequence alone
 
-    def part_of(self, value: Any, piece: Piece) -> Any:
-        """What a field of the batch holds for a piece, as of a batch of one row; None if it has no such part."""
-        width = self.ids.shape[-1]
-        if isinstance(value, Tensor) and value.shape == self.ids.shape:
+    @cached_property
+    def two(self) -> tuple[list[dict], list[dict]]:
+        """All sequences in two parts, which differ in tokens and in number as far as may be; a group stays together."""
+        length = dict.fromkeys(self.unit_of, 0)
+        for row, unit in zip(self.few, self.unit_of, strict=True):
+            length[unit] += len(row["input_ids"])
+        longest = sorted(length, key=lambda unit: -length[unit])
+
+        def apart(first: list[int]) -> float:
+            tokens = sum(length[unit] for unit in first) / sum(length.values())
+            units = len(first) / len(length)
+            return min(abs(tokens - 0.5), abs(units - 0.5), abs(tokens - units))
+
+        first = max((longest[:many] for many in range(1, len(longest))), key=apart)
+        rows = list(zip(self.few, self.unit_of, strict=True))
+        parts = [[row for row, unit in rows if (unit in first) is one] for one in (True, False)]
+        return parts[0], parts[1]
+
+    @cached_property
+    def changes_tokens(self) -> bool:
+        """Whether the collator puts other tokens in their place, as masking does."""
+        flat = self.ids.flatten().cpu().numpy()
+        return any(
+            (flat[p.slots] != np.asarray(self.few[p.sequence]["input_ids"])[p.places]).any() for p in self.pieces
+        )
+
+    def unit_batches(self, unit: int) -> list[dict]:
+        """What the collator makes of a unit alone."""
+        return self.collate([row for row, its in zip(self.few, self.unit_of, strict=True) if its == unit])
+
+    def part_of(self, value: Any, piece: Piece, ids: Tensor | None = None) -> Any:
+        """What a field of a batch holds for a piece, as of a batch of one row; None if it has no such part."""
+        ids = self.ids if ids is None else ids
+        width = ids.shape[-1]
+        if isinstance(value, Tensor) and value.shape == ids.shape:
             return value.flatten()[piece.slots].view(*[1] * (value.dim() - 1), -1)
-        if is_mask(value, self.ids):
+        if is_mask(value, ids):
             row, columns = piece.slots[0] // width, piece.slots % width
             rows = value[row : row + 1] if value.dim() > 2 and len(value) > 1 else value
             return rows[..., columns, :][..., columns]
         return None
 
-    def alone_batch(self, piece: Piece) -> dict:
+    def alone_batch(self, piece: Piece, batch: dict | None = None) -> dict:
         """The tokens of a piece, their labels, and the other columns of its sequence that the batch has too."""
-        row = self.few[piece.sequence]
-        own = {name: self.part_of(self.batch[name], piece) for name in ("input_ids", "labels") if name in self.batch}
-        for name in set(row).intersection(self.batch) - {"input_ids", "labels", MASK}:
+        batch, row = self.batch if batch is None else batch, self.few[piece.sequence]
+        own = {
+            name: self.part_of(batch[name], piece, batch["input_ids"])
+            for name in ("input_ids", "labels")
+            if name in batch
+        }
+        for name in set(row).intersection(batch) - {"input_ids", "labels", MASK}:
             if np.ndim(row[name]) == 1 and len(row[name]) == len(row["input_ids"]):
                 own[name] = torch.as_tensor(np.asarray(row[name])[piece.places]).view_as(own["input_ids"])
         return {name: value for name, value in own.items() if value is not None}
@@ -111,18 +166,25 @@ class Case:
         return self.box.runs(self.alone_batch(self.pieces[0])) is not None
 
     @cached_property
-    def alone(self) -> list[Tensor | None]:
-        """The outputs of each piece alone; where the model is not bare, in a batch of its own from the collator."""
-        return [
-            self.box(self.alone_batch(piece)).outputs if self.bare else self._collated(piece) for piece in self.pieces
-        ]
+    def singles(self) -> list[tuple[dict, np.ndarray] | None]:
+        """Each piece in a batch alone, and its slots there; where the model is not bare, in one from the collator."""
+        if self.bare:
+            return [(self.alone_batch(piece), np.arange(len(piece.slots))) for piece in self.pieces]
+        return [self._collated(piece) for piece in self.pieces]
 
-    def _collated(self, piece: Piece) -> Tensor | None:
-        row = self.few[piece.sequence]
-        (batch, *_) = self.collate([row])
-        (found, *_) = found_in(batch, [row])
-        seen = self.box.runs(batch)
-        return None if seen is None or len(found.slots) != len(piece.slots) else seen.outputs[found.slots]
+    def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
+        for batch in self.unit_batches(self.unit_of[piece.sequence]):
+            for found in found_in(batch, self.few):
+                if found.sequence == piece.sequence and len(found.slots) == len(piece.slots):
+                    return batch, found.slots
+        return None
+
+    @cached_property
+    def alone(self) -> list[Tensor | None]:
+        """The outputs of each piece alone."""
+        seen = [None if single is None else self.box.runs(single[0]) for single in self.singles]
+        return [None if one is None or single is None else one.outputs[single[1]]
+                for one, single in zip(seen, self.singles, strict=True)]  # fmt: skip
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
@@ -137,7 +199,11 @@ class Case:
     def blamed(self) -> dict[str, list[tuple[int, float]]]:
         """The fields of the batch that change what a sequence is alone: which pieces, and how far."""
         found: dict[str, list[tuple[int, float]]] = {}
-        for number, piece in enumerate(self.pieces if self.bare else ()):
+        asked = range(len(self.pieces)) if self.bare else self.differing()
+        for number in asked:
+            piece = self.pieces[number]
+            if not self.bare and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
+                continue
             for name in [name for name in self.batch if name not in ("input_ids", "labels")]:
                 part = self.part_of(self.batch[name], piece)
                 far = 0.0 if part is None else self.changed(number, {name: part})
@@ -146,14 +212,23 @@ class Case:
         return found
 
     def changed(self, number: int, fields: dict) -> float:
-        """How far a piece alone is from itself with these fields besides; 0 if the model does not take them."""
-        seen = self.box.runs({**self.alone_batch(self.pieces[number]), **fields})
-        alone = self.alone[number]
-        return 0.0 if seen is None or alone is None else self.apart(seen.outputs, alone).max().item()
+        """How far a piece alone is from itself with these fields of the batch; 0 if the model does not take them."""
+        single, alone = self.singles[number], self.alone[number]
+        if single is None or alone is None:
+            return 0.0
+        batch, slots = single
+        if not self.bare:
+            fields = {
+                name: _put(batch[name], slots, part) for name, part in fields.items() if _fits(batch, name, slots)
+            }
+        seen = self.box.runs({**batch, **fields}) if fields else None
+        return 0.0 if seen is None else self.apart(seen.outputs[slots], alone).max().item()
 
     @cached_property
     def start(self) -> int | None:
         """The first position that the model gives a sequence alone; None if it is not among 0 to 4."""
+        if not self.bare:
+            return None
         ids = self.alone_batch(self.pieces[0])["input_ids"]
         whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].places)]
         given = [{POSITIONS: restarting(ids, whole, start)} for start in range(5)]
@@ -162,9 +237,9 @@ class Case:
 
     @cached_property
     def late_alone(self) -> bool:
-        """Whether what differs is what does not begin a row, while no field of a sequence is to blame."""
-        firsts, differing = set(np.unique(self.rows, return_index=True)[1].tolist()), set(self.differing())
-        return bool(differing) and not self.blamed and not firsts & differing
+        """Whether all that does not begin a row differs, and nothing else, while no field of the batch is to blame."""
+        firsts = set(np.unique(self.rows, return_index=True)[1].tolist())
+        return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
 
     # What each depends on
 
@@ -230,8 +305,8 @@ class Case:
         return self.leak(self.own) is not None
 
     @cached_property
-    def leak_causes(self) -> tuple[list[str], str]:
-        """Why pieces see others, names in causes.csv, and where in the model."""
+    def why(self) -> Why:
+        """Why pieces see others."""
         place, reach = meeting(self.box, self.batch, [piece.slots for piece in self.pieces], self.owner)
         limit = max(10 * self.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
 
@@ -241,11 +316,30 @@ class Case:
             with sdpa_kernel(SDPBackend.MATH), cut:
                 return any((np.delete(moves, at) > limit).any() for at, moves in enumerate(self.moves(batch)))
 
+        slopes = self.slopes(self.batch)  # of evaluation alone
+        strength = (self.leak((np.zeros_like(self.own[0]), slopes)) or (0.0,))[0]
+        if strength > 1e3 * self.least and self.leak((self.own[0], None)) is None:
+            return Why(["backward"], place, None)
         if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
-            return ["rows"], place
-        causes, self.cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
+            return Why(["rows"], place, None)
+        causes, cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
         both = causes == ["state"] and self.leak(self.own, "later")
-        return [*causes, *(["rows"] if both else [])], place
+        if causes == ["attention"] and self._partly:
+            causes = ["some"]
+        hooks = [hook for part in self.box.module.modules() for hook in part._forward_pre_hooks.values()]
+        again, _, name = causes[0].partition(":")
+        if name:
+            return Why([again, *causes[1:]], place, cured, name)
+        if causes[0] in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
+            causes[0] = "context parallel"
+        return Why([*causes, *(["rows"] if both else [])], place, cured)
+
+    @property
+    def _partly(self) -> bool:
+        """Whether some pieces of a row are kept apart, and others are not."""
+        moves, order = self.own[0], np.arange(len(self.pieces))
+        before = (self.rows[:, None] == self.rows) & (order < order[:, None])
+        return bool((moves[before] > self.least).any() and (moves[before] <= self.least).any())
 
     @cached_property
     def causal(self) -> bool:
@@ -259,6 +353,26 @@ class Case:
             return not depends[0, last] > EXACT * depends.max()
         other = self.box(self.moved(batch, np.array([last])))
         return not self.apart(other.outputs, seen.outputs)[first] > self.least
+
+
+def _units(rows: list[dict], group: str | None) -> list[int]:
+    """The number of what each sequence belongs to: its group, or itself."""
+    if group is None:
+        return list(range(len(rows)))
+    values = [row[group] for row in rows]
+    return [values.index(value) for value in values]
+
+
+def _fits(batch: dict, name: str, slots: np.ndarray) -> bool:
+    value = batch.get(name)
+    return isinstance(value, Tensor) and value.shape == batch["input_ids"].shape and value.numel() > slots[-1]
+
+
+def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
+    """A field with other values in some slots."""
+    flat = value.flatten().clone()
+    flat[slots] = part.flatten().to(flat)
+    return flat.view_as(value)
 
 
 @contextmanager

@@ -115,7 +115,15 @@ def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtyp
         yield [wrong, "cache"], {**plain, **off}
         yield [wrong], again
         yield [wrong], {**again, **off}
-    allowed = document_mask(ids, pieces, causal)
+    allowed, owner = document_mask(ids, pieces, causal), torch.from_numpy(owners(ids, pieces)).to(ids.device)
+    for name, value in batch.items():
+        if (
+            name not in ("input_ids", "labels", MASK, POSITIONS)
+            and isinstance(value, Tensor)
+            and value.shape == ids.shape
+        ):
+            if not value.is_floating_point() and len(value.unique()) > 1:
+                yield [f"again:{name}"], {**batch, name: (owner + 1).to(value.dtype)}
     for name in masks or [MASK]:
         yield [wrong], {**batch, name: additive(allowed, dtype)}
         yield [wrong], {**batch, name: allowed}

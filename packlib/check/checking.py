@@ -1,22 +1,22 @@
 """Is it exact? A model and a collator are asked, as a black box, whether a pack changes what a sequence gets."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from packlib.check.black_box import Box
 from packlib.check.case import Case
-from packlib.check.findings import Finding, PackingCheck
-from packlib.check.loss_questions import accumulation, loss_questions
+from packlib.check.findings import FAILED, Finding, PackingCheck
+from packlib.check.loss_questions import loss_questions
 from packlib.check.model_questions import determinism, isolation, padding, positions, sameness, tokens
-from packlib.checks import flag, one_of, shown
+from packlib.check.update import accumulation
+from packlib.check.weighing import REDUCTIONS, Weighing
+from packlib.checks import flag, one_of, shown, whole_number
 
-_SEQUENCES, _TOKENS = 8, 128  # of what the model is called with; the longest sequence has more:
-_LONGEST = 300  # positions past 127 and 255, where integers of 8 bits overflow
-REDUCTIONS = ("token", "sequence")
+_SEQUENCES = 8  # that the model is called with
 
 
 def check_packing(
@@ -24,7 +24,9 @@ def check_packing(
     collate: Callable[[list], Any],
     sequences: Sequence[Mapping[str, Any]],
     *,
-    reduction: str | None = None,
+    reduction: Literal["token", "sequence", "group", "constant"] | None = None,
+    group: str | None = None,
+    max_tokens: int = 300,
     loss: Callable | None = None,
     step: Callable | None = None,
     seed: int = 0,
@@ -43,16 +45,24 @@ def check_packing(
         collate: called with a list of some of the `sequences`; it packs them and returns a batch, a mapping with the
             tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
-            predicted. 4 to 64, of different lengths, some longer than the model's windows; of equal ones the first
-            counts. The model gets 8, and of each the first 128 tokens, 300 of the longest.
-        reduction: the mean that the loss is meant to be: over each "token" or "sequence".
+            predicted, or a mask that is 0 there (`assistant_masks`, `completion_mask`, `loss_mask`). 4 to 64, of
+            different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8.
+        reduction: what the loss is meant to be: a mean over each "token", "sequence" or "group", or a sum over a
+            "constant". Without it any of them passes.
+        group: the column that is the same for sequences which belong together, as the two of a preference or the
+            answers to one prompt; they are never parted. Without it each sequence is a group.
+        max_tokens: of a sequence; a longer one is cut, to its first tokens and its last, only if fewer than 4 are not
+            longer. That is said, and if the model refuses what is cut, it gets all.
         loss: `loss(output, batch)`, where the model does not compute it.
-        step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`.
+        step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
+            and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
+            ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
         seed: of what is drawn.
         progress: show a progress bar.
 
     Returns:
-        A finding for each question. What a batch of one sequence a row cannot show "cannot be told".
+        A finding for each question. `exact` is True if all that were asked passed, False if one failed, and None if
+        one "cannot be told", as without a loss, or where no row holds two sequences.
 
     Raises:
         TypeError, ValueError: naming what cannot be checked, in one sentence.
@@ -69,23 +79,53 @@ def check_packing(
             raise TypeError(f"{name} must be callable, not {shown(given)}.")
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
-    box, found = Box(model, loss, seed), list[Finding]()
+    whole_number("max_tokens", max_tokens, 2)
+    box, rows = Box(model, loss, seed), _given(sequences, group)
+    chosen = _chosen(rows, group, max_tokens)
+    few, note = _cut(chosen, max_tokens)
+    asked: Any = {"group": group, "reduction": reduction, "step": step, "progress": flag("progress", progress)}
+    try:
+        return _asked(box, collate, rows, few, note, **asked)
+    except ValueError as error:
+        if not note:
+            raise
+        try:
+            return _asked(box, collate, rows, chosen, "", **asked)
+        except ValueError:
+            raise ValueError(f"{error} {note}") from error
+
+
+def _asked(
+    box: Box, collate: Callable, rows: list[dict], few: list[dict], note: str, *, group: str | None,
+    reduction: str | None, step: Callable | None, progress: bool,
+) -> PackingCheck:  # fmt: skip
+    found = list[Finding]()
     with box.mode(train=False):
-        rows = _given(sequences)
-        case = Case(box, collate, rows, _chosen(rows))
-        questions: Any = [determinism, tokens, isolation, padding, positions, sameness,
-                          partial(loss_questions, reduction=reduction),
-                          partial(accumulation, step=step, reduction=reduction)]  # fmt: skip
-        if flag("progress", progress):
+        case = Case(box, collate, rows, few, group)
+        weighing = Weighing(case, reduction)
+        questions: Any = [
+            lambda: determinism(case),
+            lambda: tokens(case, weighing.whole.loss.concerned),
+            lambda: isolation(case),
+            lambda: padding(case),
+            lambda: positions(case),
+            lambda: sameness(case),
+            lambda: loss_questions(case, weighing),
+            lambda: accumulation(case, weighing, step),
+        ]
+        if progress:
             from tqdm.auto import tqdm
 
             questions = tqdm(questions, desc="check", unit="question", leave=False)
         for question in questions:
-            found += question(case)
+            found += question()
+    if note:
+        found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
+                 else one for one in found]  # fmt: skip
     return PackingCheck(tuple(found))
 
 
-def _given(sequences: Any) -> list[dict]:
+def _given(sequences: Any, group: str | None) -> list[dict]:
     """Copies of the first 64; of those with equal tokens only the first, since nothing tells them apart in a batch."""
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
@@ -96,6 +136,10 @@ def _given(sequences: Any) -> list[dict]:
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
             given = shown(rows[at]["input_ids"])
             raise ValueError(f"input_ids of sequence {at} must be whole numbers in one row, not {given}.")
+        if group is not None and group not in rows[at]:
+            raise ValueError(
+                f"group must be a column of all sequences, not {group!r}, which sequence {at} does not have."
+            )
     different: dict[tuple, dict] = {}
     for ids, row in zip(tokens, rows, strict=True):
         different.setdefault(tuple(ids.tolist()), row)
@@ -104,13 +148,30 @@ def _given(sequences: Any) -> list[dict]:
     return list(different.values())
 
 
-def _chosen(rows: list[dict]) -> list[dict]:
-    """Few sequences of different lengths, in their order, and cut."""
-    by_length = np.argsort([len(row["input_ids"]) for row in rows], kind="stable")
-    spread = by_length[np.linspace(0, len(rows) - 1, min(_SEQUENCES, len(rows))).round().astype(int)]
-    chosen = []
-    for at in sorted(spread.tolist()):
-        length, most = len(rows[at]["input_ids"]), _LONGEST if at == by_length[-1] else _TOKENS
-        whole = {name for name, value in rows[at].items() if np.ndim(value) == 1 and len(value) == length}
-        chosen.append({name: value[:most] if name in whole else value for name, value in rows[at].items()})
-    return chosen
+def _chosen(rows: list[dict], group: str | None, max_tokens: int) -> list[dict]:
+    """Few sequences in their order: whole groups, or different lengths, none longer if there are 4 such."""
+    if group is not None:
+        names = list(dict.fromkeys(row[group] for row in rows))
+        held = np.cumsum([sum(row[group] == name for row in rows) for name in names])
+        names = names[: max(2, int((held <= _SEQUENCES).sum()))]
+        return [row for row in rows if row[group] in names]
+    lengths = np.array([len(row["input_ids"]) for row in rows])
+    pool = np.flatnonzero(lengths <= max_tokens)
+    pool = pool if len(pool) >= 4 else np.arange(len(rows))
+    by_length = pool[np.argsort(lengths[pool], kind="stable")]
+    spread = by_length[np.linspace(0, len(pool) - 1, min(_SEQUENCES, len(pool))).round().astype(int)]
+    return [rows[at] for at in sorted(spread.tolist())]
+
+
+def _cut(rows: list[dict], most: int) -> tuple[list[dict], str]:
+    """The rows, of which longer ones have their first tokens and the last; and what is to be said of that."""
+    cut = []
+    for row in rows:
+        length = len(row["input_ids"])
+        kept = np.r_[: most - 1, length - 1] if length > most else np.arange(length)
+        by_token = {name for name, value in row.items() if np.ndim(value) == 1 and len(value) == length}
+        cut.append({name: np.asarray(value)[kept].tolist() if name in by_token and length > most else value
+                    for name, value in row.items()})  # fmt: skip
+    long = sum(len(row["input_ids"]) > most for row in rows)
+    note = f"Of {len(rows)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: see "
+    return cut, f"{note}max_tokens." if long else ""

@@ -13,7 +13,7 @@ from typing import Any
 from packlib.files import write_text
 from packlib.markup import in_html
 
-PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot be told"
+PASSED, FAILED, UNKNOWN, NOT_ASKED = "passed", "failed", "cannot be told", "not asked"
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Finding:
 
     Attributes:
         question: what was asked, in a word or two.
-        verdict: "passed", "failed" or "cannot be told".
+        verdict: "passed", "failed", "cannot be told", or "not asked" where that takes what was not given.
         evidence: what was measured.
         cause: what most likely makes it fail; empty if it did not.
         remedy: what to do about it.
@@ -41,8 +41,9 @@ class Finding:
     def failed(cls, question: str, evidence: str, names: str | Iterable[str], **values: Any) -> "Finding":
         """A failure whose causes have these names in causes.csv; `values` fill their texts."""
         rows = [_causes()[name] for name in ([names] if isinstance(names, str) else names)]
-        cause, remedy = ("; and ".join(row[part] for row in rows).format(**values) for part in ("cause", "remedy"))
-        return cls(question, FAILED, evidence, cause, remedy)
+        joined = ("; and ".join(dict.fromkeys(row[part].rstrip(".") for row in rows)) for part in ("cause", "remedy"))
+        cause, remedy = (text.format(**values) for text in joined)
+        return cls(question, FAILED, evidence, cause, f"{remedy}.")
 
     def __str__(self) -> str:
         more = [f"\n    {name}: {text}" for name, text in (("cause", self.cause), ("remedy", self.remedy)) if text]
@@ -67,9 +68,10 @@ class PackingCheck:
     findings: tuple[Finding, ...]
 
     @property
-    def exact(self) -> bool:
-        """Whether nothing failed."""
-        return all(finding.verdict != FAILED for finding in self.findings)
+    def exact(self) -> bool | None:
+        """Whether every question that was asked passed; False if one failed, None if one cannot be told."""
+        verdicts = {finding.verdict for finding in self.findings}
+        return False if FAILED in verdicts else None if UNKNOWN in verdicts else True
 
     def __getitem__(self, question: str) -> Finding:
         return next(finding for finding in self.findings if finding.question == question)
@@ -86,7 +88,11 @@ class PackingCheck:
     @property
     def _summary(self) -> str:
         counts = Counter(finding.verdict for finding in self.findings)
-        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, UNKNOWN)) + "."
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, UNKNOWN)) + "."
+        for verdict in (UNKNOWN, NOT_ASKED):
+            names = [finding.question for finding in self.findings if finding.verdict == verdict]
+            said += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
+        return said
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The findings as JSON text; with `path`, which is written there too."""

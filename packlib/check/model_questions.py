@@ -24,8 +24,12 @@ def determinism(case: Case) -> Iterator[Finding]:
         yield Finding("determinism", PASSED, evidence)
 
 
-def tokens(case: Case) -> Iterator[Finding]:
-    """What the collator makes of all sequences, and of few."""
+def tokens(case: Case, asked: np.ndarray) -> Iterator[Finding]:
+    """What the collator makes of all sequences, and of few.
+
+    Args:
+        asked: shape (N,), the slots that the loss asks for, or asks.
+    """
     said = dict[str, str]()
     last = False
     for rows in (case.given, case.few):
@@ -40,12 +44,31 @@ def tokens(case: Case) -> Iterator[Finding]:
                 )
                 said.setdefault(kind, text + f"pack and {(held > 1).sum()} twice, in {len(mine)} pieces")
                 last |= kind == "lost" and index == len(rows) - 1
+    many, token, where = _added(case, asked)
+    if many:
+        said["added"] = f"{many} slots hold the token {token} {where} of a sequence, and no sequence has it there"
     if said:
         evidence = f"{'; '.join(said.values()).capitalize()}."
-        yield Finding.failed("tokens", evidence, said, which="the last one" if last else "in no batch")
+        which = "the last one" if last else "in no batch"
+        yield Finding.failed("tokens", evidence, said, which=which, many=many, token=token, where=where)
     else:
         count = sum(len(row["input_ids"]) for row in case.given)
         yield Finding("tokens", PASSED, f"All {count} tokens of {len(case.given)} sequences are there once.")
+
+
+def _added(case: Case, asked: np.ndarray) -> tuple[int, int, str]:
+    """Tokens of no sequence beside each of them that count for something: how many, which, and where."""
+    owner, ids, width = case.owner.ravel(), case.ids.flatten().cpu().numpy(), case.ids.shape[-1]
+    used = asked if case.own[1] is None else asked | (case.own[1] > EXACT).any(0)
+    for where, beside in (("before the first", -1), ("after the last", 1)):
+        slots = np.array([piece.slots[0 if beside < 0 else -1] for piece in case.pieces]) + beside
+        if (slots // width != (slots - beside) // width).any() or (owner[slots] >= 0).any() or not used[slots].any():
+            continue
+        beyond = slots + beside  # padding goes on
+        more = (beyond // width == slots // width) & (np.take(ids, beyond, mode="clip") == ids[slots])
+        if len(set(ids[slots].tolist())) == 1 and more.mean() < 0.5:
+            return len(slots), int(ids[slots[0]]), where
+    return 0, 0, ""
 
 
 def isolation(case: Case) -> Iterator[Finding]:
@@ -55,10 +78,11 @@ def isolation(case: Case) -> Iterator[Finding]:
     for where in ("earlier", "later"):
         question, leak = f"isolation from {where} sequences", case.leak(case.own, where)
         if leak is not None:
-            (strength, by, looks, sees), (names, place) = leak, case.leak_causes
+            (strength, by, looks, sees), (names, place, _, name) = leak, case.why
             names_of = [case.pieces[number].sequence for number in (looks, sees)]
             evidence = f"Sequence {names_of[0]} depends on sequence {names_of[1]}, by a {by} of {strength:.2g}"
-            yield Finding.failed(question, f"{evidence}{f'; they meet first in {place}' if place else ''}.", names)
+            met = f"; they meet first in {place}" * bool(place)
+            yield Finding.failed(question, f"{evidence}{met}.", names, name=name)
         elif shared:
             yield Finding(question, PASSED, f"{len(case.pieces)} sequences do not depend on one another, by {how}.")
         else:
@@ -83,9 +107,9 @@ def padding(case: Case) -> Iterator[Finding]:
 def positions(case: Case) -> Iterator[Finding]:
     if max(case.noise) > 0.1:
         yield Finding("positions", UNKNOWN, f"Calls that should be the same differ by {max(case.noise):.2g}.")
-    elif POSITIONS in case.blamed:
+    elif POSITIONS in case.blamed or (not case.bare and _uneven(case)):
         yield _wrong_positions(case)
-    elif (batch := case.cured if case.leaks else case.batch) is None:
+    elif (batch := case.why.cured if case.leaks else case.batch) is None:
         yield Finding("positions", UNKNOWN, "Sequences see others, and no change of the batch stops it.")
     elif case.bare and POSITIONS in case.batch and (case.leaks or not case.late_alone):
         yield Finding("positions", PASSED, "Each sequence alone is the same with the position_ids of the batch.")
@@ -108,22 +132,44 @@ def positions(case: Case) -> Iterator[Finding]:
             yield Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get.")
 
 
+def _given(case: Case) -> list[np.ndarray]:
+    """The position_ids that the batch has for each piece; none if it has no one for each slot."""
+    given = case.batch.get(POSITIONS)
+    if given is None or given.shape != case.ids.shape:
+        return []
+    return [given.flatten()[piece.slots].cpu().numpy() for piece in case.pieces]
+
+
+def _uneven(case: Case) -> bool:
+    """Whether positions do not go up by 1 in a sequence, and the model reads them."""
+    given = _given(case)
+    if not any((np.diff(values) != 1).any() for values in given):
+        return False
+    begin = int(given[0][0])
+    seen = case.box.runs({**case.batch, POSITIONS: restarting(case.ids, case.pieces, begin)})
+    return seen is None or not bool(case.apart(seen.outputs, case.seen.outputs).max() <= case.limit)
+
+
 def _wrong_positions(case: Case) -> Finding:
-    number, far = case.blamed[POSITIONS][0]
-    given = [case.batch[POSITIONS].flatten()[piece.slots].cpu().numpy() for piece in case.pieces]
+    given, own = _given(case), case.start
     starts = np.array([values[0] for values in given])
     columns = np.array([piece.slots[0] for piece in case.pieces]) % case.ids.shape[-1]
-    evidence = f"They begin at {', '.join(map(str, starts))}, and the model's own at {case.start}. With them, "
-    evidence += f"sequence {case.pieces[number].sequence} alone differs by {far:.2g}."
+    evidence = f"They begin at {', '.join(map(str, starts))}"
+    if POSITIONS in case.blamed:
+        number, far = case.blamed[POSITIONS][0]
+        evidence += f", and the model's own at {own}" * (own is not None) + ". With them, "
+        evidence += f"sequence {case.pieces[number].sequence} alone differs by {far:.2g}"
     names = "first position"
     if any((np.diff(values) != 1).any() for values in given):
-        names = "uneven positions"
+        names, at = "uneven positions", next(at for at, values in enumerate(given) if (np.diff(values) != 1).any())
+        place = int((np.diff(given[at]) != 1).argmax())
+        evidence += f". In sequence {case.pieces[at].sequence} {given[at][place + 1]} comes after {given[at][place]}"
     elif columns.any() and (starts - starts[0] == columns).all():
         names = "positions run on"
-    elif (starts == case.start).all():
+    elif own is None or (starts == own).all():
         names = "changed positions"
-    wrong = next((start for start in starts if start != case.start), starts[0])
-    return Finding.failed("positions", evidence, names, given=wrong, own=case.start or 0)
+    wrong = next((start for start in starts if start != own), starts[0])
+    return Finding.failed("positions", f"{evidence}.", names, given=wrong, own=own or 0)
 
 
 def sameness(case: Case) -> Iterator[Finding]:
@@ -140,7 +186,7 @@ def sameness(case: Case) -> Iterator[Finding]:
     if name is not None:
         number = case.blamed[name][0][0]
         about_mask = name == MASK or is_mask(case.batch[name], case.ids)
-        names, window = _mask_cause(case, name, number) if about_mask else ("input", 0)
+        names, window = _mask_cause(case, name, number) if about_mask and case.bare else ("input", 0)
         yield Finding.failed(question, evidence, names, name=name, window=window)
     elif not differing:
         yield Finding(question, PASSED, evidence)

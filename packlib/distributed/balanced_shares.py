@@ -7,22 +7,28 @@ import torch.distributed as dist
 
 from packlib.distributed.collectives import Collectives
 from packlib.lengths.counting import as_int64, as_lengths
-from packlib.packing import Method, assign, plan
-from packlib.work import Schedule, Work, balance
+from packlib.packing import Method, Schedule, plan
+from packlib.work import Work
 
 
 def balance_distributed(
-    local_lengths: Iterable[int], max_length: int, method: Method = "optimal",
+    local_lengths: Iterable[int],
+    max_length: int,
+    method: Method = "optimal",
     max_sequences_per_pack: int | None = None,
-    packs_per_rank: int = 1, *, work: Work, seed: int = 0, ranks: int | None = None,
+    packs_per_rank: int = 1,
+    window: int = 8,
+    *,
+    work: Work | None = None,
+    seed: int = 0,
+    ranks: int | None = None,
     group: dist.ProcessGroup | None = None,
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Pack the samples of all ranks of `group` together, and balance their work as `balance` does.
 
     Every rank calls this with its own lengths and gets the same schedule of all ranks. The id of a sample is its place
     when the ranks' lengths stand one after the other. Whatever the number of processes, the schedule is the one that
-    `balance(plan(all_lengths, max_length, method).assign(all_lengths), all_lengths, ranks)` makes in one process. It
-    names the
+    `plan(all_lengths, max_length, method).assign(all_lengths).balance(ranks)` makes in one process. It names the
     sample ids of all ranks, so every rank needs room for them; `pack_distributed` does not, and balances nothing.
 
     To train on it, pass it to `packlib.batches.pack_loader`: where `data` has the samples of all ranks,
@@ -30,7 +36,7 @@ def balance_distributed(
 
     Args:
         local_lengths, max_length, method, max_sequences_per_pack: as in `pack_distributed`.
-        packs_per_rank, work, seed: as in `balance`, the same on every rank.
+        packs_per_rank, window, work, seed: as in `packlib.balance`, the same on every rank.
         ranks: that will train; by default as many as `group` has.
 
     Raises:
@@ -40,11 +46,12 @@ def balance_distributed(
     here = Collectives(group)
     with here.agree_on_errors():
         mine = as_int64(as_lengths(local_lengths, at_least=0), "Length")
-    options: dict = dict(packs_per_rank=packs_per_rank, work=work, max_sequences_per_pack=max_sequences_per_pack)
-    here.check_same(max_length=max_length, method=method, ranks=ranks, seed=seed, **options)
+    depth = max_sequences_per_pack
+    options: dict = dict(packs_per_rank=packs_per_rank, window=window, work=work, seed=seed)
+    here.check_same(max_length=max_length, method=method, max_sequences_per_pack=depth, ranks=ranks, **options)
     lengths = here.exchange(np.tile(mine, here.size)[:, None], [len(mine)] * here.size)[:, 0]  # all of them
     with here.agree_on_errors():
         if here.rank == 0:  # other processors may round otherwise, so one rank makes it for all
-            best = plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack)
-            made = balance(assign(best, lengths), lengths, here.size if ranks is None else ranks, seed=seed, **options)
+            packs = plan(lengths, max_length, method, max_sequences_per_pack=depth).assign(lengths)
+            made = packs.balance(here.size if ranks is None else ranks, **options)
     return here.broadcast(made if here.rank == 0 else None)

@@ -18,7 +18,7 @@ from packlib.distributed.collectives import Collectives
 from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, plan
-from packlib.packing.packs import order_by_length
+from packlib.packing.assigning import order_by_length
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,10 +49,12 @@ class PackShare(Packs):
 
 
 def pack_distributed(
-    local_lengths: Iterable[int], max_length: int, method: Method = "optimal",
+    local_lengths: Iterable[int],
+    max_length: int,
+    method: Method = "optimal",
     max_sequences_per_pack: int | None = None,
     group: dist.ProcessGroup | None = None,
-) -> PackShare:  # fmt: skip
+) -> PackShare:
     """Pack the samples of all ranks of `group` together; every rank calls this with its own, and gets its packs.
 
     The id of a sample is its place when the ranks' lengths stand one after the other. Whatever the number of ranks,
@@ -120,9 +122,10 @@ def pack_distributed(
             goal = sample_ids[first : first + count * step : step]
             np.add(received[done : done + count], first_ids[sender], out=goal, dtype=goal.dtype)
             done += count
-    used = np.repeat(np.add.reduceat(made.items, made.offsets[:-1]).astype(np.int32), share)
+    strategies = np.split(made.items.astype(np.int32), made.offsets[1:-1])
+    held = np.concatenate([np.tile(items, n) for items, n in zip(strategies, share.tolist(), strict=True)])
     sent = {"histograms": for_histograms, "sample ids": ranks.bytes_sent - for_histograms}
-    return PackShare(sample_ids, ends, used, max_length, made, ranks.rank, ranks.size, sent)
+    return PackShare(sample_ids, ends, held, max_length, made, ranks.rank, ranks.size, sent)
 
 
 def _first_samples(plan: PackingPlan) -> np.ndarray:

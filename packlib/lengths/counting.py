@@ -8,7 +8,7 @@ import numpy as np
 
 from packlib.checks import shown
 
-MAX_LENGTH = 1 << 26  # 67 million tokens: the counts of a longer histogram would take over half a gigabyte
+MAX_LENGTH = 1 << 24  # 17 million tokens: to plan longer rows would take over a gigabyte
 INT64_MAX = 2**63 - 1
 OVERLONG = ("error", "truncate", "drop")
 _SLICE = 1 << 18

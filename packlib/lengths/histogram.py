@@ -70,11 +70,12 @@ class LengthHistogram:
         one_of("kind", self.kind, KINDS)
         text("name", self.name)
         text("source", self.source)
-        checked = vars(self)  # a frozen dataclass takes no assignments
-        for lost in ("truncated", "dropped"):
-            checked[lost] = whole_number(lost, checked[lost], 0, INT64_MAX)
-        checked.update(counts=counts, max_length=top, num_sequences=sum(times), num_tokens=tokens)
-        checked["name"] = one_line(self.name)
+        checked: dict[str, Any] = {
+            lost: whole_number(lost, getattr(self, lost), 0, INT64_MAX) for lost in ("truncated", "dropped")
+        }
+        checked |= dict(counts=counts, max_length=top, num_sequences=sum(times), num_tokens=tokens)
+        for name, value in (checked | {"name": one_line(self.name)}).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_lengths(

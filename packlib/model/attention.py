@@ -6,28 +6,22 @@ and what padding computes reaches no token.
 
 import inspect
 import math
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
+from transformers import AttentionInterface
 
 from packlib.batches.batch import reset_positions, segment_begins
 from packlib.checks import one_of
 
-# what packlib calls it: what transformers calls it, once `register_backends` was called
-BACKENDS = {name: f"packlib_{name}" for name in ("sdpa", "eager", "flex", "varlen")}
-_NOW = threading.local()  # its `packs` are those that a packed model computes in this thread
-_NOW.packs = None  # there from the start, or the first graph that is compiled would expect them to be missing
+# what packlib calls it: what transformers calls it, for ours once `attention_arguments` was called
+BACKENDS = {"sdpa": "sdpa", "eager": "eager", "flex": "packlib_flex", "varlen": "packlib_varlen"}
 
 
 def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Tensor:
@@ -35,13 +29,13 @@ def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | No
 
     Args:
         rule: what else must hold, as transformers writes it: (pack, head, query, key) to bool, where query and
-            key are places in their own sequence. A sliding window is such a rule.
+            key are positions in their own sequence. A sliding window is such a rule.
     """
     allowed = segment_ids[:, :, None] == segment_ids[:, None, :]
     if rule is not None:
-        places = reset_positions(segment_ids)
+        positions = reset_positions(segment_ids)
         packs = torch.arange(len(segment_ids), device=segment_ids.device)[:, None, None]
-        allowed = allowed & rule(packs, 0, places[:, :, None], places[:, None, :])
+        allowed = allowed & rule(packs, 0, positions[:, :, None], positions[:, None, :])
     return allowed.tril() if causal else allowed
 
 
@@ -54,14 +48,11 @@ def additive_mask(
     return mask.where(allowed_pairs(segment_ids, causal, rule), least)[:, None]
 
 
-def block_mask(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Any:
+def block_mask(segment_ids: Tensor, causal: bool = False) -> Any:
     """FlexAttention's block mask: which 128 × 128 tiles can be skipped, and a rule for the others."""
-    places = reset_positions(segment_ids)
 
     def same_segment(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
         same = segment_ids[b, query] == segment_ids[b, key]
-        if rule is not None:
-            same = same & rule(b, h, places[b, query], places[b, key])
         return same & (query >= key) if causal else same
 
     packs, slots = segment_ids.shape
@@ -100,18 +91,6 @@ def choose_backend(
     return backend
 
 
-def knows_varlen(model: PreTrainedModel) -> bool:
-    """Whether variable-length kernels can do all that the attention of `model` does: no windows, no soft cap."""
-    config = model.config
-    more = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping")
-    return (
-        model._supports_flash_attn
-        and model._supports_attention_backend
-        and not any(getattr(config, name, None) for name in more)
-        and set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
-    )
-
-
 def _refusal(
     backend: str, device: torch.device, dtype: torch.dtype, needs_gradient: bool, dropout: float
 ) -> str | None:
@@ -140,91 +119,20 @@ class Bounds:
 
 
 def attention_arguments(
-    segment_ids: Tensor,
-    backend: str,
-    causal: bool = False,
-    dtype: torch.dtype = torch.float32,
-    rule: Callable | None = None,
+    segment_ids: Tensor, backend: str, causal: bool = False, dtype: torch.dtype = torch.float32
 ) -> dict:
     """The keyword argument that makes a layer of transformers attend within segments.
 
-    The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on. A
-    whole model makes its masks itself, one for each kind of layer: see `within_sequences`.
-
-    Args:
-        rule: what else must hold (see `allowed_pairs`).
-
-    Raises:
-        ValueError: if the backend knows no rules.
+    The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on.
     """
-    register_backends()
+    for name, function in {"flex": _flex_attention, "varlen": _varlen_attention}.items():
+        if BACKENDS[name] not in AttentionInterface._global_mapping:  # a graph that is compiled must not change tables
+            AttentionInterface.register(BACKENDS[name], function)
     if backend == "flex":
-        return {"attention_mask": block_mask(segment_ids, causal, rule)}
-    if backend != "varlen":
-        return {"attention_mask": additive_mask(segment_ids, causal, dtype, rule)}
-    if rule is not None:
-        raise ValueError("The varlen backend knows no windows, and the model has one; use sdpa or eager.")
-    return {"attention_mask": Bounds(*cumulative_lengths(segment_ids), causal)}
-
-
-@dataclass
-class _Packs:
-    segment_ids: Tensor
-    dtype: torch.dtype
-    own_masks: bool  # whether the model needs its own masks besides, of padding only
-    masks: int = 0  # how many the model has made
-
-
-@contextmanager
-def within_sequences(segment_ids: Tensor, dtype: torch.dtype, own_masks: bool = False) -> Iterator[None]:
-    """In here a model of transformers, asked for one of the `BACKENDS`, makes its masks for these packs.
-
-    Each model tells transformers which rule each of its layers follows: causal or not, a window, a chunk. We are
-    asked to make the mask (transformers' `AttentionMaskInterface`), keep the rule, and add ours: the same sequence.
-
-    Args:
-        own_masks: whether the model's layers are told the sequences apart in another way: `packlib.model.own_masks`.
-
-    Raises:
-        ValueError: at the end, if the model made no mask this way; its tokens have seen other sequences.
-    """
-    register_backends()  # a model that was unpickled in a new process was not made there
-    before, packs = getattr(_NOW, "packs", None), _Packs(segment_ids, dtype, own_masks)
-    _NOW.packs = packs
-    try:
-        yield
-    finally:
-        _NOW.packs = before
-    if not packs.masks:
-        raise ValueError("The model makes its attention mask its own way, so its sequences cannot be kept apart.")
-
-
-def packs_now(module: torch.nn.Module, masks: int = 1) -> _Packs:
-    """The packs that `module`, a part of a packed model, computes now; it makes so many masks for them.
-
-    Raises:
-        ValueError: if there are none: the sequences could not be kept apart.
-    """
-    packs = getattr(_NOW, "packs", None)
-    if packs is None:
-        raise ValueError(
-            f"{type(module).__name__} runs in a packed model only, and can't be computed again later as gradient "
-            "checkpointing does: it would not know its sequences."
-        )
-    packs.masks += masks
-    return packs
-
-
-def _packed_mask(backend: str, *, mask_function: Callable, **options: Any) -> Any:
-    """The mask of the layers that follow the rule `mask_function`; called by transformers."""
-    packs = getattr(_NOW, "packs", None)
-    if packs is None or packs.own_masks:
-        own = {"sdpa": sdpa_mask, "eager": eager_mask}.get(backend)
-        return own(mask_function=mask_function, **options) if own else None
-    packs.masks += 1
-    causal = mask_function is causal_mask_function
-    rule = None if causal or mask_function is bidirectional_mask_function else mask_function
-    return attention_arguments(packs.segment_ids, backend, causal, packs.dtype, rule)["attention_mask"]
+        return {"attention_mask": block_mask(segment_ids, causal)}
+    if backend == "varlen":
+        return {"attention_mask": Bounds(*cumulative_lengths(segment_ids), causal)}
+    return {"attention_mask": additive_mask(segment_ids, causal, dtype)}
 
 
 def _check_plain(backend: str, mask: Any, kind: type, dropout: float, options: dict) -> None:
@@ -243,9 +151,15 @@ def _compiled_flex_attention() -> Callable:
 
 
 def _flex_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
-    scaling: float | None = None, dropout: float = 0.0, **others: Any,
-) -> tuple[Tensor, None]:  # fmt: skip
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **others: Any,
+) -> tuple[Tensor, None]:
     """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
     _check_plain("flex", attention_mask, BlockMask, dropout, others)
     options = {"block_mask": attention_mask, "scale": scaling, "enable_gqa": key.shape[1] != query.shape[1]}
@@ -267,9 +181,15 @@ def _varlen_attn() -> Any:
 
 
 def _varlen_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
-    scaling: float | None = None, dropout: float = 0.0, **others: Any,
-) -> tuple[Tensor, None]:  # fmt: skip
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **others: Any,
+) -> tuple[Tensor, None]:
     """Shapes (B, H, T, D) in, (B, T, H, D) out: packs end to end, the bounds keep the sequences apart."""
     _check_plain("varlen", attention_mask, Bounds, dropout, others)
     bounds, longest = attention_mask.bounds, attention_mask.longest
@@ -285,25 +205,3 @@ def _varlen_attention(
         options = {"window_size": (-1, 0)} if has_window else {"is_causal": True}
     out = kernel(query, key, value, bounds, bounds, longest, longest, **options)
     return out.view(batch, slots, heads, width), None
-
-
-def _eager_attention(module: nn.Module, *arguments: Any, **options: Any) -> Any:
-    """transformers' own, of which each of its files of models has one."""
-    eager = inspect.unwrap(type(module).forward).__globals__["eager_attention_forward"]
-    return eager(module, *arguments, **options)
-
-
-_ATTENTION = {
-    "sdpa": sdpa_attention_forward,
-    "eager": _eager_attention,
-    "flex": _flex_attention,
-    "varlen": _varlen_attention,
-}
-
-
-def register_backends() -> None:
-    """Have transformers know `BACKENDS`. These names are ours: whatever else its models ask for stays as it is."""
-    for backend, name in BACKENDS.items():
-        if name not in AttentionMaskInterface._global_mapping:  # a graph that is compiled must not change tables
-            AttentionInterface.register(name, _ATTENTION[backend])
-            AttentionMaskInterface.register(name, partial(_packed_mask, backend))

@@ -30,6 +30,8 @@ class Sums:
 
     `mean` is the loss as others know it, and what `backward` goes back from.
 
+    >>> import torch
+    >>> from packlib.model import Sums
     >>> (Sums(torch.tensor(6.0), torch.tensor(3)) + Sums(torch.tensor(2.0), torch.tensor(1))).mean
     tensor(2.)
     """
@@ -102,8 +104,10 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
 
 
 def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "token") -> Sums:
-    """The loss of predicted tokens: masked ones with `PackedBert`, next ones with `PackedCausal`.
+    """The loss of predicted tokens: masked ones, or next ones with a causal model (see `packed_output`).
 
+    >>> from packlib.batches import TokenStore, collate
+    >>> from packlib.model import PackedBert, token_loss
     >>> from transformers import BertConfig
     >>> config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     >>> two = [{"input_ids": [7, 8, 9], "labels": [-100, 8, -100]}, {"input_ids": [4, 5], "labels": [4, -100]}]

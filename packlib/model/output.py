@@ -1,4 +1,4 @@
-"""What a packed model returns."""
+"""What a model computes for a batch of packs."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from transformers.utils import ModelOutput
 
 @dataclass
 class PackedOutput(ModelOutput):
-    """What a packed model returns; M predicted tokens, S sequences.
+    """What a model computes for a batch of packs; M predicted tokens, S sequences.
 
     Attributes:
         loss: scalar: the mean token loss, plus BERT's mean next-sentence loss; None without labels.
@@ -17,9 +17,7 @@ class PackedOutput(ModelOutput):
         token_positions: shape (M,), where among the B·T slots they are predicted; -1 in empty places.
         nsp_logits: shape (S, 2), one row a sequence; BERT only.
         pooled: shape (S, d), the pooled first token of each sequence; BERT only.
-        hidden: shape (B, T, d), the last hidden states.
-        aux_loss: scalar: the loss that balances the experts of a mixture, part of `loss`; None if the model's
-            `config.output_router_logits` asks for none.
+        hidden: shape (B, T, d), the last hidden states; BERT only.
     """
 
     loss: Tensor | None = None
@@ -29,4 +27,3 @@ class PackedOutput(ModelOutput):
     nsp_logits: Tensor | None = None
     pooled: Tensor | None = None
     hidden: Tensor | None = None
-    aux_loss: Tensor | None = None

@@ -1,4 +1,4 @@
-"""Functions compiled by Numba, at their first use or ahead of it (`packlib.work.compile_ahead`).
+"""Functions compiled by Numba, at their first use or ahead of it (`packlib.packing.compile_ahead`).
 
 Import this file late: loading Numba takes half a second.
 """

@@ -196,6 +196,7 @@ class DocumentRows(Ragged):
 def document_rows(lengths: Iterable[int], max_length: int, rule: str = "split") -> DocumentRows:
     """Cut documents by a rule, and lay the pieces into rows.
 
+    >>> from packlib.packing import document_rows
     >>> rows = document_rows([14, 7, 5, 2, 3], max_length=8)
     >>> len(rows), rows.cut_documents, rows.cuts, rows.lost_tokens
     (4, 1, 1, 0)
@@ -238,6 +239,7 @@ def least_cuts(lengths: Iterable[int], max_length: int) -> int:
 
     `split` makes exactly these. Arguments and errors as in `document_rows`.
 
+    >>> from packlib.packing import least_cuts
     >>> least_cuts([14, 7, 5, 2, 3], max_length=8)
     1
     """

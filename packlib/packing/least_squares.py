@@ -27,6 +27,8 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: if the target is of other rows, or a number is infinite or NaN.
     """
+    from tqdm import tqdm  # here, since few calls need it
+
     target, size = np.asarray(target, np.float64), matrix.shape[0]
     if target.shape != (size,):
         raise ValueError(f"The target must have a number for each of the {size} rows, not the shape {target.shape}.")
@@ -36,8 +38,10 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
     x, one = np.zeros(values.shape[1]), np.ones(1)
     noise = _NOISE * _length(target) * np.sqrt((values * values).sum(axis=0))
     basis, used, residual, distance = _Basis(target, min(size, len(x))), list[int](), target, math.inf
+    bar = tqdm(desc="least squares", unit=" steps", delay=2, leave=False, disable=None)  # on a terminal alone
     while (nearer := _length(residual)) < distance:  # otherwise there is only noise left
         distance = nearer
+        bar.update()
         gain = (values * residual[rows]).sum(axis=0)
         gain[gain <= noise] = 0.0
         gain[used] = 0.0
@@ -59,6 +63,7 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
             weights = basis.weights()
         x[used] = weights
         residual = target - _sum(rows, values, used, weights, size)
+    bar.close()
     return x
 
 

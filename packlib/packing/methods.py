@@ -14,8 +14,6 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
-import numpy as np
-
 from packlib.checks import depth_limit, one_of, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.histogram import LengthHistogram
@@ -34,12 +32,13 @@ Method = MethodName | Literal["bfd"]
 class PackingMethod(Protocol):
     """What `METHODS` holds: from a histogram, a depth limit and the method's options to strategies.
 
-    A method whose default depth limit is None takes None, too. `optimal` also returns the prices that prove its bound.
+    A method whose default depth limit is None takes None, too. `optimal` also returns what proves its bound:
+    the `prices` of a plan, and whether packs were `listed`.
     """
 
     def __call__(
         self, histogram: LengthHistogram, max_sequences_per_pack: int = ...
-    ) -> list[Group] | tuple[list[Group], np.ndarray | None]: ...
+    ) -> list[Group] | tuple[list[Group], dict[str, Any]]: ...
 
 
 METHODS: Mapping[MethodName, PackingMethod] = {
@@ -135,8 +134,8 @@ def plan(
     function: Callable = METHODS[name]
     # no pack takes more sequences than tokens, and a limit need not fit in 64 bits
     strategies = function(histogram, limit and min(limit, histogram.max_length), **options)
-    strategies, prices = strategies if isinstance(strategies, tuple) else (strategies, None)
-    return PackingPlan.from_strategies(histogram, strategies, name, max_sequences_per_pack=limit, prices=prices)
+    strategies, proof = strategies if isinstance(strategies, tuple) else (strategies, {})
+    return PackingPlan.from_strategies(histogram, strategies, name, max_sequences_per_pack=limit, **proof)
 
 
 def _histogram(lengths: Any, max_length: Any) -> LengthHistogram:

@@ -1,32 +1,31 @@
-"""From a plan to packs: which samples share which pack."""
+"""Packs: which samples share a row; and schedules: which rank trains on which packs in which step."""
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from packlib.arrays import map_arrays, save_arrays
 from packlib.checks import shown, whole_number
-from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
-from packlib.lengths.histogram import LengthHistogram
-from packlib.ragged import Ragged
+from packlib.lengths.counting import MAX_LENGTH, as_integers
+from packlib.ragged import Ragged, ranges
 from packlib.reading import naming
+from packlib.work.cost import Work, check_work
+from packlib.work.windows import deal_in_windows, in_windows, least_times
 
-_MANY = 64  # packs of a strategy that are worth a slice each
-_MANY_SAMPLES = 1 << 17  # worth loading the compiler for
-_ARRAYS = ("sample_ids", "offsets", "lengths_used")
+_AT_ONCE = 1 << 14  # packs that are copied at once, so that what this takes stays near the processor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Packs(Ragged):
     """Which samples share a pack: pack `i` holds `sample_ids[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
-        sample_ids: integers from 0 up, shape (number of samples,); positions in the `lengths` that were packed.
+        sample_ids: integers from 0 up, shape (number of samples,); positions in the lengths that were packed.
         offsets: int64, shape (number of packs + 1,).
-        lengths_used: integers, shape (number of packs,); tokens in each pack, from 1 to `max_length`.
+        lengths: the tokens of each sample, in the order of `sample_ids`; int32, shape (number of samples,).
         max_length: slots of a pack, in tokens.
 
     >>> from packlib.packing import plan
@@ -42,57 +41,65 @@ class Packs(Ragged):
 
     sample_ids: np.ndarray
     offsets: np.ndarray
-    lengths_used: np.ndarray
+    lengths: np.ndarray
     max_length: int
     _called = "pack", "packs"
 
     def __post_init__(self) -> None:
-        checked = vars(self)  # the attributes of what is frozen cannot be set in another way
-        for name, noun in zip(_ARRAYS, ("sample_id", "offset", "used length"), strict=True):
-            checked[name] = as_integers(checked[name], noun)
-        checked["offsets"] = ends = self.offsets.astype(np.int64, copy=False)
-        checked["max_length"] = top = whole_number("max_length", self.max_length, 1, MAX_LENGTH)
-        packs = len(ends) - 1
-        if packs < 1 or ends[0] != 0 or ends[-1] != len(self.sample_ids) or (ends[1:] <= ends[:-1]).any():
-            raise ValueError(f"The offsets do not cut {len(self.sample_ids)} sample ids into packs.")
-        if len(used := self.lengths_used) != packs or used.max() > top or (used < np.diff(ends)).any():
-            raise ValueError(
-                f"lengths_used must have {packs} entries, of at most {top} tokens and one or more a sample."
-            )
-        ids = np.sort(self.sample_ids)
-        whole_number("sample_ids", ids[0], 0)
-        if (same := ids[1:] == ids[:-1]).any():
-            raise ValueError(f"Sample {ids[same.argmax()]} comes more than once in the packs.")
+        ids, ends = as_integers(self.sample_ids, "sample_id"), as_integers(self.offsets, "offset")
+        lengths, top = as_integers(self.lengths, "length"), whole_number("max_length", self.max_length, 1, MAX_LENGTH)
+        ends = ends.astype(np.int64, copy=False)
+        if len(ends) < 2 or ends[0] != 0 or ends[-1] != len(ids) or (ends[1:] <= ends[:-1]).any():
+            raise ValueError(f"The offsets do not cut {len(ids)} sample ids into packs.")
+        if len(lengths) != len(ids) or lengths.min() < 1 or lengths.max() > top:
+            raise ValueError(f"lengths must have {len(ids)} entries, one a sample, each from 1 to {top} tokens.")
+        lengths = lengths.astype(np.int32, copy=False)
+        if (used := np.add.reduceat(lengths, ends[:-1], dtype=np.int64)).max() > top:
+            raise ValueError(f"Pack {used.argmax()} holds {used.max()} tokens; max_length is {top}.")
+        in_order = np.sort(ids)
+        whole_number("sample_ids", in_order[0], 0)
+        if (same := in_order[1:] == in_order[:-1]).any():
+            raise ValueError(f"Sample {in_order[same.argmax()]} comes more than once in the packs.")
+        for name, value in dict(sample_ids=ids, offsets=ends, lengths=lengths, max_length=top).items():
+            object.__setattr__(self, name, value)
 
-    def verify(self, lengths: Iterable[int] | None = None) -> Self:
+    def verify(self) -> Self:
         """Check the packs and return them: each sample is in one pack, and no pack is too long.
-
-        Args:
-            lengths: of all samples, in tokens: then each pack also holds as many tokens as it says.
 
         Raises:
             TypeError, ValueError: with the first thing that is wrong.
         """
         self.__post_init__()
-        if lengths is not None and len(self):
-            known = as_lengths(lengths)
-            if (last := int(self.sample_ids.max())) >= len(known):
-                raise ValueError(f"The packs hold sample {last}; there are {len(known)} lengths.")
-            held = np.minimum(known[self.sample_ids], self.max_length).astype(np.int64)
-            tokens = np.add.reduceat(held, self.offsets[:-1])
-            if (wrong := tokens != self.lengths_used).any():
-                at = int(wrong.argmax())
-                raise ValueError(f"Pack {at} holds {tokens[at]} tokens of these lengths, not {self.lengths_used[at]}.")
         return self
 
     @property
     def num_packs(self) -> int:
         return len(self)
 
+    @cached_property
+    def lengths_used(self) -> np.ndarray:
+        """Tokens in each pack; int32, shape (number of packs,)."""
+        if not len(self):
+            return np.empty(0, np.int32)
+        return np.add.reduceat(self.lengths, self.offsets[:-1], dtype=np.int32)
+
     @property
     def efficiency(self) -> float:
         """Share of the slots that hold a token."""
-        return int(self.lengths_used.sum()) / max(1, len(self) * self.max_length)
+        return int(self.lengths_used.sum(dtype=np.int64)) / max(1, len(self) * self.max_length)
+
+    def balance(
+        self, ranks: int, packs_per_rank: int = 1, window: int = 8, *, work: Work | None = None, seed: int = 0
+    ) -> "Schedule":
+        """Deal the packs to steps and ranks so that the ranks of a step have about equal work; see `balance`.
+
+        >>> from packlib.packing import plan
+        >>> lengths = [8, 8, 8, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
+        >>> schedule = plan(lengths, max_length=8).assign(lengths).balance(ranks=3, window=2)
+        >>> schedule.steps, schedule.waiting
+        (2, 0.0)
+        """
+        return balance(self, ranks, packs_per_rank, window, work=work, seed=seed)
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self.sample_ids[self._row(index)]
@@ -103,8 +110,11 @@ class Packs(Ragged):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the packs to one file, which is whole or not there."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        save_arrays(path, "Packs", {**arrays, "max_length": np.array([self.max_length])})
+        save_arrays(path, "Packs", self._arrays())
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        found = {name: getattr(self, name) for name in ("sample_ids", "offsets", "lengths")}
+        return found | {"max_length": np.array([self.max_length])}
 
     @classmethod
     def load(cls, path: str | os.PathLike, verify: bool = True) -> "Packs":
@@ -116,129 +126,173 @@ class Packs(Ragged):
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.
         """
-        names = (*_ARRAYS, "max_length")
         with naming(path, "whole file of packs") as file:
-            fields = map_arrays(file, "Packs", names, verify=verify)
-            return cls(**{**fields, "max_length": fields["max_length"].item()})
+            fields = map_arrays(file, "Packs", ("sample_ids", "offsets", "lengths", "max_length"), verify=verify)
+            return Packs(**fields | {"max_length": fields["max_length"].item()})
 
 
-def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """A stable sort: equal lengths keep their order.
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule(Packs):
+    """Packs in the order of training: step by step, in each step rank by rank, `packs_per_rank` packs for each.
 
-    Returns:
-        The sample ids in ascending order of length, and where each length starts among them, shape
-        (max_length + 2,).
+    Attributes:
+        ranks, packs_per_rank: every rank has so many packs in every step.
+        window: so many steps together have packs of a random deal; the last window may be smaller.
+        work: what a pack costs.
     """
-    starts = np.concatenate([[0], np.cumsum(np.bincount(lengths, minlength=max_length + 1))])
-    if max_length < 1 << 16:
-        lengths = lengths.astype(np.uint16, copy=False)  # NumPy sorts 16 bits by counting, and more by comparing
-    order = np.argsort(lengths, kind="stable")
-    return order.astype(np.int32 if len(lengths) < 1 << 31 else np.int64, copy=False), starts
 
+    ranks: int
+    packs_per_rank: int
+    window: int
+    work: Work
 
-@runtime_checkable
-class Planned(Protocol):
-    """What `assign` reads of a `PackingPlan`, whose method `assign` calls it."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_work(self.work)
+        for name in ("ranks", "packs_per_rank", "window"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+        if len(self) % (self.ranks * self.packs_per_rank):
+            raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
 
     @property
-    def histogram(self) -> LengthHistogram: ...
+    def steps(self) -> int:
+        return len(self) // (self.ranks * self.packs_per_rank)
+
+    @cached_property
+    def work_of_ranks(self) -> np.ndarray:
+        """The work of each rank in each step; float64, shape (steps, ranks)."""
+        return self.work.of(self).reshape(self.steps, self.ranks, -1).sum(axis=2)
+
     @property
-    def items(self) -> np.ndarray: ...
+    def slowest(self) -> float:
+        """The sum over steps of the slowest rank's work: how long training takes."""
+        return float(self.work_of_ranks.max(axis=1).sum())
+
     @property
-    def offsets(self) -> np.ndarray: ...
+    def mean(self) -> float:
+        """The sum over steps of the mean rank's work: no schedule of these sequences on so many ranks is faster."""
+        return float(self.work_of_ranks.mean(axis=1).sum())
+
     @property
-    def repeats(self) -> np.ndarray: ...
-    @property
-    def sizes(self) -> np.ndarray: ...
+    def waiting(self) -> float:
+        """The share of the time that the average rank waits for the slowest."""
+        return max(0.0, 1 - self.mean / self.slowest)  # equal works may differ by a rounding
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """No schedule that leaves packs whole and in their windows is faster; with one pack a rank, none is as fast."""
+        windows = in_windows(self.work.of(self), self.window * self.ranks * self.packs_per_rank)
+        return float(sum(least_times(window, self.ranks, self.packs_per_rank).sum() for window in windows))
+
+    def shuffled_steps(self, rng: np.random.Generator) -> np.ndarray:
+        """All steps in a random order in which those of a window stay together; int64, shape (steps,)."""
+        window_of = np.arange(self.steps) // min(self.window, self.steps)
+        return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        numbers = {name: np.array([getattr(self, name)]) for name in ("ranks", "packs_per_rank", "window")}
+        costs = np.array([self.work.per_token, self.work.per_square], np.float64)  # a file holds integers only
+        return super()._arrays() | numbers | {"work": costs.view(np.int64)}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the schedule to one file, which is whole or not there."""
+        save_arrays(path, "Schedule", self._arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, verify: bool = True) -> "Schedule":
+        """Map a file that `save` wrote; arguments and errors as in `Packs.load`."""
+        numbers = ("max_length", "ranks", "packs_per_rank", "window")
+        with naming(path, "whole file of a schedule") as file:
+            names = ("sample_ids", "offsets", "lengths", *numbers, "work")
+            found: dict = dict(map_arrays(file, "Schedule", names, verify=verify))
+            found |= {name: found[name].item() for name in numbers}
+            return Schedule(**found | {"work": Work(*found["work"].view("<f8").tolist())})
+
+    def __repr__(self) -> str:
+        return (
+            f"Schedule({self.steps:,} steps of {self.ranks} ranks × {self.packs_per_rank} packs of {self.max_length}, "
+            f"in windows of {self.window}: the average rank waits {self.waiting:.2%} of the time, at least "
+            f"{max(0, 1 - self.mean / self.lower_bound):.2%} in any schedule with these windows)"
+        )
 
 
-def assign(plan: Planned, lengths: Iterable[int], seed: int | None = None) -> Packs:
-    """Choose the samples for every pack of a `PackingPlan`; each sample lands in exactly one.
+def balance(
+    packs: Packs, ranks: int, packs_per_rank: int = 1, window: int = 8, *, work: Work | None = None, seed: int = 0
+) -> Schedule:
+    """Deal packs to steps and ranks, so that the ranks of a step have about equal work.
 
-    >>> from packlib.packing import assign, plan
-    >>> lengths = [5, 3, 3, 2, 8]
-    >>> packs = assign(plan(lengths, max_length=8), lengths)
-    >>> [samples.tolist() for samples in packs]
-    [[4], [0, 1], [2, 3]]
+    The packs are dealt at random to windows of a few steps; within a window, packs of like work meet in a step. A
+    larger window leaves less waiting, and single steps that are less like each other: every window has the mix of a
+    random deal, and a step of one pack a rank has its own kind of packs. The packs stay whole. If they do not make
+    whole steps, some are cut between sequences, and the parts stand in the last window.
+
+    >>> import numpy as np
+    >>> from packlib.packing import balance, plan
+    >>> lengths = np.random.default_rng(0).lognormal(7, 1.3, 4000).clip(1, 32768).astype(int)
+    >>> packs = plan(lengths, max_length=32768).assign(lengths)
+    >>> for window in (1, 8):
+    ...     schedule = balance(packs, ranks=8, window=window)
+    ...     print(f"{schedule.waiting:.0%}")
+    22%
+    5%
 
     Args:
-        lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
-            the histogram truncated or dropped overlong samples, so does this.
-        seed: permutes the samples of equal length, so that an epoch can have other company; None keeps their order.
-
-    Returns:
-        Packs in the plan's order (their order in training is the loader's business).
+        ranks, packs_per_rank: every rank trains on so many packs in every step.
+        window: so many steps share their packs; with 1 each step has those of a random deal.
+        work: what a pack costs; by default `Work.decoder()`, that of Llama 3 8B's layers.
+        seed: of all that is random; the schedule depends on nothing else, so every process makes the same.
 
     Raises:
-        TypeError, ValueError: if there is no plan, or it was made for other lengths.
+        TypeError, ValueError: naming the argument that is wrong.
     """
-    if not isinstance(plan, Planned):
-        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
-    histogram, top = plan.histogram, plan.histogram.max_length
-    lengths = as_lengths(lengths)
-    if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
-        lengths = lengths.clip(max=top + bool(histogram.dropped))  # what is dropped sorts behind all others
-    if int(lengths.max()) > top + 1:
-        raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
-    order, starts = order_by_length(lengths, top + 1)
-    _refuse_other_lengths(histogram, np.diff(starts))
-    if seed is not None:
-        _shuffle(order[: histogram.num_sequences], starts, whole_number("seed", seed, 0))
-
-    # Each place of each strategy takes the next samples of its length, as many as the strategy has packs.
-    repeats, sizes = np.repeat(plan.repeats, plan.sizes), np.repeat(plan.sizes, plan.sizes)
-    by_length = np.argsort(plan.items, kind="stable")
-    first = np.empty(len(repeats), np.int64)
-    first[by_length] = np.cumsum(repeats[by_length]) - repeats[by_length]
-    column = np.arange(len(sizes)) - np.repeat(plan.offsets[:-1], plan.sizes)
-    place = np.repeat(np.cumsum(plan.repeats * plan.sizes) - plan.repeats * plan.sizes, plan.sizes) + column
-    sample_ids = np.empty(histogram.num_sequences, order.dtype)
-    few = np.flatnonzero(repeats < _MANY)  # their samples one by one, others in slices
-    pack = np.arange(int(repeats[few].sum())) - np.repeat(np.cumsum(repeats[few]) - repeats[few], repeats[few])
-    few = np.repeat(few, repeats[few])
-    sample_ids[place[few] + pack * sizes[few]] = order[first[few] + pack]
-    many = np.flatnonzero(repeats >= _MANY)
-    for at, size, begin, n in zip(*(a[many].tolist() for a in (place, sizes, first, repeats)), strict=True):
-        sample_ids[at : at + n * size : size] = order[begin : begin + n]
-    ends = np.cumsum(np.repeat(plan.sizes, plan.repeats))
-    totals = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int32)
-    used, ends = np.repeat(totals, plan.repeats), np.concatenate([[0], ends])
-    return Packs._of(sample_ids=sample_ids, offsets=ends, lengths_used=used, max_length=top)
-
-
-def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
-    """Permute the samples of each length (Durstenfeld, Algorithm 235: Random Permutation, 1964), in place.
-
-    Each length has a generator of its own: its permutation does not depend on what else is packed, or where.
-    """
-    exchange = swap
-    if len(order) > _MANY_SAMPLES:
-        from packlib.packing.compiled import compiled  # here, since it takes a while to import
-
-        exchange = compiled(swap)
-    counts = np.diff(starts)[:-1]
-    # how many samples there are to draw from; a little less keeps the product below when it is rounded
-    choices = np.arange(counts.max(), 0, -1) * (1 - 2**-50)
-    for length in np.flatnonzero(counts > 1).tolist():
-        same = order[starts[length] : starts[length + 1]]
-        drawn = np.random.default_rng([seed, length]).random(len(same)) * choices[len(choices) - len(same) :]
-        exchange(same, drawn.astype(np.int64))
-
-
-def swap(samples: np.ndarray, drawn: np.ndarray) -> None:
-    """Exchange the sample at each place with that at `drawn` places behind it; `samples` changes."""
-    for i in range(len(drawn)):
-        j = i + drawn[i]
-        samples[i], samples[j] = samples[j], samples[i]
-
-
-def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:
-    planned = np.append(histogram.counts, histogram.dropped)
-    wrong = np.flatnonzero(given != planned)
-    if wrong.size:
-        length = int(wrong[0])
-        over = "over " if length > histogram.max_length else ""
+    if not isinstance(packs, Packs):
+        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
+    check_work(work := Work.decoder() if work is None else work)
+    ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
+    window, step = whole_number("window", window, 1), ranks * packs_per_rank
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    if (needed := -(-len(packs) // step) * step) > len(packs.sample_ids):
         raise ValueError(
-            f"The plan was made for other lengths: of length {over}{length - bool(over)} it has {planned[length]:,}, "
-            f"and {given[length]:,} are given."
+            f"ranks × packs_per_rank is {step}, and so whole steps need {needed} packs; there are only "
+            f"{len(packs.sample_ids)} sequences for them."
         )
+    order, each = rng.permutation(len(packs)), work.of(packs)
+    if not np.isfinite(total := each.sum()):
+        raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
+    starts, ends, whole = _cut(packs, order, needed - len(packs), rng)
+    parts = zip(starts[whole:].tolist(), ends[whole:].tolist(), strict=True)
+    each = np.append(each[order[:whole]], [work.of(packs.lengths[start:end]).sum() for start, end in parts])
+    dealt = deal_in_windows(each, ranks, packs_per_rank, window, rng).ravel()
+    starts, sizes = starts[dealt], (ends - starts)[dealt]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    sample_ids, lengths = np.empty_like(packs.sample_ids), np.empty_like(packs.lengths)
+    for first in range(0, needed, _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        at = ranges(starts[some], sizes[some])
+        to = slice(offsets[first], offsets[first] + len(at))
+        sample_ids[to], lengths[to] = packs.sample_ids[at], packs.lengths[at]
+    return Schedule._of(
+        sample_ids=sample_ids,
+        offsets=offsets,
+        lengths=lengths,
+        max_length=packs.max_length,
+        ranks=ranks,
+        packs_per_rank=packs_per_rank,
+        window=window,
+        work=work,
+    )
+
+
+def _cut(packs: Packs, order: np.ndarray, cuts: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
+    """Where packs start and end if they come in this order, and the last of them are cut; how many are before those.
+
+    So few are cut that they have just enough places between two sequences, of which the cuts are at random ones.
+    """
+    places = np.cumsum(packs.offsets[order[::-1] + 1] - packs.offsets[order[::-1]] - 1)
+    whole = len(order) - 1 - int(np.searchsorted(places, cuts))
+    starts, ends = packs.offsets[order], packs.offsets[order + 1]
+    inside = ranges(starts[whole:] + 1, (ends - starts)[whole:] - 1)
+    at = rng.choice(inside, cuts, replace=False)
+    starts = np.append(starts[:whole], np.sort(np.append(starts[whole:], at)))
+    ends = np.append(ends[:whole], np.sort(np.append(ends[whole:], at)))
+    return starts, ends, whole

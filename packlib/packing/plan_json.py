@@ -11,8 +11,8 @@ from packlib.checks import one_of, shown, whole_number
 from packlib.lengths.histogram_json import histogram_from_dict, histogram_to_dict
 from packlib.strict_json import has_exactly, parse_json
 
-FORMAT = "packlib.PackingPlan 2"
-_FIELDS = ("method", "max_sequences_per_pack", "repeats")
+FORMAT = "packlib.PackingPlan 3"
+_FIELDS = ("method", "max_sequences_per_pack", "repeats", "listed")
 _STATED = ("num_packs", "lower_bound")
 _MOST_BYTES = 1 << 30
 
@@ -28,6 +28,7 @@ def plan_to_text(plan: Any) -> str:
             "histogram": histogram_to_dict(plan.histogram),
             "strategies": plan.strategies,
             "repeats": plan.repeats.tolist(),
+            "listed": plan.listed,
             "duals": None if plan.prices is None else plan.prices.tolist(),
         }
     )

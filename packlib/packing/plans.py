@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, text
+from packlib.checks import depth_limit, shown, text
 from packlib.files import write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.markup import in_html, one_line
-from packlib.packing.packs import Packs, assign
+from packlib.packing.assigning import assign
+from packlib.packing.packs import Packs
 from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
 from packlib.packing.search.bound import certified_bound, direct_bound, exact_dot
+from packlib.packing.search.whole_packs import ruled_out
 from packlib.reading import naming
 
 
@@ -40,8 +42,10 @@ class PackingPlan:
         max_sequences_per_pack: the depth limit, or None.
         prices: int64, shape (max_length + 1,), the prices that prove `lower_bound`, or None
             (see `packlib.packing.search.bound`).
+        listed: whether one pack more is proven than `prices` alone prove: the packs that a plan of so few could have
+            were listed, and an integer program found no choice of them (see `packlib.packing.search.whole_packs`).
         lower_bound: no packing at this depth has fewer packs. The best of what sums of lengths prove (tokens, long
-            sequences, and sequences at the depth limit; see `direct_bound`) and of what `prices` prove.
+            sequences, and sequences at the depth limit; see `direct_bound`) and of what `prices` and `listed` prove.
 
     A plan is verified when it is made, so a plan that exists is right.
     """
@@ -53,6 +57,7 @@ class PackingPlan:
     method: str
     max_sequences_per_pack: int | None = None
     prices: np.ndarray | None = None
+    listed: bool = False
     lower_bound: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,13 +143,25 @@ class PackingPlan:
     def _proven_bound(self) -> int:
         counts, depth = self.histogram.counts, self.max_sequences_per_pack
         bound = direct_bound(counts, depth)
-        return bound if self.prices is None else max(bound, certified_bound(counts, self.prices, depth))
+        if self.prices is None:
+            proven = 0
+        else:
+            proven = certified_bound(counts, self.prices, depth)
+        if not isinstance(self.listed, bool):
+            raise TypeError(f"listed must be True or False, not {shown(self.listed)}.")
+        if self.listed:
+            if self.prices is None or not ruled_out(counts, self.prices, depth, proven):
+                raise ValueError(
+                    "The plan states that a list of packs proves more than its prices; that cannot be shown."
+                )
+            proven += 1
+        return max(bound, proven)
 
     def verify(self) -> "PackingPlan":
         """Check the plan from its numbers alone and return it.
 
         Every sequence is used exactly once, no pack is too long or too deep, and the lower bound follows from
-        the prices.
+        the prices, and from the packs that they list.
 
         Raises:
             ValueError: with the first thing that is wrong.
@@ -211,7 +228,8 @@ class PackingPlan:
         return (
             f"PackingPlan({self.method} of {self.histogram.name}, depth limit {limit or 'none'}: "
             f"{self.num_packs:,} packs, efficiency {self.efficiency:.3%}, packing factor {self.packing_factor:.3f}, "
-            f"deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} packs above the best)"
+            f"deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} packs above the best"
+            f"{', as a list of all packs that matter shows' if self.listed else ''})"
         )
 
     def _repr_html_(self) -> str:

@@ -12,6 +12,7 @@ class StreamPacker:
     A sequence goes into the fullest open pack that takes it. If none does, a new pack is opened; if the window is
     full, the fullest pack is closed first. Of equally full packs, the one that was filled last is taken.
 
+    >>> from packlib.packing import StreamPacker
     >>> packer = StreamPacker(max_length=8, window=1)
     >>> [packer.add(length) for length in (5, 3, 6, 4)]
     [[], [(0, 1)], [], [(2,)]]

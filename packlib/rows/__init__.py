@@ -10,15 +10,13 @@ from packlib.installed import late
 from packlib.rows.packed_rows import pack_dataset
 
 if TYPE_CHECKING:
-    from packlib.rows.collator import TransformersCollator, for_transformers
+    from packlib.rows.collator import TransformersCollator
     from packlib.rows.row_stream import PackedStream
-    from packlib.rows.trainer import PackTrainer
 else:  # they load torch
     __getattr__, __dir__ = late(
         __name__,
         {
-            "packlib.rows.collator": ["TransformersCollator", "for_transformers"],
+            "packlib.rows.collator": ["TransformersCollator"],
             "packlib.rows.row_stream": ["PackedStream"],
-            "packlib.rows.trainer": ["PackTrainer"],
         },
     )

@@ -58,16 +58,11 @@ class RowsInPassing(Protocol):
 def pack_dataset(
     dataset: RowsInPassing,
     max_length: int,
-    method: None = None,
-    max_sequences_per_pack: int | None = None,
     *,
-    plan: None = None,
+    max_sequences_per_pack: int | None = None,
     overlong: Overlong = "error",
     labels: bool = True,
-    seed: int | None = 0,
     window: int = 100,
-    cache_dir: str | os.PathLike | None = None,
-    progress: bool = True,
 ) -> "PackedStream": ...
 
 
@@ -326,11 +321,11 @@ class _Packing:
                 return made
         with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
 
-            def tell(now: Any) -> None:
+            def show(now: Any) -> None:
                 bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
                 bar.update()
 
-            return make_plan(histogram, method="optimal", max_sequences_per_pack=depth, progress=tell)
+            return make_plan(histogram, method="optimal", max_sequences_per_pack=depth, progress=show)
 
     def _rows(self, spool: Spool, pieces: Pieces, packs: Packs) -> Iterator[pa.RecordBatch]:
         """The packs, about a million tokens at a time."""
@@ -347,8 +342,8 @@ class _Packing:
             by_token = np.concatenate([[0], ends])[by_sequence]
             row = {}
             for name, column in spool.columns.items():
-                places = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
-                row[name] = _lists(by_token if column.by_token else by_sequence, column.take(*places))
+                span = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
+                row[name] = _lists(by_token if column.by_token else by_sequence, column.take(*span))
             if self.labels and "labels" not in row:
                 made = row["input_ids"].values.to_numpy().copy()
                 made[ends - lengths] = IGNORED

@@ -59,14 +59,14 @@ class PackedStream(IterableDataset):
         source.__dict__ = {**source.__dict__}  # which `datasets` shares among copies; a loaded state is for one pass
         if start["source"] is not None:
             source.load_state_dict(start["source"])
-        place, handed_out, rows = start["source"], start["packs"], iter(source)
+        origin, handed_out, rows = start["source"], start["packs"], iter(source)
         while some := list(islice(rows, 1)):
             packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1))), start=1)
             for number, pack in packs:
-                self._state = {"source": place, "packs": number}
+                self._state = {"source": origin, "packs": number}
                 if number > handed_out:
                     yield pack
-            place, handed_out = source.state_dict(), 0
+            origin, handed_out = source.state_dict(), 0
 
     def set_epoch(self, epoch: int) -> None:
         """Let the source shuffle for this epoch."""

@@ -79,7 +79,7 @@ class Column:
 
 
 class Spool:
-    """Takes a data set in batches, tells which of its columns have a value a token, and can read all of it again.
+    """Takes a data set in batches, finds which of its columns have a value a token, and can read all of it again.
 
     Args:
         folder: where a copy is written, on disk for as long as the process lives.

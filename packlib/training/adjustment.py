@@ -31,6 +31,7 @@ def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> 
 
     Source: Krell et al. 2021 (arXiv 2107.02027), on hyper-parameters: accumulation, and the betas of LAMB.
 
+    >>> from packlib.training import Recipe, adjust
     >>> padded = Recipe(8, learning_rate=1e-4, total_sequences=1_000_000, gradient_accumulation_steps=4)
     >>> packed, reasons, error = adjust(padded, packing_factor=2.0)
     >>> packed.gradient_accumulation_steps, error, reasons[0]

@@ -57,20 +57,23 @@ def fit(
     so it does not matter how the sequences are spread. Under torch.distributed each rank calls this with a loader of
     its own share, as `pack_loader` gives it; a model that is not in `DistributedDataParallel` yet is put there.
 
-    >>> from transformers import GPT2Config
+    >>> from packlib.batches import TokenStore, pack_lengths, pack_loader
+    >>> from packlib.training import Recipe, fit
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
     >>> config = GPT2Config(vocab_size=16, n_positions=8, n_embd=8, n_layer=1, n_head=2)
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
     >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=1)
     >>> recipe = Recipe(micro_batch=1, learning_rate=0.1, total_sequences=50, packing_factor=5 / 3)
-    >>> records = fit(PackedCausal(config), loader, recipe, progress=False)
+    >>> records = fit(GPT2LMHeadModel(config), loader, recipe, progress=False)
     >>> records[-1]["sequences"], records[-1]["loss"] < records[0]["loss"]
     (50, True)
 
     Args:
+        model: a `PackedBert`, or a causal or masked model of transformers, unmodified (see `for_transformers`).
         loader: batches of `recipe.micro_batch` packs, passed through again and again (see `pack_loader`); with
             packs of depth 1 this is the padded run.
-        objective: what to train; by default `PretrainingObjective` for BERT and `CausalObjective` for decoders, with
-            the model's `reduction`.
+        objective: what to train; by default `PretrainingObjective` for `PackedBert`, with the model's `reduction`,
+            and `CausalObjective` or `MaskedObjective` for the others.
         folder: where metrics.jsonl and checkpoint.pt go, and the checkpoint before it, which is taken with a warning if
             the newest is damaged. If a checkpoint is there the run goes on from it, and
             ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).

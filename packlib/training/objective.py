@@ -6,12 +6,22 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.checks import one_of
-from packlib.model import PackedOutput, Sums, nsp_accuracy, nsp_loss, token_accuracy, token_loss
+from packlib.model import (
+    PackedBert,
+    PackedOutput,
+    Sums,
+    nsp_accuracy,
+    nsp_loss,
+    packed_output,
+    token_accuracy,
+    token_loss,
+)
 from packlib.model.losses import REDUCTIONS, reduce_by
-from packlib.model.packed import Packed, PackedBert, next_tokens
+from packlib.model.unmodified import causal_labels, kind_of
 
 
 class Objective(Protocol):
@@ -48,7 +58,7 @@ class MaskedObjective:
         return {"mlm_loss": token_loss(*of), "mlm_accuracy": token_accuracy(*of)}
 
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
-        return self.sums(model(**batch), batch)
+        return self.sums(packed_output(model, batch), batch)
 
     def _number(self, slots: Tensor, batch: PackedBatch) -> int:
         """How many tokens, sequences or packs these `slots` are of."""
@@ -71,25 +81,14 @@ class PretrainingObjective(MaskedObjective):
 
 
 class CausalObjective(MaskedObjective):
-    """A decoder's: the loss of the next token, where it has a label, and the accuracy.
-
-    Raises:
-        ValueError: for a mixture of experts that computes its balancing loss: that is a mean over whatever shares a
-            batch, which no sum over an update can give.
-    """
+    """A decoder's: the loss of the next token, where it has a label, and the accuracy."""
 
     losses = ("token_loss",)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
-        labels = batch.input_ids if batch.labels is None else batch.labels
-        return {"token_loss": self._number(_labeled(next_tokens(labels, batch.segment_ids)), batch)}
+        return {"token_loss": self._number(_labeled(causal_labels(batch)), batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
-        if output.aux_loss is not None:
-            raise ValueError(
-                "CausalObjective cannot train the balancing loss of experts: set output_router_logits of the model's "
-                "configuration to False, or pass an objective of your own."
-            )
         of = output, batch, self.reduction
         return {"token_loss": token_loss(*of), "token_accuracy": token_accuracy(*of)}
 
@@ -100,11 +99,14 @@ def _labeled(labels: Tensor) -> Tensor:
 
 
 def default_objective(model: nn.Module) -> MaskedObjective:
-    """What a packed model is trained for, by the heads that it has, with the mean that its own loss has."""
-    kind: type[MaskedObjective] = PretrainingObjective
-    if isinstance(model, Packed) and not isinstance(model, PackedBert):
-        kind = CausalObjective if model.causal else MaskedObjective
-    return kind(getattr(model, "reduction", "token"))
+    """What a model is trained for: both of BERT's losses with the mean of its own loss, or a model's tokens.
+
+    Raises:
+        TypeError: for a model of transformers that packs would change, with the reason.
+    """
+    if isinstance(model, PreTrainedModel) and not isinstance(model, PackedBert):
+        return CausalObjective() if kind_of(model) == "causal" else MaskedObjective()
+    return PretrainingObjective(getattr(model, "reduction", "token"))
 
 
 def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None) -> dict[str, float]:

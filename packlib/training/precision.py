@@ -39,6 +39,8 @@ def stochastic_round(tensor: Tensor, dtype: torch.dtype, generator: torch.Genera
     finite number is infinity.
     Source: Gupta et al. 2015, "Deep learning with limited numerical precision" (arXiv 1502.02551).
 
+    >>> import torch
+    >>> from packlib.training import stochastic_round
     >>> third, seeded = torch.full((30_000,), 1 / 3), torch.Generator().manual_seed(0)
     >>> rounded = stochastic_round(third, torch.bfloat16, seeded)
     >>> len(rounded.unique()), round(rounded.double().mean().item(), 4)  # both neighbors; 1 / 3 on average

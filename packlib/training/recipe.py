@@ -68,13 +68,14 @@ class Recipe:
         whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
         if self.max_length is not None:
             whole_number("max_length", self.max_length, 1, MAX_LENGTH)
-        vars(self).update(  # as Python's own numbers, which JSON can hold
-            learning_rate=number("learning_rate", self.learning_rate, above=0),
-            weight_decay=number("weight_decay", self.weight_decay, at_least=0),
-            power=check_decay(self.decay, self.power),
-            packing_factor=check_factor(self.packing_factor, self.max_length),
-            betas=check_betas(self.betas),
-        )
+        for name, value in {  # as Python's own numbers, which JSON can hold
+            "learning_rate": number("learning_rate", self.learning_rate, above=0),
+            "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
+            "power": check_decay(self.decay, self.power),
+            "packing_factor": check_factor(self.packing_factor, self.max_length),
+            "betas": check_betas(self.betas),
+        }.items():
+            object.__setattr__(self, name, value)
         one_of("optimizer", self.optimizer, OPTIMIZERS)
 
     @classmethod

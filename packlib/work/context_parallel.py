@@ -5,15 +5,13 @@ therefore cut what they share into 2 cp equal chunks, for cp ranks, and rank r g
 from the head and one from the tail. What they cut must have a multiple of 2 cp tokens, and is padded to it.
 """
 
-from collections.abc import Iterable
+import heapq
 from typing import NamedTuple
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
-from packlib.lengths.counting import as_lengths
-from packlib.packing.packs import Packs
-from packlib.work.cost import Work, check_packs_and_work, squares_of
+from packlib.checks import one_of, shown, whole_number
+from packlib.work.cost import LengthsOfPacks, Work, check_work
 
 SHARDINGS = ("sequence", "pack", "whole")
 
@@ -30,9 +28,7 @@ class ContextShards(NamedTuple):
     padding: np.ndarray
 
 
-def context_shards(
-    packs: Packs, lengths: Iterable[int], ranks: int, sharding: str = "sequence", *, work: Work
-) -> ContextShards:
+def context_shards(packs: LengthsOfPacks, ranks: int, sharding: str = "sequence", *, work: Work) -> ContextShards:
     """Deal the tokens of each pack to a group of ranks, with causal attention within each sequence.
 
     - "sequence": each sequence is padded and cut into 2 cp chunks. All ranks have equal work. (The THD format of
@@ -46,45 +42,53 @@ def context_shards(
     A token that sees n tokens, itself included, counts 2 n - 1 squares, so that a sequence of l tokens counts l², and
     its chunk from token s up to token e counts e² - s². One rank alone cuts and pads nothing.
 
-    >>> packs = Packs([0, 1], [0, 2], [8], max_length=8)
+    >>> from packlib.packing import Packs
+    >>> from packlib.work import SHARDINGS, Work, context_shards
+    >>> packs = Packs([0, 1], offsets=[0, 2], lengths=[5, 3], max_length=8)
     >>> for sharding in SHARDINGS:
-    ...     shards = context_shards(packs, [5, 3], ranks=2, sharding=sharding, work=Work(0, 1))
+    ...     shards = context_shards(packs, ranks=2, sharding=sharding, work=Work(0, 1))
     ...     print(sharding, shards.work[0], shards.padding[0])
     sequence [40. 40.] 4
     pack [12. 22.] 0
     whole [25.  9.] 0
 
     Args:
-        packs, lengths: as in `balance`.
+        packs: `Packs`, or other rows that keep sequences apart.
         ranks: of the group, cp; 1 to 1,024.
         sharding: one of `SHARDINGS`.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
     """
-    check_packs_and_work(packs, work)
+    if not isinstance(packs, LengthsOfPacks):
+        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
+    check_work(work)
     one_of("sharding", sharding, SHARDINGS)
     ranks = whole_number("ranks", ranks, 1, 1024)
-    lengths, starts, chunks = as_lengths(lengths), packs.offsets[:-1], 2 * ranks
-    squares_of(packs, lengths)  # refuses lengths of other packs
-    each, padding = lengths[packs.sample_ids].astype(np.int64), np.zeros(len(packs), np.int64)
+    starts, ends_at, chunks = packs.offsets[:-1], packs.offsets[1:], 2 * ranks
+    each = packs.lengths.astype(np.int64)
+    held, padding = np.add.reduceat(each, starts), np.zeros(len(starts), np.int64)
     if sharding == "whole" or ranks == 1:
-        from packlib.packing.compiled import announced
-        from packlib.work.balancing_loops import deal_longest_first  # here, since Numba takes a while to import
-
         of_packs = np.split(work.of(each), starts[1:])
-        with announced("a loop of context_shards", 3):
-            return ContextShards(np.stack([deal_longest_first(of_pack, ranks) for of_pack in of_packs]), padding)
+        return ContextShards(np.array([_longest_first(of_pack, ranks) for of_pack in of_packs]), padding)
     if sharding == "sequence":
         padded = -(-each // chunks) * chunks
         tokens, squares = (np.add.reduceat(values, starts) for values in (padded, padded**2))
-        return ContextShards(np.tile(work.total(tokens, squares)[:, None] / ranks, ranks), tokens - packs.lengths_used)
-    padding = -packs.lengths_used.astype(np.int64) % chunks
-    each[packs.offsets[1:] - 1] += padding
+        return ContextShards(np.tile(work.total(tokens, squares)[:, None] / ranks, ranks), tokens - held)
+    padding = -held % chunks
+    each[ends_at - 1] += padding
     ends, before = np.cumsum(each), np.cumsum(each**2) - each**2
-    tokens = (packs.lengths_used + padding) // chunks  # of a chunk
+    tokens = (held + padding) // chunks  # of a chunk
     cuts = (ends[starts] - each[starts])[:, None] + tokens[:, None] * np.arange(chunks + 1)
     at = np.minimum(np.searchsorted(ends, cuts, side="right"), len(each) - 1)
     squares = np.diff(before[at] + (cuts - ends[at] + each[at]) ** 2, axis=1)
     of_chunks = work.total(tokens[:, None], squares)
     return ContextShards((of_chunks + of_chunks[:, ::-1])[:, :ranks], padding)
+
+
+def _longest_first(work: np.ndarray, ranks: int) -> list[float]:
+    """The work of each rank if the sequences, from the most work to the least, go to the rank with the least."""
+    done = [0.0] * ranks
+    for one in np.sort(work)[::-1].tolist():
+        heapq.heapreplace(done, done[0] + one)
+    return sorted(done, reverse=True)

@@ -2,17 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from packlib.checks import number, shown, whole_number
-from packlib.lengths.counting import INT64_MAX, as_lengths
-from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.least_squares import nonnegative_least_squares
-from packlib.packing.packs import Packs
-from packlib.packing.plans import PackingPlan
-from packlib.packing.search.bound import exact_dot
+from packlib.lengths.counting import as_lengths
+
+
+@runtime_checkable
+class LengthsOfPacks(Protocol):
+    """`Packs`, or other rows that keep sequences apart: row `i` has the `lengths[offsets[i]:offsets[i + 1]]`."""
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+    @property
+    def offsets(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,12 @@ class Work:
     A sequence attends to itself alone, so a pack of 6 and 2 tokens has 36 + 4 pairs, and not 64. The unit is free:
     FLOP, seconds, or anything that is the same for all packs.
 
+    >>> from packlib.packing import Packs
+    >>> from packlib.work import Work
     >>> work = Work(per_token=10, per_square=1)
-    >>> packs = Packs([0, 1, 2, 3], [0, 1, 4], [8, 8], max_length=8)
-    >>> work.of(packs, lengths=[8, 4, 2, 2])
+    >>> work.of([8, 4, 2, 2])
+    array([144.,  56.,  24.,  24.])
+    >>> work.of(Packs([0, 1, 2, 3], offsets=[0, 1, 4], lengths=[8, 4, 2, 2], max_length=8))
     array([144., 104.])
 
     Raises:
@@ -36,7 +44,7 @@ class Work:
 
     def __post_init__(self) -> None:
         for name in ("per_token", "per_square"):
-            vars(self)[name] = number(name, getattr(self, name), at_least=0)  # plain, whatever kind was given
+            object.__setattr__(self, name, number(name, getattr(self, name), at_least=0))  # Python's own
         if not self.per_token and not self.per_square:
             raise ValueError("per_token and per_square must not both be 0.")
 
@@ -54,9 +62,15 @@ class Work:
 
     @classmethod
     def decoder(
-        cls, layers: int = 32, width: int = 4096, feed_forward: int = 14_336, heads: int = 32,
-        key_value_heads: int = 8, head_width: int = 128, vocabulary: int = 0,
-    ) -> "Work":  # fmt: skip
+        cls,
+        layers: int = 32,
+        width: int = 4096,
+        feed_forward: int = 14_336,
+        heads: int = 32,
+        key_value_heads: int = 8,
+        head_width: int = 128,
+        vocabulary: int = 0,
+    ) -> "Work":
         """FLOP of a causal decoder with grouped queries and a gated feed-forward, forward; by default Llama 3 8B's.
 
         With q = heads × head_width and v = key_value_heads × head_width, a token costs 2 width (2 q + 2 v) for the
@@ -79,6 +93,7 @@ class Work:
     def fitted(cls, tokens: Iterable[int], squares: Iterable[int], seconds: Iterable[float]) -> "Work":
         """The two costs that explain measured `seconds` best (least squares, neither below 0).
 
+        >>> from packlib.work import Work
         >>> fit = Work.fitted(tokens=[8, 8, 4], squares=[64, 24, 16], seconds=[2.08, 1.28, 0.72])
         >>> f"{fit.per_token:.3f} s a token, {fit.per_square:.3f} s a pair"
         '0.100 s a token, 0.020 s a pair'
@@ -92,34 +107,30 @@ class Work:
         for name, column in zip(("tokens", "squares", "seconds"), columns, strict=True):
             if not (np.isfinite(column) & (column >= 0)).all():
                 raise ValueError(f"{name} must be at least 0 and finite, not {shown(column.tolist())}.")
+        from scipy.optimize import nnls  # here, since it takes a while to import
+
         scale = np.maximum(np.stack(columns[:2], axis=1).max(axis=0), 1)  # squares would dwarf the tokens
-        costs = nonnegative_least_squares(np.stack(columns[:2], axis=1) / scale, columns[2])
+        costs, _ = nnls(np.stack(columns[:2], axis=1) / scale, columns[2])
         return cls(*(costs / scale).tolist())
 
-    def of(self, what: Any, lengths: Iterable[int] | None = None) -> np.ndarray:
-        """The work of each pack, of a pack of each strategy, or of each sequence; float64.
-
-        Args:
-            what: `Packs` (with the `lengths` that they were made from), a `PackingPlan` (shape (number of
-                strategies,)), a `LengthHistogram` (shape (max_length + 1,): one sequence of each length), or lengths.
+    def of(self, what: LengthsOfPacks | Iterable[int]) -> np.ndarray:
+        """The work of each of these `Packs`, or of each sequence where `what` are lengths in tokens; float64.
 
         Raises:
-            TypeError, ValueError: if lengths are missing or of other packs, or a sum of squares overflows 64 bits.
+            TypeError, ValueError: naming the first bad length.
         """
-        if isinstance(what, Packs):
-            if lengths is None:
-                raise TypeError("lengths must be those that the packs were made from, not None.")
-            return self.total(what.lengths_used, squares_of(what, lengths))
-        if isinstance(what, PackingPlan):
-            _refuse_overflow(what.histogram.counts)
-            return self.total(*(np.add.reduceat(values, what.offsets[:-1]) for values in (what.items, what.items**2)))
-        each = np.arange(what.max_length + 1) if isinstance(what, LengthHistogram) else as_lengths(what)
+        if isinstance(what, LengthsOfPacks):
+            each = what.lengths.astype(np.int64)  # the squares of a pack fit, since its tokens are at most 2^24
+            tokens = np.add.reduceat(each, what.offsets[:-1])
+            return self.total(tokens, np.add.reduceat(np.square(each, out=each), what.offsets[:-1]))
+        each = as_lengths(what)
         return self.total(each, each.astype(np.float64) ** 2)
 
     @property
     def in_words(self) -> str:
         """Which model the work is that of, to end a sentence with.
 
+        >>> from packlib.work import Work
         >>> Work(per_token=1000, per_square=2).in_words
         'a model whose attention takes half of the work for a sequence of 500 tokens'
         """
@@ -134,32 +145,7 @@ class Work:
             return self.per_token * np.asarray(tokens, np.float64) + self.per_square * np.asarray(squares, np.float64)
 
 
-def squares_of(packs: Packs, lengths: Iterable[int]) -> np.ndarray:
-    """The sum of squared lengths in each pack, exactly; int64, shape (number of packs,).
-
-    Raises:
-        TypeError, ValueError: if the packs were made for other lengths, or the squares of all overflow 64 bits.
-    """
-    lengths = as_lengths(lengths)
-    if (last := int(packs.sample_ids.max())) >= len(lengths):
-        raise ValueError(f"lengths must be those of at least {last + 1} samples, not of {len(lengths)}.")
-    each = lengths[packs.sample_ids].astype(np.int64)
-    held, used = np.add.reduceat(each, packs.offsets[:-1]), packs.lengths_used
-    if (other := held != used).any():
-        at = int(other.argmax())
-        raise ValueError(f"Pack {at} was made for other lengths: it has {used[at]} tokens, not {held[at]}.")
-    _refuse_overflow(np.bincount(each))
-    return np.add.reduceat(each**2, packs.offsets[:-1])
-
-
-def check_packs_and_work(packs: Any, work: Any) -> None:
-    """Refuse, with a TypeError, what is not `Packs` or not `Work`."""
-    for name, value, kind in (("packs", packs, Packs), ("work", work, Work)):
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} must be {kind.__name__}, not {shown(value)}.")
-
-
-def _refuse_overflow(counts: np.ndarray) -> None:
-    used = np.flatnonzero(counts)
-    if (squares := exact_dot(counts[used], used**2)) > INT64_MAX:
-        raise ValueError(f"The squared lengths must add up to at most {INT64_MAX}, not {squares}: give fewer lengths.")
+def check_work(work: Any) -> None:
+    """Refuse, with a TypeError, what is no `Work`."""
+    if not isinstance(work, Work):
+        raise TypeError(f"work must be Work, not {shown(work)}.")

@@ -1,5 +1,7 @@
 """How long replicas wait on the packs of a plan: against a long run, and what the advice says of it."""
 
+import re
+
 import numpy as np
 import pytest
 from transformers import AutoConfig
@@ -57,6 +59,9 @@ def test_the_advice_says_it_for_replicas_alone():
     one = advise(DRAWN[:5000] % 200 + 1, 256, max_sequences_per_pack=3, recipe=recipe(1))
     assert about_waiting(one.plan, one.update.after) == "" and "replica" not in " ".join(one.notes)
     share = expected_waiting(eight.plan, eight.update.after, Work.decoder()).mean
+    way = re.search(r"Packs.balance\(ranks=8, packs_per_rank=(\d+), window=(\d+)\) leaves", waiting)
+    less = [expected_waiting(eight.plan, eight.update.after, Work.decoder(), 2**n).mean <= share / 2 for n in range(6)]
+    assert int(way[1]) == eight.update.after.global_batch // 8 and int(way[2]) == 2 ** less.index(True)
     assert f"waits {100 * share:.1f} %" in waiting or f"waits {100 * share:.2f} %" in waiting
 
 

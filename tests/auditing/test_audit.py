@@ -170,7 +170,7 @@ def test_trl_wrapped_cannot_tell_sequences_apart():
     found = audit(pack_dataset(rows, 10, "wrapped"), [13, 11, 5], batch_size=1, steps=3)
     assert (found.packs, found.sequences, found.lower_bound, found.lpfhp_packs) == (3, None, 3, None)
     assert (found.source.tokens_lost, found.source.sequences_not_whole) == (1, None)
-    assert any("Where sequences begin cannot be told" in note for note in found.notes)
+    assert any("Where sequences begin cannot be told" in sentence for sentence in found.untold)
 
 
 def test_marin_7130_epochs_of_packs():

@@ -46,13 +46,6 @@ def test_an_update_takes_all_its_batches_and_packs_that_make_none_are_left_out(p
     assert found.notes[-1] == waits.sentence and "dealt at random to 2 ranks, 2 each" in waits.sentence
 
 
-def test_balanced_packs_are_no_deeper_than_the_limit_or_than_packs_are(place):
-    written(place, [[4, 2], [2, 2]])  # 20 and 8 pairs; 4 alone and 2 + 2 + 2 would have 16 and 12
-    for limit, mean, slowest in ((None, 14, 16), (3, 14, 16), (2, 14, 20), (1, 14, 20)):
-        waits = audit(place, ranks=2, batch_size=1, work=ATTENTION, max_sequences_per_pack=limit).waits
-        assert waits.balanced == pytest.approx(1 - mean / slowest)
-
-
 def log_normal():
     lengths = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
     return lengths, assign(plan(LengthHistogram.from_lengths(lengths, 8192), method="lpfhp"), lengths)
@@ -70,7 +63,7 @@ def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
     assert found.packs == len(packs) // 16 * 16
     assert abs(found.at_random - (1 - mean / slowest)) < 0.005
     assert found.interval[0] < found.at_random < found.interval[1] < found.interval[0] + 0.005
-    assert found.least < found.at_random and found.balanced < 0.75 * found.at_random
+    assert found.least < found.at_random and found.balanced < 0.4 * found.at_random
 
 
 def test_memory_is_bounded(place, monkeypatch):

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_cases import gpt_config, make_batch, make_model
 from torch import nn
+from transformers import GPT2LMHeadModel
 
 from packlib.batches import IGNORED, PackedBatch, SequenceLengthWarmup, pad, shorten, warm_memory
-from packlib.model import PackedCausal
+from packlib.model import for_transformers
 
 
 def composers_length(done, total, duration=0.3, low=8, high=1024, step=8):
@@ -306,11 +307,11 @@ def test_a_blank_pass_leaves_everything_as_it_was(with_gradients, fails):
 
 
 def test_training_is_the_same_with_and_without_a_blank_pass():
-    batch = make_batch(masked=False)
 
     def train(warm):
         torch.manual_seed(0)
-        model = PackedCausal(gpt_config(resid_pdrop=0.1, embd_pdrop=0.1)).train()
+        model = GPT2LMHeadModel(gpt_config(resid_pdrop=0.1, embd_pdrop=0.1)).train()
+        batch = for_transformers(make_batch(masked=False), model)
         optimizer = torch.optim.AdamW(model.parameters())
         torch.manual_seed(3)
         if warm:

@@ -11,7 +11,7 @@ from model_cases import MAX_LENGTH, masking, store
 
 from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
 from packlib.batches.schedule_sampler import ScheduleSampler
-from packlib.work import Work, balance
+from packlib.work import Work
 
 
 def loader(batch_size=8, **options):
@@ -158,6 +158,29 @@ def test_a_rank_resumes_where_any_rank_was():
         loader(3).load_state_dict(first.state_dict())
 
 
+def test_rows_of_packs_are_loaded_as_packs_of_samples_are():
+    """In the same order, with the same shares, and on from the same place; a row says where its sequences end."""
+    packs = pack_lengths(store().lengths, MAX_LENGTH)
+    rows = []
+    for ids in packs:
+        held = store().take(ids)
+        fields = {"input_ids": held.input_ids, "token_type_ids": held.token_type_ids}
+        rows.append({**fields, "seq_lengths": held.lengths, "source": ["a"] * len(ids)})
+    for share in ({"ranks": 1}, {"ranks": 2, "rank": 1}):
+        ours = pack_loader(rows, None, PackingCollator(MAX_LENGTH), 3, seed=4, **share)
+        theirs = pack_loader(store(), packs, None, 3, seed=4, **share)
+        for a, b in zip(ours, theirs, strict=True):
+            assert all(torch.equal(a[name], b[name]) for name in ("input_ids", "segment_ids", "token_type_ids"))
+            assert len(set(a.sample_ids.tolist())) == a.num_sequences
+        next(iter(ours))
+        resumed = pack_loader(rows, None, PackingCollator(MAX_LENGTH), 3, seed=4, **share)
+        resumed.load_state_dict(ours.state_dict())
+        assert len(list(resumed)) == len(ours) - 1
+    assert next(iter(pack_loader(rows, batch_size=1, shuffle=False))).efficiency == 1
+    with pytest.raises(ValueError, match="masking must be None for rows"):
+        next(iter(pack_loader(rows, None, PackingCollator(MAX_LENGTH, masking()))))
+
+
 def test_the_epoch_can_be_chosen():
     batches, again = loader(), loader()
     list(batches)
@@ -169,8 +192,7 @@ def test_the_epoch_can_be_chosen():
     resumed.set_epoch(2)  # as a Trainer does: the epoch that it is in already
     assert len(list(resumed)) == len(again) - 1
     data = PackDataset(store(), pack_lengths(store().lengths, MAX_LENGTH))
-    data.set_epoch(3)
-    assert data[0][0] == data.epoch == 3 and data[5, 0][0] == 5
+    assert data[0][0] == 0 and data[5, 0][0] == 5
 
 
 def test_bad_input_gets_one_sentence():
@@ -186,7 +208,6 @@ def test_bad_input_gets_one_sentence():
         "seed must be at least 0": lambda: PackBatchSampler(3, 2, seed=-1),
         "state is of a loader with batch_size 8; this one has 4": lambda: loader(4).load_state_dict(state),
         "batches_done must be from 0": lambda: loader().load_state_dict({**state, "batches_done": 999}),
-        "epoch must be at least 0": lambda: PackDataset(store(), packs).set_epoch(-1),
         "epoch must be at least 0, not -2": lambda: loader().set_epoch(-2),
         "rank must be from 0 to 1, not 2": lambda: loader(ranks=2, rank=2),
         "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackBatchSampler(
@@ -220,11 +241,11 @@ def test_depth_one_leaves_sequences_unpacked():
 def test_ranks_of_a_schedule_get_its_steps():
     lengths = np.random.default_rng(0).integers(1, 60, 400)
     data = TokenStore.from_samples([{"input_ids": [int(n)] * int(n)} for n in lengths])
-    made = balance(pack_lengths(lengths, 64), lengths, ranks=2, packs_per_rank=3, work=Work(10, 1))
+    made = pack_lengths(lengths, 64).balance(ranks=2, packs_per_rank=3, window=4, work=Work(10, 1))
     loaders = [pack_loader(data, made, ranks=2, rank=rank, seed=4) for rank in range(2)]
     batches = [list(loader) for loader in loaders]
     assert [len(part) for part in batches] == [made.steps] * 2
-    order = np.random.default_rng([4, 0]).permutation(made.steps)
+    order = made.shuffled_steps(np.random.default_rng([4, 0]))
     for at, step in enumerate(order):
         for rank in range(2):
             used = made.lengths_used.reshape(made.steps, 2, 3)[step, rank]

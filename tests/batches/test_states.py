@@ -5,8 +5,8 @@ import pytest
 
 from packlib.batches import pack_loader
 from packlib.distributed import DistributedCurriculumSampler
-from packlib.packing import Packs
-from packlib.work import Schedule, Work
+from packlib.packing import Packs, Schedule
+from packlib.work import Work
 
 
 def loader(num_packs=12, batch_size=2, **options):
@@ -15,10 +15,8 @@ def loader(num_packs=12, batch_size=2, **options):
     return pack_loader([{"input_ids": [7] * 4}] * num_packs, packs, batch_size=batch_size, **options)
 
 
-def scheduled(num_packs=12, batch_size=1, ranks=2, **options):
-    ids, steps = range(num_packs), num_packs // (batch_size * ranks)
-    made = Schedule(ids, range(num_packs + 1), [4] * num_packs, 4, [16] * num_packs, [16.0] * steps, ranks, batch_size,
-                    Work(0, 1))  # fmt: skip
+def scheduled(num_packs=12, batch_size=1, ranks=2, window=2, **options):
+    made = Schedule(range(num_packs), range(num_packs + 1), [4] * num_packs, 4, ranks, batch_size, window, Work(0, 1))
     return pack_loader([{"input_ids": [7] * 4}] * num_packs, made, ranks=ranks, rank=0, **options)
 
 
@@ -28,7 +26,7 @@ def curriculum(num_samples=12, **options):
 
 OTHERS = {
     loader: {"num_packs": 13, "batch_size": 3, "seed": 1, "shuffle": False, "drop_last": True, "ranks": 2},
-    scheduled: {"num_packs": 24, "batch_size": 2, "seed": 1, "shuffle": False, "ranks": 3},
+    scheduled: {"num_packs": 24, "batch_size": 2, "window": 3, "seed": 1, "shuffle": False, "ranks": 3},
     curriculum: {"num_samples": 13, "seed": 1, "curriculum": "local", "drop_last": True},
 }
 

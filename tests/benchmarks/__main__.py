@@ -2,7 +2,7 @@
 
 python -m tests.benchmarks            # all but the last three
 python -m tests.benchmarks packing    # or: nnls, model, batches, distributed, sorting, scaling, compiling, bridges,
-                                      # audit, balance, classes, packing_draws, packing_slack
+                                      # audit, check, balance, classes, packing_draws, packing_slack
 """
 
 import sys
@@ -64,6 +64,12 @@ def audit() -> None:
     main()
 
 
+def check() -> None:
+    from tests.benchmarks.bench_check import main
+
+    main()
+
+
 def classes() -> None:
     from tests.benchmarks.bench_classes import main
 
@@ -105,6 +111,7 @@ SECTIONS = {
     "compiling": compiling,
     "bridges": bridges,
     "audit": audit,
+    "check": check,
     "balance": balance,
 }
 ALONE = {  # up to an hour each, so they are asked for by name

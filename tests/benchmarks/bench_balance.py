@@ -1,9 +1,10 @@
-"""How long the slowest rank takes: packs dealt at random, by three peers, and by `balance`.
+"""How long the slowest rank takes: packs dealt at random, by three peers, and by `balance`; and one step alone.
 
     python -m tests.benchmarks balance
 
-prints the tables and writes `data/benchmarks/balance.csv` and `balance_measured.csv`. Lengths are synthetic:
-log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the row. Work is 6 d l + l² / 2, d = 4096.
+prints the tables and writes `balance.csv`, `balance_step.csv` and `balance_measured.csv` in `data/benchmarks/`. Lengths
+are synthetic: log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the row. Work is
+6 d l + l² / 2, d = 4096.
 """
 
 import heapq
@@ -16,8 +17,8 @@ import torch
 
 from packlib.batches import pack_lengths
 from packlib.lengths.synthetic import log_normal
-from packlib.packing import Packs, assign, plan
-from packlib.work import Work, balance
+from packlib.packing import Packs, balance_step, plan
+from packlib.work import Work
 from tests.benchmarks.table import record, show
 
 WORK = Work(6 * 4096, 0.5)
@@ -62,9 +63,9 @@ def snaked(work: np.ndarray, ranks: int) -> np.ndarray:
     return rank
 
 
-def peers(packs: Packs, lengths: np.ndarray, ranks: int, each: int) -> dict[str, float]:
+def peers(packs: Packs, ranks: int, each: int) -> dict[str, float]:
     """Σ slowest ÷ Σ mean of each peer on the same steps of the same random deal, and how often one is over the cap."""
-    step, work = ranks * each, WORK.of(packs, lengths)
+    step, work = ranks * each, WORK.of(packs)
     order = np.random.default_rng([0, 0]).permutation(len(packs))
     order = order[: len(packs) // step * step].reshape(-1, step)
     random = work[order].reshape(len(order), each, ranks).sum(axis=1)
@@ -74,7 +75,7 @@ def peers(packs: Packs, lengths: np.ndarray, ranks: int, each: int) -> dict[str,
     for ids in few:
         here = work[ids]
         totals["snaked"] += np.bincount(snaked(here, ranks), here).max()
-        items = lengths[np.concatenate([packs[i] for i in ids])].astype(float)
+        items = np.concatenate([packs.lengths[packs._row(i)] for i in ids]).astype(float)
         part = karmarkar_karp(WORK.total(items, items**2), ranks)
         slowest = np.bincount(part, WORK.total(items, items**2)).max()
         kept = np.bincount(part, items).max() <= each * packs.max_length
@@ -88,27 +89,72 @@ def peers(packs: Packs, lengths: np.ndarray, ranks: int, each: int) -> dict[str,
 def settings() -> Iterator[dict]:
     for row, (some, many) in SEQUENCES.items():
         for ranks, each in itertools.product((8, 64), (1, 8)):
-            lengths = log_normal(many if ranks * each > 64 else some, row, 7.0, 1.3).expand()
-            packs = assign(plan(log_normal(len(lengths), row, 7.0, 1.3), method="lpfhp"), lengths, seed=0)
+            histogram = log_normal(many if ranks * each > 64 else some, row, 7.0, 1.3)
+            packs = plan(histogram, method="lpfhp").assign(histogram.expand(), seed=0)
             start = time.process_time()
-            made = balance(packs, lengths, ranks, each, work=WORK)
+            made = packs.balance(ranks, each, work=WORK)
             seconds = time.process_time() - start
-            found = peers(packs, lengths, ranks, each)
+            found = peers(packs, ranks, each)
+            others = {window: packs.balance(ranks, each, window, work=WORK) for window in (1, 32)}
             over = found.pop("over the cap")
             yield {
                 "row": row,
                 "ranks": ranks,
                 "packs a rank": each,
-                "sequences": len(lengths),
+                "sequences": histogram.num_sequences,
                 **{name: f"{ratio:.3f}" for name, ratio in found.items()},
                 "Karmarkar-Karp over the cap": f"{over:.0%} of steps",
                 "ours": f"{made.slowest / made.mean:.4f}",
                 "bound": f"{made.lower_bound / made.mean:.4f}",
                 "above the bound": f"{made.slowest / made.lower_bound - 1:.2%}",
-                "more packs": f"{len(made) / len(packs) - 1:.2%}",
-                "tokens of a step": f"{abs(made.tokens / made.tokens.mean() - 1).max():.2%} from the mean at most",
+                **{f"window {window}": f"{other.slowest / other.mean:.4f}" for window, other in others.items()},
                 "CPU seconds": f"{seconds:.2f}",
             }
+
+
+def with_retry(lengths: np.ndarray, ranks: int, cap: int, work: Work) -> tuple[int, float]:
+    """Micro-batches of each rank, and the share waited, as trainers of today deal a step of reinforcement learning.
+
+    Karmarkar and Karp's method deals the sequences to ranks by work, and those of each rank to micro-batches by tokens.
+    Where a micro-batch is over the cap, all ranks try with one more (verl, pull request 7553).
+    """
+    each = work.of(lengths)
+    rank = karmarkar_karp(each, ranks)
+    number = max(-(-int(lengths[rank == r].sum()) // cap) for r in range(ranks))
+    while True:
+        parts = (lengths[rank == r] for r in range(ranks))
+        if all(np.bincount(karmarkar_karp(some, number), some).max() <= cap for some in parts):
+            done = np.bincount(rank, each)
+            return number, 1 - done.mean() / done.max()
+        number += 1
+
+
+def steps() -> Iterator[dict]:
+    """One step of 8 ranks: synthetic log-normal lengths of 512 or 1,024 rollouts."""
+    for number, (median, cap), seed in itertools.product(
+        (512, 1024), ((6000, 32_768), (3000, 16_384), (2000, 16_384)), range(3)
+    ):
+        lengths = np.random.default_rng(seed).lognormal(np.log(median), 0.8, number).astype(int).clip(16, cap)
+        start = time.process_time()
+        made = balance_step(lengths, 8, cap, work=WORK).verify()
+        middle = time.process_time()
+        often = balance_step(lengths, 8, cap, meet="micro-batch", work=WORK).verify()
+        end = time.process_time()
+        batches, waited = with_retry(lengths, 8, cap, WORK)
+        yield {
+            "sequences": number,
+            "median": median,
+            "cap": cap,
+            "seed": seed,
+            "at least": -(-plan(lengths, cap, "lpfhp").lower_bound // 8),
+            "ours": made.packs_per_rank,
+            "waiting": f"{made.waiting:.3%}",
+            "ms": f"{1000 * (middle - start):.0f}",
+            "waiting, after each": f"{often.waiting:.2%}",
+            "Karmarkar-Karp": batches,
+            "its waiting": f"{waited:.3%}",
+            "its ms": f"{1000 * (time.process_time() - end):.0f}",
+        }
 
 
 class Layer(torch.nn.Module):
@@ -142,7 +188,7 @@ def seconds_of(layer: Layer, lengths: list[int]) -> float:
 def measured(row: int = 4096, ranks: int = 4, each: int = 2, steps: int = 3, runs: int = 9) -> dict:
     """One thread plays the ranks one after the other; a step takes as long as its slowest rank.
 
-    Both deals have the same sequences.
+    Both deals have the same packs; the balanced ones are one window.
     """
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -160,10 +206,10 @@ def measured(row: int = 4096, ranks: int = 4, each: int = 2, steps: int = 3, run
     times = [float(np.median([seconds_of(layer, pack) for _ in range(5)])) for pack in known]
     work = Work.fitted([sum(p) for p in known], [sum(x * x for x in p) for p in known], times)
 
-    made = balance(packs, lengths, ranks, each, work=work, spare=0)
-    order = np.random.default_rng([0, 0]).permutation(len(packs))
-    deals = {"random": [lengths[packs[i]].tolist() for i in order],
-             "balanced": [lengths[ids].tolist() for ids in made]}  # fmt: skip
+    made = packs.balance(ranks, each, window=steps, work=work)
+    balanced = [lengths[ids].tolist() for ids in made]
+    order = np.random.default_rng([0, 0]).permutation(len(made))
+    deals = {"random": [balanced[i] for i in order], "balanced": balanced}
 
     def total(seconds: np.ndarray) -> float:
         return float(np.asarray(seconds).reshape(steps, ranks, each).sum(axis=2).max(axis=1).sum())
@@ -201,6 +247,9 @@ def main() -> None:
     rows = [measured()]
     show(rows)
     print(record("balance_measured", rows, command, packages=("numpy", "torch")), flush=True)
+    rows = list(steps())
+    show(rows)
+    print(record("balance_step", rows, command, packages=("numpy",)), flush=True)
     rows = list(settings())
     show(rows)
-    print(record("balance", rows, command, packages=("numpy", "numba")))
+    print(record("balance", rows, command, packages=("numpy",)))

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from packlib.batches import PackedBatch, TokenStore, collate, pack_lengths, pad
 from packlib.lengths import log_normal
-from packlib.rows import for_transformers
+from packlib.model import for_transformers
 from tests.benchmarks.table import record, show
 
 LENGTH, ROWS, VOCABULARY = 2048, 8, 32_000

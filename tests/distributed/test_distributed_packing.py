@@ -33,6 +33,10 @@ def in_one_process(lengths, top, method, depth=None):
     )
 
 
+def lengths_of(packs, i):
+    return packs.lengths[packs.offsets[i] : packs.offsets[i + 1]].tolist()
+
+
 def check(shares, packs):
     """The ranks' packs, dealt in turn, are those of one process, and of the same types."""
     world_size = len(shares)
@@ -40,9 +44,10 @@ def check(shares, packs):
         mine = range(rank, len(packs), world_size)
         assert (share.rank, share.world_size, len(share)) == (rank, world_size, len(mine))
         assert np.array_equal(share.lengths_used, packs.lengths_used[rank::world_size])
+        assert share.lengths.tolist() == [n for i in mine for n in lengths_of(packs, i)]
         for ours, theirs in zip(share, mine, strict=True):
             assert np.array_equal(ours, packs[theirs])
-        for name in ("sample_ids", "offsets", "lengths_used"):
+        for name in ("sample_ids", "offsets", "lengths", "lengths_used"):
             assert getattr(share, name).dtype == getattr(packs, name).dtype
 
 
@@ -119,7 +124,7 @@ WRONG = {
         (3, 5),
         "8",
         "lpfhp",
-    ): "Rank 1 of 3 raised TypeError: max_length must be a whole number from 1 to 67108864, not '8'.",
+    ): "Rank 1 of 3 raised TypeError: max_length must be a whole number from 1 to 16777216, not '8'.",
     ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
     ((3, 5), 8, "spfhp"): "method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.",
     (

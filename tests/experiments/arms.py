@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from packlib.batches import IGNORED
+from packlib.batches import IGNORED, PackedBatch
+from packlib.model import packed_output
 from packlib.training import CausalObjective, Recipe, adjust, parameter_groups
 from packlib.training.objective import Objective
 
@@ -26,9 +27,13 @@ class WithoutMask(CausalObjective):
     """Every token attends to all of its pack before it. No first token of a text is predicted, as in the other arms."""
 
     def __call__(self, model, batch):
-        labels = torch.where(batch.position_ids > 0, batch.input_ids, IGNORED)
-        joined = {"segment_ids": batch.segment_ids.clamp(max=1), "labels": labels}
-        return super().__call__(lambda **f: model(**{**f, **joined}), batch)
+        joined = PackedBatch(
+            input_ids=batch.input_ids,
+            segment_ids=batch.segment_ids.clamp(max=1),
+            position_ids=batch.position_ids,
+            labels=torch.where(batch.position_ids > 0, batch.input_ids, IGNORED),
+        )
+        return self.sums(packed_output(model, joined), batch)
 
 
 class WithoutReset(CausalObjective):
@@ -36,7 +41,7 @@ class WithoutReset(CausalObjective):
 
     def __call__(self, model, batch):
         slots = torch.arange(batch.max_length, device=batch.input_ids.device).expand_as(batch.input_ids)
-        return super().__call__(lambda **f: model(**{**f, "position_ids": slots}), batch)
+        return super().__call__(model, PackedBatch({**batch, "position_ids": slots}))
 
 
 def l2_in_the_loss(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:

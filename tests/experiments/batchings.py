@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+from transformers import GPT2LMHeadModel
 
 from packlib.batches import (
     PackDataset,
@@ -18,7 +19,7 @@ from packlib.batches import (
     collate,
     pack_lengths,
 )
-from packlib.model import PackedCausal
+from packlib.model import packed_output
 from packlib.workbook.chapters.shared.habits import make_batches
 
 BATCHINGS = ("padded", "bucketed", "token budget", "nested", "packed")
@@ -29,7 +30,7 @@ SEQUENCES = 8  # an update, on average
 class Update:
     """What one update trains on: its loss, and how much that is."""
 
-    loss: Callable[[PackedCausal], Tensor]
+    loss: Callable[[GPT2LMHeadModel], Tensor]
     sequences: int
     tokens: int
     slots: int
@@ -73,11 +74,11 @@ def batches(name: str, store: TokenStore, seed: int, length: int, size: int = SE
             yield collate(sequences, [1] * len(sequences), width)
 
 
-def padded_loss(model: PackedCausal, batch: PackedBatch) -> Tensor:
-    return model(**batch).loss
+def padded_loss(model: GPT2LMHeadModel, batch: PackedBatch) -> Tensor:
+    return packed_output(model, batch).loss
 
 
-def nested_loss(model: PackedCausal, batch: PackedBatch) -> Tensor:
+def nested_loss(model: GPT2LMHeadModel, batch: PackedBatch) -> Tensor:
     """The loss on the tokens alone, without any padding: queries, keys and values are jagged nested tensors.
 
     On a CPU torch 2.13 has no causal attention over jagged tensors, so each sequence attends by itself.

@@ -30,14 +30,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import GPT2Config
+from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import ModelOutput
 
-from packlib.batches import SequenceLengthWarmup, VariableBatchLR
+from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
-from packlib.model import PackedCausal
-from packlib.model.attention import additive_mask
+from packlib.model import packed_output
 from packlib.workbook.chapters.n15_evidence.runs import best_rates
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
 from tests.experiments.recording import has_run, path_of, read, write
@@ -95,26 +94,25 @@ ARMS: dict[str, tuple[str, ...]] = {"length": tuple(LENGTH_ARMS), "comparison": 
 NOT_SWEPT = ("nested", *tuple(LENGTH_ARMS)[4:])
 
 
-class AlibiCausal(PackedCausal):
+class AlibiCausal(GPT2LMHeadModel):
     """Head h of H lowers a score by 2^(-8h/H) for each token of distance; there are no positions else.
 
     Source: Press, Smith, Lewis 2021, "Train short, test long" (arXiv 2108.12409), section 3.
     """
 
-    def base_states(self, segment_ids: Tensor, position_ids: Tensor | None = None, **inputs) -> ModelOutput:
-        self.config._attn_implementation = "sdpa"
-        heads, slots = self.config.n_head, torch.arange(segment_ids.shape[1])
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **others) -> ModelOutput:
+        heads, slots = self.config.n_head, torch.arange(input_ids.shape[1])
         slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
         bias = -slopes[:, None, None] * (slots[:, None] - slots).clamp(min=0)
-        mask = additive_mask(segment_ids, causal=True) + bias
-        nowhere = torch.zeros_like(segment_ids)
-        return self.base_model(position_ids=nowhere, attention_mask=mask, use_cache=False, **inputs)
+        mask = torch.where(attention_mask, bias.to(self.dtype), torch.finfo(self.dtype).min)
+        nowhere = torch.zeros_like(input_ids)
+        return super().forward(input_ids, position_ids=nowhere, attention_mask=mask, use_cache=False)
 
 
-def new_model(seed: int, length: int = LENGTH, alibi: bool = False) -> PackedCausal:
+def new_model(seed: int, length: int = LENGTH, alibi: bool = False) -> GPT2LMHeadModel:
     """Two layers, width 64, no dropout; it reads bytes."""
     torch.manual_seed(seed)
-    return (AlibiCausal if alibi else PackedCausal)(GPT2Config(
+    return (AlibiCausal if alibi else GPT2LMHeadModel)(GPT2Config(
         vocab_size=256, n_positions=length, n_embd=64, n_layer=2, n_head=4, bos_token_id=2, eos_token_id=3,
         embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
     ))  # fmt: skip
@@ -135,8 +133,8 @@ def row_updates(arm: Arm, seed: int, rows: Tensor, tokens: int) -> Iterator[Upda
         done, at, seen = done + 1, at + size, seen + int(mask.sum())
 
 
-def rows_loss(model: PackedCausal, ids: Tensor, mask: Tensor) -> Tensor:
-    return model(input_ids=ids, segment_ids=mask).loss
+def rows_loss(model: GPT2LMHeadModel, ids: Tensor, mask: Tensor) -> Tensor:
+    return packed_output(model, PackedBatch(input_ids=ids, segment_ids=mask)).loss
 
 
 def held_out_rows(rows: Tensor) -> Tensor:

@@ -24,10 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import GPT2Config
+from transformers import GPT2Config, GPT2LMHeadModel
 
+from packlib.batches import PackedBatch
 from packlib.checks import whole_number
-from packlib.model import PackedCausal
+from packlib.model import packed_output
 from packlib.packing import DocumentRows, document_rows
 from packlib.ragged import ranges
 from tests.experiments.recording import has_run, path_of, read, write
@@ -66,23 +67,23 @@ def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> tuple[Tensor, Tens
     return torch.from_numpy(ids.reshape(shape)), torch.from_numpy(segments.reshape(shape))
 
 
-def new_model(seed: int, **options) -> PackedCausal:
+def new_model(seed: int, **options) -> GPT2LMHeadModel:
     """Two layers, width 64, no dropout; `options` are further ones of its configuration."""
     torch.manual_seed(seed)
-    return PackedCausal(GPT2Config(
+    return GPT2LMHeadModel(GPT2Config(
         vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=4, bos_token_id=BEGIN,
         eos_token_id=BEGIN, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0, **options,
     ))  # fmt: skip
 
 
 @torch.no_grad()
-def held_out_losses(model: PackedCausal, held_out: list[np.ndarray]) -> tuple[float, float]:
+def held_out_losses(model: GPT2LMHeadModel, held_out: list[np.ndarray]) -> tuple[float, float]:
     """The mean over all tokens but the first of each document, and over those after its first `LATER`."""
     rows = document_rows([len(document) for document in held_out], LENGTH, "split")
     ids, segments = laid_out(held_out, rows)
     losses, later = [], []
     for some_ids, some_segments in zip(ids.split(32), segments.split(32), strict=True):
-        output = model(input_ids=some_ids, segment_ids=some_segments)
+        output = packed_output(model, PackedBatch(input_ids=some_ids, segment_ids=some_segments))
         losses.append(torch.nn.functional.cross_entropy(output.token_logits, output.token_labels, reduction="none"))
         new = torch.nn.functional.pad(some_segments[:, 1:] != some_segments[:, :-1], (1, 0)).flatten()
         slots = torch.arange(len(new))
@@ -115,7 +116,7 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
     targets, begun = 0, time.process_time()
     for some in order.split(ROWS):
         optimizer.zero_grad()
-        output = model(input_ids=ids[some], segment_ids=segments[some])
+        output = packed_output(model, PackedBatch(input_ids=ids[some], segment_ids=segments[some]))
         output.loss.backward()
         optimizer.step()
         rate.step()

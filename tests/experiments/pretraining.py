@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import BertConfig
+from transformers import BertConfig, PreTrainedModel
 
 from packlib.batches import (
     MlmMasking,
@@ -35,7 +35,6 @@ from packlib.batches import (
 )  # fmt: skip
 from packlib.checks import one_of
 from packlib.model import PackedBert
-from packlib.model.packed import Packed
 from packlib.training import Recipe, evaluate, fit
 from packlib.training.objective import default_objective
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
@@ -80,7 +79,7 @@ class Text:
     """What is trained on: texts and held-out ones, the model of a seed, and what draws the tokens to predict."""
 
     stores: Callable[[], Stores]
-    model: Callable[[int], Packed]
+    model: Callable[[int], PreTrainedModel]
     masking: Callable[[int], MlmMasking | None] = lambda seed: None
 
 

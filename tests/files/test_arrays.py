@@ -41,7 +41,7 @@ def lists(*rows, of=None):
 GOOD = {
     "sample_ids": lists([0]),
     "offsets": lists([0, 1]),
-    "lengths_used": lists([5]),
+    "lengths": lists([5]),
     "max_length": lists([9]),
 }
 HOSTILE = [

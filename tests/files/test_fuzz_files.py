@@ -20,10 +20,10 @@ from file_cases import bounded_memory
 from packlib import arrays
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import Packs, assign, plan
+from packlib.packing import Packs, Schedule, assign, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import _SEAL, CHECKPOINT, RunFolder
-from packlib.work import Schedule, Work, balance
+from packlib.work import Work
 from packlib.workbook import sweep
 from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
 
@@ -67,16 +67,16 @@ def reseal_cell(data: bytes) -> bytes:
 def check_packs(packs: Packs) -> None:
     ids = np.concatenate(list(packs))
     assert len(np.unique(ids)) == len(ids) and ids.min() >= 0
-    assert all(len(pack) <= used <= packs.max_length for pack, used in zip(packs, packs.lengths_used, strict=True))
+    assert len(packs.lengths) == len(ids) and packs.lengths.min() >= 1 and packs.lengths_used.max() <= packs.max_length
 
 
 def check_schedule(schedule: Schedule) -> None:
     check_packs(schedule)
     assert schedule.steps * schedule.ranks * schedule.packs_per_rank == len(schedule)
-    assert schedule.work_of_ranks().shape == (schedule.steps, schedule.ranks)
-    assert (
-        schedule.slowest >= schedule.mean * (1 - 1e-12) and schedule.lower_bound > 0 and "Schedule(" in repr(schedule)
-    )
+    assert schedule.work_of_ranks.shape == (schedule.steps, schedule.ranks)
+    assert schedule.slowest >= schedule.mean * (1 - 1e-12) and schedule.lower_bound > 0
+    assert "Schedule(" in repr(schedule) and 0 <= schedule.waiting < 1
+    assert sorted(schedule.shuffled_steps(np.random.default_rng(0))) == [*range(schedule.steps)]
 
 
 def check_store(store: TokenStore) -> None:
@@ -176,7 +176,7 @@ def write_packs(path: Path) -> None:
 
 def write_schedule(path: Path) -> None:
     packs = assign(plan(LengthHistogram.from_lengths(LENGTHS), method="lpfhp"), LENGTHS)
-    balance(packs, LENGTHS, 2, work=Work(2.5, 1), max_sequences_per_pack=8).save(path)
+    packs.balance(2, work=Work(2.5, 1)).save(path)
 
 
 def write_store(path: Path) -> None:

@@ -10,11 +10,10 @@ from numba.core import event
 
 from packlib.lengths import LengthHistogram, log_normal
 from packlib.packing import assign, plan
+from packlib.packing.compile_ahead import main
 from packlib.packing.compiled import compiled
 from packlib.packing.search.bound import certified_bound, is_long
 from packlib.packing.search.swapping import swap_search
-from packlib.work import Work, balance, context_shards
-from packlib.work.compile_ahead import main
 
 
 def test_compiled_code_needs_no_folder_to_write_to(monkeypatch):
@@ -92,9 +91,7 @@ def test_what_is_compiled_ahead_is_all_there_is(capsys):
         certified_bound(histogram.counts, np.arange(16_385), 20)
         made = plan(histogram, method="lpt", max_sequences_per_pack=20)
         assert made.gap < plan(histogram, method="lpfhp", max_sequences_per_pack=20).gap
-        packs, work = assign(made, lengths, seed=0), Work(10, 1)
-        schedule = balance(packs, lengths, 8, 4, work=work, max_sequences_per_pack=20).verify(lengths)
-        context_shards(schedule, lengths, 2, "whole", work=work)
+        assign(made, lengths, seed=0)
         plan(histogram, method="optimal", max_sequences_per_pack=20, time_limit=2)
         plan(log_normal(2000, 100, 3.0, 1.0), method="optimal", max_sequences_per_pack=4, time_limit=2)
         swap_search(np.array([60] * 9 + [41] * 9), 100, 4, 9, 20, 1)
@@ -105,7 +102,6 @@ SMALL_CASES = """
 import numba, numpy as np
 from packlib.lengths import LengthHistogram
 from packlib.packing import assign, plan
-from packlib.work import Work, balance
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.plans import PackingPlan
@@ -126,9 +122,7 @@ for case in range(36):
     made = PackingPlan.from_strategies(histogram, search.best, "", max_sequences_per_pack=depth, prices=search.proof)
     plan(histogram, method="lpt", max_sequences_per_pack=depth)
     relaxed_best(draw.integers(0, 1 << 20, top + 1), histogram.counts > 0, depth)
-    packs = assign(made, lengths)
-    if len(packs) > 3:
-        balance(packs, lengths, 2, work=Work(10, 1))
+    assign(made, lengths)
 for seed in range(4):
     swap_search(np.sort(draw.integers(10, 40, 40))[::-1].copy(), 100, 4, 10, 20, seed)
 """

@@ -14,12 +14,12 @@ from packlib.packing import plan
 from packlib.packing.plans import PackingPlan
 from packlib.packing.search import relaxed_knapsack
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, is_long
+from packlib.packing.search.breakpoint_program import BreakpointProgram, choose_breakpoints
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.packing.search.knot_program import KnotProgram, choose_knots
 from packlib.packing.search.long_packs import deal, place_long
 from packlib.packing.search.long_rows import _STAGES, LongSearch, prepare
-from packlib.packing.search.relaxed_knapsack import Fluid, relaxed_best
+from packlib.packing.search.relaxed_knapsack import ConcaveHull, relaxed_best
 
 
 def long_rows(histogram, depth=None, seconds=math.inf, progress=None):
@@ -51,9 +51,9 @@ def priced_lengths(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     kind = draw(st.sampled_from(["any", "rising", "linear"]))
     if kind == "linear":
-        knots = np.unique([0, top, *rng.integers(0, top + 1, 5)])
-        slopes = rng.integers(0, 1 << 20, len(knots) - 1)
-        prices = np.concatenate([[0], np.cumsum(np.repeat(slopes, np.diff(knots)))])
+        breakpoints = np.unique([0, top, *rng.integers(0, top + 1, 5)])
+        slopes = rng.integers(0, 1 << 20, len(breakpoints) - 1)
+        prices = np.concatenate([[0], np.cumsum(np.repeat(slopes, np.diff(breakpoints)))])
     else:
         prices = rng.integers(0, 1 << 20, top + 1)
         prices = np.sort(prices) if kind == "rising" else prices
@@ -93,15 +93,15 @@ def test_it_is_exact_where_every_length_occurs_and_counts_as_long(case, depth):
 
 
 @given(st.dictionaries(st.integers(1, 50), st.integers(0, 1 << 38), min_size=1), st.data())
-def test_the_fluid_lies_over_all_prices_and_is_concave(price_of, data):
+def test_the_hull_lies_over_all_prices_and_is_concave(price_of, data):
     lengths = np.array(sorted(price_of))
-    fluid = Fluid.of(lengths, np.array([price_of[length] for length in lengths.tolist()]))
-    assert (np.diff(fluid.slopes) < 0).all() and (
-        np.diff(fluid.prices) == fluid.slopes[:-1] * np.diff(fluid.lengths)
+    hull = ConcaveHull.of(lengths, np.array([price_of[length] for length in lengths.tolist()]))
+    assert (np.diff(hull.slopes) < 0).all() and (
+        np.diff(hull.prices) == hull.slopes[:-1] * np.diff(hull.lengths)
     ).all()
     length = data.draw(st.sampled_from(lengths.tolist()))
-    at = np.searchsorted(fluid.lengths, length, side="right") - 1
-    assert fluid.prices[at] + fluid.slopes[at] * (length - fluid.lengths[at]) >= price_of[length]
+    at = np.searchsorted(hull.lengths, length, side="right") - 1
+    assert hull.prices[at] + hull.slopes[at] * (length - hull.lengths[at]) >= price_of[length]
 
 
 @given(histograms(largest=40, most=40), st.sampled_from(DEPTHS))
@@ -185,11 +185,13 @@ def test_the_time_is_kept(kind, top, sequences, depth, slower, monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "depth", "again"), [("log-normal", 5, True), ("Pareto", 64, False)])
-def test_a_plan_that_is_not_near_its_bound_is_tried_with_more_knots(kind, depth, again, monkeypatch):
+def test_a_plan_that_is_not_near_its_bound_is_tried_with_more_breakpoints(kind, depth, again, monkeypatch):
     monkeypatch.setattr("packlib.packing.search.long_rows._PATIENCE", 4)
     histogram, made = drawn(kind, 4096, 30_000), []
-    init = KnotProgram.__init__
-    monkeypatch.setattr(KnotProgram, "__init__", lambda self, *given: made.append(given[-1]) or init(self, *given))
+    init = BreakpointProgram.__init__
+    monkeypatch.setattr(
+        BreakpointProgram, "__init__", lambda self, *given: made.append(given[-1]) or init(self, *given)
+    )
     gap = planned(histogram, depth).gap
     assert len(set(made)) == 1 + again
     monkeypatch.setattr("packlib.packing.search.long_rows._STAGES", _STAGES[:2])
@@ -206,7 +208,7 @@ def test_a_program_that_is_not_solved_in_time_leaves_the_start(monkeypatch):
 @given(histograms(largest=40, most=200), st.integers(1, 6))
 @settings(max_examples=100, deadline=None)
 def test_no_pack_overflows_on_the_way(histogram, depth):
-    program = KnotProgram(histogram.counts, depth)
+    program = BreakpointProgram(histogram.counts, depth)
     program.generate(Deadline(5.0))
     lengths = np.repeat(np.arange(histogram.max_length, -1, -1), histogram.counts[::-1])
     pack_of, room, places, wanted = place_long(lengths, program)
@@ -218,7 +220,7 @@ def test_no_pack_overflows_on_the_way(histogram, depth):
     assert (places >= 0).all()
 
 
-def test_knots_on_whole_numbers_are_not_missed():
+def test_breakpoints_on_whole_numbers_are_not_missed():
     """A power computed as 7.999… on one processor may be 8.000… on another."""
-    knots = choose_knots(np.append(0, np.ones(65_536, int)), 17, 1, 1, 2)
-    assert np.isin(2 ** np.arange(1, 16), knots).all()
+    breakpoints = choose_breakpoints(np.append(0, np.ones(65_536, int)), 17, 1, 1, 2)
+    assert np.isin(2 ** np.arange(1, 16), breakpoints).all()

@@ -1,8 +1,10 @@
 """NNLSHP and its extended variant: the strategy matrix, soundness at every depth, refusals."""
 
+import io
 import os
 import subprocess
 import sys
+from functools import partialmethod
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
+from tqdm import tqdm
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import nonnegative_least_squares, plan
@@ -144,3 +147,31 @@ def test_weights_and_cutoff():
 def test_squad_as_published():
     """40,778 packs, rounded to the nearest and with empty slots; rounded down and filled, no more are needed."""
     assert plan(load("squad"), method="nnlshp", max_sequences_per_pack=3).num_packs <= 40_778
+
+
+@pytest.mark.parametrize("method", ["nnlshp", "ennlshp"])
+def test_lengths_with_a_common_divisor_are_packed_as_the_numbers_that_it_leaves(method):
+    rng = np.random.default_rng(0)
+    small = LengthHistogram.from_lengths(rng.integers(1, 33, 500), 32)
+    counts = np.zeros(64 * 32 + 60, np.int64)
+    counts[: 64 * 32 + 1 : 64] = small.counts
+    options = {} if method == "ennlshp" else {"cutoff": 3 * 64 + 63}
+    made = plan(LengthHistogram(counts), method=method, **options)
+    alone = plan(small, method=method, **({} if method == "ennlshp" else {"cutoff": 3}))
+    assert made.num_packs == alone.num_packs
+    assert [tuple(64 * length for length in pack) for pack in alone.strategies] == list(made.strategies)
+
+
+def test_a_long_solution_is_not_silent_on_a_terminal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(tqdm, "__init__", partialmethod(tqdm.__init__, mininterval=0))
+    monkeypatch.setattr("tqdm.std.time", iter(np.arange(0, 1e6, 3.0)).__next__)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    nonnegative_least_squares(np.eye(5), np.arange(5.0))
+    assert "least squares: " in sys.stderr.getvalue()
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    nonnegative_least_squares(np.eye(5), np.arange(5.0))
+    assert not sys.stderr.getvalue()

@@ -24,6 +24,7 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, _by_length, _by_slot, 
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.optimal import _Search
+from packlib.packing.search.whole_packs import Answer
 
 
 def test_small_instances_against_brute_force():
@@ -438,6 +439,7 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
     monkeypatch.setattr(
         "packlib.packing.search.optimal.swap_search", lambda lengths, *given: work.append(len(lengths) * given[3])
     )
+    monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: Answer.UNKNOWN)
     monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(attempt) or dive(self, attempt))
     assert plan(LengthHistogram.from_lengths(lengths, 1000), method="optimal").gap == 1
     assert 6 < len(dives) < 24 and 2e8 < sum(work) < 4e8

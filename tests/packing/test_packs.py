@@ -23,6 +23,7 @@ def check(packs, made, lengths):
     found = Counter(tuple(sorted((lengths[i] for i in pack), reverse=True)) for pack in packs)
     assert found == dict(zip(made.strategies, made.repeats.tolist(), strict=True))
     assert [sum(lengths[i] for i in pack) for pack in packs] == packs.lengths_used.tolist()
+    assert [lengths[i] for i in packs.sample_ids] == packs.lengths.tolist() and packs.lengths.dtype == np.int32
     assert len(packs) == made.num_packs
 
 
@@ -72,7 +73,7 @@ def test_compiled_or_not_a_seed_makes_the_same_packs(monkeypatch):
     lengths = np.random.default_rng(0).integers(1, 50, 2000)
     made = plan(LengthHistogram.from_lengths(lengths, 64), method="lpfhp")
     plain = assign(made, lengths, 7)
-    monkeypatch.setattr("packlib.packing.packs._MANY_SAMPLES", 0)
+    monkeypatch.setattr("packlib.packing.assigning._WORTH_COMPILING", 0)
     assert np.array_equal(assign(made, lengths, 7).sample_ids, plain.sample_ids)
 
 
@@ -81,6 +82,7 @@ def test_overlong_samples_as_the_histogram_treated_them():
     cut = LengthHistogram.from_lengths(lengths, 8, overlong="truncate")
     packs = assign(plan(cut), lengths)
     assert sorted(packs.sample_ids.tolist()) == [0, 1, 2, 3, 4] and packs.lengths_used.sum() == 27
+    assert sorted(packs.lengths.tolist()) == [3, 4, 4, 8, 8]
     shorter = LengthHistogram.from_lengths(lengths, 8, overlong="drop")
     packs = assign(plan(shorter), lengths)
     assert sorted(packs.sample_ids.tolist()) == [1, 2, 4]
@@ -106,11 +108,7 @@ def test_other_lengths_than_the_plan_was_made_for(lengths, says):
 def test_packs_count_and_verify_themselves():
     lengths = [5, 3, 3, 2, 8]
     packs = plan(lengths, 8).assign(lengths)
-    assert packs.num_packs == 3 and packs.efficiency == 21 / 24 and packs.verify() is packs.verify(lengths) is packs
-    with pytest.raises(ValueError, match="Pack 0 holds 7 tokens of these lengths, not 8"):
-        packs.verify([5, 3, 3, 2, 7])
-    with pytest.raises(ValueError, match="hold sample 4; there are 4 lengths"):
-        packs.verify([5, 3, 3, 2])
+    assert packs.num_packs == 3 and packs.efficiency == 21 / 24 and packs.verify() is packs
     damaged = Packs._of(**(vars(packs) | {"sample_ids": np.array([4, 0, 1, 2, 2])}))
     with pytest.raises(ValueError, match="Sample 2 comes more than once"):
         damaged.verify()
@@ -127,7 +125,7 @@ def test_save_and_load_as_mapped_arrays(tmp_path):
     mapped = Packs.load(tmp_path / "wordnet.packs")
     assert not mapped.sample_ids.flags.owndata and mapped.max_length == 128
     assert len(mapped) == len(packs) and repr(mapped) == repr(packs)
-    for name in ("sample_ids", "offsets", "lengths_used"):
+    for name in ("sample_ids", "offsets", "lengths", "lengths_used"):
         assert np.array_equal(getattr(mapped, name), getattr(packs, name))
     assert np.array_equal(mapped[-1], packs[len(packs) - 1])
     with pytest.raises(IndexError, match="there is no pack"):
@@ -171,23 +169,25 @@ WRONG = [
     ({"sample_ids": np.zeros((3, 1), int)}, ValueError, "must have one dimension, not the shape (3, 1)."),
     ({"sample_ids": np.array(["a", "b", "c"])}, TypeError, "sample_id 'a' at position 0"),
     ({"sample_ids": [4, 2, 4]}, ValueError, "Sample 4 comes more than once in the packs."),
-    ({"offsets": [0, 3]}, ValueError, "lengths_used must have 1 entries"),
+    ({"offsets": [0, 3]}, ValueError, "Pack 0 holds 9 tokens; max_length is 8."),
     ({"offsets": np.array([0, 2**63 + 1, 3], np.uint64)}, ValueError, "The offsets do not cut 3 sample ids"),
     ({"offsets": [0, 0, 3]}, ValueError, "The offsets do not cut 3 sample ids into packs."),
-    ({"lengths_used": [8, 0]}, ValueError, "lengths_used must have 2 entries, of at most 8 tokens and one or more"),
-    ({"lengths_used": [9, 1]}, ValueError, "lengths_used must have 2 entries, of at most 8 tokens and one or more"),
+    ({"lengths": [5, 3]}, ValueError, "lengths must have 3 entries, one a sample, each from 1 to 8 tokens."),
+    ({"lengths": [5, 3, 0]}, ValueError, "lengths must have 3 entries, one a sample, each from 1 to 8 tokens."),
+    ({"lengths": [9, 3, 1]}, ValueError, "lengths must have 3 entries, one a sample, each from 1 to 8 tokens."),
+    ({"lengths": np.array([2**40, 3, 1])}, ValueError, "lengths must have 3 entries, one a sample, each from 1 to 8"),
     ({"sample_ids": None}, TypeError, "sample_ids must be an array or a list of whole numbers, not None."),
     ({"sample_ids": [0, 1, 10**400]}, ValueError, "at position 2 does not fit in 64 bits"),
-    ({"lengths_used": [1, 1]}, ValueError, "of at most 8 tokens and one or more a sample"),
-    ({"max_length": -5}, ValueError, "max_length must be from 1 to 67108864, not -5."),
-    ({"max_length": 7.5}, TypeError, "max_length must be a whole number from 1 to 67108864, not 7.5."),
-    ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 67108864, not 1000000000000000."),
+    ({"lengths": [5, 4, 1]}, ValueError, "Pack 0 holds 9 tokens; max_length is 8."),
+    ({"max_length": -5}, ValueError, "max_length must be from 1 to 16777216, not -5."),
+    ({"max_length": 7.5}, TypeError, "max_length must be a whole number from 1 to 16777216, not 7.5."),
+    ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 16777216, not 1000000000000000."),
 ]
 
 
 @pytest.mark.parametrize(("change", "kind", "says"), WRONG)
 def test_packs_check_themselves(change, kind, says):
-    packs = Packs([0, 1, 2], [0, 2, 3], [8, 1], 8)
+    packs = Packs([0, 1, 2], [0, 2, 3], [5, 3, 1], 8)
     with pytest.raises(kind) as refusal:
         replace(packs, **change)
     assert says in str(refusal.value) and "\n" not in str(refusal.value)
@@ -195,7 +195,7 @@ def test_packs_check_themselves(change, kind, says):
 
 
 def test_packs_of_lists_are_arrays():
-    lists = Packs([3, 0, 7], [0, 2, 3], [8, 4], 8)
+    lists = Packs([3, 0, 7], [0, 2, 3], [5, 3, 4], 8)
     assert lists[0].tolist() == [3, 0] and len(lists) == 2 and lists.sample_ids.dtype == np.int64
     with pytest.raises(TypeError, match="plan must be a PackingPlan, not None"):
         assign(None, [1, 2])

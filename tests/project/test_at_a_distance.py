@@ -21,12 +21,12 @@ from transformers import AttentionInterface, AttentionMaskInterface, BertForMask
 from packlib.advice import advise
 from packlib.batches import PackDataset, PackingCollator, SequenceLengthWarmup, batch_by_tokens, pack_lengths
 from packlib.lengths import LengthHistogram, load
-from packlib.model import PackedBert
+from packlib.model import PackedBert, for_transformers
 from packlib.packing import StreamPacker, document_rows, plan
-from packlib.rows import PackedStream, TransformersCollator, for_transformers
+from packlib.rows import PackedStream, TransformersCollator
 from packlib.rows.spool import Column
 from packlib.training import UpdateStream
-from packlib.work import Work, balance
+from packlib.work import Work
 from packlib.workbook.figures import label_ends, new_figure, svg
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +89,7 @@ def updates():
 
 def schedule():
     packs = pack_lengths(store().lengths, 128)
-    return balance(packs, store().lengths, 2, work=Work.bert(2, 64))
+    return packs.balance(2, work=Work.bert(2, 64))
 
 
 def loss(model):
@@ -107,7 +107,7 @@ MADE = {
         lambda it: (it.lower_bound, it.to_json()),
     ),
     "packs": (lambda _: pack_lengths(LENGTHS, 128), lambda it: list(map(list, it))),
-    "schedule": (lambda _: schedule(), lambda it: (list(map(list, it)), it.squares)),
+    "schedule": (lambda _: schedule(), lambda it: (list(map(list, it)), it.waiting, it.lower_bound)),
     "documents": (lambda _: document_rows([30, 7, 19, 4], 16), lambda it: (it.cuts, it.mean_context, it.documents)),
     "stream packer": (lambda _: packer(), lambda it: (it.add(6), it.flush())),
     "packed stream": (lambda _: stream(), list),

@@ -15,7 +15,8 @@ from experiments.curriculum import LENGTH, LENGTH_ARMS, ROWS, new_model, row_upd
 from experiments.sources import module_rows, modules
 from model_cases import store
 
-from packlib.batches import TokenStore
+from packlib.batches import PackedBatch, TokenStore
+from packlib.model import for_transformers
 
 
 def texts() -> TokenStore:
@@ -47,12 +48,13 @@ def test_jagged_tensors_cost_what_padding_costs():
 
 def test_alibi_knows_distance_and_not_the_future():
     model = new_model(0, alibi=True).double().eval()
+    model.lm_head = torch.nn.Identity()  # logits are then the last hidden states
     ids = torch.arange(5, 17)[None]
     whole = torch.ones_like(ids)
 
     def hidden(ids):
         with torch.no_grad():
-            return model(input_ids=ids, segment_ids=whole).hidden
+            return model(**for_transformers(PackedBatch(input_ids=ids, segment_ids=whole), model)).logits
 
     plain, swapped, longer = hidden(ids), ids.clone(), ids.clone()
     swapped[0, [2, 7]] = swapped[0, [7, 2]]

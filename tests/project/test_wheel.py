@@ -126,8 +126,8 @@ def test_a_report_needs_neither_the_checkout_nor_torch_nor_jupyter(python, tmp_p
 
 
 @pytest.mark.slow
-def test_packing_a_parquet_file_needs_no_extra_and_a_collator_finds_its_table(python, tmp_path):
-    assert python("-c", "from packlib.rows import collator; collator.table()").returncode == 0
+def test_packing_a_parquet_file_needs_no_extra_and_the_table_of_models_is_there(python, tmp_path):
+    assert python("-c", "from packlib.model import forms; forms.table()").returncode == 0
     rows = pa.table({"input_ids": [[1, 2, 3], [4, 5], [6]], "kept": ["a", "b", "c"]})
     pq.write_table(rows, tmp_path / "rows.parquet")
     command = f"pack {tmp_path / 'rows.parquet'} --max-length 4 --json --out packed.parquet"

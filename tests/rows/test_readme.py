@@ -21,7 +21,7 @@ from packlib.rows import TransformersCollator
 
 PAGE = (Path(__file__).resolve().parents[2] / "packlib" / "rows" / "README.md").read_text(encoding="utf-8")
 EXAMPLES = dict(zip(
-    ("pack", "stream", "loop", "trainer", "trl", "accelerate"),
+    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate"),
     re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True,
 ))  # fmt: skip
 
@@ -86,6 +86,13 @@ def test_the_loop_trains_on_each_sequence_alone(names):
         steps.step()
         steps.zero_grad()
     assert_same(names["model"], reference)
+
+
+def test_fit_trains_on_the_same_rows_and_evaluates_them(names):
+    exec(EXAMPLES["fit"], names)
+    assert names["records"][-1]["sequences"] == len(sequences()) and names["records"][-1]["loss"] > 0
+    with torch.no_grad():
+        assert names["means"]["token_loss"] == pytest.approx(float(loss_alone(names["model"], sequences())), abs=1e-5)
 
 
 def parts(row):

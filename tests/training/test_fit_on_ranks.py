@@ -5,11 +5,12 @@ import time
 
 import pytest
 import torch.distributed as dist
-from model_cases import make_batch
+from model_cases import MAX_LENGTH, make_batch, make_model, store
 from processes import gone_within
 from rank_work import train_until_killed
 from training_cases import Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 
+from packlib.batches import pack_lengths, pack_loader
 from packlib.distributed import RankError, run_ranks
 from packlib.training import NonFiniteLossError, evaluate, fit
 
@@ -46,6 +47,28 @@ def _train(rank, folder):
         run(small_model(), objective=Broken(4 if rank else -1))
     results["nan"] = str(raised.value)
     return results
+
+
+def _train_unmodified(rank, rows, batch_size, replicas):
+    """GPT-2, as transformers makes it, on rows of packs: the weights at the end, and the records."""
+    model, data = make_model("causal"), pack_loader(rows, batch_size=batch_size)
+    total = 2 * sum(len(row["seq_lengths"]) for row in rows)
+    plan = recipe(batch_size, 1, total, replicas=replicas, warmup_sequences=0)
+    records = stable(fit(model, data, plan, progress=False))
+    return weights(model), records, evaluate(model, data)
+
+
+@pytest.mark.slow
+def test_two_ranks_train_an_unmodified_model_on_rows_as_one():
+    packs = pack_lengths(store().lengths, MAX_LENGTH)
+    some = [store().take(ids) for ids in list(packs)[:16]]
+    rows = [{"input_ids": held.input_ids, "seq_lengths": held.lengths} for held in some]
+    (alone, records, means), both = _train_unmodified(0, rows, 4, 1), run_ranks(_train_unmodified, 2, rows, 2, 2)
+    assert furthest(alone, weights(make_model("causal"))) > 0.01
+    for ours, theirs, measured in both:
+        assert furthest(ours, alone) < 1e-10 and measured == pytest.approx(means, rel=1e-9)
+        for one, other in zip(theirs, records, strict=True):
+            assert one == pytest.approx(other, rel=1e-9)
 
 
 def resumed_of(values):

@@ -9,9 +9,9 @@ from model_cases import make_batch, make_model
 from training_cases import FACTOR, Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 
 from packlib.batches import PackedBatch, pad
-from packlib.model import PackedOutput, nsp_loss, token_loss
+from packlib.model import nsp_loss, token_loss
 from packlib.training import NonFiniteLossError, PretrainingObjective, Recipe, evaluate, fit, rate_at
-from packlib.training.objective import CausalObjective, MaskedObjective, default_objective
+from packlib.training.objective import MaskedObjective, default_objective
 from packlib.training.updates import join_packs
 
 
@@ -215,8 +215,6 @@ def test_a_model_is_trained_and_evaluated_for_the_mean_of_its_own_loss():
         assert default_objective(model).reduction == reduction
     unlabeled = PackedBatch({**make_batch(), "labels": None})
     assert MaskedObjective().counts(unlabeled) == {"mlm_loss": 0}
-    with pytest.raises(ValueError, match="CausalObjective cannot train the balancing loss of experts"):
-        CausalObjective().sums(PackedOutput(aux_loss=torch.tensor(1.0)), unlabeled)
 
 
 @pytest.mark.parametrize("mean", ["token", "sequence", "pack"])

@@ -175,8 +175,8 @@ def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
         ({"optimizer": "lamp"}, ValueError, "optimizer must be 'adamw' or 'lamb', not 'lamp': did you mean 'lamb'?"),
         ({"decay": "exp"}, ValueError, "decay must be 'linear', 'polynomial' or 'cosine', not 'exp'."),
         ({"power": 0.5}, ValueError, "power 0.5 needs decay 'polynomial', not 'linear'."),
-        ({"packing_factor": 0.9}, ValueError, "packing_factor must be at least 1 and at most 67108864, not 0.9."),
-        ({"max_length": 0}, ValueError, "max_length must be from 1 to 67108864, not 0."),
+        ({"packing_factor": 0.9}, ValueError, "packing_factor must be at least 1 and at most 16777216, not 0.9."),
+        ({"max_length": 0}, ValueError, "max_length must be from 1 to 16777216, not 0."),
     ],
 )
 def test_a_bad_recipe_gets_one_sentence(change, error, says):
@@ -188,8 +188,8 @@ def test_a_bad_recipe_gets_one_sentence(change, error, says):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: adjust(PAPER, 0.5), "packing_factor must be at least 1 and at most 67108864, not 0.5."),
-        (lambda: adjust(PAPER, math.nan), "packing_factor must be at least 1 and at most 67108864, not nan."),
+        (lambda: adjust(PAPER, 0.5), "packing_factor must be at least 1 and at most 16777216, not 0.5."),
+        (lambda: adjust(PAPER, math.nan), "packing_factor must be at least 1 and at most 16777216, not nan."),
         (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
         (lambda: adjust(PAPER, 2, "beta"), "not 'beta': did you mean 'betas'?"),
         (lambda: adjust(PAPER, 2, "cubic"), "not 'cubic'"),

@@ -263,7 +263,7 @@ def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
 @pytest.mark.parametrize(
     ("change", "arguments", "says"),
     [
-        ({}, ["--factor", "0.5"], "packing_factor must be at least 1 and at most 67108864, not 0.5."),
+        ({}, ["--factor", "0.5"], "packing_factor must be at least 1 and at most 16777216, not 0.5."),
         ({}, ["--factor", "2", "--how", "beta"], "not 'beta': did you mean 'betas'?"),
         ({"betas": [0.9, 2]}, ["--factor", "2"], "beta2 must be at least 0 and below 1, not 2."),
         ({"micro_batch": "15"}, ["--factor", "2"], "micro_batch must be a whole number at least 1, not '15'."),

@@ -8,9 +8,10 @@ from model_cases import bert_config, gpt_config, make_batch
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from training_cases import furthest, loader, recipe, weights
+from transformers import GPT2LMHeadModel
 
 from packlib.distributed import run_ranks
-from packlib.model import PackedBert, PackedCausal
+from packlib.model import PackedBert, for_transformers
 from packlib.training import PretrainingObjective, fit, make_optimizer
 from packlib.training.scaling import recompute
 from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
@@ -165,8 +166,8 @@ def test_recomputation_keeps_the_gradients_and_drops_the_activations(dropout):
 
 
 def test_other_models_and_bad_input():
-    causal = PackedCausal(gpt_config()).train()
-    batch = make_batch(masked=False, packs=2)
+    causal = GPT2LMHeadModel(gpt_config()).train()
+    batch = for_transformers(make_batch(masked=False, packs=2), causal)
     sizes = []
     for layers in (0, None):
         recompute(causal, layers)

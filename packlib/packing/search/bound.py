@@ -12,7 +12,6 @@ but not false. Prices, p and the division are integers, so no rounding error can
 """
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
@@ -50,14 +49,11 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     by_token = int((prices[lengths] // lengths).max() + 1) * (len(prices) - 1)
     if min(by_token, int(prices[occurs].max()) * (max_sequences_per_pack or by_token)) > _MOST_WORTH:
         raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")
-    best = _best_pack(prices.astype(np.int64).tobytes(), occurs.tobytes(), max_sequences_per_pack)
-    return -(-exact_dot(counts[occurs], prices[occurs]) // best)
+    return -(-exact_dot(counts[occurs], prices[occurs]) // _best_pack(prices, occurs, max_sequences_per_pack))
 
 
-@lru_cache(maxsize=1)  # the search for a plan and its check ask for the same
-def _best_pack(priced: bytes, occurring: bytes, max_sequences_per_pack: int | None) -> int:
-    """What the most valuable pack is worth, or little more; the arrays as bytes."""
-    prices, occurs = np.frombuffer(priced, np.int64), np.frombuffer(occurring, bool)
+def _best_pack(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """What the most valuable pack is worth, or little more."""
     if is_long(occurs, max_sequences_per_pack):
         from packlib.packing.search.relaxed_knapsack import relaxed_best  # here, since Numba takes a while to import
 

@@ -16,6 +16,7 @@ import numpy as np
 
 NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
 _FEW = 128  # lengths: up to so many, one length after the other takes less time than one slot after the other
+_LISTING, _AT_ONCE = 10 * 10**7, 4096  # additions until a listing gives up, and packs that grow at once
 
 # A pack as (length, copies), from long to short: deep packs have few such pairs.
 Multiset = tuple[tuple[int, int], ...]
@@ -29,6 +30,7 @@ class Knapsack:
         lengths: the lengths for sale, ascending; int64.
         values: what one sequence of each of them is worth; int64, same shape.
         unit: the tokens of a slot; they divide all lengths.
+        deepest: the most sequences that a pack can hold.
         beside: `f` above, for what else fits into a pack that holds one sequence already: a row for each number of
             sequences from 0 to the depth limit less 1, or a single row where no limit binds; int64, shape
             (rows, slots + 1).
@@ -37,6 +39,7 @@ class Knapsack:
     lengths: np.ndarray
     values: np.ndarray
     unit: int
+    deepest: int
     beside: np.ndarray
 
     @property
@@ -71,6 +74,45 @@ class Knapsack:
             depth = max(depth - 1, 0)
         return [tuple(sorted(pack.items(), reverse=True)) for pack in packs]
 
+    def packs_worth(self, least: int, counts: np.ndarray, most: int) -> list[Multiset] | None:
+        """Every pack of these sequences that is worth at least so much, or None if that takes too long.
+
+        Packs grow by one sequence at a time, from long to short, as long as the table says that they can still come to
+        be worth enough.
+
+        Args:
+            least: what a pack must be worth; above 0.
+            counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
+            most: give up at more packs than that.
+        """
+        sizes, there, every = self.lengths // self.unit, counts[self.lengths], np.arange(len(self.lengths))
+        packs, begun = list[Multiset](), np.zeros((1, 0), np.int64)
+        last, copies, worth = np.array([len(sizes) - 1]), np.zeros(1, np.int64), np.zeros(1, np.int64)
+        room, steps = np.array([self.beside.shape[1] - 1]), _LISTING
+        more = self.deepest  # sequences that a pack may still take
+        while len(begun):
+            done = worth >= least
+            packs += [tuple(Counter(self.lengths[pack].tolist()).items()) for pack in begun[done]]
+            steps -= len(begun) * len(sizes)
+            if len(packs) > most or steps < 0:
+                return None
+            if not more:
+                break
+            more -= 1
+            row = self.beside[min(more, len(self.beside) - 1)] * (more > 0)
+            grown = []
+            for a in range(0, len(begun), _AT_ONCE):
+                some = slice(a, a + _AT_ONCE)
+                left, again = room[some, None] - sizes, every == last[some, None]
+                can = (left >= 0) & (every <= last[some, None]) & (np.where(again, copies[some, None], 0) < there)
+                can &= worth[some, None] + self.values + row[left] >= least
+                i, item = np.nonzero(can)
+                grown.append((i + a, item, left[i, item], again[i, item]))
+            i, item, room, again = (np.concatenate(part) for part in zip(*grown, strict=True))
+            begun = np.concatenate([begun[i], item[:, None]], axis=1)
+            last, copies, worth = item, copies[i] * again + 1, worth[i] + self.values[item]
+        return packs
+
 
 def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Knapsack:
     """Fill the table for every number of slots.
@@ -84,11 +126,13 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
     sold, unit = values[lengths], common_divisor(lengths)
     sizes, slots = lengths // unit, (len(values) - 1) // unit
     limit = max_sequences_per_pack
-    if limit is not None and limit < slots // int(sizes[0]):
+    deepest = slots // int(sizes[0])
+    if limit is not None and limit < deepest:
+        deepest = limit
         beside = _up_to(limit - 1, sizes, sold, slots)
     else:
         beside = (_by_length if len(sizes) <= _FEW else _by_slot)(sizes, sold, slots)[None]
-    return Knapsack(lengths, sold, unit, beside)
+    return Knapsack(lengths, sold, unit, deepest, beside)
 
 
 def common_divisor(lengths: np.ndarray) -> int:

@@ -1,9 +1,9 @@
 """Real packs after the solution of a linear program on few lengths.
 
-The program (`long_rows.py`) says how many packs hold which long sequences, rounded to knots, and how many
-short ones beside them. Real lengths lie between the knots. From long to short, the longest sequence of those planned
-for a knot goes to the pack that has saved most so far, so that deviations cancel. What is left is dealt: to the pack
-that it closes, or to the one with the most room for each sequence that it still wants.
+The program (`long_rows.py`) says how many packs hold which long sequences, rounded to breakpoints, and how many short
+ones beside them. Real lengths lie between the breakpoints. From long to short, the longest sequence of those planned
+for a breakpoint goes to the pack that has saved most so far, so that deviations cancel. What is left is dealt: to the
+pack that it closes, or to the one with the most room for each sequence that it still wants.
 """
 
 from heapq import heappop, heappush, heapreplace
@@ -11,10 +11,10 @@ from heapq import heappop, heappush, heapreplace
 import numpy as np
 
 from packlib.packing.compiled import compiled
-from packlib.packing.search.knot_program import KnotProgram
+from packlib.packing.search.breakpoint_program import BreakpointProgram
 
 
-def place_long(lengths: np.ndarray, program: KnotProgram) -> tuple[np.ndarray, ...]:
+def place_long(lengths: np.ndarray, program: BreakpointProgram) -> tuple[np.ndarray, ...]:
     """Give the longest sequences to the places planned for them; a pack without short ones keeps its last place open.
 
     Args:
@@ -29,28 +29,28 @@ def place_long(lengths: np.ndarray, program: KnotProgram) -> tuple[np.ndarray, .
     starts = np.cumsum(repeats) - repeats
     wanted = np.rint(shorts).astype(np.int64)
     kept_open = wanted == 0
-    # by knot: places for its first sequence in a pack, its second, …; and places that are kept open
+    # by breakpoint: places for its first sequence in a pack, its second, …; and places that are kept open
     rounds: dict[int, list[list[np.ndarray]]] = {}
     open_places: dict[int, int] = {}
     for s, plan in enumerate(plans):
         packs = np.arange(starts[s], starts[s] + repeats[s])
-        for i, knot in enumerate(plan):
+        for i, breakpoint in enumerate(plan):
             if kept_open[s] and i == len(plan) - 1:
-                open_places[knot] = open_places.get(knot, 0) + len(packs)
+                open_places[breakpoint] = open_places.get(breakpoint, 0) + len(packs)
                 wanted[s] = 1
             else:
-                at = rounds.setdefault(knot, [])
-                copy = i - plan.index(knot)
+                at = rounds.setdefault(breakpoint, [])
+                copy = i - plan.index(breakpoint)
                 at.extend([] for _ in range(len(at), copy + 1))
                 at[copy].append(packs)
     total = int(repeats.sum())
     pack_of = np.full(len(lengths), -1, np.int64)
     room, places, saved = np.full(total, program.capacity), np.full(total, program.depth), np.zeros(total, np.int64)
     done = 0
-    for knot in sorted({*rounds, *open_places}, reverse=True):
-        ids = [np.concatenate(packs) for packs in rounds.get(knot, []) if packs]
+    for breakpoint in sorted({*rounds, *open_places}, reverse=True):
+        ids = [np.concatenate(packs) for packs in rounds.get(breakpoint, []) if packs]
         slots = sum(map(len, ids))
-        both = slots + open_places.get(knot, 0)
+        both = slots + open_places.get(breakpoint, 0)
         given = np.arange(done, min(done + both, len(lengths)))
         done += len(given)
         if not slots:
@@ -67,7 +67,7 @@ def place_long(lengths: np.ndarray, program: KnotProgram) -> tuple[np.ndarray, .
             pack_of[mine] = to
             room[to] -= lengths[mine]
             places[to] -= 1
-            saved[to] += knot - lengths[mine]
+            saved[to] += breakpoint - lengths[mine]
     return pack_of, room, places, np.minimum(np.repeat(wanted, repeats), places)
 
 

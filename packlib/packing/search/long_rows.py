@@ -1,7 +1,7 @@
 """Packing long rows: a linear program over a few lengths, and real packs after its solution.
 
 With thousands of lengths up to 131,072 the exact knapsack takes minutes. Here prices are linear between some hundred
-lengths (`knot_program.py`), and prove a bound for the real ones. The plan follows the solution
+lengths (`breakpoint_program.py`), and prove a bound for the real ones. The plan follows the solution
 (`long_packs.py`); then the packs that are worth less than a pack costs are packed again, some good ones
 with them, as long as that helps.
 """
@@ -20,7 +20,7 @@ from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direc
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.lpt import lpt, lpt_until
 from packlib.packing.search.lpt import prepare as prepare_lpt
-from packlib.packing.search.progress import Progress, Told
+from packlib.packing.search.progress import Callback, Progress
 
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
@@ -30,8 +30,8 @@ _COPIES = 16  # one sequence that stands for so many is replaced by them one by 
 _WRITING = 1.5e-7  # seconds a sequence, at least
 _SLOW = 4  # times what packing all sequences took is kept for writing, which took 0.7 to 5 times that in 39 plans
 _PATIENCE, _ATTEMPTS, _QUICK = 30, 120, 6  # to better a plan: without success, in all, and for the first plan
-# Series of knots, and rounds of pricing: first a quick plan, for if the time is up soon; then until no column helps;
-# last more knots, which take longer, where the plan does not come near.
+# Series of breakpoints, and rounds of pricing: first a quick plan, for if the time is up soon; then until no column
+# helps; last more breakpoints, which take longer, where the plan does not come near.
 _STAGES = ((60, 24), (60, math.inf), (120, math.inf))
 _NEAR = 1e-3  # of the bound
 
@@ -63,7 +63,7 @@ class LongSearch:
     """
 
     def __init__(
-        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, deadline: Deadline
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Callback, deadline: Deadline
     ) -> None:
         self.progress, self.deadline = progress, deadline
         self.counts, self.limit, self.top = histogram.counts, max_sequences_per_pack, histogram.max_length
@@ -71,6 +71,7 @@ class LongSearch:
         self.num_packs = sum(packs for _, packs in self.start)
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
+        self.listed = False
         self.each = -(-histogram.num_sequences // _ITEMS)
         self.writing = min(histogram.num_sequences, _ITEMS * _COPIES) * _WRITING
         self.packing = self.writing  # seconds that it takes to pack all, a guess at first
@@ -90,7 +91,9 @@ class LongSearch:
     def run(self) -> None:
         if self.num_packs == self.lower_bound or self.time_left() <= 0:
             return
-        from packlib.packing.search.knot_program import KnotProgram  # here, since Numba takes a while to import
+        from packlib.packing.search.breakpoint_program import (
+            BreakpointProgram,
+        )  # here, since Numba takes a while to import
 
         # Of many sequences, from long to short, the first of every few stands for them.
         ends = -(-np.cumsum(self.counts[::-1]) // self.each)
@@ -100,7 +103,7 @@ class LongSearch:
         for series, rounds in _STAGES:
             if series == solved:
                 continue
-            self.program: KnotProgram = KnotProgram(self.counts, self.limit, series)
+            self.program: BreakpointProgram = BreakpointProgram(self.counts, self.limit, series)
             if not self.program.generate(self.deadline, self.writing, rounds, lambda: self.report("pricing")):
                 return
             packed = self.prove_and_pack()
@@ -112,8 +115,8 @@ class LongSearch:
                 continue
             solved, best = series, min(packed, best or packed, key=lambda plan: plan[1])
             best = self.improve(*best, worth, _ATTEMPTS)
-            all_knots = len(self.program.knots) == np.count_nonzero(self.counts)
-            if all_knots or self.num_packs <= (1 + _NEAR) * self.lower_bound or self.time_left() <= 0:
+            all_breakpoints = len(self.program.breakpoints) == np.count_nonzero(self.counts)
+            if all_breakpoints or self.num_packs <= (1 + _NEAR) * self.lower_bound or self.time_left() <= 0:
                 return
 
     def prove_and_pack(self) -> tuple[np.ndarray, int] | None:

@@ -13,6 +13,7 @@ from packlib.packing.search.knapsack import Multiset
 Numbers = list[int] | np.ndarray
 
 TOLERANCE = 1e-5  # of a unit; HiGHS' objective is this exact
+_COARSE = 1 << 24  # prices in the middle are multiples of so small a part of a pack: no rounding is seen in them
 
 
 class MasterProblem:
@@ -85,6 +86,25 @@ class MasterProblem:
             said = f"HiGHS could not solve the linear program ({status}): the plan may have more packs than needed."
             warnings.warn(said, RuntimeWarning, stacklevel=2)
         return status == "Optimal"
+
+    def middle_prices(self) -> np.ndarray:
+        """Prices from the middle of all that are best, not from a corner; int64, one for each of `lengths`.
+
+        An interior-point method without crossover ends there. At such prices few packs are worth what they cost that
+        no best solution uses.
+        """
+        import highspy  # here, since it takes a while to import
+
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.passModel(self._highs.getLp())
+        for option, value in (("presolve", "off"), ("threads", 1), ("solver", "ipm"), ("run_crossover", "off")):
+            highs.setOptionValue(option, value)
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return self.prices
+        prices = np.clip(np.array(highs.getSolution().row_dual), 0.0, 1.0)
+        return np.rint(prices * _COARSE).astype(np.int64) * (PRICE_OF_A_PACK // _COARSE)
 
     @property
     def objective(self) -> float:

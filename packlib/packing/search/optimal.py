@@ -6,8 +6,10 @@ the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomo
 
 Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
 that are left; where nothing is left to round down, round some of the largest fractions up. What a dive leaves is
-packed by exchanges (`packlib.packing.search.swapping`) if that takes fewer packs. Rows that are too long for the exact
-knapsack go another way (`packlib.packing.search.long_rows`).
+packed by exchanges (`packlib.packing.search.swapping`) if that takes fewer packs. Where two dives leave a gap, and the
+packs that can matter are few enough to be listed, an integer program finds a plan that meets the bound, or proves that
+there is none (`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
+(`packlib.packing.search.long_rows`).
 """
 
 import math
@@ -15,6 +17,7 @@ import time
 import warnings
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -31,15 +34,17 @@ from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.lpt import prepare as prepare_lpt
 from packlib.packing.search.master import TOLERANCE, MasterProblem
-from packlib.packing.search.progress import Progress, Told, shown
+from packlib.packing.search.progress import Callback, Progress, shown
 from packlib.packing.search.swapping import swap_search
+from packlib.packing.search.whole_packs import LISTED, NODES, Answer, choose, flat
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
 _FEW_LENGTHS = 1100  # ten times as many steps are taken for at most so many different lengths
 _STEP = 2e-9  # seconds of the exact knapsack
-_DIVES = 24  # attempts at rounding
-_EXCHANGED = 1000  # at most so many sequences are left to exchanges
+_DIVES, _PLAIN_DIVES = 24, 2  # attempts at rounding; so many come before packs are listed
+_EXCHANGED = 1000  # at most so many sequences are left to exchanges, or to an integer program
+_CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
 # What dives may do in all, after the first few: steps times sequences that are exchanged, and ten times the square of
 # the lengths for each linear program. That is some six seconds.
 _WORK, _FIRST_DIVES = 3 * 10**8, 4
@@ -52,9 +57,9 @@ def optimal(
     histogram: LengthHistogram,
     max_sequences_per_pack: int | None = None,
     time_limit: float | None = None,
-    progress: bool | Told = None,
+    progress: bool | Callback = None,
     rounds: int | None = None,
-) -> tuple[list[Group], np.ndarray | None]:
+) -> tuple[list[Group], dict[str, Any]]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
     Args:
@@ -67,7 +72,8 @@ def optimal(
         rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
 
     Returns:
-        The strategies, and the prices of the best bound (None if the area proves as much).
+        The strategies, and what proves the best bound: `prices` (None if sums prove as much), and whether packs are
+        `listed`, see `PackingPlan`.
     """
     limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
     most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
@@ -78,15 +84,15 @@ def optimal(
         swapping.prepare()
         if _many_steps(histogram, depth):
             prepare_lpt()
-    with shown(progress) as told:
-        search = kind(histogram, depth, told, Deadline(limit, most))
+    with shown(progress) as callback:
+        search = kind(histogram, depth, callback, Deadline(limit, most))
         try:
             search.run()
         except KeyboardInterrupt as stop:
             if type(stop) is not KeyboardInterrupt:  # a request to terminate is more than one to stop searching
                 raise
             warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
-        return search.best, search.proof
+        return search.best, {"prices": search.proof, "listed": search.listed}
 
 
 def takes_long(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> bool:
@@ -107,7 +113,7 @@ class _Search:
     """
 
     def __init__(
-        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Told, deadline: Deadline
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Callback, deadline: Deadline
     ) -> None:
         self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
         self.counts, self.top = histogram.counts, histogram.max_length
@@ -118,6 +124,7 @@ class _Search:
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
+        self.listed = False  # whether a list of packs proves one more than the prices do
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
         self.worth = exact_dot(self.counts[self.lengths], self.prices)
         self.pack_worth = PRICE_OF_A_PACK // self.top * self.top
@@ -143,6 +150,9 @@ class _Search:
         if solved:
             self.keep_solution()
         for attempt in range(_DIVES if solved else 0):
+            if attempt == _PLAIN_DIVES and not self.done() and self.counts.sum() <= _EXCHANGED:
+                self.settle()
+                self.list_packs()
             if attempt < _FIRST_DIVES or self.work_left > 0:
                 self.dive(attempt)
 
@@ -177,7 +187,7 @@ class _Search:
         if worth * self.pack_worth > self.worth * best:
             self.prices, self.worth, self.pack_worth = prices, worth, best
         if -(-worth // best) > self.lower_bound:
-            self.lower_bound, self.proof = -(-worth // best), self.by_length(prices, 0)
+            self.lower_bound, self.proof, self.listed = -(-worth // best), self.by_length(prices, 0), False
 
     def generate(self) -> bool:
         """Add strategies until the linear program meets the lower bound, or none helps.
@@ -267,7 +277,7 @@ class _Search:
         Returns:
             How often each pack is used, and the counts that find no place.
         """
-        places = ((_flat(strategy), int(n)) for strategy, n in zip(self.master.strategies, repeats, strict=True) if n)
+        places = ((flat(strategy), int(n)) for strategy, n in zip(self.master.strategies, repeats, strict=True) if n)
         filled = fill_places(list(places), left)[0]
         spare, price_of = target * self.pack_worth - self.worth, self.by_length(self.prices, 0).tolist()
         taken = Counter[tuple[int, ...]]()
@@ -295,6 +305,43 @@ class _Search:
             found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
             self.improve(chosen, [(pack, 1) for pack in found] if found else None)
 
+    def settle(self) -> None:
+        """Take prices from the middle of all that are best; `generate` stops as soon as the bound is known."""
+        while self.time_left() > 0 and self.solve(self.counts):
+            prices = self.master.middle_prices()
+            knapsack = self.price(prices)
+            price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
+            packs = knapsack.packs_with(self.lengths)
+            if not self.master.add(p for p in packs if _value(p, price_of) > PRICE_OF_A_PACK * (1 + _CLOSE)):
+                self.prices, self.pack_worth = prices, knapsack.best
+                self.worth = exact_dot(self.counts[self.lengths], prices)
+                return
+
+    def list_packs(self) -> None:
+        """Look among the packs that waste little for a plan that meets the bound, or prove that there is none.
+
+        A plan of so few packs wastes `spare` in all. Where too many packs waste no more, only those that waste least
+        are looked at.
+        """
+        started, target = time.perf_counter(), self.lower_bound
+        spare = target * self.pack_worth - self.worth
+        if self.done() or not 0 <= spare < self.pack_worth:
+            return
+        knapsack = solve_knapsack(self.by_length(self.prices, NOT_FOR_SALE), self.limit)
+        for most in LISTED:
+            waste, listed = spare, None
+            while listed is None and waste >= spare >> 10 and self.time_left() > 0:
+                listed = knapsack.packs_worth(self.pack_worth - waste, self.counts, most)
+                waste = waste * 7 // 10 if listed is None else waste
+            answer = choose(listed or [], self.counts, target, NODES, self.time_left())
+            if isinstance(answer, list):
+                self.improve(Counter(), answer)
+                return
+            if answer is Answer.NONE and listed and waste == spare:
+                if self.time_left() > time.perf_counter() - started:  # for the plan's own check
+                    self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
+                return
+
     def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:
         if rest is not None and chosen.total() + _packs(rest) < self.num_packs:
             self.best = list(chosen.items()) + rest
@@ -304,10 +351,6 @@ class _Search:
 
 def _value(pack: Multiset, price_of: list[int]) -> int:
     return sum(price_of[length] * copies for length, copies in pack)
-
-
-def _flat(pack: Multiset) -> tuple[int, ...]:
-    return tuple(length for length, copies in pack for _ in range(copies))
 
 
 def _packs(strategies: list[Group]) -> int:

@@ -23,14 +23,15 @@ class Progress:
 
 _PATIENCE = 2  # seconds
 
-Told = Callable[[Progress], bool | None] | None  # whom a search tells its progress; it stops where told False
+Callback = Callable[[Progress], bool | None] | None  # the search stops where it returns False
 
 
 @contextmanager
-def shown(progress: bool | Told) -> Iterator[Told]:
-    """Whom a search tells its progress: that function, or a bar: at once if True, never if False.
+def shown(progress: bool | Callback) -> Iterator[Callback]:
+    """The function that a search calls after every round: that one, or one that draws a bar.
 
-    By default a bar comes up on a terminal after two seconds.
+    The bar comes at once if `progress` is True, never if it is False. By default it comes on a terminal after two
+    seconds.
     """
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
@@ -42,8 +43,8 @@ def shown(progress: bool | Told) -> Iterator[Told]:
 
     with tqdm(desc="planning", unit=" rounds", delay=0 if progress else _PATIENCE, leave=False) as bar:
 
-        def tell(now: Progress) -> None:
+        def show(now: Progress) -> None:
             bar.set_postfix_str(str(now), refresh=False)
             bar.update()
 
-        yield tell
+        yield show

@@ -1,15 +1,20 @@
-"""A pack that no real pack beats: long sequences counted on a grid, short ones poured like a fluid.
+"""A value that no pack exceeds, found in far fewer steps than the exact knapsack takes.
 
-The exact knapsack (`knapsack.py`) takes distinct lengths x capacity x depth steps. This one bounds the
-best pack from above in far fewer; its integers only ever err upward, so what it proves is true.
+The exact knapsack (`knapsack.py`) takes distinct lengths x capacity x depth steps. Here a pack is relaxed three times.
+Each time no pack loses value, and integers only ever err upward, so the best relaxed pack is worth at least as much as
+the best real one:
 
-- Short sequences, those of at most a seventeenth of a pack, are poured: `m` of them with `R` tokens in all are worth at
-  most `m` times the concave hull of their prices at `R / m`.
-- A sequence longer than that is long. Its length is rounded down to the grid.
-- Where the price is convex in the length, two long sequences can be moved apart, one token each, without a loss,
-  until one of them meets a corner: a length after which the price rises more slowly. The same holds for a long
-  sequence and the fluid. So the best pack holds only corners, and at most one other long sequence, with the fluid
-  at a corner of its own. Prices that are piecewise linear have few corners.
+- Short sequences, of at most a seventeenth of a pack, are seen together. Let h be the concave hull of their prices with
+  the origin. `m` of them with `R` tokens in all are worth at most the sum of their h, which by concavity (Jensen) is at
+  most `m h(R / m)`; and the best split of the room over at most `m` of them is worth no more than that with all `R`.
+- The other sequences are long. There are at most 16 of them in a pack. Each length is rounded down to the grid, so
+  every pack that fit still fits, at the same price.
+- A corner is a length after which the price rises more slowly, or an end. Take a best pack with two long sequences
+  that are at no corner. Between corners the price is convex in the length, so moving a token from the one to the other
+  loses nothing in one of the two directions; go on until one of them meets a corner. The same holds for a long sequence
+  and the room of the short ones, whose value is linear between the lengths where h bends. So some best pack holds only
+  corners and at most one other long sequence; beside that one, the short ones are at a bend of h. Lengths that do not
+  occur may be used on the way, which only adds packs. Prices that are linear between few lengths have few corners.
 """
 
 import itertools
@@ -26,7 +31,7 @@ _WORK = 200_000_000  # additions in a call
 _FINEST = 1 << 15  # cells of the grid
 
 
-class Fluid(NamedTuple):
+class ConcaveHull(NamedTuple):
     """The concave hull of the prices of short sequences, with the origin, in integers.
 
     Attributes:
@@ -40,7 +45,7 @@ class Fluid(NamedTuple):
     slopes: np.ndarray
 
     @classmethod
-    def of(cls, lengths: np.ndarray, prices: np.ndarray) -> "Fluid":
+    def of(cls, lengths: np.ndarray, prices: np.ndarray) -> "ConcaveHull":
         """The hull over these points (int64, ascending lengths from 1 up)."""
         corners: list[tuple[int, int]] = [(0, 0)]
         for x, y in zip(lengths.tolist(), prices.tolist(), strict=True):
@@ -82,9 +87,9 @@ def fill_layers(weights: np.ndarray, prices: np.ndarray, cells: int, layers: int
 
 
 @compiled
-def best_on_corners(f: np.ndarray, capacity: int, grid: int, limit: int, fluid: Fluid) -> int:  # pragma: no cover
-    """The best of corners and fluid: for each k and c of `f`, what it holds and what the rest of the pack pours."""
-    (lengths, prices, slopes), best = fluid, 0
+def best_on_corners(f: np.ndarray, capacity: int, grid: int, limit: int, hull: ConcaveHull) -> int:  # pragma: no cover
+    """The best of corners and short ones: for each k and c of `f`, its value and that of short ones in the rest."""
+    (lengths, prices, slopes), best = hull, 0
     for k in range(len(f)):
         places = limit - k
         j = len(lengths) - 1
@@ -97,13 +102,13 @@ def best_on_corners(f: np.ndarray, capacity: int, grid: int, limit: int, fluid: 
 
 
 @compiled
-def best_with_another(f, capacity, grid, limit, fluid, first, highest):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """The best of corners, one long sequence of any length from `first` up, and the fluid at one of its corners.
+def best_with_another(f, capacity, grid, limit, hull, first, highest):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """The best of corners, one long sequence of any length from `first` up, and short ones at a bend of their hull.
 
     `highest[l]` is the highest price of a long sequence of at most l tokens. For each number of long sequences: the
     value, the room for the long sequence, and the cells of the corners; int64, shape (layers + 1, 3).
     """
-    lengths, prices, found = fluid.lengths, fluid.prices, np.zeros((len(f), 3), np.int64)
+    lengths, prices, found = hull.lengths, hull.prices, np.zeros((len(f), 3), np.int64)
     for k in range(1, len(f)):
         places = limit - k
         for j in range(len(lengths) if places else 1):
@@ -145,19 +150,19 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int
     capacity = len(prices) - 1
     used = np.flatnonzero(occurs)
     short, long = used[used < first], used[used >= first]
-    fluid = Fluid.of(short, prices[short])
+    hull = ConcaveHull.of(short, prices[short])
     corners = corners_of(prices, max(first, int(used[0])))
     grid = -(-capacity // _FINEST)
-    every = len(long) <= len(corners) or layers * len(fluid.lengths) * (capacity // grid) > _WORK
+    every = len(long) <= len(corners) or layers * len(hull.lengths) * (capacity // grid) > _WORK
     items = long if every else corners
     while _cost(items // grid, capacity // grid, layers) > _WORK:
         grid *= 2
     weights, values = one_per_weight(items // grid, prices[items])
     f = fill_layers(weights, values, capacity // grid, layers)
-    best = best_on_corners(f, capacity, grid, limit, fluid)
+    best = best_on_corners(f, capacity, grid, limit, hull)
     if not every:
         highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
-        another = best_with_another(f, capacity, grid, limit, fluid, first, highest)
+        another = best_with_another(f, capacity, grid, limit, hull, first, highest)
         best = max(best, another[:, 0].max())
     return int(best)
 

@@ -20,9 +20,14 @@ _NONE = -1
 
 
 def swap_search(
-    lengths: np.ndarray, max_length: int, max_sequences_per_pack: int | None, num_packs: int, steps: int, seed: int,
+    lengths: np.ndarray,
+    max_length: int,
+    max_sequences_per_pack: int | None,
+    num_packs: int,
+    steps: int,
+    seed: int,
     seconds_left: Callable[[], float] = lambda: math.inf,
-) -> list[tuple[int, ...]] | None:  # fmt: skip
+) -> list[tuple[int, ...]] | None:
     """Look for a way to put sequences into `num_packs` packs, at least 2.
 
     Args:

@@ -56,6 +56,8 @@ def choose_buckets(
 ) -> Buckets:
     """Choose `k` lengths to pad to.
 
+    >>> from packlib.lengths import LengthHistogram
+    >>> from packlib.training.scaling import choose_buckets
     >>> choose_buckets(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), 2, pad_to_multiple_of=1)
     Buckets(lengths, optimal: 2 lengths 3, 8; 16.00% padding)
 

@@ -107,8 +107,8 @@ class Setup:
         one_of("precision", self.precision, PRECISIONS)
         one_of("context_sharding", self.context_sharding, ("sequence", "pack"))
         if sum(whole_number("a stage of layout", n, 1) for n in self.layout) != self.layers:
-            told = " + ".join(map(str, self.layout))
-            raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {told}.")
+            given = " + ".join(map(str, self.layout))
+            raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {given}.")
 
 
 class Line(NamedTuple):
@@ -201,6 +201,7 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
     Attention, arXiv 2310.01889). A sequence that is cut into n chunks gets (n - 1) / 2 tokens of padding, on average
     over lengths that leave every rest equally often.
 
+    >>> from packlib.training.scaling.calculator import Phase, Setup, calculate, value_of
     >>> sheet = calculate(Setup(), [Phase(128, 1e6)])
     >>> value_of(sheet, "global_batch", 128), value_of(sheet, "parameters")
     (65536, 336226108)
@@ -237,6 +238,7 @@ def _work_out(formulas: Sequence[tuple[str, str, str]], names: dict, length: int
 def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> Any:
     """The value of a line; of a phase, if its length is given.
 
+    >>> from packlib.training.scaling.calculator import Phase, Setup, calculate, value_of
     >>> value_of(calculate(Setup(), [Phase(128, 1e6)]), "devices")
     64
     """

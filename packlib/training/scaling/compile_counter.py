@@ -38,6 +38,7 @@ class CompileCounter:
     `backend="eager"` traces graphs and runs them as they are: the same counts, without the time of a real compiler.
 
     >>> import torch
+    >>> from packlib.training.scaling import CompileCounter
     >>> torch.compiler.reset()
     >>> double = torch.compile(lambda x: 2 * x, backend="eager", dynamic=False)
     >>> with CompileCounter() as compiles:
@@ -90,8 +91,8 @@ class CompileCounter:
             if record.recompile_reason is not None:
                 function, failed = next(reasons)
             eager = record.fail_reason or ("" if record.graph_op_count else "no operation to compile")
-            told = eager.split("\n")[0]
-            found.append(Compile(name, function or "?", record.graph_op_count or 0, seconds, failed, told))
+            reason = eager.split("\n")[0]
+            found.append(Compile(name, function or "?", record.graph_op_count or 0, seconds, failed, reason))
         return found
 
     @property

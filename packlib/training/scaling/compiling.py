@@ -225,15 +225,15 @@ def onset_schedule(batches: Iterable[Any], world_size: int, shape: Callable[[Any
         ValueError: if there are fewer batches of a shape than ranks.
     """
     batches, world_size = list(batches), whole_number("world_size", world_size, 1)
-    places: dict[Shape, list[int]] = {}
+    by_shape: dict[Shape, list[int]] = {}
     for i, batch in enumerate(batches):
-        places.setdefault(shape(batch), []).append(i)
+        by_shape.setdefault(shape(batch), []).append(i)
     onset: list[int] = []
-    for size in sorted(places, key=lambda size: (-size[0] * size[1], size)):
-        if len(places[size]) < world_size:
+    for size in sorted(by_shape, key=lambda size: (-size[0] * size[1], size)):
+        if len(by_shape[size]) < world_size:
             raise ValueError(
-                f"{len(places[size])} of the batches have the shape {size}; each of {world_size} ranks needs one: "
+                f"{len(by_shape[size])} of the batches have the shape {size}; each of {world_size} ranks needs one: "
                 "leave out incomplete batches, or take fewer shapes."
             )
-        onset += places[size][:world_size]
+        onset += by_shape[size][:world_size]
     return [batches[i] for i in dict.fromkeys([*onset, *range(len(batches))])]

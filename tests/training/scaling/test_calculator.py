@@ -165,7 +165,7 @@ def test_bad_setups_get_a_sentence(change, sentence):
 
 
 def test_bad_phases_get_a_sentence():
-    with pytest.raises(ValueError, match=r"packing_factor must be at least 1 and at most 67108864, not 0\.5"):
+    with pytest.raises(ValueError, match=r"packing_factor must be at least 1 and at most 16777216, not 0\.5"):
         Phase(128, 1e6, packing_factor=0.5)
     with pytest.raises(ValueError, match="predictions must be from 0 to 128, not 200"):
         Phase(128, 1e6, predictions=200)

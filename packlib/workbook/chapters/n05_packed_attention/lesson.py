@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from packlib.batches import PackedBatch
 from packlib.model.attention import allowed_pairs, reset_positions
 from packlib.workbook.chapters.n05_packed_attention.figures import STRANGER, draw_mask
-from packlib.workbook.chapters.n05_packed_attention.runs import attended, carried, convolved
+from packlib.workbook.chapters.n05_packed_attention.runs import attended, carried, convolved, hidden_states
 from packlib.workbook.chapters.shared.segments import spans, spoiled
 from packlib.workbook.chapters.shared.small_models import small_bert, small_gpt
 from packlib.workbook.exercises import Exercise, Exercises
@@ -50,10 +50,10 @@ class LeakExplorer(Explorer):
         tokens = (5 + 37 * torch.arange(real + 2))[None] * (ids > 0)
         batch, model = PackedBatch(input_ids=tokens, segment_ids=ids), self.models[causal]
         fields = spoiled(batch, mask, restart)
-        inputs = {"input_ids": tokens, **({} if causal else {"token_type_ids": batch.token_type_ids})}
         with torch.no_grad():
-            right = model.encode(ids, batch.position_ids, **inputs)
-            got = model.encode(fields["segment_ids"], fields["position_ids"], **inputs)
+            right, got = (
+                hidden_states(model, tokens, some["segment_ids"], some["position_ids"]) for some in (batch, fields)
+            )
         change = ((got - right).norm(dim=-1) / right.norm(dim=-1))[0].numpy().round(9)[:real]
         allowed = allowed_pairs(fields["segment_ids"], causal)[0]
         outside, top = int((allowed & ~allowed_pairs(ids)[0]).sum()), max(100 * change.max(), 1)

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from timeit import repeat
@@ -12,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import BertConfig, LlamaConfig, LlamaForCausalLM
+from transformers import BertConfig, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from packlib.batches import MlmMasking, PackedBatch, PackingCollator, TokenStore, collate, pack_lengths
 from packlib.model import PackedBert, per_sequence
 from packlib.model.attention import additive_mask, allowed_pairs, block_mask, cumulative_lengths
-from packlib.model.families import families
+from packlib.model.forms import table
 from packlib.workbook.chapters.shared.segments import spoiled
 from packlib.workbook.results import show_recorded
 from packlib.workbook.tables import Table
@@ -95,13 +94,21 @@ def carried(x: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def surveyed() -> Counter:
-    """How many causal families of transformers are "exact", or refused since they carry a state or convolve."""
-    rows = [row for (kind, _), row in families().items() if kind == "causal"]
-    found = Counter(row["result"] for row in rows)
-    found["state"] = sum("carries a state" in row["reason"] for row in rows)
-    found["convolution"] = sum("convolves" in row["reason"] for row in rows)
-    return found
+def surveyed() -> dict[str, int]:
+    """How many causal families of transformers were compared, are exact with a mask of pairs, or leak, and how."""
+    rows = [row["dense"] for (kind, _), row in table().items() if kind == "causal"]
+    compared = [row for row in rows if not row.startswith("it was not compared")]
+    why = {"state": "carries a state", "convolution": "convolves", "own mask": "its mask its own way"}
+    found = {name: sum(said in row for row in compared) for name, said in why.items()}
+    return found | {"compared": len(compared), "exact": compared.count("")}
+
+
+def hidden_states(model: PackedBert | GPT2LMHeadModel, ids: Tensor, segment_ids: Tensor, positions: Tensor) -> Tensor:
+    """The last hidden states, with a mask of these segments; shape (B, T, d)."""
+    if isinstance(model, PackedBert):
+        return model.encode(segment_ids, positions, ids)
+    mask = additive_mask(segment_ids, causal=True, dtype=model.dtype)
+    return model.transformer(ids, attention_mask=mask, position_ids=positions, use_cache=False).last_hidden_state
 
 
 def small_llama(seed: int) -> LlamaForCausalLM:

@@ -2,9 +2,10 @@
 
 import numpy as np
 import torch
+from transformers import GPT2LMHeadModel
 
 from packlib.batches import PackedBatch, TokenStore, wordnet_tokenizer
-from packlib.model import PackedCausal
+from packlib.model import packed_output, token_loss
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 
@@ -15,10 +16,10 @@ def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBat
     return [PackedBatch(input_ids=part, segment_ids=torch.ones_like(part)) for part in batches]
 
 
-def gradient_norm(model: PackedCausal, batch: PackedBatch) -> float:
+def gradient_norm(model: GPT2LMHeadModel, batch: PackedBatch) -> float:
     """The length of the gradient of the batch's mean loss, at the weights as they are."""
     model.zero_grad()
-    model(**batch).loss.backward()
+    token_loss(packed_output(model, batch), batch).backward()
     found = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     model.zero_grad()
     return float(found)

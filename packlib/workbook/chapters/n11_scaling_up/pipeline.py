@@ -167,7 +167,7 @@ class Pipeline:
         batch = self._batches[int(which)]
 
         def heads(**fields: Any) -> PackedOutput:
-            return self.model.heads(PackedOutput(hidden=hidden), hidden.flatten(0, 1), fields)
+            return self.model.heads(hidden, fields)
 
         sums = self.objective(heads, batch)
         loss = sum(sums[name].total / count for name, count in self._counts.items())

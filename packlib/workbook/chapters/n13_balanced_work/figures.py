@@ -26,7 +26,7 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
     ax.spines["left"].set_visible(False)
 
 
-def told(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
+def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
     """The same in words: the slowest, the fastest, and the share of the time that ranks wait."""
     each = work.total(tokens, squares)
     wait = 1 - each.mean() / each.max()
@@ -35,6 +35,52 @@ def told(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
         f"rank {slow} is the slowest with {each[slow] / each.mean():.2f} times the mean work, rank {fast} the fastest "
         f"with {each[fast] / each.mean():.2f}; the average rank waits {100 * wait:.1f} % of the time"
     )
+
+
+def draw_windows(axes: np.ndarray, found: list[dict], at_random: float) -> None:
+    """Left, the waiting that each window leaves; right, where 90 % of the mean lengths of steps and windows lie.
+
+    Args:
+        axes: two.
+        found: as `by_window` makes it.
+        at_random: the share waited where packs are dealt at random.
+    """
+    left, right = axes
+    windows = [row["window"] for row in found]
+    left.plot(windows, [100 * row["waiting"] for row in found], "o-", color=TOKENS)
+    left.axhline(100 * at_random, color=INK, linestyle=":")
+    left.text(windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
+    left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, None))
+    for name, label, color, nudge in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
+        low, high = np.array([row[name] for row in found]).T
+        right.vlines(np.array(windows) * nudge, low, high, color=color, linewidth=5, label=label)
+    right.set(xlabel="window, steps", ylabel="mean length of 90 %, tokens", yscale="log")
+    low, high = right.get_ylim()
+    high *= 2.5  # room for the legend
+    right.set_ylim(low, high)
+    ticks = [
+        tick for tick in (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000) if low <= tick <= high
+    ]
+    right.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
+    right.minorticks_off()
+    right.legend(fontsize=12, loc="upper left")
+    for ax in axes:
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(windows, windows)
+    row = next((row for row in found if row["window"] == 8), found[-1])
+    said = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
+    left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {said}")
+
+
+def windows_in_words(found: list[dict], at_random: float) -> str:
+    """What `draw_windows` shows."""
+    said = "; ".join(
+        f"window {row['window']}: waiting {100 * row['waiting']:.1f} %, 90 % of the steps have a mean length from "
+        f"{row['steps'][0]:,.0f} to {row['steps'][1]:,.0f}, of the windows from {row['windows'][0]:,.0f} to "
+        f"{row['windows'][1]:,.0f}"
+        for row in found
+    )
+    return f"In a random deal the average rank waits {100 * at_random:.1f} % of the time. {said}."
 
 
 def draw_peers(ax: Axes, rows: list[dict], names: dict[str, tuple[str, str]]) -> None:

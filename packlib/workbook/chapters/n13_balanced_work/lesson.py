@@ -1,24 +1,29 @@
 """Notebook 13: equal tokens, unequal work."""
 
-from ipywidgets import Checkbox
+from functools import cache
+
 from matplotlib.figure import Figure
 
-from packlib.work import Work
-from packlib.work.cost import squares_of
-from packlib.workbook.chapters.n13_balanced_work.figures import draw_ranks, told
-from packlib.workbook.chapters.n13_balanced_work.runs import balanced_step, one_step
+from packlib.packing import Packs
+from packlib.work import Work, waiting
+from packlib.workbook.chapters.n13_balanced_work.figures import draw_windows, windows_in_words
+from packlib.workbook.chapters.n13_balanced_work.runs import by_window, long_tail, packed
 from packlib.workbook.exercises import Exercise, Exercises
-from packlib.workbook.explorers import Explorer, choice, slider
+from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import new_figure
 from packlib.workbook.questions import Question, Questions
 
 
-class WhoWaits(Explorer):
-    """One step of a few ranks, with one long sequence: who waits, packed as it comes and balanced."""
+@cache
+def _long_packs(max_length: int, seed: int) -> Packs:
+    return packed(long_tail(20_000, max_length, seed), max_length)
 
-    title = "One long sequence: who waits for whom?"
-    telling = ("longest", "balanced")
-    slots = 131_072
+
+class Windows(Explorer):
+    """What windows leave of waiting, and what they do to the mix, for rows, ranks and packs of a rank."""
+
+    title = "How much waiting does a window leave?"
+    telling = ("max_length", "packs_per_rank")
 
     def __init__(self, seed: int = 0) -> None:
         self.seed, self.work = seed, Work.decoder()
@@ -26,26 +31,21 @@ class WhoWaits(Explorer):
 
     def controls(self):
         return {
-            "longest": slider("Longest sequence", 20_000, 130_000, value=100_000, step=10_000),
+            "max_length": choice("Row, tokens", [(f"{top:,}", top) for top in (8192, 32_768, 65_536)], 32_768),
             "ranks": choice("Ranks", [2, 4, 8, 16], 8),
-            "balanced": Checkbox(False, description="Balanced"),
+            "packs_per_rank": choice("Packs a rank", [1, 2, 4, 8], 1),
         }
 
-    def draw(self, longest: int, ranks: int, balanced: bool) -> tuple[Figure, str]:
-        lengths, packs = one_step(longest, ranks, self.slots, self.seed)
-        made = balanced_step(lengths, packs, ranks, self.work)
-        squares = made.squares if balanced else squares_of(packs, lengths)
-        tokens = made.lengths_used if balanced else packs.lengths_used
-        each = self.work.total(tokens, squares)
-        fig, ax = new_figure()
-        draw_ranks(ax, tokens, squares, self.work)
-        ax.axvline(made.lower_bound / each.mean(), color="#222222", linestyle=":")
-        wait = 100 * (1 - each.mean() / each.max())
-        ax.set_title(f"The average rank waits {wait:.0f} % of the time")
-        way = "balanced" if balanced else "packs as they come"
-        alt = f"{ranks} ranks with a pack of {self.slots:,} slots each, {way}, a sequence of {longest:,} tokens: "
-        bound = f"no deal is below {made.lower_bound / each.mean():.2f} times the mean"
-        return fig, f"{alt}{told(tokens, squares, self.work)}; {bound} (dotted)."
+    def draw(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[Figure, str]:
+        packs = _long_packs(max_length, self.seed)
+        at_random = waiting(self.work.of(packs), ranks, packs_per_rank).mean
+        found = by_window(packs, ranks, packs_per_rank, self.work, self.seed)
+        fig, axes = new_figure(1, 2)
+        draw_windows(axes, found, at_random)
+        return (
+            fig,
+            f"{ranks} ranks, {packs_per_rank} packs each, rows of {max_length:,}. {windows_in_words(found, at_random)}",
+        )
 
 
 QUESTIONS = Questions(
@@ -78,11 +78,8 @@ QUESTIONS = Questions(
         "What share of the time does the average rank wait now, in percent?",
         unit="%",
         truth=lambda schedule: 100 * schedule.waiting,
-        why=lambda schedule: (
-            f"The bound says that at least {100 * max(0, 1 - schedule.mean / schedule.lower_bound):.1f} % cannot be "
-            "avoided in these steps. Where this is above 0, long sequences keep their ranks slow, whatever the others "
-            "do. A better deal can gain at most the rest."
-        ),
+        why="The packs of a step are neighbors among those of eight steps, so the heaviest is little heavier than the "
+        "others. With several packs for each rank heavy and light ones also make up for each other.",
     ),
     sharing=Question(
         "Sixteen ranks share a pack. Messages aside, which way takes the least time: sequence, pack or whole?",
@@ -118,12 +115,11 @@ def share_waited(steps):
     return 1 - mean / slowest
 
 
-def step_bound(lengths, ranks, cap, per_token, per_square):
-    """Work that the slowest of `ranks` has at least when each gets one pack of at most `cap` tokens."""
-    mean = pack_work(lengths, per_token, per_square) / ranks
-    forced = sum(lengths) - (ranks - 1) * cap
-    longest = max(lengths)
-    return max(mean, per_token * max(longest, forced) + per_square * longest**2)
+def time_in_windows(works, ranks, window):
+    """How long all steps take if packs are sorted within windows of so many steps."""
+    size = window * ranks
+    windows = [sorted(works[start : start + size]) for start in range(0, len(works), size)]
+    return sum(sum(window[ranks - 1 :: ranks]) for window in windows)
 
 
 EXERCISES = Exercises(
@@ -159,24 +155,31 @@ EXERCISES = Exercises(
             minutes=10,
         ),
         Exercise(
-            "step_bound",
-            step_bound,
+            "time_in_windows",
+            time_in_windows,
             cases=(
-                ([4, 4], 2, 8, 1, 1), ([8, 1, 1], 2, 8, 1, 1), ([8, 1, 1], 2, 8, 100, 1), ([8, 4, 4, 3], 2, 10, 2, 1),
-                ([6, 5, 3, 2], 2, 8, 10, 1), ([30, 2, 2, 2, 2, 2], 3, 32, 5, 1),
+                ([4, 1, 3, 2], 2, 2), ([4, 1, 3, 2], 2, 1), ([9, 1, 8, 2, 7, 3], 2, 2), ([7, 7, 1], 3, 4),
+                ([5, 1, 4, 2, 6, 3, 9, 9], 2, 3),
             ),
             wrong={
-                "the mean alone": lambda x, r, cap, a, b: pack_work(x, a, b) / r,
-                "the longest alone": lambda x, r, cap, a, b: pack_work([max(x)], a, b),
-                "forgets the forced tokens": lambda x, r, cap, a, b: max(
-                    pack_work(x, a, b) / r, pack_work([max(x)], a, b)
+                "a random deal": lambda works, ranks, window: sum(
+                    max(works[at : at + ranks]) for at in range(0, len(works), ranks)
                 ),
-                "a full pack for the longest": lambda x, r, cap, a, b: max(
-                    pack_work(x, a, b) / r, a * cap + b * max(x) ** 2
+                "sorts all packs": lambda works, ranks, window: sum(sorted(works)[ranks - 1 :: ranks]),
+                "the lightest of each step": lambda works, ranks, window: sum(
+                    sum(sorted(works[at : at + window * ranks])[::ranks])
+                    for at in range(0, len(works), window * ranks)
+                ),
+                "windows of packs": lambda works, ranks, window: sum(
+                    sum(sorted(works[at : at + window])[ranks - 1 :: ranks]) for at in range(0, len(works), window)
+                ),
+                "leaves out the last window": lambda works, ranks, window: sum(
+                    sum(sorted(works[at : at + window * ranks])[ranks - 1 :: ranks])
+                    for at in range(0, len(works) // (window * ranks) * window * ranks, window * ranks)
                 ),
             },
-            hint="the packs of the others hold at most (ranks - 1) × cap tokens; the rank of the longest sequence has "
-            "the rest at least, and never fewer tokens than that sequence.",
+            hint="a window holds window × ranks packs. Sort them, take ranks of them for each step, and add up the "
+            "heaviest of each step.",
             level=3,
             minutes=20,
         ),

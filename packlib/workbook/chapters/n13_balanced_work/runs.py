@@ -1,10 +1,10 @@
-"""What notebook 13 computes: lengths with a long tail, deals of packs, and one step with a long sequence."""
+"""What notebook 13 computes: lengths with a long tail, deals of packs, and what windows leave of waiting and mix."""
 
 import numpy as np
 
 from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, plan
-from packlib.work import Schedule, Work, balance
+from packlib.work import Work
 
 
 def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
@@ -33,24 +33,20 @@ def mean_lengths(packs: Packs, order: np.ndarray, step: int) -> np.ndarray:
     return tokens / sizes
 
 
-def ends_at_random(packs: Packs, step: int, seed: int, deals: int = 200) -> np.ndarray:
-    """Where 95 % of random deals have their smallest and their largest mean length of a step; shape (2, 2)."""
-    rng = np.random.default_rng([seed, 1])
-    means = [mean_lengths(packs, rng.permutation(len(packs)), step) for _ in range(deals)]
-    return np.percentile([(each.min(), each.max()) for each in means], (2.5, 97.5), axis=0).T
+def by_window(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: int) -> list[dict]:
+    """What a window leaves: the share waited, and where 90 % of the mean lengths lie, of single steps and of windows.
 
-
-def one_step(longest: int, ranks: int, max_length: int, seed: int) -> tuple[np.ndarray, Packs]:
-    """Lengths that nearly fill one pack of each rank, one of them as long as wanted, and their packs."""
-    rng = np.random.default_rng(seed)
-    others = np.minimum(np.exp(rng.normal(7.0, 1.3, 200 * ranks)), max_length // 8).astype(int) + 1
-    room = 0.96 * ranks * max_length - longest
-    lengths = np.append(others[np.cumsum(others) <= room], longest)
-    while len(packs := packed(lengths, max_length)) > ranks:
-        lengths = lengths[1:]
-    return lengths, packs
-
-
-def balanced_step(lengths: np.ndarray, packs: Packs, ranks: int, work: Work) -> Schedule:
-    """The same sequences, balanced over the ranks."""
-    return balance(packs, lengths, ranks, work=work, spare=0)
+    Returns:
+        For each window its number of steps, "waiting", and "steps" and "windows" with two percentiles each, in tokens.
+    """
+    found, window, step = [], 1, ranks * packs_per_rank
+    while window <= max(1, min(32, len(packs) // step // 4)):
+        made = packs.balance(ranks, packs_per_rank, window, work=work, seed=seed)
+        in_order = np.arange(len(made))
+        ends = {
+            name: np.percentile(mean_lengths(made, in_order, size), (5, 95))
+            for name, size in (("steps", step), ("windows", window * step))
+        }
+        found.append({"window": window, "waiting": made.waiting, **ends})
+        window *= 2
+    return found

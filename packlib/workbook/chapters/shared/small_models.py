@@ -1,9 +1,9 @@
 """Models of width 64 with random weights, in float64: small enough to run and compare exactly."""
 
 import torch
-from transformers import BertConfig, GPT2Config
+from transformers import BertConfig, GPT2Config, GPT2LMHeadModel
 
-from packlib.model import PackedBert, PackedCausal
+from packlib.model import PackedBert
 
 
 def small_bert(layers: int = 2, seed: int = 0) -> PackedBert:
@@ -16,9 +16,9 @@ def small_bert(layers: int = 2, seed: int = 0) -> PackedBert:
     return PackedBert(config).double()
 
 
-def small_gpt(layers: int = 2, seed: int = 0) -> PackedCausal:
-    """The same for a model that only looks back."""
+def small_gpt(layers: int = 2, seed: int = 0) -> GPT2LMHeadModel:
+    """A new GPT-2, as transformers makes it, which only looks back."""
     torch.manual_seed(seed)
     sizes = {"vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": layers, "n_head": 4}
     off = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 2, "eos_token_id": 3}
-    return PackedCausal(GPT2Config(initializer_range=0.1, **sizes, **off)).double()
+    return GPT2LMHeadModel(GPT2Config(initializer_range=0.1, **sizes, **off)).double()

@@ -1,17 +1,10 @@
-"""Every decoder and encoder that transformers can build small: does it compute the same packed as alone?
-
-`python -m tests.model_survey` compares all of them and writes packlib/model/families.csv; with names, it compares only
-these families and prints what it finds.
-"""
+"""Every decoder and encoder of transformers, small: random weights, a batch of packs, and each sequence alone."""
 
 import contextlib
-import csv
 import io
 import os
-import sys
 import warnings
 from collections.abc import Iterator
-from unittest import mock
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -23,9 +16,6 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from packlib.batches import IGNORED, PackedBatch
-from packlib.files import atomic_path
-from packlib.model import Causal, Masked, packed
-from packlib.model.families import STATE, TABLE
 
 VOCABULARY = 64
 PACKS = ((5, 1, 7), (13,), (2, 8, 1))  # the lengths of the sequences in each pack; 14 slots
@@ -94,28 +84,6 @@ MORE: dict[str, dict] = {
 }
 DECODER = {"is_decoder": True, "causal": True, "attn_type": "uni"}  # what makes a decoder of some encoders
 UNSHIFTED = {"xlm", "xlnet"}  # their loss takes the next token's label in the place of this one
-
-CONVOLUTION = "it convolves over neighboring tokens, of which some belong to another sequence"
-REFUSED = {
-    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "inkling_text", "inkling2_text"), CONVOLUTION),
-    **dict.fromkeys(("convbert", "mobilebert"), CONVOLUTION),
-    "nystromformer": "it convolves over neighboring tokens, and attends to averages over the whole pack",
-    "mra": "its attention is computed from averages of blocks, of which some hold several sequences",
-    "yoso": "its hashing attention takes a mask of keys only, so its tokens would see every sequence of the pack",
-    "fnet": "its Fourier transform mixes all tokens of the pack",
-    "funnel": "it pools neighboring tokens, of which some belong to another sequence",
-    "minimax": STATE,
-}
-NOT_TRIED = {
-    "cpmant": "its input is a prompt and a text, with lengths of their own",
-    "dots3_note_text": "its sliding layers have a size of their own, and are not small",
-    "gemma4_assistant": "it reads the states of another model",
-    "moss_transcribe_diarize": "it is made of several models",
-    "perceiver": "it reads bytes through a few latent vectors",
-    "reformer": "it hashes tokens into buckets at random",
-    "tapas": "its input is a table",
-    "trocr": "it is half of an encoder-decoder model",
-}
 
 
 class InDouble(TorchFunctionMode):
@@ -213,96 +181,3 @@ def quiet() -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
-
-
-def differences(kind: str, own: type, config, backend: str = "auto") -> dict[str, float]:
-    """How far the packed run is from each sequence alone: logits, loss and gradients, relative to the largest."""
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with mock.patch.object(packed, "check_family"):  # what may be packed is what is to be found out
-            ours = type("Packed" + own.__name__, (Causal if kind == "causal" else Masked, own), {})
-            with InDouble():
-                model = ours(config, backend=backend).double().eval()
-        with InDouble():
-            randomize(model)
-            theirs = type(config).from_dict(config.to_dict())
-            theirs._experts_implementation = "eager"
-            plain = own(theirs).double().eval()
-            plain.load_state_dict(model.state_dict())
-            batch = make_batch(kind)
-            with torch.set_grad_enabled(backend != "flex"):  # on a CPU it has no backward pass
-                output = model(**batch)
-                logits, loss = alone(plain, kind, batch)
-            if backend != "flex":
-                output.loss.backward()
-                loss.backward()
-    finally:
-        torch.set_default_dtype(default)
-    found = {"logits": _difference(output.token_logits, logits), "loss": _difference(output.loss, loss)}
-    theirs = {name: p.grad for name, p in plain.named_parameters() if p.grad is not None}
-    ours = {name: p.grad for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
-    gradients = [_difference(ours.get(name, torch.zeros_like(g)), g) for name, g in theirs.items()]
-    assert not ours.keys() - theirs.keys()
-    return found | {"gradients": max(gradients, default=0.0)}
-
-
-def _difference(a: torch.Tensor, b: torch.Tensor) -> float:
-    if not b.numel():
-        return 0.0
-    gap = (a - b).abs().max() / b.abs().max().clamp(min=1)
-    return float("inf") if not gap.isfinite() else float(gap)
-
-
-def survey(kind: str, model_type: str) -> tuple[str, str]:
-    """The result, "exact", "refused" or "not tried", and the reason.
-
-    Raises:
-        AssertionError: if the family is not exact and nobody has said why.
-    """
-    own = getattr(transformers, MAPPINGS[kind][model_type])
-    if model_type in NOT_TRIED:
-        return "not tried", NOT_TRIED[model_type]
-    if own._is_stateful:
-        return "refused", STATE
-    with quiet():
-        config = small_config(kind, model_type)
-        if config.is_encoder_decoder:
-            return "not tried", "it is half of an encoder-decoder model"
-        if set(config.sub_configs) - {"attn_config", "ffn_config", "esmfold_config"}:
-            return "not tried", "it is made of several models"
-        with torch.device("meta"):
-            assert own(config).num_parameters() < 3_000_000, f"{model_type} is not small"
-        try:
-            worst = max(differences(kind, own, config).values())
-            said = f"it differs by {worst:.1e}"
-        except Exception as error:
-            worst, said = float("inf"), f"{type(error).__name__}: {error}"
-    if worst < TOLERANCE.get(model_type, 1e-10):
-        return "exact", ""
-    assert model_type in REFUSED, f"{kind} {model_type} is not exact ({said}); find out why"
-    return "refused", REFUSED[model_type]
-
-
-def rows() -> Iterator[tuple[str, str, str, str, str]]:
-    """The table of families."""
-    for kind, mapping in MAPPINGS.items():
-        for model_type, name in mapping.items():
-            yield kind, model_type, name, *survey(kind, model_type)
-
-
-def main(names: list[str]) -> None:
-    if names:
-        for kind, mapping in MAPPINGS.items():
-            for model_type in set(names) & set(mapping):
-                print(kind, model_type, *survey(kind, model_type))
-        return
-    with atomic_path(TABLE) as path, open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(f"# python -m tests.model_survey (transformers {transformers.__version__})\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("kind", "model_type", "class", "result", "reason"))
-        writer.writerows(rows())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

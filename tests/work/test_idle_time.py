@@ -5,16 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
-from packlib.work import waiting_at_random
+from packlib.packing import plan
+from packlib.work import Work, waiting
 
 
 def test_what_every_deal_costs_by_hand():
     # one step is 4 and 1, the other 1 and 1: the slowest take 5 in all, and the mean rank 3.5
-    mean, low, high, least = waiting_at_random([4, 1, 1, 1], ranks=2)
+    mean, low, high, least = waiting([4, 1, 1, 1], ranks=2)
     assert mean == low == least == pytest.approx(0.3) and 0.3 < high < 0.31
-    assert waiting_at_random([7, 7, 7, 7], ranks=2, packs_per_rank=2) == (0, 0, 0, 0)
-    assert waiting_at_random([4, 1, 1, 1, 9], ranks=2).mean == pytest.approx(0.3)  # the last pack makes no step
-    assert waiting_at_random([4, 1, 3], ranks=1) == (0, 0, 0, 0)
+    assert waiting([7, 7, 7, 7], ranks=2, packs_per_rank=2) == (0, 0, 0, 0)
+    assert waiting([4, 1, 1, 1, 9], ranks=2).mean == pytest.approx(0.3)  # the last pack makes no step
+    assert waiting([4, 1, 3], ranks=1) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(("ranks", "packs_per_rank"), [(2, 1), (3, 1), (6, 1), (3, 2), (2, 3)])
@@ -26,7 +27,7 @@ def test_against_every_deal(ranks, packs_per_rank):
         of_ranks = [sum(deal[i : i + packs_per_rank]) for i in range(0, 6, packs_per_rank)]
         slowest.append(sum(max(of_ranks[i : i + ranks]) for i in range(0, len(of_ranks), ranks)))
         waits.append(1 - mean / slowest[-1])
-    found = waiting_at_random(each, ranks, packs_per_rank)
+    found = waiting(each, ranks, packs_per_rank)
     # the interval is of 95 %; twice as wide, it misses once in 10,000 times, and the seed is fixed
     assert abs(found.mean - (1 - mean * len(slowest) / sum(slowest))) <= found.high - found.low + 1e-12
     assert 0 <= found.least <= min(waits) + 1e-12
@@ -39,7 +40,7 @@ def test_the_interval_covers_what_every_deal_costs_in_95_of_100_draws():
     each = [13.0, 2.0, 8.0, 5.0, 21.0, 3.0]
     slowest = [max(deal[0] + deal[1], deal[2] + deal[3], deal[4] + deal[5]) for deal in itertools.permutations(each)]
     truth = 1 - sum(each) / 3 * len(slowest) / sum(slowest)
-    found = [waiting_at_random(each, 3, 2, seed=seed) for seed in range(100)]
+    found = [waiting(each, 3, 2, seed=seed) for seed in range(100)]
     assert sum(one.low <= truth <= one.high for one in found) >= 90
 
 
@@ -48,10 +49,21 @@ def test_against_a_long_run_and_the_interval_covers_it():
     each = rng.lognormal(0, 0.7, 3000)
     steps = np.array([rng.choice(each, 32, replace=False).reshape(8, 4).sum(axis=1) for _ in range(20_000)])
     by_hand = 1 - steps.mean(axis=1).sum() / steps.max(axis=1).sum()
-    found = waiting_at_random(each, ranks=8, packs_per_rank=4)
+    found = waiting(each, ranks=8, packs_per_rank=4)
     assert 0 < found.high - found.low < 0.005
     assert abs(found.mean - by_hand) < found.high - found.low
-    assert found == waiting_at_random(each, ranks=8, packs_per_rank=4, seed=0) != waiting_at_random(each, 8, 4, seed=1)
+    assert found == waiting(each, ranks=8, packs_per_rank=4, seed=0) != waiting(each, 8, 4, seed=1)
+
+
+@pytest.mark.parametrize("packs_per_rank", [1, 3])
+def test_in_windows_as_a_schedule_waits(packs_per_rank):
+    lengths = np.random.default_rng(7).lognormal(5, 1, 4000).clip(1, 1024).astype(int)
+    packs, work = plan(lengths, 1024).assign(lengths), Work(100, 1)
+    for window in (1, 4):
+        found = waiting(work.of(packs), 4, packs_per_rank, window)
+        made = [packs.balance(4, packs_per_rank, window, work=work, seed=seed).waiting for seed in range(20)]
+        assert np.mean(made) == pytest.approx(found.mean, rel=0.1) and found.low <= found.mean <= found.high
+    assert found.mean < waiting(work.of(packs), 4, packs_per_rank).mean / 2
 
 
 @pytest.mark.parametrize(
@@ -64,9 +76,10 @@ def test_against_a_long_run_and_the_interval_covers_it():
         ([1, 2], 0, "ranks must be at least 1, not 0"),
         ([[1, 2], [3, 4]], 2, "each must have one dimension, not the shape (2, 2)."),
         (None, 2, "each must have one dimension, not the shape ()."),
+        ([1, 2], 2, "window must be at least 1, not 0"),
     ],
 )
 def test_what_cannot_be_dealt_is_refused(each, ranks, says):
     with pytest.raises(ValueError) as refused:
-        waiting_at_random(each, ranks)
+        waiting(each, ranks, window=0 if says.startswith("window") else None)
     assert says in str(refused.value)

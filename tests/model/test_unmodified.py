@@ -2,15 +2,14 @@
 
 import csv
 import os
-import pickle
+from types import SimpleNamespace
 
 import form_survey
-import numpy as np
 import pytest
 import torch
 import transformers
 from form_survey import difference
-from model_survey import make_batch, quiet, small_config
+from small_families import MAPPINGS, make_batch, quiet, small_config
 from transformers import (
     BertForMaskedLM,
     BertLMHeadModel,
@@ -20,27 +19,26 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
-    MambaForCausalLM,
     RobertaForMaskedLM,
 )
 
-from packlib.batches import IGNORED, PackedBatch
-from packlib.model import Causal, attention
-from packlib.model.families import families
-from packlib.rows import TransformersCollator, for_transformers, pack_dataset
-from packlib.rows import collator as forms
+from packlib.batches import PackedBatch
+from packlib.model import PackedBert, attention, for_transformers, packed_output, unmodified
+from packlib.model.forms import FORMS, TABLE, table
+from packlib.model.unmodified import Handover, long_rope_limit
 
 NAMED = [
     ("causal", "llama", {}),
     ("causal", "gpt2", {}),
     ("causal", "mistral", {}),
-    ("causal", "qwen2", {}),
     ("causal", "qwen2", {"use_sliding_window": False, "layer_types": None}),
     ("causal", "gemma2", {}),
     ("causal", "gemma3_text", {}),
     ("causal", "mixtral", {}),
     ("causal", "llama4_text", {}),  # chunks of a sequence
     ("causal", "opt", {}),
+    ("causal", "gpt_neox", {"is_decoder": False}),  # its default, which it never reads
+    ("causal", "deepseek_v32", {}),  # it picks keys only where its attention is named sdpa or eager
     ("causal", "gpt_oss", {}),
     ("masked", "bert", {}),
     ("masked", "roberta", {}),
@@ -50,8 +48,8 @@ NAMED = [
 
 def exact_forms():
     for kind, family, changes in NAMED:
-        row = forms.table()[kind, family]
-        able = getattr(transformers, form_survey.MAPPINGS[kind][family])._supports_sdpa
+        row = table()[kind, family]
+        able = getattr(transformers, MAPPINGS[kind][family])._supports_sdpa
         backends = {"padding_free": ("sdpa", "eager"), "dense": ("sdpa", "eager"), "flash": ("flash_attention_2",)}
         for column, names in backends.items():
             for backend in names if not row[column] else ():
@@ -77,7 +75,7 @@ def test_the_comparison_sees_a_lost_window(monkeypatch, family):
     ("position_ids", "llama", "padding_free"), ("position_ids", "roberta", "dense"),
 ])  # fmt: skip
 def test_the_comparison_sees_labels_and_positions_that_run_on(monkeypatch, lost, family, form):
-    right = forms._Form.__call__
+    right = Handover.__call__
     kind = "masked" if family == "roberta" else "causal"
 
     def wrong(self, batch):
@@ -85,22 +83,24 @@ def test_the_comparison_sees_labels_and_positions_that_run_on(monkeypatch, lost,
         run_on = (torch.arange(given["input_ids"].shape[1]) % 17).expand_as(given["input_ids"])
         return given | {lost: given["input_ids"] if lost == "labels" else run_on}
 
-    monkeypatch.setattr(forms._Form, "__call__", wrong)
+    monkeypatch.setattr(Handover, "__call__", wrong)
     try:
         assert difference(kind, family, form, "sdpa") > 1e-3
     except RuntimeError as error:
         assert lost == "labels" and "size" in str(error)  # other tokens have labels then
 
 
-def test_the_table_has_every_family_that_packs_leave_as_it_is():
-    exact = [key for key, row in families().items() if row["result"] == "exact"]
-    assert list(forms.table()) == exact, f"run {forms.TABLE.read_text().splitlines()[0]}"
+def test_the_table_has_every_family():
+    found = [(kind, name) for kind, mapping in MAPPINGS.items() for name in mapping]
+    assert list(table()) == found, f"run {TABLE.read_text().splitlines()[0]}"
+    exact = [row for row in table().values() if not (row["dense"] and row["padding_free"])]
+    assert len(exact) == 147 and not any(row["dense"] for row in exact), "auto takes dense but for flash kernels"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("PACKLIB_ALL"), reason="make test-all compares all families")
 def test_the_table_is_what_the_survey_finds():
-    with open(forms.TABLE, encoding="utf-8", newline="") as file:
+    with open(TABLE, encoding="utf-8", newline="") as file:
         file.readline()
         assert list(csv.DictReader(file)) == list(form_survey.rows())
 
@@ -125,7 +125,7 @@ def test_a_dense_batch_has_a_mask_for_each_kind_of_layer(backend, dtype):
     batch = make_batch("causal")
     for family, kinds in {"llama": None, "gemma2": {"full_attention", "sliding_attention"}}.items():
         config = small_config("causal", family)
-        model = getattr(transformers, form_survey.MAPPINGS["causal"][family])(config).double()
+        model = getattr(transformers, MAPPINGS["causal"][family])(config).double()
         model.config._attn_implementation = backend
         masks = for_transformers(batch, model, "dense")["attention_mask"]
         assert (set(masks) if kinds else None) == kinds
@@ -141,41 +141,65 @@ def test_auto_takes_the_form_that_suits_the_backend():
     ]:
         model = own(small_config("masked" if family == "bert" else "causal", family))
         model.config._attn_implementation = backend
-        assert TransformersCollator(model).form.form == form
+        assert Handover.of(model, "auto").form == form
+
+
+def a_model(own, kind, family, backend="sdpa", **changes):
+    config = small_config(kind, family)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    model = own(config)
+    model.config._attn_implementation = backend
+    return model
+
+
+def not_exact():
+    """Every family that no form takes, and of a form that one family does not take, an example."""
+    for (kind, family), row in table().items():
+        if all(row[column] for column in (*FORMS, "flash")):
+            yield kind, family, row["class"], row["dense"]
+
+
+def test_no_family_is_taken_that_is_not_exact():
+    """The name of its class and its `model_type` are enough."""
+    refused = list(not_exact())
+    assert len(refused) == 90
+    for kind, family, name, reason in refused:
+        own = getattr(transformers, name)
+        model = object.__new__(type("Mine", (own,), {}))
+        torch.nn.Module.__init__(model)
+        model.config = SimpleNamespace(model_type=family, is_encoder_decoder=False, _attn_implementation="sdpa")
+        with pytest.raises(TypeError, match="Mine cannot take packs") as raised:
+            Handover.of(model, "dense")
+        assert reason in str(raised.value) or (kind == "masked" and ("causal", family) in table()), family
 
 
 def wrong_models():
-    def model(own, family, backend="sdpa", kind="causal", **changes):
-        made = own(small_config(kind, family, **changes))
-        made.config._attn_implementation = backend
-        return made
-
-    packed = type("Mine", (Causal, LlamaForCausalLM), {})(small_config("causal", "llama"))
-    state, leak = "it carries a state from token to token", "its tokens would attend to other sequences"
-    yield "dense", state, lambda: MambaForCausalLM(transformers.MambaConfig(hidden_size=8, num_hidden_layers=1))
-    yield "padding_free", leak, lambda: model(BertForMaskedLM, "bert", kind="masked")
-    yield "padding_free", leak, lambda: model(BertLMHeadModel, "bert", "eager")
+    leak = "its tokens would attend to other sequences"
+    llama, bert = (LlamaForCausalLM, "causal", "llama"), (BertForMaskedLM, "masked", "bert")
+    yield "padding_free", leak, lambda: a_model(*bert)
+    yield "padding_free", leak, lambda: a_model(BertLMHeadModel, "causal", "bert", "eager")
     for form, backend, says in (
         ("dense", "flash_attention_2", "takes no mask of pairs"),
         ("padding_free", "flex_attention", "was not compared"),
-        ("auto", "flex_attention", "was not compared"),
+        ("auto", "flex_attention", "takes no mask of pairs"),
     ):
-        yield form, f"'{backend}' {says}", lambda backend=backend: model(LlamaForCausalLM, "llama", backend)
-    yield (
-        "padding_free",
-        "also for a sequence alone",
-        lambda: model(transformers.GptOssForCausalLM, "gpt_oss", "flash_attention_2"),
-    )
-    yield (
-        "auto",
-        "token_dropout=True computes from whole rows",
-        lambda: model(EsmForMaskedLM, "esm", "flash_attention_2", "masked", token_dropout=True),
-    )
-    yield "dense", "alibi=True computes from whole rows", lambda: model(FalconForCausalLM, "falcon", alibi=True)
-    yield "dense", "another head than", lambda: model(transformers.LlamaForSequenceClassification, "llama")
-    yield "dense", "unmodified, not Mine, which takes a PackedBatch as it is", lambda: packed
+        yield form, f"'{backend}' {says}", lambda backend=backend: a_model(*llama, backend)
+    gpt_oss = transformers.GptOssForCausalLM, "causal", "gpt_oss"
+    yield "padding_free", "also for a sequence alone", lambda: a_model(*gpt_oss, "flash_attention_2")
+    esm, big_bird = (EsmForMaskedLM, "masked", "esm"), (transformers.BigBirdForMaskedLM, "masked", "big_bird")
+    yield "auto", "token_dropout=True computes from", lambda: a_model(*esm, "flash_attention_2", token_dropout=True)
+    yield "auto", "it makes its mask its own way", lambda: a_model(*esm)
+    yield "dense", "alibi=True computes from", lambda: a_model(FalconForCausalLM, "causal", "falcon", alibi=True)
+    yield "dense", "'original_full' does not", lambda: a_model(*big_bird, attention_type="block_sparse")
+    yield "dense", "look ahead", lambda: a_model(BertLMHeadModel, "causal", "bert", is_decoder=False)
+    yield "dense", "it carries a state", lambda: a_model(*llama, layer_types=["conv"] * 4)
+    yield "dense", "another head than", lambda: a_model(transformers.LlamaForSequenceClassification, "causal", "llama")
+    t5 = transformers.T5Config(d_model=8, num_layers=1, num_heads=1, d_ff=8, d_kv=8, vocab_size=9)
+    yield "dense", "it is an encoder-decoder model", lambda: transformers.T5ForConditionalGeneration(t5)
+    yield "dense", "PackedBert, which takes a PackedBatch as it is", lambda: a_model(PackedBert, "masked", "bert")
     yield "dense", "unmodified, not Linear", lambda: torch.nn.Linear(1, 1)
-    yield "sparse", "form must be", lambda: model(LlamaForCausalLM, "llama")
+    yield "sparse", "form must be", lambda: a_model(*llama)
 
 
 @pytest.mark.parametrize("form, says, make", list(wrong_models()))
@@ -183,7 +207,55 @@ def test_what_cannot_be_exact_is_refused_with_the_reason(form, says, make):
     with quiet():
         model = make()
     with pytest.raises((TypeError, ValueError), match=says):
-        TransformersCollator(model, form)
+        for_transformers(make_batch("causal"), model, form)
+
+
+def test_a_family_that_nobody_compared_is_refused():
+    class NewConfig(LlamaConfig):
+        model_type = "brand_new"
+
+    class New(LlamaForCausalLM):
+        config_class = NewConfig
+
+    small = NewConfig(vocab_size=64, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    with pytest.raises(TypeError, match="'brand_new' is not among the models that were compared"):
+        for_transformers(make_batch("causal"), New(small))
+
+
+def test_a_model_without_a_rule_for_a_layer_is_refused(monkeypatch):
+    monkeypatch.setattr(unmodified, "create_masks_for_generate", lambda **_: {"full_attention": None})
+    with pytest.raises(ValueError, match="makes its attention mask its own way"):
+        for_transformers(make_batch("causal"), a_model(LlamaForCausalLM, "causal", "llama"))
+
+
+@pytest.mark.parametrize("kind, family, form", [
+    ("causal", "llama", "dense"), ("causal", "llama", "padding_free"), ("masked", "roberta", "dense"),
+])  # fmt: skip
+def test_the_packed_output_has_the_predicted_tokens_in_the_order_of_the_slots(kind, family, form):
+    torch.manual_seed(0)
+    model = getattr(transformers, MAPPINGS[kind][family])(small_config(kind, family)).eval()
+    batch = make_batch(kind)
+    output, given = packed_output(model, batch, form), for_transformers(batch, model, form)
+    assert abs(output.loss - model(**given).loss) < 1e-6
+    shift = int(kind == "causal")
+    labels = batch.input_ids if kind == "causal" else batch.labels
+    assert labels.flatten()[output.token_positions + shift].equal(output.token_labels)
+    same = batch.segment_ids.flatten()[output.token_positions + shift]
+    assert same.equal(batch.segment_ids.flatten()[output.token_positions]) and (same > 0).all()
+    if kind == "masked":
+        assert packed_output(model, PackedBatch({**batch, "labels": None})).loss is None
+
+
+def test_a_compiled_model_is_handed_packs_too():
+    model, batch = GPT2LMHeadModel(small_config("causal", "gpt2")).eval(), make_batch("causal")
+    compiled = torch.compile(model, backend="eager")
+    assert torch.equal(packed_output(compiled, batch).token_logits, packed_output(model, batch).token_logits)
+
+
+def test_the_loss_that_balances_experts_is_refused():
+    model = transformers.MixtralForCausalLM(small_config("causal", "mixtral", output_router_logits=True))
+    with pytest.raises(ValueError, match="set output_router_logits of the model's configuration to False"):
+        packed_output(model, make_batch("causal"))
 
 
 @pytest.mark.parametrize("form", ["dense", "padding_free"])
@@ -198,6 +270,13 @@ def test_long_rope_goes_by_the_longest_sequence_and_not_by_the_rows(form):
         difference("causal", "phi3", form, "sdpa", **changes | {"original_max_position_embeddings": 12})
 
 
+def test_some_models_have_long_rope_in_some_layers():
+    rope = {"rope_type": "longrope", "original_max_position_embeddings": 12}
+    config = small_config("causal", "phi3")
+    config.rope_parameters = {"sliding_attention": None, "full_attention": rope}
+    assert long_rope_limit(config) == 12
+
+
 def test_no_position_beyond_the_table():
     batch = make_batch("causal")  # rows of 14 slots, sequences of 13 tokens
     for model in (
@@ -209,49 +288,6 @@ def test_no_position_beyond_the_table():
         model.config._attn_implementation = "flash_attention_2"
         with pytest.raises(ValueError, match=r"A sequence has 13 tokens; .* ends at 12\."):
             for_transformers(batch, model)
-
-
-ROWS = [
-    {"input_ids": [5, 6, 7, 8], "labels": [5, -100, -100, 8], "position_ids": [0, 1, 0, 1], "seq_lengths": [2, 2]},
-    {"input_ids": [9, 4, 3], "labels": [9, 4, 3], "position_ids": [0, 1, 2], "seq_lengths": [3]},
-]
-
-
-@pytest.mark.parametrize("kept", [("seq_lengths",), ("position_ids",), ("seq_lengths", "position_ids")])
-def test_the_collator_finds_the_sequences_of_rows(kept):
-    model = LlamaForCausalLM(small_config("causal", "llama"))
-    rows = [{name: row[name] for name in ("input_ids", "labels", *kept)} for row in ROWS]
-    collator = pickle.loads(pickle.dumps(TransformersCollator(model, pad_id=2)))  # as workers get it
-    given = collator([{**row, "source": ["a"] * number} for row, number in zip(rows, (2, 1), strict=True)])
-    assert given["input_ids"].tolist() == [[5, 6, 7, 8], [9, 4, 3, 2]]
-    assert given["labels"].tolist() == [[-100, -100, -100, 8], [-100, 4, 3, -100]]
-    assert given["position_ids"].tolist() == [[0, 1, 0, 1], [0, 1, 2, 0]]
-    assert given["attention_mask"][0, 0].tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
-
-
-@pytest.mark.parametrize("says, row", [
-    ("neither seq_lengths nor position_ids", {"input_ids": [1, 2]}),
-    ("add up to 3; it has 2 input_ids", {"input_ids": [1, 2], "seq_lengths": [3]}),
-    ("must count from 0", {"input_ids": [1, 2], "position_ids": [0, 2]}),
-    ("must count from 0", {"input_ids": [1, 2], "position_ids": [1, 2]}),
-    ("the column 'loss_mask', which no model reads", {"input_ids": [1, 2], "seq_lengths": [2], "loss_mask": [1, 0]}),
-    ("There are 1 labels for 2 tokens", {"input_ids": [1, 2], "seq_lengths": [2], "labels": [0]}),
-])  # fmt: skip
-def test_rows_that_hide_their_sequences_or_carry_more_are_refused(says, row):
-    with pytest.raises(ValueError, match=says):
-        TransformersCollator(LlamaForCausalLM(small_config("causal", "llama")))([row])
-
-
-def test_a_masked_model_does_not_take_the_labels_of_a_causal_one():
-    rng = np.random.default_rng(0)
-    rows = [{"input_ids": rng.integers(5, 60, n).tolist()} for n in (5, 3, 4)]
-    collator = TransformersCollator(BertForMaskedLM(small_config("masked", "bert")))
-    with pytest.raises(ValueError, match="a masked one needs pack_dataset"):
-        collator(list(pack_dataset(rows, 8, progress=False)))
-    assert "labels" not in collator(list(pack_dataset(rows, 8, labels=False, progress=False)))
-    labeled = [{**row, "labels": [IGNORED, *row["input_ids"][1:]]} for row in rows[:1]]
-    labeled[0]["labels"][2] = IGNORED
-    assert "labels" in collator(list(pack_dataset(labeled, 8, progress=False)))
 
 
 def test_the_first_token_may_be_the_one_that_a_masked_model_predicts():

@@ -1,8 +1,8 @@
-"""The linear program of packing on a few lengths, the knots, between which prices are linear.
+"""The linear program of packing on a few lengths, the breakpoints of its prices, which are linear between them.
 
-It has a row a knot: a sequence between two knots counts as a part of each, so that sequences and tokens stay the same.
-Column generation as in `optimal.py`, with a relaxed knapsack (`relaxed_knapsack.py`); a column holds long sequences,
-mostly knots, and a fluid of short ones.
+It has a row a breakpoint: a sequence between two of them counts as a part of each, so that sequences and tokens stay
+the same. Column generation as in `optimal.py`, with a relaxed knapsack (`relaxed_knapsack.py`); a column holds long
+sequences, mostly at breakpoints, and an average of short ones.
 """
 
 import math
@@ -16,7 +16,7 @@ from packlib.packing.search.bound import PRICE_OF_A_PACK, exact_dot
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import Multiset
 from packlib.packing.search.master import MasterProblem
-from packlib.packing.search.relaxed_knapsack import Fluid, best_with_another, deepest, fill_layers, splits
+from packlib.packing.search.relaxed_knapsack import ConcaveHull, best_with_another, deepest, fill_layers, splits
 
 _CELLS = 1 << 12  # of the grid on which packs are priced
 # All count as long where packs are at most so deep and hold at most so many of the shortest: each counts.
@@ -25,12 +25,12 @@ _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of 
 _GAP = 1e-4  # of the linear program, when it is solved well enough
 
 
-def choose_knots(counts: np.ndarray, series: int, grid: int, first: int, limit: int) -> np.ndarray:
+def choose_breakpoints(counts: np.ndarray, series: int, grid: int, first: int, limit: int) -> np.ndarray:
     """Where prices may bend: ascending lengths, from the shortest to the longest that occurs.
 
     Two series of so many, one even in the logarithm of the length and one in that of the room beside it, and a step at
     each length above which a pack takes one fewer, or there is room for one fewer of the shortest beside it (if those
-    count as long, from `first` on). Long ones lie on the grid. Few lengths are all knots.
+    count as long, from `first` on). Long ones lie on the grid. Few lengths are all breakpoints.
     """
     used = np.flatnonzero(counts)
     if len(used) <= 2 * series:
@@ -42,35 +42,35 @@ def choose_knots(counts: np.ndarray, series: int, grid: int, first: int, limit: 
     if first <= low:
         steps = np.concatenate([steps, capacity - low * np.arange(1, limit)])
     # powers differ in their last digits from one processor to another, and may be just below a whole number
-    knots = np.floor(np.concatenate([up, down, steps, steps + grid]) + 1e-6).astype(np.int64)
-    knots = np.append(np.where(knots >= first, knots // grid * grid, knots), first - 1)
-    return np.unique(np.concatenate([knots[(knots > low) & (knots < high)], [low, high]]))
+    breakpoints = np.floor(np.concatenate([up, down, steps, steps + grid]) + 1e-6).astype(np.int64)
+    breakpoints = np.append(np.where(breakpoints >= first, breakpoints // grid * grid, breakpoints), first - 1)
+    return np.unique(np.concatenate([breakpoints[(breakpoints > low) & (breakpoints < high)], [low, high]]))
 
 
-def parts_of_knots(lengths: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each length the knot at or below it (its index), and which part of a sequence counts as the next knot."""
-    if len(knots) == 1:
+def parts_of_breakpoints(lengths: np.ndarray, breakpoints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each length the breakpoint at or below it (its index), and which part of a sequence counts as the next."""
+    if len(breakpoints) == 1:
         return np.zeros(len(lengths), np.int64), np.zeros(len(lengths))
-    below = np.clip(np.searchsorted(knots, lengths, side="right") - 1, 0, len(knots) - 2)
-    return below, (lengths - knots[below]) / (knots[below + 1] - knots[below])
+    below = np.clip(np.searchsorted(breakpoints, lengths, side="right") - 1, 0, len(breakpoints) - 2)
+    return below, (lengths - breakpoints[below]) / (breakpoints[below + 1] - breakpoints[below])
 
 
-def on_knots(counts: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """How many sequences count as each knot; float64."""
+def on_breakpoints(counts: np.ndarray, breakpoints: np.ndarray) -> np.ndarray:
+    """How many sequences count as each breakpoint; float64."""
     used = np.flatnonzero(counts)
-    below, part = parts_of_knots(used, knots)
-    weights = np.bincount(below, counts[used] * (1 - part), len(knots))
-    weights[1:] += np.bincount(below, counts[used] * part, len(knots))[:-1]
+    below, part = parts_of_breakpoints(used, breakpoints)
+    weights = np.bincount(below, counts[used] * (1 - part), len(breakpoints))
+    weights[1:] += np.bincount(below, counts[used] * part, len(breakpoints))[:-1]
     return weights
 
 
 @compiled
-def _best_with_each(f, capacity, grid, limit, weights, values, fluid):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _best_with_each(f, capacity, grid, limit, weights, values, hull):  # type: ignore[no-untyped-def]  # pragma: no cover
     """For each item the best pack with it: its value, and the number and the cells of the other items; int64."""
-    (lengths, prices, slopes), found = fluid, np.zeros((len(weights), 3), np.int64)
+    (lengths, prices, slopes), found = hull, np.zeros((len(weights), 3), np.int64)
     most = min(len(f) - 1, limit)
     for i in range(len(weights)):
-        for k in range(most - 1 if len(lengths) == 1 else 0, most):  # without fluid the more the better
+        for k in range(most - 1 if len(lengths) == 1 else 0, most):  # without short ones the more the better
             places = limit - k - 1
             j = len(lengths) - 1
             for c in range(capacity // grid - weights[i] + 1):
@@ -102,15 +102,15 @@ def _items_behind(
     return items[:found]
 
 
-class KnotProgram:
-    """The linear program on the knots.
+class BreakpointProgram:
+    """The linear program on the breakpoints.
 
     Args:
-        series: about half as many knots as there will be.
+        series: about half as many breakpoints as there will be.
 
     Attributes:
-        knots: the lengths that are its rows, ascending.
-        prices: of the knots, those of the best bound so far; int64.
+        breakpoints: the lengths that are its rows, ascending.
+        prices: of the breakpoints, those of the best bound so far; int64.
         depth: the most sequences a pack can hold.
         solved: whether `generate` ended since no more columns help.
     """
@@ -123,28 +123,28 @@ class KnotProgram:
         self.first, self.layers = (least, self.depth) if each_counts else splits(self.capacity, self.depth)[0]
         self.first = max(self.first, least)
         self.grid = -(-self.capacity // (2 * _CELLS if each_counts else _CELLS))
-        knots = choose_knots(counts, series, self.grid, self.first, self.depth)
-        self.knots = knots[on_knots(counts, knots) > 0]
+        breakpoints = choose_breakpoints(counts, series, self.grid, self.first, self.depth)
+        self.breakpoints = breakpoints[on_breakpoints(counts, breakpoints) > 0]
         # by the token, or the same for all if packs are rather full of sequences
-        by_token = self.knots * (PRICE_OF_A_PACK // self.capacity)
-        alike = np.full(len(self.knots), PRICE_OF_A_PACK // self.depth)
+        by_token = self.breakpoints * (PRICE_OF_A_PACK // self.capacity)
+        alike = np.full(len(self.breakpoints), PRICE_OF_A_PACK // self.depth)
         area = counts @ np.arange(self.capacity + 1) / self.capacity
         self.prices = by_token if area > counts.sum() / self.depth else alike
         # what a column stands for: its long sequences, and how many short ones
         self.solved = False
         self._plan_of: dict[Multiset, tuple[tuple[int, ...], float]] = {}
         self.set_counts(counts)
-        self.master = MasterProblem(np.maximum(self.counts, np.isin(np.arange(len(counts)), self.knots)))
-        for knot in self.knots.tolist():
-            copies = min(self.depth, self.capacity // knot)
-            column = ((knot, copies),)
-            self._plan_of[column] = ((knot,) * copies, 0.0) if knot >= self.first else ((), float(copies))
+        self.master = MasterProblem(np.maximum(self.counts, np.isin(np.arange(len(counts)), self.breakpoints)))
+        for breakpoint in self.breakpoints.tolist():
+            copies = min(self.depth, self.capacity // breakpoint)
+            column = ((breakpoint, copies),)
+            self._plan_of[column] = ((breakpoint,) * copies, 0.0) if breakpoint >= self.first else ((), float(copies))
             self.master.add([column])
 
     def set_counts(self, counts: np.ndarray) -> None:
-        """Pack these sequences from now on: of lengths between the knots."""
+        """Pack these sequences from now on: of lengths between the breakpoints."""
         self.counts = np.zeros_like(counts)
-        self.counts[self.knots] = np.rint(on_knots(counts, self.knots)).astype(np.int64)
+        self.counts[self.breakpoints] = np.rint(on_breakpoints(counts, self.breakpoints)).astype(np.int64)
 
     def generate(
         self, deadline: Deadline, kept: float = 0.0, rounds: float = math.inf, report: Callable[[], None] | None = None
@@ -159,10 +159,10 @@ class KnotProgram:
         Returns:
             Whether it came so far; False if the deadline was first.
         """
-        counts, best, center = self.counts[self.knots], 0.0, self.prices
+        counts, best, center = self.counts[self.breakpoints], 0.0, self.prices
         while deadline.solve(self.master, self.counts, kept):
             prices, objective = self.master.prices, self.master.objective
-            price_of = dict(zip(self.knots.tolist(), prices.tolist(), strict=True))
+            price_of = dict(zip(self.breakpoints.tolist(), prices.tolist(), strict=True))
             for tenths in _SMOOTH:
                 mixed = (center * tenths + prices * (10 - tenths)) // 10
                 columns, value = self._price(mixed)
@@ -186,44 +186,48 @@ class KnotProgram:
         return False
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
-        """Packs worth much at these prices of the knots, and the value of the best."""
-        is_long = self.knots >= self.first
-        knots, values = self.knots[is_long], prices[is_long]
-        weights = knots // self.grid
-        fluid = Fluid.of(self.knots[~is_long], prices[~is_long])
+        """Packs worth much at these prices of the breakpoints, and the value of the best."""
+        is_long = self.breakpoints >= self.first
+        breakpoints, values = self.breakpoints[is_long], prices[is_long]
+        weights = breakpoints // self.grid
+        hull = ConcaveHull.of(self.breakpoints[~is_long], prices[~is_long])
         f = fill_layers(weights, values, self.capacity // self.grid, self.layers)
         size = (self.capacity, self.grid, self.depth)
         # the last item is none at all
-        each = _best_with_each(f, *size, np.append(weights, 0), np.append(values, 0), fluid)
-        table = np.floor(np.interp(np.arange(self.capacity + 1), self.knots, prices)).astype(np.int64)
-        another = best_with_another(f, *size, fluid, self.first, table)
-        packs = [(k, c, knots[i : i + 1].tolist()) for i, (value, k, c) in enumerate(each.tolist()) if value]
+        each = _best_with_each(f, *size, np.append(weights, 0), np.append(values, 0), hull)
+        table = np.floor(np.interp(np.arange(self.capacity + 1), self.breakpoints, prices)).astype(np.int64)
+        another = best_with_another(f, *size, hull, self.first, table)
+        packs = [(k, c, breakpoints[i : i + 1].tolist()) for i, (value, k, c) in enumerate(each.tolist()) if value]
         packs += [(k - 1, c, [length]) for k, (value, length, c) in enumerate(another.tolist()) if value]
         columns = [
-            self._column(knots[_items_behind(f, weights, values, k, c)].tolist() + extra, fluid)
+            self._column(breakpoints[_items_behind(f, weights, values, k, c)].tolist() + extra, hull)
             for k, c, extra in packs
         ]
         return columns, max(int(each[:, 0].max()), int(another[:, 0].max()))
 
-    def _column(self, items: list[int], fluid: Fluid) -> Multiset:
-        """A pack with these long sequences, and as much of the fluid as fits."""
+    def _column(self, items: list[int], hull: ConcaveHull) -> Multiset:
+        """A pack with these long sequences, and as many short ones as are worth most beside them."""
         places, room = self.depth - len(items), max(self.capacity - sum(items), 0)
         parts: dict[int, float] = {}
         if places > 0 and room:
-            j = int(np.searchsorted(fluid.lengths * places, room, side="right")) - 1
+            j = int(np.searchsorted(hull.lengths * places, room, side="right")) - 1
             after = 0.0
-            if j + 1 < len(fluid.lengths):
-                step = int(fluid.lengths[j + 1] - fluid.lengths[j])
-                after = (room - places * int(fluid.lengths[j])) / step
-                parts[int(fluid.lengths[j + 1])] = after
+            if j + 1 < len(hull.lengths):
+                step = int(hull.lengths[j + 1] - hull.lengths[j])
+                after = (room - places * int(hull.lengths[j])) / step
+                parts[int(hull.lengths[j + 1])] = after
             if j:
-                parts[int(fluid.lengths[j])] = places - after
+                parts[int(hull.lengths[j])] = places - after
         shorts = sum(parts.values())
-        for b, part in zip(*(x.tolist() for x in parts_of_knots(np.array(items), self.knots)), strict=True):
-            for knot, copies in zip(self.knots[b : b + 2].tolist(), (1 - part, part), strict=False):
-                parts[knot] = parts.get(knot, 0.0) + copies
+        for b, part in zip(
+            *(x.tolist() for x in parts_of_breakpoints(np.array(items), self.breakpoints)), strict=True
+        ):
+            for breakpoint, copies in zip(self.breakpoints[b : b + 2].tolist(), (1 - part, part), strict=False):
+                parts[breakpoint] = parts.get(breakpoint, 0.0) + copies
         # parts of copies, where a strategy has whole ones
-        parts_used = tuple(sorted(((knot, copies) for knot, copies in parts.items() if copies > 0), reverse=True))
+        parts_used = tuple(
+            sorted(((breakpoint, copies) for breakpoint, copies in parts.items() if copies > 0), reverse=True)
+        )
         column = cast(Multiset, parts_used)
         self._plan_of[column] = (tuple(sorted(items, reverse=True)), shorts)
         return column
@@ -245,11 +249,11 @@ class KnotProgram:
         return plans, shorts / usage, np.diff(np.floor(ends + 0.5), prepend=0.0).astype(np.int64)
 
     def table(self) -> np.ndarray:
-        """The prices of all lengths, exactly linear between the knots; int64."""
-        knots, prices = self.knots.tolist(), self.prices.tolist()
+        """The prices of all lengths, exactly linear between the breakpoints; int64."""
+        breakpoints, prices = self.breakpoints.tolist(), self.prices.tolist()
         table = np.full(self.capacity + 1, prices[0])
-        table[: knots[0]] = 0
-        for a, b, price in zip(knots, knots[1:], prices[1:], strict=False):
+        table[: breakpoints[0]] = 0
+        for a, b, price in zip(breakpoints, breakpoints[1:], prices[1:], strict=False):
             slope = max(0, (price - int(table[a])) // (b - a))
             table[a : b + 1] = table[a] + slope * np.arange(b - a + 1)
             table[b:] = table[b]

@@ -1,0 +1,275 @@
+"""What the columns of some rows of packs say: where sequences begin, what is padding, and whether columns agree."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+NEMO = "seq_start_id"
+SEGMENTS = "segment_ids", "document_ids", "seq_idx"
+KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "position_ids", *SEGMENTS, "input_ids")
+BY_TOKEN = ("labels", "attention_mask", "loss_mask", "assistant_masks", "completion_mask", "token_type_ids",
+            "position_ids", *SEGMENTS)  # fmt: skip
+READ = tuple(dict.fromkeys((*KINDS, *BY_TOKEN)))
+IGNORED = -100
+_AT_ONCE = 1 << 20  # tokens
+Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
+
+
+class Labels(NamedTuple):
+    """Counts of some rows: those with labels, those whose labels are their tokens or the next ones, and of the others
+    their labels, and how many of these stand at the most frequent token, as a mask; and the first such row.
+    """
+
+    rows: int = 0
+    right: int = 0
+    others: int = 0
+    masked: int = 0
+    first: int = -1
+
+    def plus(self, other: "Labels") -> "Labels":
+        first = self.first if self.first >= 0 else other.first
+        counts = [a + b for a, b in zip(self[:4], other[:4], strict=True)]
+        return Labels(counts[0], counts[1], counts[2], counts[3], first)
+
+
+class Rows(NamedTuple):
+    """Some packs.
+
+    Attributes:
+        lengths: slots of each sequence, one pack after the other; None where they are not known.
+        depths: sequences in each pack, shape (packs,).
+        used, widths: slots that sequences fill, and all that the row has; shape (packs,).
+        firsts: the position at which each sequence starts; None where there are no positions.
+        wrong: sentences about rows, and the numbers of the rows that they are true of.
+        hashes: of the tokens of each sequence; None unless they are asked for.
+        labels: what the labels are; None without any.
+    """
+
+    lengths: np.ndarray | None
+    depths: np.ndarray
+    used: np.ndarray
+    widths: np.ndarray
+    firsts: np.ndarray | None = None
+    wrong: dict[str, np.ndarray] = {}  # noqa: RUF012
+    hashes: np.ndarray | None = None
+    labels: Labels | None = None
+
+
+class _Pieces(NamedTuple):
+    """Where sequences lie: the slot of each among all slots of the rows, its length, and how many each row has."""
+
+    starts: np.ndarray
+    lengths: np.ndarray
+    depths: np.ndarray
+    firsts: np.ndarray | None = None
+
+
+def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows:
+    """The sequences of some rows, the first of which is row `at` of the file, by the first of `kinds`.
+
+    Raises:
+        ValueError: naming a row in which a column of bounds cannot be right.
+    """
+    kind, wrong = kinds[0], dict[str, np.ndarray]()
+    sizes, ids = columns.get("input_ids", (None, np.empty(0)))
+    mask = columns.get("attention_mask")
+    if kind in ("position_ids", *SEGMENTS, "input_ids"):
+        for name, given in (("input_ids", sizes), ("attention_mask", None if mask is None else mask[0])):
+            _refuse([] if given is None else given != columns[kind][0], at, f"has not as many {name} as {kind}")
+        sizes = columns[kind][0]
+    for name in BY_TOKEN if sizes is not None else ():
+        if name in columns and (others := np.flatnonzero(columns[name][0] != sizes)).size:
+            wrong[f"{name} has not as many numbers as input_ids"] = at + others
+    real = None if mask is None or sizes is None or (mask[0] != sizes).any() else mask[1] != 0
+    labels = _labels(sizes, ids, *columns["labels"], at) if "labels" in columns and len(ids) else None
+    if kind == "input_ids":
+        widths = columns[kind][0]
+        used = widths if real is None else _sums(real, widths)
+        return Rows(None, np.zeros_like(used), used, widths, None, wrong, None, labels)
+    short = {sentence.split()[0] for sentence in wrong}
+    told = {name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)}
+    mine = told[kind]
+    for name, other in told.items():
+        if name != kind and NEMO not in (name, kind):
+            same = (mine.depths == other.depths) & (
+                hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
+            )
+            if not same.all():
+                wrong[f"{kind} and {name} tell other sequences"] = at + np.flatnonzero(~same)
+    for name in SEGMENTS:
+        if name in told and (again := _again(told[name], columns[name][1])).any():
+            wrong[f"{name} give two sequences of the row the same number"] = at + np.flatnonzero(again)
+    used = _sums(mine.lengths, mine.depths)
+    widths = used if kind == NEMO or sizes is None else sizes
+    _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
+    found = None
+    if hashed:
+        whole = mine.lengths + (kind == NEMO)
+        slots = np.repeat(mine.starts - np.cumsum(whole) + whole, whole) + np.arange(whole.sum())
+        found = hashes(ids[slots] if len(slots) < len(ids) else ids, whole)
+    firsts = told["position_ids"].firsts if "position_ids" in told else None
+    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, found, labels)
+
+
+def _pieces(
+    kind: str, columns: Columns, widths: np.ndarray | None, real: np.ndarray | None, ids: np.ndarray, at: int
+) -> _Pieces:
+    """The sequences that one column tells, without padding."""
+    sizes, values = columns[kind]
+    firsts = None
+    if kind == "position_ids" or kind in SEGMENTS:
+        slots = np.arange(len(values)) if real is None else np.flatnonzero(real)
+        if real is not None:
+            sizes, values = _sums(real, sizes), values[slots]
+        begins = np.ones(len(values), bool)
+        step = values.dtype.type(kind == "position_ids")
+        np.not_equal(values[1:], values[:-1] + step, out=begins[1:])
+        begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        where = np.flatnonzero(begins)
+        starts, lengths, depths = slots[where], np.diff(where, append=len(values)), _sums(begins, sizes)
+        firsts = values[where]
+        if kind in SEGMENTS and real is None:
+            keep = ~_blank(firsts, depths)
+            starts, lengths, firsts, depths = starts[keep], lengths[keep], firsts[keep], _sums(keep, depths)
+    else:
+        if kind == "seq_lengths":
+            lengths, depths = values.astype(np.int64), sizes
+        else:
+            lengths, depths = _between(kind, sizes, values.astype(np.int64), widths, at)
+        if lengths.min(initial=1) < 1:
+            _refuse(_sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
+            lengths, depths = lengths[lengths > 0], _sums(lengths > 0, depths)
+        whole = lengths + (kind == NEMO)
+        rows = _sums(whole, depths) if widths is None else widths
+        before = np.cumsum(whole) - whole  # as if rows were full
+        gaps = np.concatenate([[0], np.cumsum(rows)[:-1]]) - np.concatenate(
+            [[0], np.cumsum(_sums(whole, depths))[:-1]]
+        )
+        starts = before + np.repeat(gaps, depths)
+    if real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
+        keep = ~_padding(starts, lengths, depths, ids)
+        if not keep.all():
+            starts, lengths, depths = starts[keep], lengths[keep], _sums(keep, depths)
+            firsts = None if firsts is None else firsts[keep]
+    return _Pieces(starts, lengths, depths, firsts)
+
+
+def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
+    """Which runs of segment ids are padding: -1, or a last 0 where the row does not begin with 0."""
+    ends = np.cumsum(depths)
+    last = np.zeros(len(values), bool)
+    last[ends[depths > 0] - 1] = True
+    begins = np.repeat(values[(ends - depths)[depths > 0]], depths[depths > 0])
+    return (values == -1) | (last & (values == 0) & (begins != 0))
+
+
+def _padding(starts: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Which pieces are padding that no mask tells: at the end of a row one piece, or several of one token, of one id.
+
+    The id is the same in all rows; a row of that id alone is none, and one slot of it is only if other rows have more.
+    """
+    found = np.zeros(len(lengths), bool)
+    some = depths[depths > 0]
+    last = np.cumsum(some) - 1
+    first, begin, end = last - some + 1, starts[last], starts + lengths - 1
+    if end[-1] >= len(ids):
+        return found  # what tells this is refused
+    token = ids[end[last]]
+    longer = np.maximum.accumulate(np.where(lengths > 1, np.arange(len(lengths)), -1))
+    singles = np.minimum(last - longer[last], last - first)  # pieces of one token at the end of each row
+    tails, many = list[int](), list[int]()
+    for row in np.flatnonzero((last > first) & ((singles > 1) | ((lengths[last] > 1) & (ids[begin] == token)))):
+        line = ids[starts[first[row]] : end[last[row]] + 1]
+        run = len(line) if (line == token[row]).all() else int((line[::-1] != token[row]).argmax())
+        pieces = min(run, int(singles[row])) if singles[row] else int(run >= lengths[last[row]])
+        if run < len(line) and (pieces > 1 or not singles[row]) and pieces:
+            tails.append(int(row))
+            many.append(pieces)
+    if tails:
+        kinds, counts = np.unique(token[tails], return_counts=True)
+        pad = kinds[counts.argmax()]
+        for at, pieces in zip(tails, many, strict=True):
+            found[last[at] - pieces + 1 : last[at] + 1] = token[at] == pad
+        found[last[(singles == 1) & (token == pad)]] = True
+    return found
+
+
+def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:
+    """Lengths between bounds: all are given, or where sequences start, and the row's end is the last."""
+    ends = np.cumsum(sizes)
+    _refuse(sizes < 1, at, f"has no {kind}")
+    _refuse(values[ends - sizes] != 0, at, f"has {kind} that do not start at 0")
+    if kind != NEMO:
+        return np.delete(np.diff(values), ends[:-1] - 1), sizes - 1
+    after = np.append(values[1:], 0)
+    after[ends - 1] = widths
+    return after - values - 1, sizes
+
+
+def _again(pieces: _Pieces, values: np.ndarray) -> np.ndarray:
+    """Whether two runs of a row have the same number, by row."""
+    row = np.repeat(np.arange(len(pieces.depths)), pieces.depths)
+    pairs = np.unique(np.stack([row, values[pieces.starts].astype(np.int64)]), axis=1)
+    return np.bincount(pairs[0], minlength=len(pieces.depths)) < pieces.depths
+
+
+def _labels(sizes: np.ndarray | None, ids: np.ndarray, lengths: np.ndarray, labels: np.ndarray, at: int) -> Labels:
+    """Whether labels are the tokens, or the next ones."""
+    if sizes is None or (sizes != lengths).any():
+        return Labels()
+    asked = labels != IGNORED
+    other, later = asked & (labels != ids), asked & (labels != np.append(ids[1:], -1))
+    later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
+    some = _sums(asked, sizes) > 0
+    off = some & (_sums(other, sizes) > 0) & (_sums(later, sizes) > 0)
+    if not off.any():
+        return Labels(int(some.sum()), int(some.sum()))
+    at_them = ids[other & np.repeat(off, sizes)]
+    masked = int(np.unique(at_them, return_counts=True)[1].max())
+    return Labels(int(some.sum()), int((some & ~off).sum()), len(at_them), masked, at + int(off.argmax()))
+
+
+def hashes(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """A hash, of 64 bits, of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
+    found, ends, at = np.zeros(len(sizes), np.uint64), np.cumsum(sizes), 0
+    while at < len(sizes):
+        begin = int(ends[at] - sizes[at])
+        stop = max(at + 1, int(np.searchsorted(ends, begin + _AT_ONCE, "right")))
+        part, inner = _mixed(values[begin : ends[stop - 1]].astype(np.uint64)), ends[at:stop] - begin
+        powers, inverses = _powers(1 << len(part).bit_length())
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(part * powers[: len(part)])])
+        starts = inner - sizes[at:stop]
+        found[at:stop] = (sums[inner] - sums[starts]) * inverses[starts]
+        at = stop
+    return _mixed(found + sizes.astype(np.uint64))
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Steele, Lea and Flood's SplitMix64, which sends similar numbers far apart."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+@cache
+def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Powers of an odd number modulo 2^64, and of its inverse."""
+    base = 0xD1342543DE82EF95
+    both = []
+    for number in (base, pow(base, -1, 1 << 64)):
+        powers = np.full(count, number, np.uint64)
+        powers[0] = 1
+        both.append(np.multiply.accumulate(powers))
+    return both[0], both[1]
+
+
+def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
+    return np.diff(np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[np.cumsum(sizes)], prepend=0)
+
+
+def _refuse(wrong: Any, at: int, what: str) -> None:
+    if np.any(wrong):
+        raise ValueError(f"row {at + int(np.argmax(wrong))} {what}.")

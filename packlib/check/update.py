@@ -1,0 +1,201 @@
+"""Whether micro-batches add up to the update that they make together: what an optimizer applies is looked at."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from packlib.check.case import Case
+from packlib.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.check.losses import Loss
+from packlib.check.weighing import Held, Weighing
+
+_MOST = 1 << 14  # numbers of each parameter that are looked at
+_NEAR = 0.05
+
+
+def accumulation(case: Case, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
+    """Whether two micro-batches of different sizes are added up to one mean."""
+    question, parts = "accumulation", [batch.loss for batch in weighing.batches[2:]]
+    if not weighing.whole.loss.value or len(parts) != 2:
+        yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
+    elif weighing.rule is None:
+        yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+    elif step is not None and _ranks() > 2:
+        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {_ranks()} ranks: take two.")
+    elif step is not None:
+        yield _stepped(case, weighing, parts, step)
+    elif _ranks() > 1:
+        yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
+    else:
+        yield _told_the_count(case, weighing, parts)
+
+
+def _told_the_count(case: Case, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
+    """Whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
+    question, count = "accumulation", torch.tensor(sum(Held.by(part, False).tokens for part in parts))
+    evidence, shares = _held(weighing, parts), weighing.shares(parts)
+    takes = inspect.signature(getattr(case.box.model, "forward", case.box.model)).parameters
+    told = [case.box.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
+    values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in told]
+    if None not in values and weighing.rule == ("token", False):
+        got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
+        if np.allclose(got, shares, rtol=0.02):
+            return Finding(question, PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
+        if "num_items_in_batch" in takes:
+            return Finding.failed(question, f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
+    return Finding(question, NOT_ASKED, f"{evidence} What your trainer does is not known: pass step.")
+
+
+def _held(weighing: Weighing, parts: Sequence[Loss]) -> str:
+    name, by_labels = weighing.rule or ("token", False)
+    what = {"sequence": "sequences", "group": "groups"}.get(name, "labels")
+    counts = [getattr(Held.by(part, by_labels), "tokens" if what == "labels" else what) for part in parts]
+    return f"Micro-batches hold {' and '.join(map(str, counts))} {what}."
+
+
+@dataclass
+class _Update:
+    """What one call of a step did; of each parameter some numbers are looked at.
+
+    Attributes:
+        delivered: the sum of what backward passes gave, on average over ranks.
+        applied: what the optimizer took; what is left at the end if there was no optimizer.
+        steps: the optimizer steps of a parameter.
+        alike: whether all ranks applied the same.
+    """
+
+    delivered: Tensor
+    applied: Tensor
+    steps: int
+    alike: bool
+
+    @property
+    def ratio(self) -> float:
+        return float(self.applied.norm() / self.delivered.norm().clamp(min=1e-300))
+
+
+def _some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
+    flat = torch.zeros_like(parameter).flatten() if gradient is None else gradient.detach().flatten()
+    return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
+
+
+def _flat(parameters: Sequence[Tensor], gradients: Iterable[Tensor | None]) -> Tensor:
+    return torch.cat([_some(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)])
+
+
+def _run(case: Case, parameters: list[nn.Parameter], batches: list[dict], step: Callable) -> _Update:
+    """Call the step, and leave parameters and gradients as they were."""
+    before = [(p, p.detach().clone(), p.grad) for p in parameters]
+    sums, taken = [_some(p, None) for p in parameters], [list[Tensor]() for _ in parameters]
+    at = {id(p): number for number, p in enumerate(parameters)}
+
+    def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if id(p) in at and p.grad is not None:
+                taken[at[id(p)]].append(_some(p, p.grad))
+
+    def add(p: nn.Parameter, gradient: Tensor) -> None:
+        sums[at[id(p)]].add_(_some(p, gradient))
+
+    handles = [register_optimizer_step_pre_hook(take), *(p.register_hook(partial(add, p)) for p in parameters)]
+    try:
+        for p in parameters:
+            p.grad = None
+        case.box.reseed()
+        step(case.box.outer, deepcopy(batches))
+        steps = max(map(len, taken), default=0)
+        left = [_some(p, p.grad) for p in parameters]
+    finally:
+        for handle in handles:
+            handle.remove()
+        with torch.no_grad():
+            for p, value, gradient in before:
+                p.copy_(value)
+                p.grad = gradient
+    first = [_some(p, None) if not parts else parts[0] for p, parts in zip(parameters, taken, strict=True)]
+    delivered, applied = torch.cat(sums), torch.cat(first if steps else left)
+    alike = True
+    if (ranks := _ranks()) > 1:
+        dist.all_reduce(delivered)
+        every = [torch.empty_like(applied) for _ in range(ranks)]
+        dist.all_gather(every, applied)
+        alike = all(_near(other, every[0]) for other in every)
+    return _Update(delivered / ranks, applied, steps, alike)
+
+
+def _ranks() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callable) -> Finding:
+    """How much each micro-batch weighs in what a trainer's step applies."""
+    parameters = [p for p in case.box.module.parameters() if p.requires_grad]
+    batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
+    losses = [case.box(batch, as_it_is=True).loss for batch in batches]
+    alone = [_flat(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)) for loss in losses]
+    ranks = _ranks()
+    mine = batches if ranks == 1 else [batches[dist.get_rank()]]
+    update = _run(case, parameters, mine, step)
+    got, given = (torch.linalg.lstsq(torch.stack(alone, 1), x[:, None]).solution[:, 0].numpy()
+                  for x in (update.applied, update.delivered))  # fmt: skip
+    made = torch.stack(alone, 1) @ torch.from_numpy(got)
+    left = float((update.applied - made).norm() / update.applied.norm().clamp(min=1e-300))
+    evidence += f" In the step they weigh {got[0]:.3g} and {got[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
+    evidence += f" They lie on {ranks} ranks." * (ranks > 1)
+    if not update.alike:
+        return _failed(evidence, "ranks")
+    if update.steps > 1:
+        return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
+    if not update.applied.any():
+        return _failed(evidence, "nothing")
+    constant = (
+        weighing.rule is not None and weighing.rule[0] == "constant"
+    )  # a scale that all have in common does no harm
+    if _near(got, shares):
+        return Finding("accumulation", PASSED, evidence)
+    if not _near(got, given):
+        evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
+        if abs(got[0] / given[0]) < _NEAR * abs(got[1] / given[1]):
+            return _failed(evidence, "cleared")
+        if left > _NEAR or not _near(*(got / given)):
+            return _failed(evidence, "between")
+        again = _run(case, parameters, batches[:1] * len(mine), step)
+        if abs(update.ratio / again.ratio - 1) < _NEAR:
+            counted = [
+                1 / sum(getattr(Held.by(part, False), name) for part in parts) for name in ("tokens", "sequences")
+            ]
+            if not (constant and any(_near(got / given, [count] * 2) for count in counted)):
+                return _failed(evidence, "scaled after", how=f"{update.ratio:.3g}")
+        got = given / sum(given) * sum(shares)
+        evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
+    if left > _NEAR:
+        why = "The rest of it is no gradient of theirs, as where dropout is drawn or each number is clipped."
+        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+    if _near(got, shares) or (constant and _near(*got)):
+        return Finding("accumulation", PASSED, evidence)
+    if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
+        return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
+    return _failed(evidence, _named_by(got, constant, [Held.by(part, False).tokens for part in parts]))
+
+
+def _named_by(got: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
+    if _near(*(got * tokens if constant else got)):
+        return "sum of means" if abs(got[0] - 1) < _NEAR and not constant else "mean of means"
+    return "other weights"
+
+
+def _near(mine: Any, others: Any) -> bool:
+    return np.allclose(mine, others, rtol=_NEAR)
+
+
+def _failed(evidence: str, name: str, **values: Any) -> Finding:
+    return Finding.failed("accumulation", evidence, name, **values)

@@ -1,0 +1,296 @@
+"""Packs for models of transformers as they are: what to give them, what comes back, and which of them stay exact.
+
+What keeps the sequences of a row apart is one of two forms. Padding-free is one row of all sequences with their bounds
+(`cu_seq_lens_q`), for the variable-length kernels; without such a kernel transformers makes a mask of it from positions
+that restart. Dense is a row for each pack, and a mask of pairs, shape (B, 1, T, T), for each kind of layer that the
+model has, such as full attention and a sliding window.
+"""
+
+import inspect
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from transformers import AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import (
+    bidirectional_mask_function,
+    causal_mask_function,
+    create_bidirectional_mask,
+    create_bidirectional_sliding_window_mask,
+    create_masks_for_generate,
+)
+
+from packlib.batches import IGNORED, PackedBatch
+from packlib.batches.batch import segment_begins
+from packlib.checks import one_of
+from packlib.model.attention import additive_mask
+from packlib.model.forms import FORMS, STATE, table
+from packlib.model.losses import token_loss
+from packlib.model.output import PackedOutput
+from packlib.model.packed import PackedBert
+
+Form = Literal["auto", "padding_free", "dense"]
+_DENSE = ("sdpa", "eager")  # backends that take a mask of pairs
+_RULE = "packlib_rule"  # the name under which transformers hands us a layer's rule in place of a mask
+_STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
+_BY_ROW = {"esm": "token_dropout", "falcon": "alibi"}  # settings that compute something from a whole row
+_ENCODERS = frozenset(  # families whose causal models look ahead all the same, unless is_decoder is True
+    "bert bert-generation big_bird camembert data2vec-text electra ernie megatron-bert rembert roberta "
+    "roberta-prelayernorm roc_bert roformer xlm-roberta xlm-roberta-xl xmod".split()
+)
+
+
+def for_transformers(batch: PackedBatch, model: PreTrainedModel, form: Form = "auto") -> dict[str, Any]:
+    """The arguments with which `model`, unmodified, computes for each sequence what it computes for it alone.
+
+    >>> from packlib.batches import TokenStore, collate
+    >>> from packlib.model import for_transformers
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
+    >>> two = TokenStore.from_samples([{"input_ids": [7, 8, 6]}, {"input_ids": [4, 5]}])
+    >>> given = for_transformers(collate(two, [2], max_length=8), model, "padding_free")
+    >>> given["position_ids"], given["labels"], given["cu_seq_lens_q"]
+    (tensor([[0, 1, 2, 0, 1]]), tensor([[-100,    8,    6, -100,    5]]), tensor([0, 3, 5], dtype=torch.int32))
+
+    Args:
+        batch: packs.
+        model: a causal or masked model of transformers, with the attention backend that it will run with.
+        form: "padding_free", "dense", or "auto": padding-free with a flash kernel, and else dense.
+
+    Returns:
+        `input_ids`, `position_ids` and `labels`, shape (1, tokens) if padding-free and (B, T) if dense. Labels are
+        -100 on the first token of a sequence for a causal model, which shifts them; its batches without labels predict
+        all tokens. Padding-free besides `cu_seq_lens_q`, `cu_seq_lens_k`, int32 of shape (S + 1,), and the numbers
+        `max_length_q`, `max_length_k`; dense `attention_mask`, or a mapping of masks by kind of layer. `use_cache` is
+        False, since with a cache transformers does not look for packs.
+
+    Raises:
+        TypeError, ValueError: if that would not be exact with this model and backend, with the reason.
+    """
+    return Handover.of(model, form)(batch)
+
+
+def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> PackedOutput:
+    """Run `model` on packs: logits, labels and positions of the predicted tokens, as the losses of packlib read them.
+
+    >>> from packlib.batches import TokenStore, collate
+    >>> from packlib.model import packed_output, token_loss
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
+    >>> two = TokenStore.from_samples([{"input_ids": [7, 8, 6]}, {"input_ids": [4, 5]}])
+    >>> batch = collate(two, [2], max_length=8)
+    >>> output = packed_output(model, batch)
+    >>> output.token_labels, token_loss(output, batch, "sequence").count
+    (tensor([8, 6, 5]), tensor(2))
+
+    Args:
+        model: a causal or masked model of transformers, unmodified; or a `PackedBert`, or a module of your own that
+            takes the fields of a batch and returns a `PackedOutput`. Each may be compiled, or in
+            `DistributedDataParallel`.
+        form: as in `for_transformers`.
+
+    Raises:
+        TypeError, ValueError: as `for_transformers`; and for a mixture of experts that computes its balancing loss,
+            which is a mean over whatever shares a batch and no sum over sequences.
+    """
+    bare: Any = model.module if isinstance(model, DistributedDataParallel) else model
+    bare = getattr(bare, "_orig_mod", bare)  # of a compiled one
+    if isinstance(bare, PackedBert) or not isinstance(bare, PreTrainedModel):
+        return model(**batch)
+    if getattr(bare.config, "output_router_logits", False):
+        raise ValueError(
+            "The balancing loss of experts depends on all tokens that share a batch: set output_router_logits of the "
+            "model's configuration to False."
+        )
+    handover = Handover.of(bare, form)
+    given = {name: value for name, value in handover(batch).items() if name != "labels"}
+    logits, output = model(**given).logits.flatten(0, 1), PackedOutput()
+    target = causal_labels(batch) if handover.kind == "causal" else batch.labels
+    if target is None:
+        return output
+    if handover.kind == "causal":  # a slot predicts the token in the next one
+        target = nn.functional.pad(target[:, 1:], (0, 1), value=IGNORED)
+    at = (target.flatten() != IGNORED).nonzero().flatten()
+    output.token_labels, output.token_positions = target.flatten()[at], at
+    if handover.form == "padding_free":  # the slots without padding
+        at = (batch.segment_ids > 0).flatten().cumsum(0)[at] - 1
+    output.token_logits = logits[at]
+    output.loss = token_loss(output, batch).mean
+    return output
+
+
+def causal_labels(batch: PackedBatch) -> Tensor:
+    """What a causal model predicts: each label, or token without labels, but the first of a sequence; shape (B, T)."""
+    labels = batch.input_ids if batch.labels is None else batch.labels
+    return labels.masked_fill(segment_begins(batch.segment_ids) | (batch.segment_ids == 0), IGNORED)
+
+
+def kind_of(model: PreTrainedModel) -> str:
+    """Whether a model of transformers is "causal" or "masked".
+
+    Raises:
+        TypeError: if packs change what it computes, with the reason.
+    """
+    name, family = type(model).__name__, model.config.model_type
+    rows = {kind: table().get((kind, family)) for kind in ("masked", "causal")}
+    classes = {row["class"]: kind for kind, row in rows.items() if row}
+    kinds = [classes[base.__name__] for base in type(model).__mro__ if base.__name__ in classes]
+    if not kinds:
+        reason = f"{family!r} is not among the models that were compared, packed and alone"
+        if classes:
+            heads = " or ".join(sorted(classes))
+            reason = f"it has another head than {heads}, which was compared, packed and alone"
+        elif model.config.is_encoder_decoder:
+            reason = "it is an encoder-decoder model, and a pack holds no second text for the decoder"
+        raise TypeError(f"{name} cannot take packs: {reason}.")
+    if own := _reason(kinds[0], model.config):
+        raise TypeError(f"{name} cannot take packs: {own}.")
+    return kinds[0]
+
+
+def _reason(kind: str, config: Any) -> str | None:
+    """Why no form would be exact with this configuration; None if some may be."""
+    family, row = config.model_type, table()[kind, config.model_type]
+    reasons = {row[column] for column in (*FORMS, "flash")}
+    if len(reasons) == 1 and "" not in reasons:
+        return reasons.pop()
+    if _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
+        return STATE
+    if kind == "causal" and family in _ENCODERS and not config.is_decoder:
+        return "is_decoder=False lets its tokens look ahead"
+    if family == "big_bird" and config.attention_type != "original_full":
+        return (
+            "attention_type='block_sparse' draws blocks from the whole pack; attention_type='original_full' does not"
+        )
+    if (setting := _BY_ROW.get(family)) and getattr(config, setting):
+        return f"{setting}=True computes from whole rows"
+    return None
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What must be known of a model to hand it packs; called with a batch, it returns the arguments."""
+
+    form: str
+    kind: str
+    config: Any
+    dtype: torch.dtype
+    first_position: int
+    reads: frozenset[str]
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, form: str) -> "Handover":
+        one_of("form", form, get_args(Form))
+        if not isinstance(model, PreTrainedModel) or isinstance(model, PackedBert):
+            raise TypeError(
+                f"model must be a model of transformers, unmodified, not {type(model).__name__}"
+                f"{', which takes a PackedBatch as it is' if isinstance(model, PackedBert) else ''}."
+            )
+        kind, backend = kind_of(model), model.config._attn_implementation
+        if form == "auto":
+            form = "padding_free" if "flash" in backend else "dense"
+        if reason := _refusal(form, kind, model.config.model_type, backend):
+            raise TypeError(f"{type(model).__name__} cannot take packs in the form {form!r}: {reason}.")
+        reads = inspect.signature(model.forward).parameters
+        more = ["**"] if any(p.kind is p.VAR_KEYWORD for p in reads.values()) else []
+        known = {name for name in reads if name != "token_type_ids" or hasattr(model.config, "type_vocab_size")}
+        return cls(form, kind, model.config, model.dtype, first_position(model), frozenset([*known, *more]))
+
+    def __call__(self, batch: PackedBatch) -> dict[str, Any]:
+        longest = int(batch.lengths.max())
+        positions = getattr(self.config, "max_position_embeddings", None) or 0
+        room = positions - self.first_position if positions > 0 else math.inf
+        slots = batch.max_length if self.form == "dense" else longest
+        if slots > room:
+            what = "The rows have" if self.form == "dense" else "A sequence has"
+            raise ValueError(f"{what} {slots} tokens; the model's position table ends at {room}.")
+        limit = long_rope_limit(self.config)
+        if limit is not None and (shortest := int(batch.lengths.min())) <= limit < longest:
+            raise ValueError(
+                f"A batch must hold sequences of at most {limit} tokens (original_max_position_embeddings), or only "
+                f"longer ones, not of {shortest} to {longest}: LongRoPE turns all by its long factors if one is longer."
+            )
+        given = {"input_ids": batch.input_ids, "position_ids": batch.position_ids + self.first_position}
+        given |= {"token_type_ids": batch.token_type_ids, "labels": self._labels(batch)}
+        useful = batch.segment_ids > 0
+        if self.form == "dense":
+            given["attention_mask"] = self._masks(batch)
+        else:
+            given = {name: value[useful][None] for name, value in given.items() if value is not None}
+            bounds = nn.functional.pad(batch.lengths.cumsum(0), (1, 0)).to(torch.int32)
+            given |= {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds}
+            given |= {"max_length_q": longest, "max_length_k": longest}
+        given["use_cache"] = False
+        return {name: value for name, value in given.items() if value is not None and self._takes(name)}
+
+    def _takes(self, name: str) -> bool:
+        return name in self.reads or (name.startswith(("cu_seq_lens", "max_length")) and "**" in self.reads)
+
+    def _labels(self, batch: PackedBatch) -> Tensor | None:
+        if self.kind == "causal":
+            return causal_labels(batch)
+        inner = batch.position_ids > 0  # what a causal model predicts by default
+        if batch.labels is not None and inner.any() and batch.labels[inner].equal(batch.input_ids[inner]):
+            raise ValueError("labels are those of a causal model; a masked one needs pack_dataset(labels=False).")
+        return batch.labels
+
+    def _masks(self, batch: PackedBatch) -> Tensor | dict[str, Tensor]:
+        """The masks that transformers makes for this model's kinds of layers, within sequences.
+
+        Each model says which rule each of its layers follows: causal or not, a window, a chunk. transformers hands us
+        the rule where it asks for a mask, and ours is added: the same sequence.
+        """
+        if _RULE not in AttentionMaskInterface._global_mapping:
+            AttentionMaskInterface.register(_RULE, lambda *, mask_function, **_: mask_function)
+        states = torch.empty((*batch.input_ids.shape, 1), dtype=self.dtype, device=batch.input_ids.device)
+        config = deepcopy(self.config)  # the model's own stays as it is
+        config._attn_implementation = _RULE
+        arguments = {"config": config, "inputs_embeds": states, "attention_mask": None}
+        if self.kind == "causal":
+            rules = create_masks_for_generate(**arguments, past_key_values=None)
+        else:
+            rules = {"full_attention": create_bidirectional_mask(**arguments)}
+            if "sliding_attention" in (getattr(self.config, "layer_types", None) or ()):
+                rules["sliding_attention"] = create_bidirectional_sliding_window_mask(**arguments)
+        rules = rules if isinstance(rules, dict) else {"": rules}
+        masks = {name: self._mask(batch.segment_ids, rule) for name, rule in rules.items()}
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _mask(self, segment_ids: Tensor, rule: Any) -> Tensor:
+        if rule is None:
+            raise ValueError("The model makes its attention mask its own way, so its sequences cannot be kept apart.")
+        causal = rule is causal_mask_function
+        more = None if causal or rule is bidirectional_mask_function else rule
+        mask = additive_mask(segment_ids, causal, self.dtype, more)
+        # sdpa knows masks of bool, of whatever precision the model is
+        return mask == 0 if self.config._attn_implementation == "sdpa" else mask
+
+
+def _refusal(form: str, kind: str, family: str, backend: str) -> str | None:
+    """Why this form would not be exact with this family and backend; None if it is."""
+    if form == "dense" and backend not in _DENSE:
+        return f"the attention backend {backend!r} takes no mask of pairs; choose sdpa or eager, or padding_free"
+    if form == "padding_free" and backend not in _DENSE and "flash" not in backend:
+        return f"the attention backend {backend!r} was not compared; choose sdpa, eager, or a flash kernel"
+    return table()[kind, family]["flash" if "flash" in backend else form] or None
+
+
+def first_position(model: PreTrainedModel) -> int:
+    """The position of a sequence's first token: RoBERTa and its kin begin after the place of padding."""
+    tables = (part for part in model.modules() if hasattr(part, "position_embeddings"))
+    return next((part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx")), 0)
+
+
+def long_rope_limit(config: Any) -> int | None:
+    """The length above which a sequence gets the long factors of LongRoPE, and all others of its batch with it.
+
+    None without LongRoPE. Some models have a rope of their own for each kind of layer.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope, *(part for part in rope.values() if isinstance(part, dict))]
+    limits = (kind["original_max_position_embeddings"] for kind in kinds if kind.get("rope_type") == "longrope")
+    return next(limits, None)

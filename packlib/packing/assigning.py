@@ -1,0 +1,139 @@
+"""From a plan to packs: which samples stand where in it."""
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from packlib.checks import shown, whole_number
+from packlib.lengths.counting import as_lengths
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.packs import Packs
+
+_WORTH_A_SLICE = 64  # packs of a strategy; samples of others are placed one by one
+_WORTH_COMPILING = 1 << 17  # samples
+
+
+def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """A stable sort: equal lengths keep their order.
+
+    Returns:
+        The sample ids in ascending order of length, and where each length starts among them, shape
+        (max_length + 2,).
+    """
+    starts = np.concatenate([[0], np.cumsum(np.bincount(lengths, minlength=max_length + 1))])
+    if max_length < 1 << 16:
+        lengths = lengths.astype(np.uint16, copy=False)  # NumPy sorts 16 bits by counting, and more by comparing
+    order = np.argsort(lengths, kind="stable")
+    return order.astype(np.int32 if len(lengths) < 1 << 31 else np.int64, copy=False), starts
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """What `assign` reads of a `PackingPlan`, whose method `assign` calls it."""
+
+    @property
+    def histogram(self) -> LengthHistogram: ...
+    @property
+    def items(self) -> np.ndarray: ...
+    @property
+    def offsets(self) -> np.ndarray: ...
+    @property
+    def repeats(self) -> np.ndarray: ...
+    @property
+    def sizes(self) -> np.ndarray: ...
+
+
+def assign(plan: Planned, lengths: Iterable[int], seed: int | None = None) -> Packs:
+    """Choose the samples for every pack of a `PackingPlan`; each sample lands in exactly one.
+
+    >>> from packlib.packing import assign, plan
+    >>> lengths = [5, 3, 3, 2, 8]
+    >>> packs = assign(plan(lengths, max_length=8), lengths)
+    >>> [samples.tolist() for samples in packs]
+    [[4], [0, 1], [2, 3]]
+
+    Args:
+        lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
+            the histogram truncated or dropped overlong samples, so does this.
+        seed: permutes the samples of equal length, so that an epoch can have other company; None keeps their order.
+
+    Returns:
+        Packs in the plan's order (their order in training is the loader's business).
+
+    Raises:
+        TypeError, ValueError: if there is no plan, or it was made for other lengths.
+    """
+    if not isinstance(plan, Planned):
+        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
+    histogram, top = plan.histogram, plan.histogram.max_length
+    lengths = as_lengths(lengths)
+    if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
+        lengths = lengths.clip(max=top + bool(histogram.dropped))  # what is dropped sorts behind all others
+    if int(lengths.max()) > top + 1:
+        raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
+    order, starts = order_by_length(lengths, top + 1)
+    _refuse_other_lengths(histogram, np.diff(starts))
+    if seed is not None:
+        _shuffle(order[: histogram.num_sequences], starts, whole_number("seed", seed, 0))
+
+    # Each place of each strategy takes the next samples of its length, as many as the strategy has packs.
+    repeats, sizes = np.repeat(plan.repeats, plan.sizes), np.repeat(plan.sizes, plan.sizes)
+    by_length = np.argsort(plan.items, kind="stable")
+    first = np.empty(len(repeats), np.int64)
+    first[by_length] = np.cumsum(repeats[by_length]) - repeats[by_length]
+    column = np.arange(len(sizes)) - np.repeat(plan.offsets[:-1], plan.sizes)
+    place = np.repeat(np.cumsum(plan.repeats * plan.sizes) - plan.repeats * plan.sizes, plan.sizes) + column
+    sample_ids = np.empty(histogram.num_sequences, order.dtype)
+    held = np.empty(histogram.num_sequences, np.int32)
+    few = np.flatnonzero(repeats < _WORTH_A_SLICE)
+    pack = np.arange(int(repeats[few].sum())) - np.repeat(np.cumsum(repeats[few]) - repeats[few], repeats[few])
+    few = np.repeat(few, repeats[few])
+    at = place[few] + pack * sizes[few]
+    sample_ids[at], held[at] = order[first[few] + pack], plan.items[few]
+    often = np.flatnonzero(repeats >= _WORTH_A_SLICE)
+    columns = place, sizes, first, repeats, plan.items
+    for at, size, begin, n, length in zip(*(column[often].tolist() for column in columns), strict=True):
+        sample_ids[at : at + n * size : size] = order[begin : begin + n]
+        held[at : at + n * size : size] = length
+    offsets = np.concatenate([[0], np.cumsum(np.repeat(plan.sizes, plan.repeats))])
+    return Packs._of(sample_ids=sample_ids, offsets=offsets, lengths=held, max_length=top)
+
+
+def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
+    """Permute the samples of each length (Durstenfeld, Algorithm 235: Random Permutation, 1964), in place.
+
+    Each length has a generator of its own: its permutation does not depend on what else is packed, or where.
+    """
+    exchange = swap
+    if len(order) > _WORTH_COMPILING:
+        from packlib.packing.compiled import compiled  # here, since it takes a while to import
+
+        exchange = compiled(swap)
+    counts = np.diff(starts)[:-1]
+    # how many samples there are to draw from; a little less keeps the product below when it is rounded
+    choices = np.arange(counts.max(), 0, -1) * (1 - 2**-50)
+    for length in np.flatnonzero(counts > 1).tolist():
+        same = order[starts[length] : starts[length + 1]]
+        drawn = np.random.default_rng([seed, length]).random(len(same)) * choices[len(choices) - len(same) :]
+        exchange(same, drawn.astype(np.int64))
+
+
+def swap(samples: np.ndarray, drawn: np.ndarray) -> None:
+    """Exchange the sample at each place with that at `drawn` places behind it; `samples` changes."""
+    for i in range(len(drawn)):
+        j = i + drawn[i]
+        samples[i], samples[j] = samples[j], samples[i]
+
+
+def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:
+    dropped = histogram.dropped if given[-1] else 0  # they may have been left out already
+    planned = np.append(histogram.counts, dropped)
+    wrong = np.flatnonzero(given != planned)
+    if wrong.size:
+        length = int(wrong[0])
+        over = "over " if length > histogram.max_length else ""
+        raise ValueError(
+            f"The plan was made for other lengths: of length {over}{length - bool(over)} it has {planned[length]:,}, "
+            f"and {given[length]:,} are given."
+        )

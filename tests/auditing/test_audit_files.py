@@ -1,0 +1,284 @@
+"""`audit` of packed files that are wrong in one way each, and of right ones, beside their source with tokens."""
+
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packlib.auditing import audit
+from packlib.auditing.columns import hashes
+from packlib.cli import main
+
+TOP = 64
+DRAW = np.random.default_rng(3)
+SOURCE = [[*DRAW.integers(5, 900, length - 1).tolist(), 2] for length in DRAW.integers(3, 40, 200)]
+PROMPT = 2  # tokens of each sequence without a label
+
+
+def joined(rows):
+    return list(chain.from_iterable(rows))
+
+
+def packs():
+    """The numbers of the sequences of each row, first fit."""
+    rows: list[list[int]] = []
+    for number, ids in enumerate(SOURCE):
+        row = next((row for row in rows if sum(len(SOURCE[n]) for n in row) + len(ids) <= TOP), None)
+        rows.append([number]) if row is None else row.append(number)
+    return rows
+
+
+def columns(rows=None, sequences=SOURCE, positions_from=0):
+    """All columns of the packs."""
+    rows = [[sequences[number] for number in row] for row in rows or packs()]
+    lengths = [[len(ids) for ids in row] for row in rows]
+    return {
+        "input_ids": [joined(row) for row in rows],
+        "labels": [joined([-100] * PROMPT + ids[PROMPT:] for ids in row) for row in rows],
+        "seq_lengths": lengths,
+        "cu_seqlens": [np.cumsum([0, *row]).tolist() for row in lengths],
+        "position_ids": [[at + positions_from for length in row for at in range(length)] for row in lengths],
+        "segment_ids": [[number for number, length in enumerate(row, 1) for _ in range(length)] for row in lengths],
+    }
+
+
+def only(*names, **changed):
+    found = columns() | changed
+    return {name: found[name] for name in ("input_ids", *names, *changed)}
+
+
+def padded(fill, *names):
+    """Rows of `TOP` slots; `fill` is what the columns have on padding."""
+    found, rows = only(*names), columns()["input_ids"]
+    return {name: [row + [fill.get(name, 0)] * (TOP - len(ids)) for row, ids in zip(values, rows, strict=True)]
+            for name, values in found.items()}  # fmt: skip
+
+
+def with_mask(found):
+    real = columns()["input_ids"]
+    return found | {"attention_mask": [[1] * len(ids) + [0] * (TOP - len(ids)) for ids in real]}
+
+
+def bounds_to_the_end():
+    """As Megatron and NeMo have it: the last bound is the end of the padding."""
+    found = padded({"input_ids": 0})
+    bounds = columns()["cu_seqlens"]
+    return found | {"cu_seqlens": [[*row, TOP] if row[-1] < TOP else row for row in bounds]}
+
+
+def documents():
+    found = only("segment_ids")
+    return {"input_ids": found["input_ids"], "document_ids": [[at - 1 for at in row] for row in found["segment_ids"]]}
+
+
+def masked():
+    """Labels of a masked model: most of the tokens that have one were replaced by token 4."""
+    found, draw = only("seq_lengths"), np.random.default_rng(0)
+    chosen = [draw.random(len(ids)) < 0.15 for ids in found["input_ids"]]
+    found["labels"] = [np.where(c, ids, -100).tolist() for c, ids in zip(chosen, found["input_ids"], strict=True)]
+    found["input_ids"] = [np.where(c, 4, ids).tolist() for c, ids in zip(chosen, found["input_ids"], strict=True)]
+    return found
+
+
+def shifted():
+    found = only("seq_lengths", "labels")
+    return found | {"labels": [[*row[1:], -100] for row in found["labels"]]}
+
+
+ONES = [[number] for number in DRAW.integers(5, 900, 30).tolist()]
+
+# Right files, and their source where it is not `SOURCE`
+RIGHT = {
+    "seq_lengths": lambda: only("seq_lengths", "labels"),
+    "cu_seqlens": lambda: only("cu_seqlens"),
+    "position_ids": lambda: only("position_ids", "labels"),
+    "all columns": columns,
+    "positions from 2": lambda: only(position_ids=columns(positions_from=2)["position_ids"]),
+    "padded with a mask": lambda: with_mask(padded({"labels": -100}, "labels", "position_ids")),
+    "padded with position 0": lambda: padded({"labels": -100}, "labels", "position_ids"),
+    "padded with the end token": lambda: padded({"input_ids": 2, "labels": -100}, "labels", "position_ids"),
+    "bounds to the end of the row": bounds_to_the_end,
+    "segment_ids": lambda: only("segment_ids"),
+    "segment_ids, 0 on padding": lambda: padded({}, "segment_ids"),
+    "document_ids from 0": documents,
+    "labels of the next token": shifted,
+}  # fmt: skip
+
+
+def without(*numbers):
+    return [[number for number in row if number not in numbers] for row in packs()]
+
+
+def edit(name, change, rows=(3,), *beside):
+    """A column with some rows changed."""
+    found = only(*dict.fromkeys([name, *beside]))
+    values = list(found[name])
+    for row in rows:
+        values[row] = change(list(values[row]))
+    return found | {name: values}
+
+
+def cut_to(length):
+    sequences = [ids[:length] for ids in SOURCE]
+    return columns(packs(), sequences)
+
+
+def halves():
+    sequences = [part for ids in SOURCE for part in (ids[:20], ids[20:]) if part]
+    return {
+        name: columns([[n] for n in range(len(sequences))], sequences)[name] for name in ("input_ids", "seq_lengths")
+    }
+
+
+def wrapped(**more):
+    tokens = joined(SOURCE)
+    rows = [tokens[at : at + TOP] for at in range(0, len(tokens) // TOP * TOP, TOP)]
+    return {"input_ids": rows} | {name: [change(row) for row in rows] for name, change in more.items()}
+
+
+def exchanged():
+    """A sequence is lost, and another one of its length is there twice."""
+    lengths = [len(ids) for ids in SOURCE]
+    length = next(length for length in lengths if lengths.count(length) > 1)
+    lost, twice = [number for number, its in enumerate(lengths) if its == length][:2]
+    rows = [[twice if number == lost else number for number in row] for row in packs()]
+    return {name: columns(rows)[name] for name in ("input_ids", "seq_lengths")}
+
+
+def second(change):
+    """Change the second sequence of a row, if it has one."""
+    row = next(at for at, pack in enumerate(packs()) if len(pack) > 2)
+    return lambda name, *beside: edit(
+        name, lambda values: change(values, columns()["seq_lengths"][row]), (row,), *beside
+    )
+
+
+def plus_one(values, lengths):
+    return [value + (lengths[0] <= at < sum(lengths[:2])) for at, value in enumerate(values)]
+
+
+def labels_of_another():
+    found = only("labels", "seq_lengths")
+    order = sorted(range(len(found["labels"])), key=lambda at: len(found["labels"][at]))
+    labels = list(found["labels"])
+    for one, other in zip(order[::2], order[1::2], strict=False):
+        if len(labels[one]) == len(labels[other]):
+            labels[one], labels[other] = labels[other], labels[one]
+    return found | {"labels": labels}
+
+
+# What is wrong, and words of the problem, of the refusal, or of what cannot be told
+FAULTS = {
+    "a sequence lost": (lambda: columns(without(7)), "1 or more sequences in no pack"),
+    "many lost": (lambda: columns(without(*range(50, 60))), "10 or more sequences in no pack"),
+    "a sequence twice": (lambda: columns([[0], *packs()]), "1 pieces or repeats"),
+    "all twice": (lambda: columns(packs() * 2), "came 2 times"),
+    "lost and another twice": (exchanged, "other sequences of the same lengths"),
+    "cut to 20": (lambda: cut_to(20), "were cut to it"),
+    "split at 20": (halves, "were split into pieces"),
+    "left out over 20": (lambda: columns(without(*[n for n, ids in enumerate(SOURCE) if len(ids) > 20])), "left out"),
+    "wrapped": (wrapped, "tokens of"),
+    "wrapped, positions of the row": (lambda: wrapped(position_ids=lambda row: list(range(len(row)))), "not whole"),
+    "rows over the longest": (lambda: columns([joined(packs()[:2]), *packs()[2:]]), "more than 64 slots"),
+    "nothing packed": (lambda: columns([[n] for n in range(len(SOURCE))]), "Nothing is packed"),
+    "positions never restart": (
+        lambda: only(position_ids=[list(range(len(row))) for row in columns()["input_ids"]]), "not whole"),
+    "positions of one sequence off by one": (
+        lambda: second(plus_one)("position_ids"), "do not start at position 0"),
+    "positions from 1": (
+        lambda: only(position_ids=columns(positions_from=1)["position_ids"]), "start at position 1"),
+    "positions go on after a cut": (
+        lambda: edit("position_ids", lambda row: [at + 5 for at in row]), "do not start at position 0"),
+    "a border off by one": (
+        lambda: second(lambda row, _: [row[0], row[1] + 1, *row[2:]])("cu_seqlens"), "not whole"),
+    "bounds that do not start at 0": (lambda: edit("cu_seqlens", lambda row: row[1:]), "do not start at 0"),
+    "bounds that fall": (lambda: edit("cu_seqlens", lambda row: [*row[:-1], 1]), "fewer than 0 tokens"),
+    "lengths over the row": (lambda: edit("seq_lengths", lambda row: [*row, 9]), "more tokens by its seq_lengths"),
+    "a length missing": (lambda: edit("seq_lengths", lambda row: row[:-1]), "in no pack"),
+    "lengths in another order": (
+        lambda: second(lambda row, _: row[::-1])("seq_lengths", "position_ids"), "tell other sequences"),
+    "segments and positions differ": (
+        lambda: second(lambda row, n: [1] * n[0] + [1] * n[1] + row[n[0] + n[1] :])("segment_ids", "position_ids"),
+        "tell other sequences"),
+    "segment ids come again": (
+        lambda: only(segment_ids=[[(at - 1) % 2 + 1 for at in row] for row in columns()["segment_ids"]]),
+        "the same number"),
+    "labels one shorter": (lambda: edit("labels", lambda row: row[:-1], (3,), "seq_lengths"), "labels has not as many"),
+    "labels all -100": (
+        lambda: only("seq_lengths", labels=[[-100] * len(row) for row in columns()["input_ids"]]), "nothing would be"),
+    "labels of another row": (labels_of_another, "Labels are neither"),
+    "labels of the token after the next": (
+        lambda: only("seq_lengths", labels=[[*row[2:], -100, -100] for row in columns()["labels"]]), "neither"),
+    "a mask one shorter": (
+        lambda: only(
+            "position_ids", attention_mask=[[1] * (len(row) - 1) for row in columns()["input_ids"]]), "not as many"),
+    "a token changed": (lambda: edit("input_ids", lambda row: [*row[:-2], row[-2] + 1, row[-1]], (3,), "seq_lengths"),
+                        "1 sequences not whole"),
+    "tokens of two rows exchanged": (
+        lambda: edit("input_ids", lambda row: row[::-1], (3, 4), "seq_lengths"), "sequences not whole"),
+    "an end token more": (
+        lambda: columns(packs(), [[*ids, 2] for ids in SOURCE]), "tokens more than there were"),
+    "a gap": (lambda: only(seq_lengths=[None, *columns()["seq_lengths"][1:]]), "has no value"),
+    "no borders": (lambda: only(), "Where sequences begin cannot be told"),
+}  # fmt: skip
+
+
+def said(found):
+    """All that an audit says of a file, or the sentence in which it refuses it."""
+    try:
+        seen = audit(Dataset.from_dict(found), Dataset.from_dict({"input_ids": SOURCE}), max_length=TOP)
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return " ".join([*seen.problems, *seen.untold])
+
+
+@pytest.mark.parametrize("name", RIGHT, ids=lambda name: name.replace(" ", "_"))
+def test_a_right_file_raises_no_alarm(name):
+    assert said(RIGHT[name]()) == ""
+
+
+@pytest.mark.parametrize("name", FAULTS, ids=lambda name: name.replace(" ", "_"))
+def test_a_fault_is_found(name):
+    make, words = FAULTS[name]
+    assert words in said(make())
+
+
+def test_labels_of_a_masked_model_are_no_fault():
+    found = audit(Dataset.from_dict(masked()), [len(ids) for ids in SOURCE], max_length=TOP)
+    assert not found.problems and "Labels are those of a masked model." in found.notes
+
+
+def test_sequences_of_one_token_are_no_padding():
+    packed = Dataset.from_dict(
+        {"input_ids": [joined(ONES[:20]), joined(ONES[20:])], "position_ids": [[0] * 20, [0] * 10]}
+    )
+    assert audit(packed, Dataset.from_dict({"input_ids": ONES}), max_length=20).problems == ()
+
+
+def test_the_command_compares_by_content_and_says_what_it_did_not_look_at(tmp_path, capsys):
+    pq.write_table(pa.table({"input_ids": SOURCE}), tmp_path / "source.parquet")
+    pq.write_table(pa.table(columns() | {"topic": ["x"] * len(packs())}), tmp_path / "right.parquet")
+    pq.write_table(pa.table(exchanged()), tmp_path / "wrong.parquet")
+    pq.write_table(pa.table(only()), tmp_path / "untold.parquet")
+    codes = {}
+    for name in ("right", "wrong", "untold"):
+        codes[name] = main(["audit", str(tmp_path / f"{name}.parquet"), "--source", str(tmp_path / "source.parquet"),
+                            "--no-progress"])  # fmt: skip
+    assert codes == {"right": 0, "wrong": 1, "untold": 3}
+    printed = capsys.readouterr().out
+    assert "Each sequence of the source is there once, with all its tokens." in printed
+    assert "Not looked at: the columns topic." in printed and "Cannot be told: Where sequences begin" in printed
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=30))
+def test_hashes_are_equal_where_sequences_are(sequences):
+    found = hashes(np.array(joined(sequences), int), np.array([len(ids) for ids in sequences], int))
+    for at, one in enumerate(sequences):
+        for other, ids in enumerate(sequences):
+            assert (found[at] == found[other]) == (one == ids)

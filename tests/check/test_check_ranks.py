@@ -1,0 +1,83 @@
+"""`check_packing` on two ranks: an update that lies on both."""
+
+import os
+import subprocess
+import sys
+
+import check_cases as cases
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from transformers import DataCollatorWithFlattening
+
+from packlib.check import check_packing
+from packlib.distributed import run_ranks
+
+# What a rank multiplies its mean with, given its labels, those of all, and the ranks; whether in parallel; and words
+STEPS = {
+    "right": (lambda mine, every, ranks: mine / every * ranks, True, ""),
+    "a mean of means": (lambda mine, every, ranks: 1.0, True, "a mean of means"),
+    "the number of ranks twice": (
+        lambda mine, every, ranks: mine / every * ranks**2,
+        True,
+        "2 times what it should be",
+    ),
+    "no ranks": (lambda mine, every, ranks: mine / every, True, "0.5 times what it should be"),
+    "not in parallel": (lambda mine, every, ranks: mine / every * ranks, False, "ranks apply different gradients"),
+}
+
+
+def checked(rank, name):
+    """What a rank finds of the update."""
+    scale, parallel, _ = STEPS[name]
+
+    def step(model, batches):
+        (batch,) = batches
+        mine = (batch["labels"] != -100).sum()
+        dist.all_reduce(every := mine.clone())
+        (model(**batch).loss * scale(mine, every, dist.get_world_size())).backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+    model = cases.make("LlamaForCausalLM")
+    model = DistributedDataParallel(model) if parallel else model
+    found = check_packing(model, DataCollatorWithFlattening(), cases.sequences(), step=step)
+    return found.exact, found["accumulation"].cause
+
+
+@pytest.mark.parametrize("name", STEPS, ids=lambda name: name.replace(" ", "_"))
+def test_an_update_on_two_ranks(name):
+    words = STEPS[name][2]
+    for exact, cause in run_ranks(checked, 2, name):
+        assert exact is (not words) and words in cause
+
+
+ON_TWO = """
+import check_cases as cases
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from transformers import DataCollatorWithFlattening
+
+
+def step(model, batches):
+    for batch in batches:
+        model(**batch).loss.backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+def make():
+    model = DistributedDataParallel(cases.make("LlamaForCausalLM"))
+    return {"model": model, "collate": DataCollatorWithFlattening(), "sequences": cases.sequences(), "step": step}
+"""
+
+
+def test_torchrun_starts_the_command(tmp_path):
+    (tmp_path / "on_two.py").write_text(ON_TWO)
+    paths = [os.path.dirname(cases.__file__), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "packlib",
+         "check", "on_two.py:make", "--no-progress"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout.count("accumulation: failed") == 1 and "They lie on 2 ranks." in done.stdout

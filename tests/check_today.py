@@ -1,0 +1,494 @@
+"""For the tests of `check_packing`: losses and updates of today's training, right ones and those with a fault.
+
+The faults are those of threads: huggingface/trl 5619 and 3231, verl-project/verl 7200, 3741 and 906, google/tunix 1662,
+AgentR1/Agent-R1 88, unslothai/unsloth-zoo 348; and others that a trainer may have.
+"""
+
+import numpy as np
+import torch
+from check_cases import Tiny, dense, make, packed_rows, sequences
+from torch.nn import functional as F
+from transformers import DataCollatorWithFlattening
+
+SLOTS = 40
+SEGMENTS = {"segments": True, "mask": None}
+
+
+def rollouts(count=6, groups=2):
+    """Answers with a prompt, an advantage of either sign, log-probabilities of the policy before, and their group."""
+    draw = np.random.default_rng(5)
+    return [
+        {**row, "advantage": float(draw.normal()) or 1.0, "group": number % groups, "pair": number // 2,
+         "chosen": 1.0 - 2.0 * (number % 2), "before": (draw.normal(-4.8, 0.4, len(row["input_ids"]))).tolist()}
+        for number, row in enumerate(sequences(count))
+    ]  # fmt: skip
+
+
+def packs(**options):
+    """Packs as `dense` makes them, with the columns of the rollouts by slot."""
+
+    def collate(rows):
+        batch = dense(slots=SLOTS, **SEGMENTS, **options)(rows)
+        for name in ("advantage", "group", "pair", "chosen", "before"):
+            values = torch.zeros(batch["input_ids"].shape)
+            for number, pack in enumerate(packed_rows(rows, SLOTS)):
+                for order, row in enumerate(pack, start=1):
+                    values[number, batch["segment_ids"][number] == order] = torch.tensor(row[name])
+            batch[name] = values
+        return batch
+
+    return collate
+
+
+class Rewarded(Tiny):
+    """A policy gradient, of which `mode` is how it is added up, and `fault` what is wrong.
+
+    Args:
+        form: "plain", "clipped" (the ratio to the policy before), "tempered" (scores over 0.7), "distilled" (the
+            divergence from a teacher), "preference" (of the two of a pair), or "entropy" (plain, and a bonus).
+    """
+
+    def __init__(self, mode="token", form="plain", fault=None):
+        super().__init__("attention", fault=fault)
+        self.mode, self.form = mode, form
+        self.teacher = torch.randn(120, 120, generator=torch.Generator().manual_seed(9))
+
+    def forward(self, input_ids, advantage, group, pair, chosen, before, **more):
+        self.about = input_ids, advantage, group, pair, chosen, before
+        return super().forward(input_ids, **more)
+
+    def _loss(self, logits, labels, segments, items):
+        ids, advantage, group, pair, chosen, before = self.about
+        if self.fault == "shifts in the row":
+            labels = torch.where(segments > 0, ids, -100)
+        keep = F.pad(labels[:, 1:], (0, 1), value=-100) != -100
+        target = F.pad(labels[:, 1:], (0, 1)).clamp(min=0)
+        scores = logits / 0.7 if self.form == "tempered" else logits
+        chance = scores.log_softmax(-1)
+        logp = chance.gather(-1, target[..., None])[..., 0]
+        numbers = (segments + 100 * torch.arange(len(ids))[:, None]).flatten()
+        if self.fault == "advantages of the batch":
+            advantage = advantage / advantage[keep].std()
+        if self.form == "preference":
+            return self._preference(logp * keep, pair, chosen)
+        each = -logp * advantage
+        if self.form == "clipped":
+            ratio = (logp - F.pad(before[:, 1:], (0, 1))).exp()
+            each = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+        if self.form == "distilled":
+            each = F.kl_div(chance, self.teacher[ids].log_softmax(-1), log_target=True, reduction="none").sum(-1)
+        if self.form == "entropy":
+            each = each + 0.1 * (chance.exp() * chance).sum(-1)
+        if self.fault == "divergence of all":
+            return (each * keep).sum() / keep.sum() + 0.1 * (chance.exp() * chance).sum(-1).mean()
+        return self._added_up(each * keep, keep, numbers, group, items)
+
+    def _added_up(self, each, keep, numbers, group, items):
+        def by(index):
+            sums = torch.zeros(int(index.max()) + 1).index_add(0, index, each.flatten())
+            counts = torch.zeros(int(index.max()) + 1).index_add(0, index, keep.flatten().float())
+            return sums[counts > 0], counts[counts > 0]
+
+        sums, counts = by(numbers)
+        if self.fault == "a row as one sequence":
+            return (each.sum(1) / keep.sum(1).clamp(min=1)).mean()
+        if self.fault == "over the longest":
+            return each.sum() / counts.max()
+        if self.fault == "a dummy more":
+            return (sums / counts).sum() / (-(-len(sums) // 4) * 4)
+        if self.mode == "sequence":
+            return (sums / counts).mean()
+        if self.mode == "sum of each":
+            return sums.mean()
+        if self.mode == "constant":
+            return each.sum() / 64
+        if self.mode == "group":
+            sums, counts = by(group.flatten().long())
+            return (sums / counts).mean()
+        return each.sum() / (counts.sum() if items is None else items)
+
+    def _preference(self, logp, pair, chosen):
+        pair, many = pair.long().flatten(), int(pair.max()) + 1
+        kept = torch.zeros(many).index_add(0, pair, (logp != 0).flatten().float()) > 0
+        margin = torch.zeros(many).index_add(0, pair, (logp * chosen).flatten())
+        loss = -F.logsigmoid(0.1 * margin)
+        return loss[kept].mean() if self.fault != "a sum of pairs over rows" else loss[kept].sum() / len(logp)
+
+
+def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, scale=1.0):
+    """An update as trainers of today do it; `how` is what is wrong."""
+    steps = optimizer(model.parameters(), lr=0.1)
+    steps.zero_grad()
+    labels = [int((batch["labels"] != -100).sum()) for batch in batches]  # none before the first token of a sequence
+    for number, batch in enumerate(batches):
+        if how == "cleared":
+            steps.zero_grad()
+        output = model(**batch)
+        loss = (output["loss"] if isinstance(output, dict) else output.loss) * labels[number] / sum(labels)
+        if how in ("mean of means", "sum of means"):
+            loss = loss * sum(labels) / labels[number] / (len(batches) if how == "mean of means" else 1)
+        if how == "by sequences":
+            held = [int(batch["segment_ids"].amax(1).sum()) for batch in batches]
+            loss = loss * sum(labels) / labels[number] * held[number] / sum(held)
+        if how == "count too small":
+            loss = loss * sum(labels) / (sum(labels) - 6)
+        (loss * scale).backward()
+        if how == "each updates":
+            steps.step()
+            steps.zero_grad()
+        if how == "clipped each":
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        if how == "detached" and number == 0:
+            model.zero_grad()
+    for p in model.parameters():
+        if p.grad is not None and (how == "halved" or scale != 1):
+            p.grad /= 2 if how == "halved" else scale
+    if clip:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    if how == "cleared at the end":
+        steps.zero_grad(set_to_none=False)
+    if how != "each updates":
+        steps.step()
+
+
+def stepped(how="right", model=None, **options):
+    """A model whose loss is a mean over tokens, and an update."""
+    model = model or Tiny("attention")
+    return model, dense(slots=SLOTS, **SEGMENTS), sequences(), {"step": lambda m, b: update(m, b, how, **options)}
+
+
+def rewarded(collate=None, told=None, **options):
+    return Rewarded(**options), collate or packs(), rollouts(), told or {}
+
+
+def summed(model, batches):
+    """An update with a sum, over all labels of the update."""
+    labels = sum(int((batch["labels"] != -100).sum()) for batch in batches)
+    for batch in batches:
+        (model(**batch)["loss"] / labels).backward()
+    torch.optim.AdamW(model.parameters()).step()
+
+
+def summed_each(model, batches):
+    """The same, over the labels of each micro-batch."""
+    for batch in batches:
+        (model(**batch)["loss"] / int((batch["labels"] != -100).sum()) / 2).backward()
+    torch.optim.AdamW(model.parameters()).step()
+
+
+def two_optimizers(model, batches):
+    """One for the head, one for the rest."""
+    rest = [p for name, p in model.named_parameters() if not name.startswith("head")]
+    both = torch.optim.SGD(model.head.parameters(), lr=0.1), torch.optim.AdamW(rest)
+    labels = [int((batch["labels"] != -100).sum()) for batch in batches]
+    for batch, many in zip(batches, labels, strict=True):
+        (model(**batch)["loss"] * many / sum(labels)).backward()
+    for optimizer in both:
+        optimizer.step()
+
+
+class Balanced(torch.nn.Module):
+    """Experts whose loss of balance is added, as transformers has it."""
+
+    def __init__(self, coefficient=0.1):
+        super().__init__()
+        self.model = make("MixtralForCausalLM", output_router_logits=True, router_aux_loss_coef=coefficient)
+
+    def forward(self, **batch):
+        return self.model(**batch)
+
+
+class Around(torch.nn.Module):
+    """A model of transformers whose loss is computed around it."""
+
+    def __init__(self, loss, **changes):
+        super().__init__()
+        self.model, self.loss = make("LlamaForCausalLM", **changes), loss
+
+    def forward(self, input_ids, position_ids, labels):
+        logits = self.model(input_ids=input_ids, position_ids=position_ids).logits
+        return {"logits": logits, "loss": self.loss(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())}
+
+
+def focal(logits, labels):
+    each = F.cross_entropy(logits, labels, reduction="none")
+    return ((1 - (-each).exp()) ** 2 * each)[labels != -100].mean()
+
+
+def in_chunks(logits, labels):
+    parts = zip(logits.split(9), labels.split(9), strict=True)
+    return sum(F.cross_entropy(*part, reduction="sum") for part in parts) / (labels != -100).sum()
+
+
+def with_margins(logits, labels):
+    each = F.multi_margin_loss(logits, labels.clamp(min=0), reduction="none")
+    return each[labels != -100].mean()
+
+
+LOSSES = {
+    "class weights": lambda logits, labels: F.cross_entropy(logits, labels, weight=torch.linspace(0.5, 2, 120)),
+    "capped scores": lambda logits, labels: F.cross_entropy(30 * torch.tanh(logits / 30), labels),
+    "smoothed labels": lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1),
+    "a sum over a thousand": lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum") / 1000,
+    "a focal loss": focal,
+    "a loss in chunks": in_chunks,
+    "a loss of margins": with_margins,
+}
+
+
+def by_accelerate(model, batches, told=True):
+    """An update as accelerate accumulates it; without being `told` the count, a mean of means."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(gradient_accumulation_steps=len(batches), cpu=True)
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+    count = sum(int((batch["labels"] != -100).sum()) for batch in batches)
+    for batch in batches:
+        with accelerator.accumulate(model):
+            loss = model(**batch, num_items_in_batch=count).loss * len(batches) if told else model(**batch).loss
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def prompts_by_length(rows):
+    """Labels from a column with one number for a sequence, which a cut would make wrong."""
+    for row in rows:
+        assert row["length"] == len(row["input_ids"])
+    return DataCollatorWithFlattening()(
+        [{"input_ids": row["input_ids"], "labels": row["input_ids"]} for row in rows])  # fmt: skip
+
+
+RIGHT = {
+    **{name: lambda loss=loss: (Around(loss), DataCollatorWithFlattening(), sequences())
+       for name, loss in LOSSES.items()},
+    "accelerate": lambda: (
+        make("LlamaForCausalLM"), DataCollatorWithFlattening(), sequences(), {"step": by_accelerate}),
+    "frozen but for one matrix": lambda: (frozen(), DataCollatorWithFlattening(), sequences()),
+    "a column that a cut would make wrong": lambda: (
+        make("LlamaForCausalLM", max_position_embeddings=512), prompts_by_length,
+        [{**ended(n), "length": n} for n in (320, 340, 360)]),
+    "policy gradient by token": lambda: rewarded(),
+    "policy gradient by sequence": lambda: rewarded(mode="sequence", told={"reduction": "sequence"}),
+    "policy gradient, mean of sums": lambda: rewarded(mode="sum of each", told={"reduction": "sequence"}),
+    "policy gradient over a constant": lambda: rewarded(mode="constant", told={"reduction": "constant"}),
+    "policy gradient by group": lambda: rewarded(mode="group", told={"reduction": "group", "group": "group"}),
+    "clipped ratios by token": lambda: rewarded(form="clipped", told={"reduction": "token"}),
+    "clipped ratios by sequence": lambda: rewarded(form="clipped", mode="sequence", told={"reduction": "sequence"}),
+    "clipped ratios over a constant": lambda: rewarded(form="clipped", mode="constant"),
+    "a temperature": lambda: rewarded(form="tempered"),
+    "a distillation": lambda: rewarded(form="distilled"),
+    "an entropy bonus": lambda: rewarded(form="entropy"),
+    "preference pairs": lambda: rewarded(form="preference", told={"group": "pair"}),
+    "a policy update": lambda: rewarded(told={"step": update}),
+    "a step": lambda: stepped(),
+    "a step, clipped": lambda: stepped(clip=0.1),
+    "a step that does not reach its clip": lambda: stepped(clip=1e3),
+    "a step, scaled and unscaled": lambda: stepped(scale=1024.0),
+    "a step, scaled, unscaled and clipped": lambda: stepped(scale=1024.0, clip=0.1),
+    "a step of AdamW": lambda: stepped(optimizer=torch.optim.AdamW),
+    "a step of two optimizers": lambda: (*stepped()[:3], {"step": two_optimizers}),
+    "a sum, over the labels of the update": lambda: (
+        Tiny("attention", reduction="sum"), dense(slots=SLOTS, **SEGMENTS), sequences(), {"step": summed}),
+    "positions past 128": lambda: (
+        Tiny("attention"), dense(slots=200, **SEGMENTS), [*sequences(), {"input_ids": long(150), "labels": long(150)}]),
+    "the cut keeps the end": lambda: (
+        make("LlamaForCausalLM", max_position_embeddings=512), by_end, [ended(n) for n in (320, 340, 360, 380, 400)]),
+}  # fmt: skip
+
+
+def frozen():
+    model = make("LlamaForCausalLM")
+    for name, p in model.named_parameters():
+        p.requires_grad_("q_proj" in name)
+    return model
+
+
+def long(length, seed=0):
+    return np.random.default_rng(seed).integers(6, 120, length).tolist()
+
+
+def ended(length):
+    """A sequence that ends in token 2, and nothing else does."""
+    ids = [*long(length - 1, length), 2]
+    return {"input_ids": ids, "labels": ids}
+
+
+def by_end(rows):
+    """A collator that finds borders at the end token, as Megatron's `reset_position_ids`."""
+    ids = [token for row in rows for token in row["input_ids"]]
+    begins = np.concatenate([[True], np.array(ids[:-1]) == 2])
+    index = np.arange(len(ids))
+    places = index - np.maximum.accumulate(np.where(begins, index, 0))
+    labels = np.where(begins, -100, ids)
+    return {name: torch.tensor(np.array([x])) for name, x in
+            (("input_ids", ids), ("position_ids", places), ("labels", labels))}  # fmt: skip
+
+
+def second_start(rows):
+    """A collator that puts a start token before each sequence, though it has one."""
+    return DataCollatorWithFlattening()(
+        [{"input_ids": [1, *row["input_ids"]], "labels": [-100, *row["labels"]]} for row in rows])  # fmt: skip
+
+
+def started(rows):
+    return [{"input_ids": [1, *row["input_ids"]], "labels": [-100, *row["labels"]]} for row in rows]
+
+
+def clamped(most, wrap=False):
+    """Positions that end at some number, or begin again there."""
+
+    def collate(rows):
+        batch = dense(slots=320, **SEGMENTS)(rows)
+        places = batch["position_ids"]
+        return {**batch, "position_ids": places % (most + 1) if wrap else places.clamp(max=most)}
+
+    return collate
+
+
+def counted_to(most):
+    """Segment ids that come again."""
+
+    def collate(rows):
+        batch = dense(slots=80, **SEGMENTS)(rows)
+        return {
+            **batch,
+            "segment_ids": torch.where(batch["segment_ids"] > 0, (batch["segment_ids"] - 1) % most + 1, 0),
+        }
+
+    return collate
+
+
+class Needs(Tiny):
+    """A model that takes no tokens by themselves."""
+
+    def forward(self, input_ids, segment_ids, position_ids, **more):
+        return super().forward(input_ids, segment_ids=segment_ids, position_ids=position_ids, **more)
+
+    def _attention(self, part, x, segments, same, wrong):
+        if self.fault == "types by parity":
+            x = x + (segments % 2)[..., None]
+        if self.fault == "scaled by log n":
+            x = x * np.log(x.shape[1])
+        if self.fault == "noise":
+            x = x + 0.1 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+        if self.fault == "the last sees padding":
+            last = segments.amax(1)[:, None, None] == segments[:, :, None]
+            same = same | (last & (segments == 0)[:, None, :])
+        if self.fault == "recomputed otherwise":
+            return Recomputed.apply(super()._attention, part, x, segments, same, *part.parameters())
+        return super()._attention(part, x, segments, same, wrong)
+
+
+class Recomputed(torch.autograd.Function):
+    """Checkpointing whose second pass has no document mask."""
+
+    @staticmethod
+    def forward(ctx, attention, part, x, segments, same, *weights):
+        ctx.save_for_backward(x, segments, same)
+        ctx.attention, ctx.part = attention, part
+        return attention(part, x, segments, same, False)
+
+    @staticmethod
+    def backward(ctx, slope):
+        x, segments, same = ctx.saved_tensors
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            again = ctx.attention(ctx.part, x, segments, torch.ones_like(same).tril(), False)
+            weights = list(ctx.part.parameters())
+            slopes = torch.autograd.grad(again, [x, *weights], slope)
+        return None, None, slopes[0], None, None, *slopes[1:]
+
+
+def context_parallel():
+    from accelerate.big_modeling import _attach_context_parallel_hooks
+
+    model = make("LlamaForCausalLM")
+    _attach_context_parallel_hooks(model)
+    return model, DataCollatorWithFlattening(), sequences()
+
+
+LONG = [*sequences(), {"input_ids": long(290), "labels": long(290)}]
+EARLIER, ALONE = "isolation from earlier sequences", "same as alone"
+
+# What is wrong, the question that fails, and words of its cause
+FAULTS = {
+    "cleared inside the update": (lambda: stepped("cleared"), "accumulation", "cleared inside"),
+    "cleared after the first": (lambda: stepped("detached"), "accumulation", "cleared inside"),
+    "an update for each micro-batch": (lambda: stepped("each updates"), "accumulation", "an update for each"),
+    "halved after the last backward": (lambda: stepped("halved"), "accumulation", "scaled by 0.5 after"),
+    "clipped after each micro-batch": (lambda: stepped("clipped each"), "accumulation", "between micro-batches"),
+    "cleared before the optimizer": (lambda: stepped("cleared at the end"), "accumulation", "applies nothing"),
+    "a mean of means, clipped": (lambda: stepped("mean of means", clip=0.1), "accumulation", "a mean of means"),
+    "a mean of means by accelerate": (
+        lambda: (make("LlamaForCausalLM"), DataCollatorWithFlattening(), sequences(),
+                 {"step": lambda m, b: by_accelerate(m, b, told=False)}), "accumulation", "a mean of means"),
+    "trl 5619": (lambda: stepped("sum of means"), "accumulation", "a sum of means"),
+    "trl 3231": (
+        lambda: rewarded(told={"step": lambda m, b: update(m, b, "mean of means")}), "accumulation", "mean of means"),
+    "verl 7200": (
+        lambda: rewarded(form="distilled", told={"step": lambda m, b: update(m, b, "sum of means")}),
+        "accumulation", "a sum of means"),
+    "verl 3741": (lambda: rewarded(fault="over the longest"), "mean", "company"),
+    "verl 906": (lambda: stepped("by sequences"), "accumulation", "otherwise than what they hold"),
+    "tunix 1662": (lambda: rewarded(fault="a row as one sequence"), "mean", "mean over packs"),
+    "Agent-R1 88": (lambda: rewarded(fault="a dummy more"), "mean", "company"),
+    "unsloth-zoo 348": (lambda: stepped("count too small"), "accumulation", "1.15 times what it should be"),
+    "a sum over each micro-batch's labels": (
+        lambda: (Tiny("attention", reduction="sum"), dense(slots=SLOTS, **SEGMENTS), sequences(),
+                 {"step": summed_each}), "accumulation", "a mean of means"),
+    "policy gradient across borders": (
+        lambda: rewarded(fault="shifts in the row"), "targets at borders", "leaked"),
+    "advantages scaled by the batch": (
+        lambda: rewarded(fault="advantages of the batch"), "mean", "depends on its company"),
+    "a divergence over padding": (lambda: rewarded(fault="divergence of all"), "labels", "padding is trained on"),
+    "policy gradient by token, asked by sequence": (
+        lambda: rewarded(told={"reduction": "sequence"}), "mean", "over tokens where"),
+    "policy gradient by token, asked by group": (
+        lambda: rewarded(told={"reduction": "group", "group": "group"}), "mean", "over tokens where"),
+    "clipped ratios by sequence, asked by token": (
+        lambda: rewarded(form="clipped", mode="sequence", told={"reduction": "token"}), "mean", "over sequences where"),
+    "pairs over rows": (
+        lambda: rewarded(form="preference", fault="a sum of pairs over rows", told={"group": "pair"}),
+        "mean", "slots or rows"),
+    "a distillation across borders": (
+        lambda: rewarded(form="distilled", fault="shifts in the row"), "targets at borders", "leaked"),
+    "a second start token": (
+        lambda: (make("LlamaForCausalLM"), second_start, started(sequences())), "tokens", "adds special tokens"),
+    "positions wrap": (lambda: (Needs("attention"), clamped(127, True), LONG), "positions", "up by 1"),
+    "positions are clamped": (lambda: (Needs("attention"), clamped(255), LONG), "positions", "up by 1"),
+    "token types by the parity of the segment": (
+        lambda: (Needs("attention", fault="types by parity"), dense(slots=80, **SEGMENTS), sequences()),
+        ALONE, "segment_ids change"),
+    "the last sequence sees padding": (
+        lambda: (Needs("attention", causal=False, fault="the last sees padding"),
+                 dense(slots=32, **SEGMENTS, causal=False), sequences()), "padding", "padding is attended"),
+    "segment ids modulo 3": (
+        lambda: (Tiny("attention"), counted_to(3), sequences()), EARLIER, "segment_ids give several"),
+    "recomputed with another mask": (
+        lambda: (Needs("attention", fault="recomputed otherwise"), dense(**SEGMENTS), sequences()),
+        EARLIER, "outputs agree, gradients do not"),
+    "scaled by the length of the row": (
+        lambda: (Needs("attention", fault="scaled by log n"), DataInOneRow(), sequences()),
+        ALONE, "depends on the row around it"),
+    "noise with a fixed seed": (
+        lambda: (Needs("attention", fault="noise"), dense(**SEGMENTS), sequences()), ALONE, "the row around it"),
+    "accelerate's context parallelism": (context_parallel, EARLIER, "context-parallel hook"),
+}  # fmt: skip
+
+
+class DataInOneRow:
+    """All sequences in one row, without padding, with segment ids."""
+
+    def __call__(self, rows):
+        return dense(slots=sum(len(row["input_ids"]) for row in rows), **SEGMENTS)(rows)
+
+
+# What cannot be told, and the question that says so
+OPEN = {
+    "experts that are balanced": (
+        lambda: (Balanced(), DataCollatorWithFlattening(), sequences()), "mean", "balances experts"),
+    "no labels": (
+        lambda: (make("LlamaForCausalLM"), lambda rows: DataCollatorWithFlattening()(
+            [{"input_ids": row["input_ids"]} for row in rows]) | {"labels": None}, sequences()), "mean", "no loss"),
+}  # fmt: skip

@@ -1,0 +1,95 @@
+"""One step of reinforcement learning: the fewest micro-batches, all caps kept, and no worse than any deal there is."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packlib.packing import balance_step, plan
+from packlib.work import Work
+
+SCALES = (6000, 32_768), (3000, 16_384), (2000, 16_384)
+DRAWS = [(n, median, cap, seed) for n in (512, 1024) for median, cap in SCALES for seed in range(3)]
+
+
+def drawn(n, median, cap, seed):
+    return np.random.default_rng(seed).lognormal(np.log(median), 0.8, n).astype(int).clip(16, cap)
+
+
+@pytest.mark.parametrize("draw", DRAWS, ids=str)
+def test_the_fewest_micro_batches_and_hardly_any_waiting(draw):
+    lengths = drawn(*draw)
+    made = balance_step(lengths, ranks=8, max_length=draw[2]).verify()
+    assert (
+        sorted(made.sample_ids) == [*range(len(lengths))]
+        and made.lengths.tolist() == lengths[made.sample_ids].tolist()
+    )
+    assert made.steps == 1 and made.packs_per_rank == -(-plan(lengths, draw[2], "lpfhp").lower_bound // 8)
+    assert made.waiting <= 0.003
+    often = balance_step(lengths, ranks=8, max_length=draw[2], meet="micro-batch").verify()
+    assert (often.steps, often.packs_per_rank) == (made.packs_per_rank, 1) and made.waiting < often.waiting <= 0.03
+    assert sorted(often.sample_ids) == [*range(len(lengths))]
+
+
+def fastest(lengths, ranks, each, cap, work, meet):
+    """The least time over all ways to put the sequences into as many micro-batches, none of them empty."""
+    found, packs = np.inf, [[] for _ in range(ranks * each)]
+
+    def place(at):
+        nonlocal found
+        if at == len(lengths):
+            if all(packs):
+                done = sorted(work.of(pack).sum() for pack in packs)
+                found = min(
+                    found, sum(done[ranks - 1 :: ranks]) if meet == "micro-batch" else split(tuple(done), ranks, each)
+                )
+            return
+        for pack in packs:
+            if sum(pack) + lengths[at] <= cap:
+                pack.append(lengths[at])
+                place(at + 1)
+                pack.pop()
+                if not pack:  # the empty ones are all alike
+                    break
+
+    place(0)
+    return found
+
+
+def split(done, ranks, each):
+    """The least slowest rank if these go to the ranks, as many to each."""
+    return min(
+        max(sum(order[r * each : (r + 1) * each]) for r in range(ranks)) for order in set(itertools.permutations(done))
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(1, 12), min_size=4, max_size=7), st.sampled_from(["step", "micro-batch"]), st.integers(1, 2)
+)
+def test_no_faster_than_the_best_and_as_few(lengths, meet, ranks):
+    work = Work(3, 1)
+    try:
+        made = balance_step(lengths, ranks, 12, meet=meet, work=work).verify()
+    except ValueError as refused:
+        assert "there are only" in str(refused)
+        return
+    each = len(made) // ranks
+    assert each == -(-plan(lengths, 12).num_packs // ranks)
+    if len(made) <= 4:
+        best = fastest(lengths, ranks, each, 12, work, meet)
+        assert made.mean <= best * (1 + 1e-12) and best <= made.slowest * (1 + 1e-12)
+
+
+def test_bad_input_is_named():
+    for call, says in (
+        (lambda: balance_step([3, 9], 1, 8), "Length 9 at position 1 is over the maximum length 8"),
+        (lambda: balance_step([3], 2, 8), "whole steps need 2 packs; there are only 1 sequences"),
+        (lambda: balance_step([3], 1, 8, meet="epoch"), "meet must be 'step' or 'micro-batch', not 'epoch'"),
+        (lambda: balance_step([3], 0, 8), "ranks must be at least 1, not 0"),
+        (lambda: balance_step([3], 1, 8, work=3), "work must be Work, not 3"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=says):
+            call()

@@ -1,0 +1,53 @@
+"""Rows of packs to batches: the collator finds the sequences of a row, and refuses what it would lose."""
+
+import pickle
+
+import numpy as np
+import pytest
+from small_families import small_config
+from transformers import BertForMaskedLM, LlamaForCausalLM
+
+from packlib.batches import IGNORED
+from packlib.rows import TransformersCollator, pack_dataset
+
+ROWS = [
+    {"input_ids": [5, 6, 7, 8], "labels": [5, -100, -100, 8], "position_ids": [0, 1, 0, 1], "seq_lengths": [2, 2]},
+    {"input_ids": [9, 4, 3], "labels": [9, 4, 3], "position_ids": [0, 1, 2], "seq_lengths": [3]},
+]
+
+
+@pytest.mark.parametrize("kept", [("seq_lengths",), ("position_ids",), ("seq_lengths", "position_ids")])
+def test_the_collator_finds_the_sequences_of_rows(kept):
+    model = LlamaForCausalLM(small_config("causal", "llama"))
+    rows = [{name: row[name] for name in ("input_ids", "labels", *kept)} for row in ROWS]
+    collator = pickle.loads(pickle.dumps(TransformersCollator(model, pad_id=2)))  # as workers get it
+    given = collator([{**row, "source": ["a"] * number} for row, number in zip(rows, (2, 1), strict=True)])
+    assert given["input_ids"].tolist() == [[5, 6, 7, 8], [9, 4, 3, 2]]
+    assert given["labels"].tolist() == [[-100, -100, -100, 8], [-100, 4, 3, -100]]
+    assert given["position_ids"].tolist() == [[0, 1, 0, 1], [0, 1, 2, 0]]
+    assert given["attention_mask"][0, 0].tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("says, row", [
+    ("neither seq_lengths nor position_ids", {"input_ids": [1, 2]}),
+    ("add up to 3; it has 2 input_ids", {"input_ids": [1, 2], "seq_lengths": [3]}),
+    ("must count from 0", {"input_ids": [1, 2], "position_ids": [0, 2]}),
+    ("must count from 0", {"input_ids": [1, 2], "position_ids": [1, 2]}),
+    ("the column 'loss_mask', which no model reads", {"input_ids": [1, 2], "seq_lengths": [2], "loss_mask": [1, 0]}),
+    ("There are 1 labels for 2 tokens", {"input_ids": [1, 2], "seq_lengths": [2], "labels": [0]}),
+])  # fmt: skip
+def test_rows_that_hide_their_sequences_or_carry_more_are_refused(says, row):
+    with pytest.raises(ValueError, match=says):
+        TransformersCollator(LlamaForCausalLM(small_config("causal", "llama")))([row])
+
+
+def test_a_masked_model_does_not_take_the_labels_of_a_causal_one():
+    rng = np.random.default_rng(0)
+    rows = [{"input_ids": rng.integers(5, 60, n).tolist()} for n in (5, 3, 4)]
+    collator = TransformersCollator(BertForMaskedLM(small_config("masked", "bert")))
+    with pytest.raises(ValueError, match="a masked one needs pack_dataset"):
+        collator(list(pack_dataset(rows, 8, progress=False)))
+    assert "labels" not in collator(list(pack_dataset(rows, 8, labels=False, progress=False)))
+    labeled = [{**row, "labels": [IGNORED, *row["input_ids"][1:]]} for row in rows[:1]]
+    labeled[0]["labels"][2] = IGNORED
+    assert "labels" in collator(list(pack_dataset(labeled, 8, progress=False)))

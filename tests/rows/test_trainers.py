@@ -1,0 +1,130 @@
+"""transformers' Trainer on packs, on one process and on two: an update, an evaluation, a prediction, each token once.
+
+The settings and functions are those of packlib/rows/README.md; without them each of the comparisons fails.
+"""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from test_readme import EXAMPLES, loss_alone
+from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+from packlib.distributed import run_ranks
+from packlib.rows import TransformersCollator, pack_dataset
+
+SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
+OFF = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+ROWS, LENGTH = 7, 32
+
+
+def rows(kind, folder):
+    """Seven packs; a masked model's labels are on a third of the tokens, or on a few."""
+    rng, samples = np.random.default_rng(3), []
+    for length in rng.integers(3, 28, 24):
+        ids = rng.integers(5, 60, length)
+        share = rng.random() if kind == "masked" else 0
+        labels = {"labels": np.where(rng.random(length) < share, ids + 1, -100)} if kind == "masked" else {}
+        samples.append({"input_ids": ids, **labels})
+    packed = pack_dataset(samples, LENGTH, cache_dir=folder / "cache", progress=False)
+    return packed.select(range(ROWS))
+
+
+def a_model(kind):
+    torch.manual_seed(0)
+    own = LlamaForCausalLM(LlamaConfig(**SMALL)) if kind == "causal" else BertForMaskedLM(BertConfig(**SMALL, **OFF))
+    return own.double()
+
+
+def train(rank, ranks, kind, form, folder, **changes):
+    """On each rank, or alone: by how much an epoch moves the weights, at the rate 1 and without momentum."""
+    if ranks > 1:  # as torchrun sets them, where accelerate looks
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    model, options, given = a_model(kind), {}, {"torch": torch}
+    if kind == "masked":
+        exec(EXAMPLES["masked_loss"].partition("trainer =")[0], given)
+        options["compute_loss_func"] = given["masked_loss"]
+    if changes.pop("plain", False):
+        options = {}
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    arguments = TrainingArguments(**{
+        "output_dir": str(folder / f"out-{rank}"), "num_train_epochs": 1, "learning_rate": 1.0, "optim": "sgd",
+        "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "save_strategy": "no", "disable_tqdm": True,
+        "report_to": [], "use_cpu": True, **changes,
+    })  # fmt: skip
+    Trainer(model, arguments, TransformersCollator(model, form), rows(kind, folder), **options).train()
+    return {name: (p.detach() - before[name]).numpy() for name, p in model.named_parameters()}
+
+
+def apart(ours, theirs):
+    """The largest difference of two updates, relative to the largest change of any weight."""
+    largest = max(np.abs(change).max() for change in theirs.values())
+    return max(np.abs(ours[name] - theirs[name]).max() for name in theirs) / largest
+
+
+@pytest.mark.parametrize("kind, form", [("causal", "dense"), ("causal", "padding_free"), ("masked", "dense")])
+def test_accumulation_is_one_large_batch(tmp_path, kind, form):
+    alone = train(0, 1, kind, form, tmp_path, per_device_train_batch_size=4)
+    parts = train(0, 1, kind, form, tmp_path, per_device_train_batch_size=1, gradient_accumulation_steps=4)
+    assert apart(parts, alone) < 1e-10
+    if kind == "masked":
+        wrong = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4, "plain": True}
+        assert apart(train(0, 1, kind, form, tmp_path, **wrong), alone) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind, form", [("causal", "dense"), ("causal", "padding_free"), ("masked", "dense")])
+def test_two_ranks_make_the_updates_of_one(tmp_path, kind, form):
+    """Seven packs, four an update, then two: the last is left out on one rank and on two."""
+    each = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+    alone = train(0, 1, kind, form, tmp_path, dataloader_drop_last=True, **each)
+    every = train(0, 1, kind, form, tmp_path, **each)
+    for rank in run_ranks(two_ranks, 2, kind, form, tmp_path, timeout=300):
+        assert apart(rank["right"], alone) < 1e-10
+        assert apart(rank["repeated"], every) > 1e-3, "accelerate has repeated a pack"
+
+
+def two_ranks(rank, kind, form, folder):
+    each = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 2}
+    return {
+        "right": train(rank, 2, kind, form, folder, dataloader_drop_last=True, **each),
+        "repeated": train(rank, 2, kind, form, folder, **each),
+    }
+
+
+def evaluated(rank, ranks, folder):
+    """What Trainer says of all seven packs, and what it predicts."""
+    if ranks > 1:
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    model, packed = a_model("causal"), rows("causal", folder)
+    arguments = TrainingArguments(
+        str(folder / f"out-{rank}"), per_device_eval_batch_size=2, disable_tqdm=True, report_to=[], use_cpu=True
+    )
+    given = {"Trainer": Trainer, "TransformersCollator": TransformersCollator, "torch": torch, "model": model}
+    exec(EXAMPLES["mean_loss"], given := given | {"packed": packed, "arguments": arguments})
+    predicted = Trainer(model, arguments, TransformersCollator(model, "dense")).predict(packed)
+    return given["metrics"], predicted.predictions, predicted.label_ids
+
+
+@pytest.mark.slow
+def test_an_evaluation_and_a_prediction_count_each_row_once(tmp_path):
+    metrics, logits, labels = evaluated(0, 1, tmp_path)
+    packed = rows("causal", tmp_path)
+    each = [torch.tensor(row["input_ids"]).split(row["seq_lengths"]) for row in packed]
+    with torch.no_grad():
+        exact = float(loss_alone(a_model("causal"), [part.tolist() for parts in each for part in parts]))
+    assert metrics["eval_token_loss"] == pytest.approx(exact, abs=1e-6)
+    assert abs(metrics["eval_loss"] - exact) > 1e-5, "a mean of means is not it"
+    assert len(logits) == len(labels) == ROWS
+    for ours, theirs, _ in run_ranks(evaluated, 2, 2, tmp_path, timeout=300):
+        assert ours["eval_token_loss"] == pytest.approx(exact, abs=1e-6)
+        assert np.abs(theirs - logits)[labels != -100].max() < 1e-10
