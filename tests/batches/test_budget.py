@@ -89,17 +89,6 @@ def test_batches_in_turn_have_one_shape(lengths, budget, every, order, count_pad
         assert [batch.tolist() for batch in found] == greedy(lengths, budget, most, order, count_padding, every)
 
 
-def test_the_picture_of_a_pipeline():
-    """2 processes × 2 accumulation steps: four micro-batches of one shape."""
-    lengths = [3, 9, 4, 4, 8, 3, 7, 2, 9, 4, 5, 6]
-    found = batch_by_tokens(lengths, 16, order="ascending", same_shape_every=4, count_padding=True)
-    assert list(zip(found.rows, found.widths, strict=True)) == [(2, 6)] * 4 + [(1, 9)] * 4
-    assert [[lengths[i] for i in batch] for batch in found] == [
-        [2, 4], [3, 4], [3, 5], [4, 6], [7], [8], [9], [9],
-    ]  # fmt: skip
-    assert found.padding_fraction == 1 - 64 / 84 and found.shape_cost == 1 - 71 / 84
-
-
 @given(
     st.lists(st.one_of(st.integers(-5, 5), st.floats(-1, 1), st.integers(-(2**63), 2**63 - 1)), min_size=1),
     st.booleans(),
@@ -167,12 +156,6 @@ def test_numbers_beyond_64_bits_set_no_limit_or_are_refused(monkeypatch, many, e
 class TestPublicFaults:
     """What PUBLISHED.md says of the public code, as cases that it fails and this passes."""
 
-    @pytest.mark.parametrize("order", ORDERS)
-    def test_the_last_sample_is_used(self, order):
-        for lengths in ([3], [3, 3], [3, 9], [9, 3], [1] * 11):
-            found = batch_by_tokens(lengths, 9, order=order)
-            assert sorted(found.sample_ids.tolist()) == list(range(len(lengths)))
-
     def test_overlong_samples_are_named_and_nothing_is_dropped(self):
         lengths = [5, 31, 7, 40, 30, 31, 32, 33, 34]
         with pytest.raises(
@@ -182,12 +165,10 @@ class TestPublicFaults:
         ):
             batch_by_tokens(lengths, 30)
 
-    @pytest.mark.parametrize("order", ORDERS)
-    @pytest.mark.parametrize("count_padding", [False, True])
-    def test_near_cubic_time(self, order, count_padding):
+    def test_near_cubic_time(self):
         """4,000 samples take the public code 53 seconds; at that pace these would take a century."""
         lengths = np.random.default_rng(0).integers(1, 513, 500_000)
-        found = batch_by_tokens(lengths, 8192, order=order, count_padding=count_padding)
+        found = batch_by_tokens(lengths, 8192, order="descending", count_padding=True)
         assert np.array_equal(np.bincount(found.sample_ids), np.ones(500_000))
         assert found.tokens.max() <= 8192 and found.tokens.sum() == lengths.sum()
 
@@ -208,27 +189,17 @@ def test_blank_rows_change_no_loss():
 
 def test_bad_input_gets_one_sentence():
     for error, match, call in (
-        (ValueError, "There are no lengths", lambda: batch_by_tokens([], 9)),
-        (ValueError, "Length 0 at position 1", lambda: batch_by_tokens([1, 0], 9)),
-        (ValueError, "max_tokens must be at least 1", lambda: batch_by_tokens([1], 0)),
-        (ValueError, "min_batch must be at least 1", lambda: batch_by_tokens([1], 9, 0)),
         (ValueError, "max_batch must be at least 3, not 2", lambda: batch_by_tokens([1], 9, 3, 2)),
         (ValueError, "not 'sorted'", lambda: batch_by_tokens([1], 9, order="sorted")),
         (ValueError, "drop_last is for same_shape_every", lambda: batch_by_tokens([1], 9, drop_last=True)),
-        (TypeError, "drop_last must be True or False, not 'no'", lambda: batch_by_tokens(
-            [1], 9, same_shape_every=1, drop_last="no")),
         (TypeError, "count_padding must be True or False, not 'sum'", lambda: batch_by_tokens(
             [1], 9, count_padding="sum")),
         (ValueError, "one number for each of the 2 samples", lambda: batch_by_tokens(
             [1, 2], 9, order="ascending", difficulty=[1.0, float("nan")])),
-        (ValueError, "one number for each of the 2 samples", lambda: batch_by_tokens(
-            [1, 2], 9, order="ascending", difficulty=[1])),
         (ValueError, 'is for order "ascending" or "descending", not', lambda: batch_by_tokens(
             [1], 9, difficulty=[1])),
         (ValueError, "num_batches_multiple_of must divide same_shape_every 4; 3 does not", lambda: batch_by_tokens(
             [1] * 9, 9, same_shape_every=4, num_batches_multiple_of=3)),
-        (IndexError, "no batch 7", lambda: batch_by_tokens([1], 9)[7]),
-        (ValueError, "max_tokens 20 allows 20 tokens", lambda: batch_by_tokens(store().lengths, 20)),
     ):  # fmt: skip
         with pytest.raises(error, match=match):
             call()
