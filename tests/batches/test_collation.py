@@ -119,38 +119,25 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
     "changes, sentence",
     [
         ({"segment_ids": torch.zeros(1, 5, dtype=torch.int64)}, "A batch needs at least one sequence"),
-        ({"segment_ids": torch.zeros(0, 5, dtype=torch.int64), "input_ids": IDS[:0]}, "at least one sequence"),
         ({"segment_ids": torch.tensor([[2, 2, 1, 1, 0]])}, "segment ids of pack 0 are out of order"),
-        ({"segment_ids": torch.tensor([[1, 1, 3, 3, 0]])}, "out of order"),
-        ({"segment_ids": torch.tensor([[1, 2, 1, 2, 0]])}, "out of order"),
         ({"segment_ids": torch.tensor([[1, 1, 0, 2, 2]])}, "out of order"),
         ({"segment_ids": torch.tensor([[0, 1, 1, 2, 2]])}, "out of order"),
         ({"segment_ids": torch.tensor([[1, 1, -1, 0, 0]])}, "out of order"),
         ({"segment_ids": SEGMENTS[0]}, r"must have the shape \(packs, slots\), not \(5,\)"),
         ({"labels": torch.full((1, 4), -100)}, r"labels has the shape \(1, 4\); segment_ids has \(1, 5\)"),
         ({"labels": torch.zeros(1, 5, dtype=torch.int64)}, "labels must be -100 on padding"),
-        ({"sequence_labels": torch.tensor([1, 0, 1])}, r"sequence_labels has the shape \(3,\)"),
         ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),
-        ({"sequence_starts": torch.tensor([0])}, "where the segment ids begin"),
-        ({"sequence_starts": torch.tensor([0, 2, 4])}, "where the segment ids begin"),
         (
             {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.tensor([1, 0, 1])},
             "sequence_labels must be -100 in empty places",
         ),
         ({"num_sequences": 3}, "num_sequences is 3, but the segment ids hold 2"),
-        ({"useful_tokens": 5}, "useful_tokens is 5, but the segment ids hold 4"),
         ({"segment_ids": SEGMENTS.float()}, "segment_ids must be int64, not torch.float32"),
-        ({"input_ids": IDS.int()}, "input_ids must be int64"),
         ({"attention_mask": SEGMENTS}, "has no field 'attention_mask'"),
         ({"input_ids": [[5, 6, 7, 8, 0]]}, r"input_ids must be an int64 tensor, not \[\[5, 6"),
-        ({"segment_ids": [[1, 1, 2, 2, 0]]}, "segment_ids must be an int64 tensor"),
-        ({"sample_ids": np.array([3, 4])}, "sample_ids must be an int64 tensor"),
         ({"sample_ids": torch.tensor([3, -4])}, "sample_ids must be at least -1, not -4"),
         ({"input_ids": -IDS}, "input_ids must be at least 0, not -8"),
-        ({"token_type_ids": SEGMENTS - 1}, "token_type_ids must be at least 0"),
         ({"labels": SEGMENTS - 3}, "labels must be from 0 up, or -100 for none, not -2"),
-        ({"sequence_labels": torch.tensor([1, -1])}, "sequence_labels must be from 0 up, or -100"),
-        ({"num_sequences": 2.0}, "num_sequences must be a whole number at least 0, not 2.0"),
     ],
 )
 def test_bad_batches_get_one_sentence(changes, sentence):
@@ -169,13 +156,10 @@ def test_bad_collation_gets_one_sentence():
     sequences = ragged([3, 4, 5])
     for match, call in {
         "Pack 1 of the batch holds 9 tokens; the maximum is 8": lambda: collate(sequences, [1, 2], 8),
-        "at least one sequence": lambda: collate(sequences.take([]), [], 8),
         "do not deal out 3 sequences": lambda: collate(sequences, [1, 1], 8),
-        "do not deal out": lambda: collate(sequences, [0, 3], 20),
         "There are 3 labels for 12 tokens": lambda: replace(sequences, labels=np.zeros(3, int)),
         "holds 3 sequences; there are places for 2": lambda: collate(sequences, [3], 20, sequence_places=2),
         "at least one pack": lambda: PackingCollator(8)([]),
-        "max_length must be at least 1, not 0": lambda: PackingCollator(0),
         "masked tokens; 1 packs have places for 1": lambda: PackingCollator(
             MAX_LENGTH, masking(), max_predictions_per_pack=1
         )([(0, store().take([0, 1]))]),
