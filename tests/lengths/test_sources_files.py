@@ -15,16 +15,7 @@ from packlib.lengths import LengthHistogram, load, own_files
 from packlib.lengths.histogram_json import write_histogram
 
 LENGTHS = st.lists(st.integers(1, 5000), min_size=1, max_size=60)
-KINDS = [
-    "lengths.txt",
-    "header.csv",
-    "column.csv",
-    "counts.csv",
-    "lengths.npy",
-    "one.parquet",
-    "two.pq",
-    "list.parquet",
-]
+KINDS = "lengths.txt header.csv column.csv counts.csv lengths.npy one.parquet two.pq list.parquet".split()
 
 
 def write(folder, kind, lengths):
@@ -79,12 +70,8 @@ def test_files_longer_than_a_chunk(tmp_path, kind, monkeypatch):
     lengths = np.random.default_rng(0).integers(1, 999, 1000).tolist()
     assert load(**write(tmp_path, kind, lengths)) == LengthHistogram.from_lengths(lengths)
     lengths[700] = 0
-    place = {
-        "lengths.txt": "line 701",
-        "lengths.npy": "position 700",
-        "one.parquet": "row 700",
-        "column.csv": "line 702",
-    }
+    place = {"lengths.txt": "line 701", "lengths.npy": "position 700", "one.parquet": "row 700"}
+    place["column.csv"] = "line 702"
     with pytest.raises(ValueError, match=rf"Length 0 at {place[kind]} of .*{kind} is not allowed"):
         load(**write(tmp_path, kind, lengths))
 
@@ -125,38 +112,24 @@ def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
     ("text", "message"),
     [
         ("", "broken.csv is empty"),
-        ("\n \n", "broken.csv holds no length"),
-        ("# nothing\n", "broken.csv holds no length"),
         ("length\n", "broken.csv holds no length"),
         ("length,count\n", "broken.csv holds no length"),
         ("3\n4\nfive\n6\n", "broken.csv, line 3: expected a whole number, not 'five'"),
-        ("length\n3\n4.5\n", "broken.csv, line 3: expected a whole number, not '4.5'"),
-        ("3\nnan\n", "broken.csv, line 2: expected a whole number, not 'nan'"),
         ("3\n\n4\n", "broken.csv, line 2: expected a whole number, not a blank"),
         ("3\n0\n", "Length 0 at line 2 of .*broken.csv is not allowed"),
-        ("length\n3\n-1\n", "Length -1 at line 3 of .*broken.csv is not allowed"),
         (f"3\n{2**64}\n", f"broken.csv, line 2: expected a whole number, not '{2**64}'"),
         ("3\n999999999999\n", "Length 999999999999 at line 2 of .*broken.csv is over"),
         ("length,count\n3,4\n5\n", "broken.csv, line 3: expected \"length,count\", not '5'"),
-        ("3,4\n5,6,7\n", "broken.csv, line 2: expected \"length,count\", not '5,6,7'"),
         ("3,4\n5,\n", "broken.csv, line 2: expected \"length,count\", not '5,'"),
-        ("3,4\n5,x\n", "broken.csv, line 2: expected \"length,count\", not '5,x'"),
-        ("3,4\n5,1.5\n", "broken.csv, line 2: expected"),
         ("3,4\n3,5\n", "broken.csv, line 2: a length is from 1 to .* and comes once"),
-        ("3,4\n0,5\n", "broken.csv, line 2: a length is from 1 to"),
         ("3,4\n4,-5\n", "broken.csv, line 2: .*a count is from 0 to"),
         (f"3,{2**63}\n", "broken.csv, line 1: .*a count is from 0 to"),
         ("9" * 200_000, "line 1: '9{80}' is no CSV: field larger"),
         ("3,0\n", "holds no sequence"),
         ("id,length,words\n1,2,3\n", "has 3 columns: choose one of id, length, words by column"),
-        ("1,2,3\n4,5,6\n", "has 3 columns"),
         ("[" + "1, " * 99 + "2]", "has 100 columns: .* 1, 1 and 88 more"),
         (f"2,{2**62}\n3,{2**61}\n", "broken.csv is no histogram of lengths: .* tokens; at most"),
-        ("3\n1_000\n", "broken.csv, line 2: expected a whole number, not '1_000'"),
-        ("3\n٣\n", "broken.csv, line 2: expected a whole number, not '٣'"),
         ("٣\n3\n", "broken.csv, line 1: expected a whole number, not '٣'"),
-        ("3,1_0\n", "broken.csv, line 1: expected \"length,count\", not '3,1_0'"),
-        ("3," + "9" * 400 + "\n", "broken.csv, line 1: a length is from 1 to"),
         ("9" * 5000 + "\n", "broken.csv, line 1: expected a whole number"),
         ("3,1\n# " + "x" * 1_000_000 + "\n", "broken.csv, line 2: it has 1,000,000 characters or more"),
     ],
@@ -172,23 +145,15 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
     ("text", "message"),
     [
         ("id,length\n1,2\n3,x\n", "broken.csv, line 3: expected a whole number, not 'x'"),
-        ("id,length\n1,2\n3\n", "broken.csv, line 3: expected a whole number, not '.1 fields instead of 2.'"),
         ("id,length\n1,2\n3,\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
-        ("id,length\n1,2\n3,4,5\n", "broken.csv, line 3: expected a whole number, not '.3 fields"),
         ("id,length\n1,2\n\n4,5\n", "broken.csv, line 3: expected a whole number, not a blank"),
         ("length,7\n3,2\nx,2\n", "broken.csv, line 3: expected a whole number, not 'x'"),
         ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
-        ("1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("length,id,length\n1,2,3\n", "broken.csv has 2 columns named length; one is needed"),
         ('id,length\n1,"2\n' + "3,4\n" * 50_000, r"broken.csv, line 2: expected a whole number, not '2\\n3,4"),
         ('id,length\n1,"2\n' + "3,4\n" * 999_999, "broken.csv, line 2: it has 1,000,000 characters or more"),
-        ("id,length\n1,2\n3,x\n4\n", "broken.csv, line 3: expected a whole number, not 'x'"),
         ("id,length\n1,2\n4\n3,x\n", "broken.csv, line 3: expected a whole number, not '.1 fields"),
-        ("id,length\n1,2\n\n3\n", "broken.csv, line 3: expected a whole number, not a blank"),
-        ("id,length\n1\n2\n", "broken.csv, line 2: expected a whole number, not '.1 fields"),
         ("id,length\n1,2\n \t\n3,4\n", "broken.csv, line 3: expected a whole number, not a blank"),
-        ("id,title,length\n1,a,2\n3,,\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
-        ("length,id\n1,2\n,3\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
     ],
 )
 def test_broken_columns_name_the_line(tmp_path, text, message):
@@ -227,7 +192,7 @@ def test_files_that_are_not_what_they_seem(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["lengths.npy", "one.parquet"])
-@pytest.mark.parametrize("keep", [0, 4, 60, 0.5, -1])
+@pytest.mark.parametrize("keep", [0, 60, -1])
 def test_truncated_binary_files(tmp_path, kind, keep):
     path = write(tmp_path, kind, list(range(1, 400)))["name_or_path"]
     whole = path.read_bytes()
