@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 import torch
 from matplotlib.figure import Figure
-from model_cases import bert_config, gpt_config, make_batch, make_model, masking, store
-from training_cases import loader, recipe
+from model_cases import bert_config, gpt_config, make_batch, make_model, store
+from training_cases import loader
 from transformers import AttentionInterface, AttentionMaskInterface, BertForMaskedLM, GPT2LMHeadModel
 
 from packlib.advice import advise
-from packlib.batches import PackDataset, PackingCollator, SequenceLengthWarmup, batch_by_tokens, pack_lengths
+from packlib.batches import pack_lengths
 from packlib.lengths import LengthHistogram, load
 from packlib.model import PackedBert, for_transformers
-from packlib.packing import StreamPacker, document_rows, plan
+from packlib.packing import StreamPacker, plan
 from packlib.rows import PackedStream, TransformersCollator
 from packlib.rows.spool import Column
 from packlib.training import UpdateStream
@@ -106,36 +106,24 @@ MADE = {
         lambda _: plan(load("squad"), method="lpfhp", max_sequences_per_pack=3),
         lambda it: (it.lower_bound, it.to_json()),
     ),
-    "packs": (lambda _: pack_lengths(LENGTHS, 128), lambda it: list(map(list, it))),
     "schedule": (lambda _: schedule(), lambda it: (list(map(list, it)), it.waiting, it.lower_bound)),
-    "documents": (lambda _: document_rows([30, 7, 19, 4], 16), lambda it: (it.cuts, it.mean_context, it.documents)),
     "stream packer": (lambda _: packer(), lambda it: (it.add(6), it.flush())),
     "packed stream": (lambda _: stream(), list),
     "column": (column, added),
     "store": (lambda _: store(), lambda it: it.with_tokens(it.input_ids, it.input_ids).take([2, 0]).labels),
-    "masking": (lambda _: masking(), lambda it: it(store(), 3).labels),
     "batch": (lambda _: make_batch(), lambda it: dict(it.to("cpu"))),
-    "token batches": (lambda _: batch_by_tokens(LENGTHS, 400), lambda it: list(map(list, it))),
-    "warm-up": (lambda _: SequenceLengthWarmup(0.5, 8, 64, 8), lambda it: [it.length(done, 50) for done in range(50)]),
-    "collator": (lambda _: PackingCollator(128, masking()), lambda it: dict(it([data()[0], data()[1]]))),
     "loader": (lambda _: loader(4), lambda it: [dict(batch) for batch in it]),
     "updates": (lambda _: updates(), lambda it: [dict(batch) for batch in next(it)]),
-    "recipe": (lambda _: recipe(4, 2), lambda it: it),
     "advice": (
         lambda _: advise(LengthHistogram.from_lengths(LENGTHS, 128)),
         lambda it: (it.decisions, it.notes, it.code, it.plan.num_packs),
     ),
     "model": (lambda _: make_model("bert"), loss),
-    "causal model": (lambda _: make_model("causal"), loss),
     "transformers collator": (
         lambda _: TransformersCollator(GPT2LMHeadModel(gpt_config()), "dense"),
         lambda it: it([{"input_ids": [5, 6, 7], "seq_lengths": [2, 1]}]),
     ),
 }
-
-
-def data():
-    return PackDataset(store(), pack_lengths(LENGTHS, 128))
 
 
 def look(thing):
