@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 from experiments import documents, pretraining
-from experiments.arms import ADAMW, EXPERIMENTS, LAMB, WithoutMask, WithoutReset, l2_in_the_loss
-from experiments.baselines import within
+from experiments.arms import ADAMW, EXPERIMENTS, LAMB, WithoutMask, WithoutReset
 from experiments.documents import laid_out
 from experiments.heads import END, START, LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from model_cases import make_batch, make_model
@@ -33,13 +32,6 @@ def test_the_packed_arm_sees_the_padded_batch(padded):
     assert 1 == after.gradient_accumulation_steps < padded.gradient_accumulation_steps
 
 
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_a_sweep_takes_the_rate_of_its_name(name):
-    sweep = EXPERIMENTS[f"sweep-{name}"]
-    for arm_name, arm in sweep.arms.items():
-        assert arm.times * sweep.padded.learning_rate == pytest.approx(float(arm_name.rpartition(", ")[2]))
-
-
 @pytest.mark.parametrize("objective", [WithoutMask(), WithoutReset()])
 def test_an_ablation_changes_packs_and_leaves_single_sequences_alone(objective):
     model = make_model("gpt2")
@@ -49,12 +41,6 @@ def test_an_ablation_changes_packs_and_leaves_single_sequences_alone(objective):
             right, ablated = CausalObjective()(model, batch), objective(model, batch)
         assert (abs(float(right["token_loss"].mean - ablated["token_loss"].mean)) > 1e-6) == differs
         assert int(ablated["token_loss"].count) == objective.counts(batch)["token_loss"]
-
-
-def test_l2_in_the_loss_is_not_adamw():
-    optimizer = l2_in_the_loss(make_model("bert"), ADAMW)
-    assert type(optimizer) is torch.optim.Adam
-    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.01, 0.0]
 
 
 def test_a_span_is_the_longest_run_that_both_sentences_share():
@@ -125,13 +111,6 @@ def test_rows_of_documents_hold_each_piece_in_a_segment_of_its_own():
             expected = [(t, i) for i, (d, s, n) in enumerate(row.tolist(), 1) for t in tokens[d][s : s + n].tolist()]
             padding = [(0, 0)] * (16 - len(expected))
             assert list(zip(found_ids, found_segments, strict=True)) == expected + padding
-
-
-@pytest.mark.parametrize("first", [0, 2])
-def test_neighbors_within_texts_are_those_of_a_loop(first):
-    texts = [np.array(text, np.uint8) for text in ([5], [0, 7, 8, 9], [0, 6], [0, 1, 2])]
-    expected = [(text[i], text[i + 1]) for text in texts for i in range(first, len(text) - 1)]
-    assert list(zip(*within(texts, first), strict=True)) == expected
 
 
 def test_a_further_pass_asks_for_as_much_again():
