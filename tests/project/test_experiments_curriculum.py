@@ -1,10 +1,6 @@
 """The curriculum's experiments: every way to batch costs the same loss, ALiBi is what it says, runs are kept."""
 
-import multiprocessing
-import os
-import signal
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +8,6 @@ import torch
 from experiments import curriculum
 from experiments.batchings import BATCHINGS, Update, batches, nested_loss, padded_loss
 from experiments.curriculum import LENGTH, LENGTH_ARMS, ROWS, new_model, row_updates, train
-from experiments.sources import module_rows, modules
 from model_cases import store
 
 from packlib.batches import PackedBatch, TokenStore
@@ -117,16 +112,6 @@ def test_a_rate_by_tokens_falls_as_the_tokens_come():
     )
 
 
-def test_rows_are_bytes_of_one_module_and_held_out_modules_are_others():
-    train_rows, held_out = module_rows(LENGTH, 64 * LENGTH)
-    texts = {path.read_bytes() for path in modules()}
-    for rows in (train_rows, held_out):
-        for row in rows[:: len(rows) // 5]:
-            assert any(bytes(row.tolist()) in text for text in texts)
-    assert len(train_rows) > 8 * len(held_out) / 2 and len(held_out) > curriculum.HELD_OUT_ROWS
-    assert not {bytes(row.tolist()) for row in held_out[:50]} & {bytes(row.tolist()) for row in train_rows}
-
-
 def small(monkeypatch):
     """Few and short texts, and updates of two rows."""
     rows = torch.arange(100 * LENGTH).reshape(100, LENGTH) % 7
@@ -163,53 +148,3 @@ def test_runs_are_recorded_and_not_made_again(experiment, sequences, arms, tmp_p
         curriculum.main([experiment, "--sequences", "500", "--out", str(path)])
     with pytest.raises(ValueError, match=r"experiment must be .*, not 'speed'"):
         curriculum.main(["speed"])
-
-
-@pytest.mark.slow
-def test_a_sweep_tries_each_rate_with_seeds_of_its_own(tmp_path, monkeypatch):
-    small(monkeypatch)
-    path = tmp_path / "found.csv"
-    curriculum.main(["rates", "--sweep", "--sequences", "40", "--arms", "shuffled, none", "--out", str(path)])
-    rows = curriculum.read(path)
-    runs = [(f"shuffled, none, {rate:g}", str(seed)) for seed in (100, 101) for rate in curriculum.SWEEP_RATES]
-    assert [(row["arm"], row["seed"]) for row in rows] == runs and {row["sequences"] for row in rows} == {"40"}
-    used = np.array([float(row["rate"]) for row in rows[:5]])
-    assert used / used[0] == pytest.approx(np.array(curriculum.SWEEP_RATES) / curriculum.SWEEP_RATES[0], rel=1e-4)
-    assert len({row["held_out_loss"] for row in rows}) == 10
-    assert " --sweep --seeds 100 101 " in path.read_text().split("\n", 1)[0]
-    with pytest.raises(ValueError, match=r"arms must be .*, not 'nested'"):
-        curriculum.main(["comparison", "--sweep", "--arms", "nested", "--out", str(tmp_path / "other.csv")])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["training", "writing"])
-def test_an_experiment_that_is_killed_loses_one_run_at_most(moment, tmp_path, monkeypatch, capsys):
-    small(monkeypatch)
-    path, whole = tmp_path / "found.csv", tmp_path / "whole.csv"
-    arguments = ["length", "--sequences", "50", "--seeds", "0", "--arms", "no warm-up", "0.3, reshaped", "--out"]
-
-    def killed():
-        where, name = (curriculum, "rows_loss") if moment == "training" else (Path, "replace")
-        act, calls = getattr(where, name), []
-
-        def act_or_die(*values, **options):
-            calls.append(name)
-            if path.exists() and len(calls) > 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return act(*values, **options)
-
-        setattr(where, name, act_or_die)
-        curriculum.main([*arguments, str(path)])
-
-    process = multiprocessing.get_context("fork").Process(target=killed)
-    process.start()
-    process.join(120)
-    assert process.exitcode == -signal.SIGKILL
-    kept = path.read_text()
-    assert len(list(tmp_path.glob(".*.part"))) == (moment == "writing")
-    curriculum.main([*arguments, str(path)])
-    assert capsys.readouterr().out.count("seed 0") == 1 and path.read_text().startswith(kept)
-    assert list(tmp_path.iterdir()) == [path]
-    curriculum.main([*arguments, str(whole)])
-    for one, other in zip(curriculum.read(path), curriculum.read(whole), strict=True):
-        assert all(one[name] == other[name] for name in ("arm", "update", "loss", "held_out_loss"))
