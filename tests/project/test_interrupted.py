@@ -2,12 +2,10 @@
 
 import json
 import signal
-import subprocess
-import threading
 import time
 
 import pytest
-from processes import alive, gone_within, waiting
+from processes import gone_within, waiting
 
 from packlib import cli, places
 from packlib.workbook import exits, gallery, running
@@ -17,15 +15,6 @@ pytest_plugins = ("workbook_cases",)
 
 def files(folder):
     return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("waiting-")]
-
-
-def test_a_process_may_end_while_it_is_asked_about():
-    """About one in seventy ends after `alive` has opened its file in /proc, and before the file is read."""
-    for _ in range(500):
-        ends = subprocess.Popen(["true"])
-        threading.Thread(target=ends.wait).start()
-        while alive(ends.pid):
-            pass
 
 
 def test_a_run_that_is_terminated_leaves_nothing(small, clone):
