@@ -214,6 +214,7 @@ def test_an_attention_mask_of_ones_may_stay(ones):
         ({**TOKENS, "token_type_ids": [0, 0, 256]}, "token_type_ids of sample 1 must be from 0 to 255"),
         ({"input_ids": [4, 10**400]}, "input_ids of sample 1 must be whole numbers of 64 bits"),
         ({"input_ids": [4, -5]}, "input_ids must be at least 0, not -5"),
+        ({"text": "a"}, "sample 1 has no input_ids; it has text"),
         ([4, 5], r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
     ],
 )  # fmt: skip
