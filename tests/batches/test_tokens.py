@@ -91,6 +91,7 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path):
 def test_bad_input_gets_one_sentence():
     for match, call in {
         "There are no texts": lambda: tokenize(tokenizer(), []),
+        "There are 1 pairs for 2 texts": lambda: tokenize(tokenizer(), ["a", "b"], ["c"]),
         "Text 1 has 10 tokens; the maximum is 8": lambda: tokenize(tokenizer(), ["a", "b " * 8], max_length=8),
         "sample 1 has no token": lambda: TokenStore.from_samples([{"input_ids": [1]}, {"input_ids": []}]),
         "do not cut 3 tokens": lambda: TokenStore(np.ones(3, int), np.ones(3, int), np.array([0, 2]), np.ones(1, int)),
