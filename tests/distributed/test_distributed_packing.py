@@ -51,7 +51,7 @@ def check(shares, packs):
             assert getattr(share, name).dtype == getattr(packs, name).dtype
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
 @settings(max_examples=5, phases=[Phase.generate])  # to shrink would start ranks for minutes
 @given(st.data())
 def test_the_packs_of_many_ranks_are_those_of_one(world_size, data):
@@ -66,7 +66,7 @@ def wikipedia_sample():
     return np.random.default_rng(0).choice(load("wikipedia").expand(), 40_000).astype(np.uint16)
 
 
-@pytest.mark.parametrize(("world_size", "method"), [(2, "optimal"), (3, "spfhp"), (4, "next_fit"), (4, "lpfhp")])
+@pytest.mark.parametrize(("world_size", "method"), [(2, "optimal"), (4, "lpfhp")])
 def test_on_wikipedia_with_the_bytes_that_leave_counted(wikipedia_sample, world_size, method):
     packs = in_one_process(wikipedia_sample, 512, method)
     shares = [share for share, _ in run_ranks(work.pack_cut, world_size, wikipedia_sample, 512, method)]
@@ -109,30 +109,12 @@ def test_without_a_group_one_process_packs_alone(tmp_path):
 
 
 WRONG = {
-    (("3", 5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length '3' at position 0 is not a whole number.",
     ((3, 2.5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length 2.5 at position 1 is not a whole number.",
-    ((3, 0), 8, "lpfhp"): "Rank 1 of 3 raised ValueError: Length 0 at position 1 is not allowed: lengths start at 1.",
     ((3, 9), 8, "lpfhp"): "Rank 1 of 3 raised ValueError: Length 9 at position 1 is over the maximum length 8: "
     "truncate or drop it.",
-    (
-        ((3, 5), (3, 5)),
-        8,
-        "lpfhp",
-    ): "Rank 1 of 3 raised ValueError: Lengths must have one dimension, not the shape (2, 2).",
     (None, 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Lengths must be an array or a list of whole numbers, not None.",
-    (
-        (3, 5),
-        "8",
-        "lpfhp",
-    ): "Rank 1 of 3 raised TypeError: max_length must be a whole number from 1 to 16777216, not '8'.",
     ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
     ((3, 5), 8, "spfhp"): "method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.",
-    (
-        (3, 5),
-        8,
-        "lpfhp",
-        1,
-    ): "max_sequences_per_pack must be the same on all ranks, but is 1 on rank 1 and None on rank 0.",
 }
 
 
@@ -175,10 +157,3 @@ def test_dealing_packs_in_turn(world_size):
         mine = np.bincount(strategy_of[rank::world_size], minlength=len(made.repeats))
         assert np.array_equal(dealt[:, rank], mine) and np.array_equal(deal(made, rank, world_size), mine)
     assert np.ptp(dealt, axis=1).max() <= 1 and np.ptp(dealt.sum(0)) <= 1
-
-
-def test_traffic_on_paper_at_a_thousand_ranks():
-    paper = packing_traffic(1000, 10**12, 512, bandwidth=10e9)
-    assert paper["histograms"] == 513 * 8 * 999 and paper["sample ids"] == pytest.approx(4e9 * 0.999, rel=1e-5)
-    assert paper["seconds"] == pytest.approx(0.4, rel=0.01)
-    assert packing_traffic(100, 10**12, 512, 1e9)["sample ids"] == pytest.approx(8e10 * 0.99, rel=1e-5)
