@@ -64,12 +64,6 @@ def test_the_lowest_versions_are_those_of_pyproject(pins):
         assert Version(version) <= Version(pins[name.lower()])
 
 
-def test_the_readme_shows_commands_that_exist():
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`?make ([a-z]+)", (ROOT / "README.md").read_text()):
-        assert re.search(rf"^{target}:", makefile, re.M), f"make {target} is not in the Makefile"
-
-
 def make(folder, *arguments, **environment):
     done = subprocess.run(
         ["make", "--no-print-directory", *arguments],
@@ -109,12 +103,6 @@ def test_make_names_a_missing_python(bare):
 def test_make_refuses_an_old_python(bare):
     old = fake_python(bare, 'case "$*" in *version_info*) exit 1;; *--version*) echo Python 3.9.2;; esac')
     assert "Python 3.9.2 is too old: Python 3.11 or newer is needed" in sentence(make(bare, "lab", f"PYTHON={old}"))
-
-
-def test_make_names_the_package_that_brings_venv(bare):
-    plain = fake_python(bare, 'case "$*" in *ensurepip*) exit 1;; esac')
-    assert "install python3-venv" in sentence(make(bare, "test", f"PYTHON={plain}"))
-    assert not (bare / ".venv").exists()
 
 
 @pytest.mark.slow
