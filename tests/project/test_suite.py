@@ -1,13 +1,8 @@
 """The suite itself: it touches no network, not even where nobody notices, and runs in any order."""
 
-import asyncio
 import subprocess
 import sys
-import urllib.request
-from contextlib import suppress
-from itertools import groupby
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -51,14 +46,6 @@ def log(tmp_path, monkeypatch):
     yield lambda: (tmp_path / "network").read_text().splitlines()
 
 
-def test_this_process_cannot_reach_out(log):
-    with pytest.raises(OSError, match=r"Tests may not touch the network: socket\.connect to '192\.0\.2\.1'"):
-        urllib.request.urlopen("http://192.0.2.1", timeout=5)
-    with suppress(PermissionError):
-        asyncio.run(asyncio.open_connection("192.0.2.1", 80))
-    assert len(log()) == 2
-
-
 def test_processes_and_kernels_cannot_reach_out(log, tmp_path):
     subprocess.run([sys.executable, "-c", SWALLOWED], check=True)
     assert [line.partition(" by ")[0] for line in log()] == SAID
@@ -96,25 +83,3 @@ def test_what_reaches_out_fails_though_it_hides_it_and_order_is_drawn(tmp_path):
     order = [line for line in done.stdout.splitlines() if line.startswith("ran test")]
     assert len(set(order)) == 40 and order != sorted(order, key=lambda line: (line.split()[1], line))
     assert len({line.split()[1] for line in order[:20]}) == 1, "the tests of a file stay together"
-
-
-def shuffled(plugins, seed, files):
-    """(file, number) of twenty tests a file, in the order that the suite's own hook gives them."""
-    items = [SimpleNamespace(path=Path(name), number=number) for name in files for number in range(20)]
-    hook = plugins.getplugin(str(ROOT / "conftest.py")).pytest_collection_modifyitems
-    hook(SimpleNamespace(getoption=lambda _: seed), items)
-    return [(item.path.name, item.number) for item in items]
-
-
-def test_any_order_keeps_files_together_and_cells_in_order(request):
-    """So that a fixture of a module is made once, and a notebook can run."""
-    files = ("test_slow.py", "test_lab.py", "01_a.ipynb", "02_b.ipynb")
-    plain, one, two = (shuffled(request.config.pluginmanager, seed, files) for seed in (None, 1, 2))
-    assert plain == [(name, number) for name in files for number in range(20)]
-    assert one == shuffled(request.config.pluginmanager, 1, files) != two
-    for order in (one, two):
-        assert sorted(order) == sorted(plain)
-        assert [name for name, _ in groupby(order, lambda test: test[0])] != list(files)
-        for name, tests in groupby(order, lambda test: test[0]):
-            numbers = [number for _, number in tests]
-            assert len(numbers) == 20 and (numbers == list(range(20))) == name.endswith(".ipynb")
