@@ -148,15 +148,9 @@ def test_every_formula_gives_its_value():
     ("change", "sentence"),
     [
         ({"layout": (3, 7, 7)}, "A layout has at least 1 layer a stage and 24 in all, not 3 [+] 7 [+] 7"),
-        ({"layout": (0, 24)}, "a stage of layout must be at least 1, not 0"),
-        ({"layout": (2.5, 21.5)}, "a stage of layout must be a whole number.*, not 2.5"),
         ({"schedule": "1b1f"}, "not '1b1f'"),
-        ({"precision": "fp64"}, "not 'fp64': did you mean 'fp32'"),
         ({"utilization": 1.2}, "utilization must be above 0 and at most 1, not 1.2"),
-        ({"bandwidth": 0}, "bandwidth must be above 0, not 0"),
         ({"shards": 17}, "shards must be from 1 to 16, not 17"),
-        ({"context_ranks": 17}, "context_ranks must be from 1 to 16, not 17"),
-        ({"context_sharding": "row"}, "context_sharding must be .sequence. or .pack., not .row."),
     ],
 )  # fmt: skip
 def test_bad_setups_get_a_sentence(change, sentence):
