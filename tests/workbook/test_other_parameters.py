@@ -119,10 +119,6 @@ def figure(**changes):
     return fig
 
 
-def test_the_style_is_kept_by_a_plain_figure():
-    assert not style_faults(svg(figure(), "A line."))
-
-
 def test_a_title_that_is_cut_off_is_seen(tmp_path):
     for title, cut_off in (("A claim", False), ("A claim that is much too long for its place " * 3, True)):
         fig = figure()
