@@ -10,7 +10,6 @@ from compiling_cases import Counting, batch_of, compile_on_ranks, furthest, grad
 from hypothesis import given
 from hypothesis import strategies as st
 from model_cases import bert_config, make_batch, make_model, masking, store
-from torch._dynamo import convert_frame, utils
 from transformers import BertForPreTraining
 
 from packlib.batches import PackingCollator, pack_lengths, pack_loader
@@ -72,45 +71,6 @@ def test_the_recompile_limit_and_the_eager_mode_after_it_are_said():
     assert (fell.function, fell.operations, len(fell.failed_guards)) == ("affine", 0, 2)
     sentence = "affine reached the recompile limit after 2 graphs: what they do not fit runs eagerly from here on"
     assert sentence in repr(compiles) and sentence in compiles._repr_html_()
-
-
-def test_breaks_in_a_graph_and_functions_without_operations():
-    def broken(x):
-        x = 2 * x
-        torch._dynamo.graph_break()
-        return x + 1
-
-    counting = Counting()
-    with CompileCounter() as compiles:
-        torch.compile(broken, backend=counting)(torch.ones(3))
-        torch.compile(lambda x: x, backend=counting)(torch.ones(3))
-    assert compiles.graphs == counting.calls == 2 and compiles.recompiles == 0
-    names = [compile.function for compile in compiles.compiles]
-    assert names[0] == "broken" and names[1].startswith("torch_dynamo_resume_in_broken")
-    assert compiles.compiles[2].eager == "no operation to compile" and not compiles.fell_back
-
-
-def test_counters_nest_count_more_than_torch_keeps_and_leave_torch_as_it_was():
-    limit = utils._compilation_metrics.maxlen
-    utils.set_compilation_metrics_limit(2)
-    before = convert_frame.get_and_maybe_log_recompilation_reasons
-    compiled = torch.compile(affine, backend="eager", dynamic=False)
-    with CompileCounter() as outer:
-        compiled(torch.zeros(1))
-        with pytest.raises(ZeroDivisionError), CompileCounter() as inner:
-            compiled(torch.zeros(2))
-            raise ZeroDivisionError
-        torch.compiler.reset()
-        for size in (3, 4, 5):
-            compiled(torch.zeros(size))
-    compiled(torch.zeros(99))
-    assert inner.graphs == inner.recompiles == 1 and outer.graphs == 5 and outer.recompiles == 3
-    assert convert_frame.get_and_maybe_log_recompilation_reasons is before
-    assert utils._compilation_metrics.maxlen == 2
-    utils.set_compilation_metrics_limit(limit)
-    with CompileCounter() as nothing:
-        compiled(torch.zeros(99))
-    assert repr(nothing) == "CompileCounter: 0 graphs, 0 recompiles, 0.0 s of compiling"
 
 
 # --- a graph for each shape ----------------------------------------------------------------------------------
@@ -263,11 +223,6 @@ def test_packing_is_one_shape_and_one_graph_and_trains_as_before():
     plain = fit(eager, loader(), recipe, progress=False)
     assert len(records) > 2 and [r["loss"] for r in records] == pytest.approx([r["loss"] for r in plain], rel=1e-9)
     assert furthest(list(model.parameters()), list(eager.parameters())) < 1e-9
-
-
-def test_pairs_of_numbers_are_padded_batches():
-    graphs = compile_for_shapes(make_model("bert", max_predictions_per_pack=20), [(3, 8)], backend="eager")
-    assert graphs.shapes == [(3, 8)] and graphs.compiles.graphs == 1
 
 
 def test_two_ranks_compile_the_same_graphs_and_get_the_same_gradients():
