@@ -87,16 +87,6 @@ def test_a_late_layer_is_corrected_from_its_own_first_step():
     assert torch.equal(late, fresh)
 
 
-def test_the_step_is_the_rate_times_the_layers_norm():
-    params = layers()
-    before = [p.detach().clone() for p in params]
-    optimizer = Lamb(params, lr=0.01)
-    train(optimizer, params, 1)
-    for p, old in zip(params, before, strict=True):
-        assert float((p.detach() - old).norm() / old.norm()) == pytest.approx(0.01)
-        assert optimizer.state[p]["trust_ratio"] > 0
-
-
 def test_weights_and_biases_are_layers_of_their_own_and_biases_and_norms_are_left_out():
     model = make_model("bert")
     weights, others = parameter_groups(model, 0.1)
