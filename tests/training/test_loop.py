@@ -1,7 +1,6 @@
 """The loop: the whole update is one mean, however it is dealt out; it resumes bit for bit and stops at NaN."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -108,8 +107,7 @@ def test_even_updates_hold_what_the_recipe_says():
     assert sum(sizes[True]) / len(sizes[True]) == pytest.approx(6 * FACTOR, abs=2)
 
 
-@pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
-@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize(("optimizer", "even"), [("lamb", False), ("adamw", True)])
 def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path, optimizer, even):
     """With dropout, in mid-epoch, twice interrupted, and with a torn line of metrics."""
     plan = recipe(3, 2, 400, optimizer=optimizer, packing_factor=FACTOR)
@@ -171,19 +169,6 @@ def test_a_nan_gradient_stops_before_it_spoils_the_weights():
     assert e.value.batch is None and furthest(weights(model), weights(small_model())) == 0
 
 
-class Infinite(PretrainingObjective):
-    def __call__(self, model, batch):
-        sums = super().__call__(model, batch)
-        return sums | {"nsp_loss": replace(sums["nsp_loss"], total=sums["nsp_loss"].total + float("inf"))}
-
-
-def test_an_infinite_loss_stops_too():
-    model = small_model()
-    with pytest.raises(NonFiniteLossError, match=r"^The loss of update 1 is inf in micro-batch 1 of 2"):
-        fit(model, loader(4), recipe(4, 2), Infinite(), progress=False)
-    assert furthest(weights(model), weights(small_model())) == 0
-
-
 def test_the_bar_shows_useful_tokens(capsys):
     fit(small_model(), loader(8), recipe(8, 2, 100, warmup_sequences=0))
     said = capsys.readouterr().err
@@ -235,8 +220,6 @@ def test_bad_input_gets_one_sentence(tmp_path):
     ran = tmp_path / "ran"
     ready = {"total": 60, "packing_factor": FACTOR}
     fit(small_model(), loader(4), recipe(4, 2, **ready), folder=ran, progress=False)
-    fit(small_model(), loader(4), recipe(4, 2, **ready), folder=tmp_path / "gone", progress=False)
-    (tmp_path / "gone/metrics.jsonl").write_text("")
 
     def run(micro_batch=4, accumulation=2, data=None, objective=None, folder=ran, **changes):
         more = {k: changes.pop(k) for k in ("even_updates", "save_every") if k in changes}
@@ -250,16 +233,9 @@ def test_bad_input_gets_one_sentence(tmp_path):
         "The loader makes batches of 4 packs; the recipe's micro batch is 5.": lambda: run(5),
         "The recipe has 2 replicas, but 1 processes train.": lambda: run(replicas=2),
         "save_every must be at least 1, not 0.": lambda: run(save_every=0),
-        f"{saved} holds a run with gradient_accumulation_steps 2; this one has 3: take another folder.": lambda: run(
-            4, 3
-        ),
-        f"{saved} holds a run with even_updates False; this one has True": lambda: run(even_updates=True),
         "it says 1, and the loader's packs hold": lambda: run(even_updates=True, packing_factor=1.0),
         "it says 9, and the loader's packs hold": lambda: run(even_updates=True, packing_factor=9.0),
         "state is of a loader with num_packs": lambda: run(data=loader(4, depth=2)),
-        "metrics.jsonl has 0 lines, but checkpoint.pt beside it is of update 2.": lambda: run(
-            folder=tmp_path / "gone"
-        ),
         "The objective counted 6 for nsp_loss before the forward pass and": lambda: run(
             objective=Miscounting(), folder=None
         ),
