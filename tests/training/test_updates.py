@@ -70,15 +70,6 @@ def test_a_target_is_met_within_the_deepest_pack_and_no_pack_is_lost(batch_size,
     assert torch.equal(ids, plain[: len(ids)])
 
 
-def test_even_updates_are_more_even():
-    def spread(target):
-        updates = islice(UpdateStream(loader(), 4, target), 20)
-        return np.std([sum(b.num_sequences for b in update) for update in updates])
-
-    mean = 4 * 4 * len(store()) / len(pack_lengths(store().lengths, MAX_LENGTH))
-    assert spread(mean) < spread(None) / 2
-
-
 @pytest.mark.parametrize("target", [None, 33.3])
 @pytest.mark.parametrize("done", [0, 1, 7, 20])
 def test_a_stream_goes_on_where_it_was(target, done, tmp_path):
