@@ -232,8 +232,6 @@ def test_the_game_is_played_with_the_keyboard(visit):
     "typed, says",
     [
         ("6, 5, 3, 2, 2, 2", "6 sequences, packs of 10 slots"),
-        ("6, eleven", "A length must be from 1 to 10, not eleven."),
-        ("11", "A length must be from 1 to 10, not 11."),
         ("<img src=x onerror=alert(1)>", "A length must be from 1 to 10, not <img."),
         ("", "Type 1 to 20 lengths, such as 6, 5, 3."),
     ],
