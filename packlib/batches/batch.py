@@ -188,7 +188,8 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
     if segments.dim() != 2:
         raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
     useful, begins = segments > 0, segment_begins(segments)
-    wrong = segments != begins.cumsum(1) * useful  # padding counts too, so what comes after it is wrong
+    wrong = segments != (begins & useful).cumsum(1) * useful
+    wrong[:, 1:] |= useful[:, 1:] & ~useful[:, :-1]  # a sequence behind padding
     if bool(wrong.any()):
         raise ValueError(
             f"The segment ids of pack {int(wrong.any(1).nonzero()[0])} are out of order: "

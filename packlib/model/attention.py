@@ -125,14 +125,20 @@ def attention_arguments(
 
     The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on.
     """
-    for name, function in {"flex": _flex_attention, "varlen": _varlen_attention}.items():
-        if BACKENDS[name] not in AttentionInterface._global_mapping:  # a graph that is compiled must not change tables
-            AttentionInterface.register(BACKENDS[name], function)
+    if not torch.compiler.is_compiling():  # a graph must not change the table that it looks into
+        register_backends()
     if backend == "flex":
         return {"attention_mask": block_mask(segment_ids, causal)}
     if backend == "varlen":
         return {"attention_mask": Bounds(*cumulative_lengths(segment_ids), causal)}
     return {"attention_mask": additive_mask(segment_ids, causal, dtype)}
+
+
+def register_backends() -> None:
+    """Let transformers know the backends of packlib, under names of their own."""
+    for name, function in {"flex": _flex_attention, "varlen": _varlen_attention}.items():
+        if BACKENDS[name] not in AttentionInterface._global_mapping:
+            AttentionInterface.register(BACKENDS[name], function)
 
 
 def _check_plain(backend: str, mask: Any, kind: type, dropout: float, options: dict) -> None:

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -150,6 +151,17 @@ def test_bad_batches_get_one_sentence(changes, sentence):
 def test_a_batch_needs_its_ids():
     with pytest.raises(TypeError, match="needs segment_ids"):
         PackedBatch(input_ids=IDS)
+
+
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=6))
+def test_segments_count_up_from_one_and_padding_comes_last(row):
+    used = row[: len(row) - next(i for i, segment in enumerate([*row[::-1], 1]) if segment)]
+    ids = torch.tensor([row])
+    if used and used[0] == 1 and all(later - earlier in (0, 1) for earlier, later in pairwise(used)):
+        assert PackedBatch(input_ids=ids, segment_ids=ids).num_sequences == used[-1]
+    else:
+        with pytest.raises(ValueError, match=r"out of order|at least one sequence"):
+            PackedBatch(input_ids=torch.ones_like(ids), segment_ids=ids)
 
 
 def test_bad_collation_gets_one_sentence():
