@@ -70,10 +70,10 @@ class Columns:
         ids = batch.column("input_ids")
         if not (is_list(ids.type) and pa.types.is_integer(ids.type.value_type)):
             raise TypeError(f"The column 'input_ids' must hold lists of whole numbers, not {one_line(str(ids.type))}.")
+        if (empty := self._lengths_of("input_ids", ids) == 0).any():
+            raise ValueError(f"Row {self.rows + int(empty.argmax())} of the data set has no token.")
         batch = self._apart(batch)
         lengths = self._lengths_of("input_ids", batch.column("input_ids"))
-        if (lengths == 0).any():
-            raise ValueError(f"Row {self.rows + int((lengths == 0).argmax())} of the data set has no token.")
         read = {}
         for name in batch.schema.names:
             values, by_token = self._checked(name, batch.column(name), lengths), is_list(batch.column(name).type)
@@ -117,13 +117,11 @@ class Columns:
         flat = {name: column.flatten().to_numpy(zero_copy_only=False) for name, column in borders.items()}
         counts = {name: self._lengths_of(name, column) for name, column in borders.items()}
         tokens = self._lengths_of("input_ids", columns["input_ids"])
-        if (positions := flat.get("position_ids")) is not None:
+        if "position_ids" in flat:
             self._same_lengths("position_ids", counts["position_ids"], tokens)
         if "seq_lengths" in flat:
-            lengths, row_of = (
-                flat["seq_lengths"].astype(np.int64),
-                np.repeat(np.arange(len(tokens)), counts["seq_lengths"]),
-            )
+            lengths = flat["seq_lengths"].astype(np.int64)
+            row_of = np.repeat(np.arange(len(tokens)), counts["seq_lengths"])
             sums, least = np.zeros(len(tokens), np.int64), np.ones(len(tokens), np.int64)
             np.add.at(sums, row_of, lengths)
             np.minimum.at(least, row_of, lengths)
@@ -134,19 +132,19 @@ class Columns:
                     f"not {shown(borders['seq_lengths'][at].as_py())}."
                 )
         else:
-            begins = positions == 0
-            begins[(np.cumsum(tokens) - tokens)[tokens > 0]] = True
+            begins = np.equal(flat["position_ids"], 0)
+            begins[np.cumsum(tokens) - tokens] = True
             starts = np.flatnonzero(begins)
-            lengths = np.diff(starts, append=len(positions))
+            lengths = np.diff(starts, append=len(begins)).astype(np.int64)
             row_of = np.searchsorted(np.cumsum(tokens), starts, side="right")
-        if positions is not None:
-            expected = np.arange(len(positions)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            if (wrong := positions != expected).any():
+        if "position_ids" in flat:
+            expected = np.arange(tokens.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            if (wrong := flat["position_ids"] != expected).any():
                 row = self._row(int(wrong.argmax()), tokens)
                 raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
         self.found |= dict.fromkeys(borders, "says where the sequences of a row end, and is made anew")
-        if len(lengths) != len(tokens):
-            inside = np.bincount(row_of, minlength=len(tokens))
+        if len(lengths) > len(tokens):  # each row has one at least
+            inside = np.bincount(row_of)
             for name, column in columns.items():
                 columns[name] = self._regrouped(name, column, tokens, inside, lengths, row_of)
         return pa.RecordBatch.from_pydict(columns)

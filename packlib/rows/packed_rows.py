@@ -103,7 +103,9 @@ def pack_dataset(
 
     Row `i` is a pack: `input_ids`, `labels` and every other column with a value for each token, laid end to end;
     `position_ids`, which restart at 0 with each sequence; and `seq_lengths`, the length of each. A column with one
-    number or text for a sequence becomes a list with one for each. An `attention_mask` of ones is left out.
+    number or text for a sequence becomes a list with one for each. Labels are -100 where `assistant_masks` or
+    `completion_mask` is 0. An `attention_mask` of ones is left out. Rows that hold several sequences, as `seq_lengths`
+    or `position_ids` say, are taken apart. `info.description` is JSON with what became of each of the `columns`.
 
     >>> from packlib.rows import pack_dataset
     >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
@@ -115,8 +117,9 @@ def pack_dataset(
     data and the arguments, so that they are made once; the data itself is read and not held in memory.
 
     Args:
-        dataset: a `datasets.Dataset`, the path of a Parquet file, or an iterable of mappings, each with `input_ids`. A
-            `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
+        dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet,
+            of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as "*.parquet", or
+            a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
         max_length: slots of a pack, in tokens.
         method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp", and "optimal" unless that is proven
             to be within 0.1 % of the fewest packs.
@@ -127,8 +130,12 @@ def pack_dataset(
             several sequences; what is kept for a sequence is kept for each of them.
         labels: where the data has none, make labels for a causal model, which shifts them itself: the tokens, and -100
             for the first of each sequence, which nothing predicts. False leaves them out, for masked models.
+        tokenizer: a tokenizer of transformers for data without `input_ids`. It makes them of `messages` (and `tools`),
+            by a chat template that says which tokens are the assistant's; or of `text`, which then ends with its
+            `eos_token`.
         seed: draws which sequences of equal length share a pack, and the order of the packs; None keeps their order.
-        window: open packs, for a stream only.
+        window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
+            their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
         progress: show bars.
 

@@ -1,14 +1,18 @@
 """Chats and texts of a data set, made into tokens by a tokenizer of transformers."""
 
 import json
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from packlib.checks import listed, shown
+from packlib.installed import needed_by
 from packlib.markup import one_line
+from packlib.reading import named
 
 SOURCES = ("messages", "text")
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it
@@ -49,6 +53,22 @@ def tokenized(batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int) -> 
         said = {"text": f"tokenized, {'' if end is None else f'each to end with {tokenizer.eos_token}, '}and left out"}
     lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in made.items()}
     return pa.RecordBatch.from_pydict(kept | lists), said
+
+
+def tokenizer_of(folder: str | os.PathLike) -> Any:
+    """The tokenizer that lies in a folder, such as that of a model.
+
+    Raises:
+        FileNotFoundError, ValueError: naming the folder.
+    """
+    with needed_by("a tokenizer"):
+        from transformers import AutoTokenizer
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"There is no folder {named(folder)}; a tokenizer is needed there.")
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{named(folder)} holds no tokenizer: {one_line(str(error), 200)}") from None
 
 
 def _chats(chats: list, tools: list, tokenizer: Any, labels: bool, row: int) -> dict[str, list]:
