@@ -27,7 +27,7 @@ from packlib.markup import one_line
 from packlib.packing import METHODS, Method, PackingPlan, plan
 from packlib.places import output_path
 from packlib.workbook.exits import exit_code
-from packlib.workbook.running import find_notebook, notebooks, read_parameters, run
+from packlib.workbook.running import delivery, find_notebook, notebooks, read_parameters, run
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
@@ -116,42 +116,53 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
     print(*run(name, values, output_path(out or Path("out") / name, folder=True), progress), sep="\n")
 
 
-@_command("report", params=_lengths("truncate", "drop", default="truncate"))
-@click.option("--batch-size", type=int, default=32, help="Sequences in a batch now.")
-@click.option("--recipe", metavar="RECIPE.json", help="Your training's recipe, to be adjusted.")
-@click.option("--model", metavar="CONFIG.json|SIZE", help="Your model: a configuration, or 340M, 7B.")
+@_command("report", params=_lengths("truncate", "drop", "split", default="truncate"))
+@click.option(
+    "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
+)
+@click.option("--batch-size", type=int, show_default="the recipe's, or 32", help="Sequences in a batch now.")
+@click.option("--recipe", metavar="RECIPE.json", show_default="an example", help="Your training's recipe.")
+@click.option("--model", metavar="CONFIG.json|FOLDER|SIZE", help="Your model: a configuration, or 7B.")
+@click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
+@click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even where other rows save slots.")
+@click.option("--thorough", is_flag=True, help="Let the exact search end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
-@click.option("--thorough", is_flag=True, help="Take a minute for each method, not five seconds.")
 @_json
 @_quiet
 def _report(
-    lengths: str, column: str | None, model: str | None, out: Path, script: bool, progress: bool, **values: Any
+    lengths: str, column: str | None, recipe: str | None, out: Path, script: bool, progress: bool, **values: Any
 ) -> None:
-    """What padding costs you, which packing to take, and what to change.
+    """Decide which rows, which method and which micro batch, and say what that brings against today.
 
     \b
     Examples:
       packlib report my_lengths.csv --max-length 512 --out report
-      packlib report tokens.parquet --column input_ids --max-length 2048 --recipe recipe.json --out report
+      packlib report tokens.parquet --column input_ids --max-length 2048 --model 7B --memory 80GB --out report
     """
-    from packlib.advice.advising import cut, uncut
-    from packlib.advice.memory import model_setup
+    from packlib.advice.advising import advise, check_options, uncut
+    from packlib.training.recipe import Recipe
 
-    if model:
-        model_setup(model)
-    reads = [file_of(lengths), values["recipe"], model]
-    counted, own = uncut(lengths, column)
-    out = output_path(out, folder=True)
-    from packlib.workbook.parameters import check_values
+    check_options(values["model"], values["memory"], values["today"])
+    given = None if recipe is None else Recipe.from_json(recipe)
+    reads = [file_of(lengths), recipe, values["model"]]
+    out, names = output_path(out, folder=True), ("report.html", "advice.json", "plan.json")
+    for name in names:
+        output_path(out / name, reads=reads)
+    show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
+    if show:
+        show("reading the lengths")
+    whole, own = uncut(lengths, column)
+    values["max_length"] = own if values["max_length"] is None else values["max_length"]
+    advice = advise(whole, recipe=given, progress=show, **values)
+    from packlib.advice.page import page
 
-    values["quick"] = not values.pop("thorough")
-    values = check_values("12_your_dataset", values)  # what the notebook would refuse is refused now
-    values["max_length"] = values["max_length"] or own
-    cut(counted, values["max_length"], values["overlong"])
-    from packlib.workbook.report import report  # it loads Jupyter, after all that can be refused
-
-    advice, made = report(counted, values, out, progress, model, click.get_current_context().obj, reads)
-    _tell(script, advice, *advice["advice"], *made)
+    with delivery(out, reads, names) as (work, files):
+        advice.to_json(work / "advice.json")
+        advice.plan.to_json(work / "plan.json")
+        (work / "report.html").write_text(page(advice, click.get_current_context().obj), encoding="utf-8")
+    if show:
+        print("\r\033[K", end="", file=sys.stderr)
+    _tell(script, advice.as_dict(), advice, *files)
 
 
 @_command("sweep")

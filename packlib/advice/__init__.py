@@ -1,10 +1,12 @@
-"""What should I do? Advice for a histogram of lengths: what was tried, what was found, what to change.
+"""What should I do? Decisions for sequences of your lengths, each with its reason, the runner-up and its price.
 
-Read first `advising.py`, `advise`: the order of the questions. `advice.py` is what comes out.
+Read first `advising.py`, `advise`: the order of the questions. `advice.py` is what comes out, and how it is said.
 """
 
-from packlib.advice.advice import Advice, Overhead
+from packlib.advice.advice import Advice, Decision
 from packlib.advice.advising import advise, lengths_for
-from packlib.advice.memory import about_memory
+from packlib.advice.micro_batch import Update, fit_update
 from packlib.advice.records import Recorded, recorded
-from packlib.advice.risks import Risk, many
+from packlib.advice.row_lengths import RowLength, cut
+from packlib.advice.today import TODAY, Today, batches_today
+from packlib.advice.words import many, share_of

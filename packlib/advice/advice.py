@@ -1,48 +1,56 @@
-"""What advice holds, and how it says it: in sentences, as numbers, as JSON."""
+"""What advice holds, and how it says it: decisions in sentences, numbers, and JSON."""
 
 import json
 import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from packlib.advice.applying import code_for
-from packlib.advice.layers import about_attention, about_places
-from packlib.advice.risks import Risk, find_risks, many, share_of
-from packlib.advice.trials import DepthTrial, Trial, recommended
+from packlib.advice.depths import DepthTrial, best_plans
+from packlib.advice.memory import Memory, ModelShape
+from packlib.advice.micro_batch import EVIDENCE, Update
+from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut
+from packlib.advice.today import TODAY, Today
 from packlib.advice.waits import about_waiting
+from packlib.advice.words import compared, gigabytes, many, share_of, signed
 from packlib.files import write_text
-from packlib.lengths import LengthHistogram, PaddingWaste
+from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
-from packlib.training.recipe import Recipe
-from packlib.training.scaling.buckets import Buckets
+from packlib.training.adjustment import TOLERATED
+from packlib.work import Work
 
-WITHIN = 0.005  # of the best: less than what training time varies by from run to run
-NOTICED = 0.1  # more packs than this are too many: of such depths, the advice names the deepest only
-
-
-@dataclass(frozen=True)
-class Overhead:
-    """The share of the speed that packing costs the model, usual and highest, measured in rows of `max_length`."""
-
-    usual: float
-    highest: float
-    source: str
-    max_length: int
-
-    def applies_to(self, max_length: int) -> bool:
-        """Whether rows of this length are near enough to those measured: half to double."""
-        return self.max_length <= 2 * max_length <= 4 * self.max_length
+SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
+_MUCH = 0.01  # of the tokens: more that are cut ask for longer rows
+_FEW = 100  # updates in one pass: below, a pack more or less is felt
+_NEAR, _PILED = 16, 10  # so many lengths just below the longest; so many times their mean is no accident
 
 
-@dataclass(frozen=True)
-class Compiling:
-    """Seconds to compile a graph for one bucket length, from `least` to `most`, and for `packed` rows."""
+class Fit(NamedTuple):
+    """What fits into the memory of a device.
 
-    least: float
-    most: float
-    packed: float
-    source: str
+    Attributes:
+        rows: of one forward pass, 0 if none fits.
+        shards: devices that have to share weights, gradients and moments.
+        recompute: whether each layer has to be computed twice.
+        room: bytes of the device.
+    """
+
+    rows: int
+    shards: int
+    recompute: bool
+    room: float
+
+
+class Decision(NamedTuple):
+    """What to do about one thing, why, and what the next best choice would cost."""
+
+    about: str
+    choice: str
+    reason: str
+    runner_up: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,287 +58,433 @@ class Advice:
     """What to do with sequences of these lengths.
 
     Attributes:
-        histogram: the lengths, cut to the maximum length.
-        whole: the lengths as they were before.
-        batch_size: sequences in a padded batch.
-        waste: what each batching habit costs now; a habit that takes too long to compute is missing.
-        max_sequences_per_pack: the depth that was asked for, or None.
-        depths: what each depth allows; the last is `max_sequences_per_pack`.
-        trials: every method at the recommended depth, or why it gives no answer.
-        plan: the best plan found at that depth.
-        overheads: what packing costs the model.
-        compiling: what compiling a graph costs, or None where that is not recorded.
-        bucket_waste: the least share of padding with 1, 2, … bucket lengths.
-        buckets: the lengths to pad to, if you do not pack.
-        recipe, packed_recipe: before packing, and adjusted.
-        reasons: of the adjustment.
-        is_example: whether the recipe is only an example.
+        whole: the lengths as they are.
+        max_length, overlong: slots of a row as it is now, and what becomes of longer sequences.
+        histogram: the lengths cut to the row length that is advised.
+        row_lengths: what other rows would take.
+        kept: whether `max_length` had to be kept.
+        plans: the best plan, and those after it.
+        depths, limit: what depths allow, where the model or `limit` asks for them.
+        today, habits: what one pass takes now, and what it would take by other habits.
+        update: micro batch and accumulation before and after; `is_example` if no recipe was given.
+        stated_length: the row length of the recipe, if it has one.
+        model, shape, fit: the model, its sizes, and what fits into the memory, if they were given.
+        work: of a pack, in FLOP of the model's layers, or of Llama 3 8B's.
     """
 
-    histogram: LengthHistogram
     whole: LengthHistogram
-    batch_size: int
-    waste: tuple[PaddingWaste, ...]
-    max_sequences_per_pack: int | None
+    max_length: int
+    overlong: str
+    histogram: LengthHistogram
+    row_lengths: tuple[RowLength, ...]
+    kept: bool
+    plans: tuple[PackingPlan, ...]
     depths: tuple[DepthTrial, ...]
-    trials: tuple[Trial, ...]
-    plan: PackingPlan
-    overheads: tuple[Overhead, ...]
-    compiling: Compiling | None
-    bucket_waste: tuple[float, ...]
-    buckets: Buckets
-    recipe: Recipe
-    packed_recipe: Recipe
-    reasons: tuple[str, ...]
+    limit: int | None
+    today: Today
+    habits: tuple[Today, ...]
+    update: Update
     is_example: bool
+    stated_length: int | None
+    model: str | None
+    shape: ModelShape | None
+    fit: Fit | None
+    work: Work
 
     @property
-    def tokens_lost(self) -> int:
-        """Tokens lost by cutting or leaving out sequences that are too long."""
-        return self.whole.num_tokens - self.histogram.num_tokens
+    def plan(self) -> PackingPlan:
+        """The plan to pack by."""
+        return self.plans[0]
 
     @property
-    def depth(self) -> int:
-        """The smallest depth that is shown to be within `WITHIN` of the best."""
-        return recommended(self.depths, WITHIN)
+    def row_length(self) -> int:
+        """The slots of a row that is advised."""
+        return self.histogram.max_length
 
     @property
-    def more_packs(self) -> dict[int, float]:
-        """The trade-off: the share of packs that each depth tried costs above the last one's."""
-        last = self.depths[-1].packs
-        return {trial.depth: trial.packs / last - 1 for trial in self.depths if trial.depth}
+    def slots(self) -> int:
+        """Slots of one pass, packed."""
+        return self.plan.num_packs * self.row_length
 
     @property
-    def gap(self) -> int:
-        """Packs of the plan above the best bound known at its depth."""
-        return next(trial.gap or 0 for trial in self.trials if trial.method == self.plan.method)
+    def times_fewer(self) -> float:
+        """Slots of one pass now over those packed."""
+        return self.today.slots / self.slots
 
     @property
-    def habits(self) -> tuple[str, ...]:
-        """The batching habits that the plan is compared with."""
-        return tuple(waste.habit for waste in self.waste)
-
-    def speedup(self, habit: str = "maximum") -> tuple[float, float]:
-        """The expected speed-up over a habit, from low to high: fewer slots, less the overhead.
-
-        Both are the upper end where no overhead was measured in rows of about this length.
-        """
-        slots = next(waste.slots for waste in self.waste if waste.habit == habit)
-        fewer = slots / (self.plan.num_packs * self.histogram.max_length)
-        known = [overhead for overhead in self.overheads if overhead.applies_to(self.histogram.max_length)]
-        most = max((overhead.highest for overhead in known), default=0.0)
-        least = min((overhead.usual for overhead in known), default=0.0)
-        return fewer * (1 - most), fewer * (1 - least)
+    def now(self) -> RowLength:
+        """What rows of today's length take, packed."""
+        return self._row(self.max_length)
 
     @property
-    def about_speed(self) -> str:
-        """The expected speed-up over padding to the maximum, in words."""
-        return said_range(*self.speedup())
+    def chosen(self) -> RowLength:
+        """What rows of the advised length take."""
+        return self._row(self.row_length)
+
+    def _row(self, length: int) -> RowLength:
+        return next(row for row in self.row_lengths if row.max_length == length)
 
     @property
-    def verdict(self) -> str:
-        """Whether to pack, in the words that open the advice."""
-        if self.speedup()[0] <= 1:
-            return "Do not pack: there is nothing to gain. The best found is"
-        if "random" in self.habits and self.speedup("random")[0] <= 1:
-            return "Pack only if you pad to the maximum now; batches padded to their longest do as well. Take"
-        return "Pack with"
+    def updates(self) -> int:
+        """Updates in one pass, the last of which may have fewer packs."""
+        return -(-self.plan.num_packs // self.update.after.global_batch)
+
+    @property
+    def skipping_saves(self) -> float:
+        """The share of the layers' work that attention saves which skips what lies between sequences."""
+        return 1 - self.chosen.skipping / self.chosen.dense
+
+    @property
+    def memory(self) -> Memory | None:
+        """What the micro batch that is advised takes on a device, or None without a model."""
+        if self.shape is None:
+            return None
+        shards, recompute = (self.fit.shards, self.fit.recompute) if self.fit else (1, False)
+        rows = self.update.after.micro_batch
+        return self.shape.memory(rows, self.row_length, shards=shards, recompute=recompute)
 
     @cached_property
-    def risks(self) -> tuple[Risk, ...]:
-        """What to mind, the gravest first."""
-        rows = self.batch_size if self.is_example else self.packed_recipe.global_batch
-        stated = None if self.is_example else self.recipe.max_length
-        return find_risks(self.histogram, self.plan, self.gap, self.tokens_lost, rows, stated, self.whole)
-
-    @property
-    def about_cut(self) -> str:
-        """What happens to sequences that are too long."""
-        lost = [risk.sentence for risk in self.risks if risk.name in ("over-long", "left out", "cut before")]
-        return " ".join(lost) or f"No sequence is longer than {self.histogram.max_length:,} tokens."
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the expected speed-up rests on."""
-        top = self.histogram.max_length
+    def decisions(self) -> tuple[Decision, ...]:
+        """What to do, in the order of the page."""
         return (
-            "A step takes as long as it has slots, whatever they hold: the device is busy, and loading keeps up.",
-            *(
-                f"{one.source}, in rows of {one.max_length:,}: packing cost {100 * one.usual:.1f} % of the speed, at "
-                f"most {100 * one.highest:.1f} %{'' if one.applies_to(top) else '; not applied here'}."
-                for one in self.overheads
-            ),
-            *([] if self.compiling is None else [f"{self.compiling.source}: the seconds of compiling."]),
-            "Attention is part of that overhead. Where a habit's rows are shorter than a pack, attention over the "
-            "longer row costs more, unless its kernel skips what lies between sequences.",
-            "The model sees the same: the mask and the losses are per sequence, and the recipe is adjusted.",
+            self._about_rows(),
+            self._about_method(),
+            self._about_saving(),
+            self._about_update(),
+            self._about_pass(),
+            self._about_cut(),
         )
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The advice in words."""
-        h, best = self.histogram, self.plan
-        names = {"maximum": "padding to the maximum", "random": f"random batches of {self.batch_size}"}
-        faster = [
-            f"{said_range(low, high)} times that of {names[habit]}"
-            for habit in names
-            if habit in self.habits
-            for low, high in [self.speedup(habit)]
-        ]
-        proof = "proven the fewest" if not self.gap else f"at most {self.gap:,} above the fewest"
-        return (
-            f"{h.name}{'' if h.kind == 'measured' else f' ({h.kind})'}: {many(h.num_sequences, 'sequence')} of "
-            f"{h.mean_length:.1f} tokens on average, in rows of {h.max_length:,}. Padded to the maximum, "
-            f"{share_of(h.padding_fraction)} of the slots hold nothing.",
-            self.about_cut,
-            f"{self.verdict} {best.method} at depth {self.depth}: {many(best.num_packs, 'pack')}, "
-            f"{best.packing_factor:.2f} sequences in each, {share_of(best.efficiency)} full, {proof} at this depth.",
-            f"The expected speed, an estimate from slots and overhead, is {', and '.join(faster)}.{self._unmeasured()}",
-            self.about_attention,
-            self._about_depth(),
-            self.about_places,
-            f"If you pad instead, to {many(len(self.buckets.lengths), 'length')} "
-            f"({', '.join(map(str, self.buckets.lengths))}), {share_of(self.buckets.padding_fraction)} of the slots "
-            f"stay padding. {self.about_compiling}",
-            f"{'With the example recipe: ' if self.is_example else ''}{' '.join(self.reasons[:-1])}",
-            self.about_steps,
-            *filter(None, [self.about_waiting]),
+    def _about_rows(self) -> Decision:
+        now, best = self.now, self.chosen
+        others = [row for row in self.row_lengths if row is not best]
+        if best is not now:
+            return Decision(
+                "Row length",
+                f"{best.max_length:,} tokens instead of {now.max_length:,}",
+                f"Rows of {best.max_length:,} are {share_of(1, best.slots_a_token)} full and those of "
+                f"{now.max_length:,} are {share_of(1, now.slots_a_token)}, so the same tokens take "
+                f"{share_of(1 - best.slots_a_token / now.slots_a_token)} fewer slots.",
+                f"{now.max_length:,} as now, with {compared(now.slots_a_token, best.slots_a_token, 'slots')} for a "
+                "token.",
+            )
+        kept = f"{now.max_length:,} tokens, as now"
+        if (better := choose(self.row_lengths, now.max_length)) is not now:
+            slots = compared(better.slots_a_token, now.slots_a_token, "slots")
+            return Decision(
+                "Row length", kept, "It was to be kept.", f"{better.max_length:,}, with {slots} for a token."
+            )
+        lengths = f"from {self.row_lengths[0].max_length:,} to {self.row_lengths[-1].max_length:,}"
+        reason = (
+            f"Of {many(len(others), 'other length')} {lengths}, none saves more than {share_of(WORTH)} of the slots "
+            "without cutting more tokens."
         )
+        if longer := self._cuts_less():
+            return Decision("Row length", kept, reason, longer)
+        allowed = [row for row in others if row.tokens_cut <= now.tokens_cut]
+        if not allowed:
+            return Decision("Row length", kept, reason, "Every other length cuts more tokens.")
+        least = min(allowed, key=lambda row: row.slots_a_token)
+        slots = compared(least.slots_a_token, now.slots_a_token, "slots")
+        return Decision("Row length", kept, reason, f"{least.max_length:,}, with {slots} for a token.")
 
-    def _unmeasured(self) -> str:
-        top = self.histogram.max_length
-        if any(overhead.applies_to(top) for overhead in self.overheads):
+    def _cuts_less(self) -> str:
+        """The first longer row that cuts at most half as many tokens, where many are cut."""
+        now, all_tokens = self.now, self.whole.num_tokens
+        if now.tokens_cut <= _MUCH * all_tokens:
             return ""
-        return f" What packing costs the model was not measured in rows of about {top:,}, so it is left out."
-
-    @property
-    def about_attention(self) -> str:
-        """Which attention to take."""
-        return about_attention(self.plan)
-
-    @property
-    def about_steps(self) -> str:
-        """Updates and passes over the data, on average."""
-        packed, n = self.packed_recipe, self.histogram.num_sequences
-        passes = packed.total_sequences / n
+        row = next((row for row in self.row_lengths if row.tokens_cut <= now.tokens_cut / 2), self.row_lengths[-1])
+        if row.tokens_cut >= now.tokens_cut:
+            return ""
         return (
-            f"One pass over the data is {self.plan.num_packs / packed.global_batch:,.1f} updates of "
-            f"{many(packed.global_batch, 'pack')}; the recipe's {packed.total_sequences:,} sequences are "
-            f"{passes:,.2f} passes and {many(packed.total_steps, 'update')}, {packed.warmup_steps:,} of them warm-up."
+            f"{row.max_length:,} cuts {share_of(row.tokens_cut, all_tokens)} of the tokens instead of "
+            f"{share_of(now.tokens_cut, all_tokens)}, with {compared(row.slots_a_token, now.slots_a_token, 'slots')} "
+            f"for a token, whose work is {signed(row.skipping / now.skipping - 1)}."
         )
 
-    @cached_property
-    def about_waiting(self) -> str:
-        """How long replicas wait for the slowest; empty for one replica."""
-        return about_waiting(self.plan, self.packed_recipe)
+    def _about_method(self) -> Decision:
+        best, other = self.plan, self.plans[1]
+        depth = best.max_sequences_per_pack
+        full = f"{many(best.num_packs, 'pack')}, {share_of(best.efficiency)} full: "
+        proof = "no packing has fewer" if not best.gap else (
+            f"no packing has fewer than {best.lower_bound:,}, {share_of(best.gap, best.num_packs)} below"
+        )  # fmt: skip
+        return Decision(
+            "Method",
+            best.method if depth is None else f"{best.method} with at most {many(depth, 'sequence')} in a pack",
+            f"{full}{proof}{'' if depth is None else ' at this depth'}.{self._about_depth()}",
+            f"{other.method}: {compared(other.num_packs, best.num_packs, 'packs')}, {other.num_packs:,}.",
+        )
 
-    @property
-    def about_places(self) -> str:
-        """What static shapes cost."""
-        return about_places(self.plan)
-
-    @property
-    def about_compiling(self) -> str:
-        """What the bucket lengths cost a compiler, and packs."""
-        graphs, one = len(self.buckets.lengths), self.compiling
-        if one is None:
-            return f"A compiler makes {many(graphs, 'graph')} for them, and one for packs, which all have one length."
+    def _about_depth(self) -> str:
+        if self.limit or not self.depths:
+            return ""
         return (
-            f"Compiling a graph for each would take {graphs * one.least:.0f} to {graphs * one.most:.0f} s, and "
-            f"{one.packed:.0f} s for packs, which all have one length. This is an estimate: a BERT of one layer took "
-            f"{one.least:.1f} to {one.most:.1f} s a graph on a CPU, and more layers take longer."
+            " The model has something once for each sequence, and this is the smallest depth tried within half a "
+            f"percent of the {many(self.depths[-1].packs, 'pack')} of a deeper one."
+        )
+
+    def _about_saving(self) -> Decision:
+        today, packed = self.today, self.slots
+        saved = today.slots - packed
+        other = min(self.habits, key=lambda one: one.slots)
+        name = TODAY[other.habit][1]
+        if saved <= 0:
+            choice = "Nothing to gain: do not pack"
+        else:
+            choice = f"{self.times_fewer:.2f} times fewer slots than today"
+        return Decision(
+            "Against today",
+            choice,
+            f"{today.in_words.capitalize()}, take {_about(today.slots)} slots in {many(today.batches, 'batch')} of "
+            f"{today.batch_size:,}, and the packs take {_about(packed)}: {_about(abs(saved))} "
+            f"({share_of(abs(saved), today.slots)}) {'fewer' if saved > 0 else 'more'}.",
+            f"{name.capitalize()}: {compared(other.slots, packed, 'slots')} than packs"
+            f"{', but a batch holds sequences of one length' if other.habit == 'sorted' else ''}.",
+        )
+
+    def _about_update(self) -> Decision:
+        update, after, before = self.update, self.update.after, self.update.before
+        devices = f" × {many(after.replicas, 'device')}" if after.replicas > 1 else ""
+        wanted = before.sequences_per_update
+        reason = (
+            f"They hold {after.sequences_per_update:,.1f} sequences, {signed(update.off)} against {wanted:,.0f} today"
+            f"{' (an example)' if self.is_example else ''}"
+        )
+        if update.exact:
+            reason += ", so rate and betas stay; "
+        else:
+            reason += f", and none comes within {share_of(TOLERATED)}: {self._about_betas()} "
+        reason += self._about_room() + "."
+        other = "There is no other."
+        if pair := update.runner_up:
+            other = f"{pair[0]:,} × {pair[1]:,}: {signed(update.off_with(*pair))} of the sequences"
+            other += f", {_passes(pair[1])} an update instead of {after.gradient_accumulation_steps:,}."
+        return Decision(
+            "Micro batch × accumulation",
+            f"{after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{devices}",
+            reason[0].upper() + reason[1:],
+            other,
+        )
+
+    def _about_betas(self) -> str:
+        before, after = self.update.before, self.update.after
+        if before.betas == after.betas:
+            return f"{EVIDENCE[before.optimizer]} Besides,"
+        old, new = (" and ".join(f"{beta:.5g}" for beta in recipe.betas) for recipe in (before, after))
+        return f"the betas {old} become {new}. {EVIDENCE[before.optimizer]} Besides,"
+
+    def _about_room(self) -> str:
+        fit, most, memory, rows = self.fit, self.update.most, self.memory, self.update.after.micro_batch
+        if fit is None or memory is None:
+            today = f"the {self.today.slots_a_batch:,.0f} slots of an average batch today"
+            if self.today.slots_a_batch < self.row_length:
+                return f"one pack alone is more than {today}"
+            return f"{many(most, 'pack')} at most {'takes' if most == 1 else 'take'} no more than {today}"
+        need = f"{gigabytes(memory.total)} of {gigabytes(fit.room)}"
+        if not fit.rows:
+            return f"not even one pack fits: it needs about {need}, so several devices have to share a row"
+        how = ["each layer computed twice"] * fit.recompute
+        if fit.shards > 1:
+            how.append(f"weights, gradients and moments shared by the {fit.shards:,} devices (FSDP)")
+        told = f"about {need}" + f" with {' and '.join(how)}" * bool(how)
+        fits = f"at most {many(fit.rows, 'pack')} {'fits' if fit.rows == 1 else 'fit'}"
+        return f"{many(rows, 'pack')} {'takes' if rows == 1 else 'take'} {told}, and {fits}"
+
+    def _about_pass(self) -> Decision:
+        rows, packs = self.update.after.global_batch, self.plan.num_packs
+        last = packs - (self.updates - 1) * rows
+        before = -(-self.today.rows // self.update.before.global_batch)
+        reason = f"{many(packs, 'pack')} in updates of {rows:,}; today it is {many(before, 'update')}."
+        if last == rows:
+            return Decision("One pass over the data", many(self.updates, "update"), reason, "Every update is full.")
+        return Decision(
+            "One pass over the data", many(self.updates, "update"), reason,
+            f"{many(self.updates - 1, 'update')}, if the last {many(last, 'pack')} {'is' if last == 1 else 'are'} "
+            "left out.",
+        )  # fmt: skip
+
+    def _about_cut(self) -> Decision:
+        top, all_tokens, now = self.row_length, self.whole.num_tokens, self.chosen
+        longest, piled = self.piled_up
+        suspect = "" if not piled else (
+            f" But {many(piled, 'sequence')} ({share_of(piled, self.whole.num_sequences)}) have exactly {longest:,} "
+            "tokens, far more than have just below: they may have been cut before they were counted."
+        )  # fmt: skip
+        if not now.overlong:
+            return Decision(
+                "What is cut", "Nothing",
+                f"The longest sequence has {longest:,} tokens.{suspect}", "There is nothing to choose.",
+            )  # fmt: skip
+        are = "is" if now.overlong == 1 else "are"
+        done = {"truncate": "cut off", "drop": "left out", "split": "moved to further pieces"}[self.overlong]
+        other = "split" if self.overlong != "split" else "truncate"
+        return Decision(
+            "What is cut",
+            f"{share_of(now.tokens_cut, all_tokens)} of the tokens {'lost' if self.overlong != 'split' else 'moved'}",
+            f"{many(now.overlong, 'sequence')} ({share_of(now.overlong, self.whole.num_sequences)}) {are} longer than "
+            f"{top:,}, and {now.tokens_cut:,} tokens are {done}.{suspect}",
+            self._cut_otherwise(other),
+        )
+
+    def _cut_otherwise(self, other: str) -> str:
+        depth = self.plan.max_sequences_per_pack
+        packs = best_plans(cut(self.whole, self.row_length, other), depth)[0].num_packs
+        lost = 0 if other == "split" else count_cut(self.whole, self.row_length, other)[1]
+        loses = "nothing is lost" if not lost else f"{share_of(lost, self.whole.num_tokens)} of the tokens are lost"
+        change = compared(packs, self.plan.num_packs, "packs")
+        return f"{other.capitalize()} them instead: {loses}, with {change}, {packs:,}."
+
+    @property
+    def piled_up(self) -> tuple[int, int]:
+        """The longest length, and how many sequences have it if they look cut before they were counted; else 0."""
+        counts = self.whole.counts
+        longest = int(counts.nonzero()[0][-1])
+        count = int(counts[longest]) - self.whole.truncated  # which are known to be cut
+        near = counts[max(1, longest - _NEAR) : longest].sum() / _NEAR
+        different = np.count_nonzero(counts[:longest]) >= _NEAR  # data of a few lengths pile up everywhere
+        much = max(_PILED * max(near, 1), 0.001 * self.whole.num_sequences)
+        return longest, count if different and much < count < self.whole.num_sequences else 0
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What else to know, in sentences; behind the fold of the page."""
+        return tuple(filter(None, (
+            self._attention(), self._memory(), self._positions(), self._waiting(), self._other_rows(), self._few(),
+            self._depths_needed(),
+            "" if self.whole.kind == "measured" else f"The lengths are a {self.whole.kind}: count your own before you "
+            "rely on the last digit.",
+        )))  # fmt: skip
+
+    def _attention(self) -> str:
+        saved, of = self.skipping_saves, self.shape.name if self.shape else "Llama 3 8B"
+        take = "attention that skips what lies between sequences (flash_attention_2, on a GPU)"
+        if not self.skips:
+            take = "scaled_dot_product_attention with a dense mask"
+        return f"Take {take}: skipping saves {share_of(saved)} of the work of the layers (counted in FLOP, for {of})."
+
+    @property
+    def skips(self) -> bool:
+        """Whether attention that skips what lies between sequences is worth its trouble."""
+        return self.skipping_saves >= SAVED
+
+    def _memory(self) -> str:
+        memory, rows = self.memory, self.update.after.micro_batch
+        if memory is None or self.shape is None:
+            return ""
+        return (
+            f"{self.shape.name} has {self.shape.parameters / 1e9:.3g} billion weights. With {many(rows, 'pack')} of "
+            f"{self.row_length:,} tokens it takes {gigabytes(memory.states)} for weights, gradients and AdamW's "
+            f"moments, and {gigabytes(memory.activations)} for activations. This is an estimate for bf16=True and a "
+            "kernel that stores no attention scores."
+        )
+
+    def _positions(self) -> str:
+        longest, positions = int(self.histogram.counts.nonzero()[0][-1]), self.shape.positions if self.shape else None
+        if not positions or longest <= positions:
+            return ""
+        return (
+            f"The longest sequence has {longest:,} tokens, and the model only {positions:,} positions: cut the rest."
+        )
+
+    def _waiting(self) -> str:
+        return about_waiting(self.plan, self.update.after, self.model)
+
+    def _other_rows(self) -> str:
+        stated = self.stated_length
+        if stated in (None, self.row_length):
+            return ""
+        return f"The recipe has rows of {stated:,} tokens, and the advice is for {self.row_length:,}."
+
+    def _few(self) -> str:
+        if self.updates >= _FEW:
+            return ""
+        return f"One pass is only {many(self.updates, 'update')}, so a pack more or less is felt."
+
+    def _depths_needed(self) -> str:
+        deepest = self.plan.deepest
+        if self.depths or deepest <= 1:
+            return ""
+        return (
+            f"A pack holds up to {many(deepest, 'sequence')}. No limit is needed unless the model has something once "
+            "for each sequence, such as a pooler."
         )
 
     @property
     def code(self) -> dict[str, str]:
         """Python that applies the plan, once it is written to `plan.json`, and trains on it, by trainer."""
-        return code_for(self.histogram, self.packed_recipe)
-
-    def _about_depth(self) -> str:
-        best = self.depths[-1]
-        limit = self.max_sequences_per_pack
-        at = "without a limit" if limit is None else f"at your limit of {limit}"
-        text = f"Depth {self.depth} is the smallest found to come within {100 * WITHIN:g} % of the "
-        text += f"{many(best.packs, 'pack')} {at}"
-        paid = self.more_packs
-        first = max((depth for depth, more in paid.items() if more > NOTICED), default=1)
-        less = {depth for (_, before), (depth, more) in pairwise(paid.items()) if more < before}
-        told = [
-            f"depth {d}: +{share_of(more)}"
-            for d, more in paid.items()
-            if d in (first, self.depth) or (first < d and d in less and (more or d < self.depth))
-        ]
-        text += f". Packs more than that: {', '.join(told)}"
-        return f"{text}.{self._about_giving_up()}"
-
-    def _about_giving_up(self) -> str:
-        gave_up = [str(trial.depth or "none") for trial in self.depths if trial.gave_up]
-        if not gave_up:
-            return ""
-        most = max(trial.packs / trial.bound - 1 for trial in self.depths if trial.gave_up)
-        where = f"depth {', '.join(gave_up)}" if len(gave_up) < 4 else f"{len(gave_up)} of {len(self.depths)} depths"
-        return f" The search gave up at {where}: its packs may be {share_of(most)} above the fewest."
+        fit = self.fit
+        return code_for(
+            self.histogram, self.update.after, self.overlong if self.chosen.overlong else None,
+            attention="flash_attention_2" if self.skips else "sdpa", recompute=bool(fit and fit.recompute),
+        )  # fmt: skip
 
     @property
     def numbers(self) -> dict[str, int | float]:
         """What a sweep compares."""
-        low, high = self.speedup()
         return {
-            "expected speed-up": (low + high) / 2,
+            "times fewer slots": self.times_fewer,
+            "row length": self.row_length,
+            "packs": self.plan.num_packs,
+            "gap": self.plan.gap,
             "efficiency, %": 100 * self.plan.efficiency,
             "packing factor": self.plan.packing_factor,
-            "padding now, %": 100 * self.histogram.padding_fraction,
-            "packs": self.plan.num_packs,
-            "gap": self.gap,
-            "recommended depth": self.depth,
+            "tokens cut, %": 100 * self.chosen.tokens_cut / self.whole.num_tokens,
         }
 
-    def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """Return all findings as JSON text; write it to `path` too if one is given.
+    def __repr__(self) -> str:
+        """The decisions, as a terminal shows them."""
+        lines = [f"{d.about}: {d.choice}.\n  {d.reason}\n  Or: {d.runner_up}" for d in self.decisions]
+        return "\n".join(lines)
 
-        They cannot be read back: the strategies of the plan are left out, which `plan.to_json` writes.
+    def to_json(self, path: str | os.PathLike | None = None) -> str:
+        """Return all that was found as JSON text; write it to `path` too if one is given.
+
+        It cannot be read back: the strategies of the plan are left out, which `plan.to_json` writes.
         """
-        h, best = self.histogram, self.plan
-        written = json.dumps(
-            {
-                "format": "packlib.Advice 1",
-                "data": {
-                    "name": h.name, "kind": h.kind, "source": h.source, "max_length": h.max_length,
-                    "sequences": h.num_sequences, "tokens": h.num_tokens, "padding": h.padding_fraction,
-                    "truncated": h.truncated, "dropped": h.dropped, "tokens_lost": self.tokens_lost,
-                },
-                "advice": self.sentences,
-                "risks": [asdict(risk) for risk in self.risks],
-                "plan": {
-                    "method": best.method, "depth": self.depth, "packs": best.num_packs, "gap": self.gap,
-                    "packing_factor": best.packing_factor, "efficiency": best.efficiency,
-                },
-                "habits": [
-                    {"habit": waste.habit, "padding": waste.padding_fraction, "speedup": self.speedup(waste.habit)}
-                    for waste in self.waste
-                ],
-                "assumptions": self.assumptions,
-                "code": self.code,
-                "overheads": [asdict(one) for one in self.overheads],
-                "depths": [asdict(trial) for trial in self.depths],
-                "more_packs": self.more_packs,
-                "methods": [asdict(trial) for trial in self.trials],
-                "buckets": {"lengths": self.buckets.lengths, "padding": self.buckets.padding_fraction},
-                "recipe": {
-                    "example": self.is_example, "before": asdict(self.recipe), "after": asdict(self.packed_recipe),
-                    "reasons": self.reasons,
-                },
-            },
-            indent=2,
-            ensure_ascii=False,
-        )  # fmt: skip
+        written = json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
         if path is not None:
             write_text(path, written)
         return written
 
+    def as_dict(self) -> dict[str, Any]:
+        """All that was found, as JSON can hold it."""
+        h, best = self.whole, self.plan
+        return {
+            "format": "packlib.Advice 2",
+            "data": {
+                "name": h.name, "kind": h.kind, "source": h.source, "sequences": h.num_sequences,
+                "tokens": h.num_tokens, "max_length": self.max_length, "overlong": self.overlong,
+            },
+            "decisions": [one._asdict() for one in self.decisions],
+            "notes": self.notes,
+            "row_lengths": [asdict(row) for row in self.row_lengths],
+            "plan": {
+                "max_length": self.row_length, "method": best.method, "depth": best.max_sequences_per_pack,
+                "packs": best.num_packs, "slots": self.slots, "lower_bound": best.lower_bound,
+                "packing_factor": best.packing_factor, "efficiency": best.efficiency, "deepest": best.deepest,
+            },
+            "methods": [{"method": one.method, "packs": one.num_packs} for one in self.plans],
+            "depths": [one._asdict() for one in self.depths],
+            "today": asdict(self.today),
+            "habits": [asdict(one) for one in self.habits],
+            "update": {
+                "example": self.is_example, "before": asdict(self.update.before), "after": asdict(self.update.after),
+                "off": self.update.off, "most": self.update.most, "updates": self.updates,
+            },
+            "model": self.shape and {**asdict(self.shape), "parameters": self.shape.parameters},
+            "memory": self.memory and {**self.memory._asdict(), **(self.fit._asdict() if self.fit else {})},
+            "code": self.code,
+        }  # fmt: skip
 
-def said_range(low: float, high: float) -> str:
-    """An estimate from low to high in words: "2.06 to 2.16", "about 3.02", and "at most 2" without a lower end."""
-    if low == high:
-        return f"at most {high:.2f}"
-    return f"about {low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+
+def _about(number: float) -> str:
+    """A large number in words: "18.5 million"."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:,.3g} {name}"
+    return f"{number:,.0f}"
+
+
+def _passes(count: int) -> str:
+    return "1 forward pass" if count == 1 else f"{count:,} forward passes"

@@ -1,84 +1,173 @@
-"""From lengths to advice: what padding costs, which packing to take, what it brings, what to change, what to mind.
+"""From lengths to decisions: which rows, which method, which micro batch, and what it brings.
 
-Notebook 12 shows the advice, and `packlib report` writes it.
+Notebook 12 shows the same step by step, and `packlib report` writes it as a page.
 """
 
-import contextlib
-import statistics
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Literal
 
-from packlib.advice.advice import WITHIN, Advice, Compiling, Overhead
-from packlib.advice.bounded import Bounded, TimeIsUpError
-from packlib.advice.records import recorded
-from packlib.advice.trials import UNTIL_LOST, recommended, try_depths, try_methods, with_plan
-from packlib.lengths import HABITS, LengthHistogram, data_path, load, padding_waste
-from packlib.training.adjustment import adjust
+from packlib.advice.advice import Advice, Fit
+from packlib.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
+from packlib.advice.memory import ModelShape, model_shape
+from packlib.advice.micro_batch import fit_update
+from packlib.advice.row_lengths import choose, cut, try_lengths
+from packlib.advice.today import TODAY, Habit, batches_today
+from packlib.checks import depth_limit, flag, one_of, shown, whole_number
+from packlib.lengths import LengthHistogram, load
+from packlib.lengths.counting import MAX_LENGTH
 from packlib.training.recipe import Recipe
-from packlib.training.scaling.buckets import choose_buckets, waste_curve
+from packlib.work import Work
 
-MOST_BUCKETS = 16
-TOLERATED_PADDING = 0.1  # as few bucket lengths as leave no more,
-NEAR_LEAST = 0.02  # or little more than many of them
+USABLE = 0.9  # of a device's memory; the rest is for CUDA, buffers and fragments
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
-PUBLISHED = Overhead(0.043, 0.045, "Published for BERT-Large on accelerators (Krell and others, 2021)", 512)
-_RECORDED_IN = 128  # slots of a row in the benchmarks of models
 _ENOUGH = 10**7  # sequences, from which an example makes a single pass
+_MOST_DEVICES = 1 << 16
+_UNITS = {"MB": 1e6, "GB": 1e9, "TB": 1e12, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
 
 
 def advise(
-    histogram: LengthHistogram,
-    max_sequences_per_pack: int | None = None,
-    batch_size: int = 32,
+    lengths: LengthHistogram | Iterable[int],
+    max_length: int | None = None,
+    *,
+    model: str | os.PathLike | None = None,
+    memory: str | None = None,
+    today: Habit = "random",
+    batch_size: int | None = None,
     recipe: Recipe | None = None,
-    patience: float = 5,
-    whole: LengthHistogram | None = None,
+    overlong: Literal["truncate", "drop", "split"] = "truncate",
+    max_sequences_per_pack: int | None = None,
+    keep_max_length: bool = False,
+    thorough: bool = False,
     seed: int = 0,
+    progress: Callable[[str], None] | None = None,
 ) -> Advice:
-    """Find what to do with sequences of these lengths.
+    """Decide how to pack sequences of these lengths: row length, method, micro batch and accumulation.
+
+    >>> from packlib.advice import advise
+    >>> advice = advise([90] * 600 + [1250] * 600, max_length=2048)
+    >>> advice.decisions[0].choice
+    '1,280 tokens instead of 2,048'
+    >>> advice.plan.num_packs, f"{advice.plan.efficiency:.1%}", f"{advice.times_fewer:.2f}"
+    (643, '97.7%', '1.82')
 
     Args:
-        histogram: the lengths, cut to the maximum length.
-        max_sequences_per_pack: the most sequences that a pack may hold, or None to leave it open.
-        batch_size: sequences in a padded batch.
-        recipe: of the padded training; by default an example.
-        patience: seconds for each method on an idle machine; for `optimal` they are counted in rounds.
-        whole: the lengths before they were cut; by default none were.
-        seed: of the methods that are random.
+        lengths: in tokens, or a histogram of them, as they are: what is too long is cut here.
+        max_length: slots of a row as it is now; by default the longest length.
+        model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
+        memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may take as many tokens as
+            an average batch does today.
+        today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
+        batch_size: rows in a forward pass now; by default the recipe's micro batch, or 32.
+        recipe: of the training as it is now; by default an example with eight batches behind an update.
+        overlong: what becomes of sequences that are longer than a row: "truncate", "drop", or "split" into further
+            pieces.
+        max_sequences_per_pack: the most sequences that a pack may hold. By default there is no limit, unless the model
+            has something once for each sequence, such as a pooler.
+        keep_max_length: keep `max_length` even where another row length saves slots.
+        thorough: let the exact search end by itself, which can take minutes.
+        seed: of the order of the data, where `today` is "packed".
+        progress: is told in words what is being done.
 
     Raises:
-        TypeError, ValueError: for a value out of range, or a recipe that is packed already.
-        TimeIsUpError: if no method finishes.
+        TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
     """
-    waste = []
-    with Bounded() as bounded:
-        for habit in HABITS:
-            with contextlib.suppress(TimeIsUpError):  # a formula, slow only for tens of thousands of lengths
-                waste.append(bounded.call(padding_waste, histogram, batch_size, habit, limit=UNTIL_LOST * patience)[0])
-        depths = try_depths(bounded, histogram, max_sequences_per_pack, WITHIN, patience)
-        depth = recommended(depths, WITHIN)
-        trials, best = try_methods(bounded, histogram, depth, patience, seed)
-    curve = waste_curve(histogram, MOST_BUCKETS).tolist()
-    enough = max(TOLERATED_PADDING, curve[-1] + NEAR_LEAST)
-    few = next(k for k, share in enumerate(curve, 1) if share <= enough)
-    before = recipe or example_recipe(histogram, batch_size)
-    after, reasons, _ = adjust(before, best.packing_factor, "batch")
+    tell = progress or (lambda _: None)
+    whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
+    now = whole.max_length if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
+    asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
+    shape, room = check_options(model, memory, today)
+    if recipe is not None and recipe.packing_factor != 1:
+        raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}; give the one before.")
+    size = whole_number("batch_size", (recipe.micro_batch if recipe else 32) if batch_size is None else batch_size, 1)
+    if recipe is not None and size != recipe.micro_batch:
+        raise ValueError(
+            f"batch_size must be the recipe's micro batch, {recipe.micro_batch:,}, or left out, not {size:,}."
+        )
+    padded = cut(whole, now, overlong)
+    before = batches_today(padded, size, today, asked, seed)
+
+    tell(f"trying row lengths around {now:,}")
+    work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
+    longest = None if shape is None else shape.positions
+    tried = try_lengths(whole, now, overlong, work, causal, asked, longest)
+    top = now if kept else choose(tried, now).max_length
+    histogram = cut(whole, top, overlong)
+
+    tell(f"packing rows of {top:,}")
+    depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
+    depth = asked if asked or not depths else smallest_depth(depths)
+    plans = best_plans(histogram, depth, None if thorough else ROUNDS)
+
+    old = recipe or example_recipe(histogram.num_sequences, size)
+    old = replace(old, packing_factor=before.packing_factor, max_length=None)
+    fit = None if shape is None or room is None else fitting(shape, top, room, old.replicas)
+    most = fit.rows if fit else max(1, int(before.slots_a_batch // top))
     return Advice(
+        whole=whole,
+        max_length=now,
+        overlong=overlong,
         histogram=histogram,
-        whole=whole or histogram,
-        batch_size=batch_size,
-        waste=tuple(waste),
-        max_sequences_per_pack=max_sequences_per_pack,
-        depths=with_plan(depths, depth, best, WITHIN),
-        trials=trials,
-        plan=best,
-        overheads=measured_overheads(),
-        compiling=measured_compiling(),
-        bucket_waste=tuple(curve),
-        buckets=choose_buckets(histogram, few),
-        recipe=before,
-        packed_recipe=after,
-        reasons=reasons,
+        row_lengths=tried,
+        kept=kept,
+        plans=tuple(plans),
+        depths=depths,
+        limit=asked,
+        today=before,
+        habits=tuple(batches_today(padded, size, habit) for habit in TODAY if habit not in ("packed", today)),
+        update=fit_update(old, plans[0].packing_factor, max(1, most), fit.shards if fit else None),
         is_example=recipe is None,
+        stated_length=None if recipe is None else recipe.max_length,
+        model=None if model is None else os.fspath(model),
+        shape=shape,
+        fit=fit,
+        work=work,
     )
+
+
+def check_options(
+    model: str | os.PathLike | None, memory: str | None, today: str
+) -> tuple[ModelShape | None, float | None]:
+    """The shape of the model and the bytes of the memory; refuses, as `advise`, what is wrong before any work."""
+    one_of("today", today, TODAY)
+    shape = None if model is None else model_shape(os.fspath(model))
+    room = None if memory is None else memory_size(memory)
+    if room and not shape:
+        raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
+    return shape, room
+
+
+def memory_size(text: str) -> float:
+    """Bytes of a memory such as "80GB".
+
+    Raises:
+        TypeError, ValueError: for anything else.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f'memory must be text such as "80GB", not {shown(text)}.')
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", text.strip(), re.I)
+    if not found or found[2].upper() not in _UNITS or not float(found[1]):
+        raise ValueError(f"memory must be a number with {', '.join(('MB', 'GB', 'TB', 'GiB'))}, not {shown(text)}.")
+    return float(found[1]) * _UNITS[found[2].upper()]
+
+
+def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fit:
+    """The most rows that fit into the memory of a device, and what that takes: recomputation, or more devices.
+
+    Args:
+        room: bytes of a device.
+        devices: that share weights, gradients and moments now.
+    """
+    usable, shards = USABLE * room, devices
+    while shards <= max(devices, _MOST_DEVICES):
+        for recompute in (False, True):
+            one = shape.memory(1, max_length, shards=shards, recompute=recompute)
+            if one.total <= usable:
+                return Fit(int((usable - one.states) // one.activations), shards, recompute, room)
+        shards *= 2
+    return Fit(0, devices, True, room)
 
 
 def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[LengthHistogram, LengthHistogram]:
@@ -86,7 +175,7 @@ def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[Le
 
     Args:
         max_length: by default the data set's own, or the longest length of the file.
-        overlong: "truncate" longer sequences, or "drop" them.
+        overlong: as in `advise`.
 
     Raises:
         ValueError: if no sequence is short enough to stay.
@@ -101,42 +190,7 @@ def uncut(dataset: str, column: str | None = None) -> tuple[LengthHistogram, int
     return (load(dataset, _UNCUT) if own.truncated else own), own.max_length
 
 
-def cut(whole: LengthHistogram, max_length: int, overlong: str) -> LengthHistogram:
-    """The lengths for rows of `max_length` slots; as `lengths_for`."""
-    if overlong == "drop" and not whole.counts[: max_length + 1].any():
-        count = f"All {whole.num_sequences:,} sequences of {whole.name}"
-        raise ValueError(f'{count} are longer than {max_length} tokens: overlong="drop" leaves none.')
-    return whole.with_max_length(max_length, overlong)
-
-
-def example_recipe(histogram: LengthHistogram, batch_size: int) -> Recipe:
+def example_recipe(sequences: int, batch_size: int) -> Recipe:
     """Ten passes over the data, for those who gave no recipe; fewer over much data, and one at least."""
-    total = min(10 * histogram.num_sequences, max(histogram.num_sequences, _ENOUGH))
+    total = min(10 * sequences, max(sequences, _ENOUGH))
     return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8)
-
-
-def measured_overheads() -> tuple[Overhead, ...]:
-    """What packing cost the model in each recorded benchmark that compares it, and the published figure."""
-    found = []
-    for path in sorted(data_path("benchmarks").glob("model_*.csv")):
-        table = recorded(path.stem)
-        kept = [
-            row.get("realized / factor") or row.get("forward and backward, realized / factor")
-            for row in table.rows
-            if row.get("run") == "packed" and row.get("packing factor", 1) > 1
-        ]
-        if lost := [max(0.0, 1 - share) for share in kept if share]:
-            found.append(Overhead(statistics.median(lost), max(lost), table.source, _RECORDED_IN))
-    return (*found, PUBLISHED)
-
-
-def measured_compiling() -> Compiling | None:
-    """What compiling a graph took in the recorded benchmark; None where the recorded runs are not installed."""
-    try:
-        table = recorded("compiling_shapes")
-    except FileNotFoundError:
-        return None
-    rows = {row["batches"]: row for row in table.rows if row["run"] == "static"}
-    packed = rows.pop("packed")["compile seconds"]
-    each = [row["compile seconds"] / row["graphs"] for row in rows.values()]
-    return Compiling(min(each), max(each), packed, table.source)

@@ -1,168 +1,213 @@
-"""How much memory training takes with rows of a length: notebook 11's calculator, on a configuration or a size."""
+"""The shape of a model, by its configuration or its size: the memory that training takes, and what a pack costs."""
 
-import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from packlib.checks import shown, whole_number
-from packlib.model.forms import STATE, table
+from packlib.checks import one_of, shown, whole_number
 from packlib.reading import named, read_json
-from packlib.training.scaling.calculator import Phase, Setup, calculate, value_of
 from packlib.work import Work
 
-_NAMES = {  # of an attribute of `Setup`, in the configurations of Hugging Face
+PRECISIONS = ("bf16", "fp32")
+_LARGEST = 10**13  # weights
+_NAMES = {  # of a size, in the configurations of Hugging Face
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "width": ("hidden_size", "n_embd", "d_model", "dim"),
     "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
     "vocabulary": ("vocab_size",),
 }
 _FEED_FORWARD = ("intermediate_size", "n_inner", "d_ff", "ffn_dim", "hidden_dim")
-_BILLION = {"M": 1e-3, "B": 1.0}
-_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
-_USED = "num_experts_per_tok"
-_GROUPS = ("num_key_value_heads", "head_dim")
-_LARGEST = 10**13  # weights, as of a size of 10000B
-_MASKED = 0.15  # of the tokens have a prediction where the model fills masks in
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
+_STATE = ("state_size", "mamba_d_state", "ssm_state_size", "linear_num_key_heads", "attention_hidden_size")
+_ONCE = ("ForPreTraining", "ForNextSentencePrediction", "ForSequenceClassification", "ForMultipleChoice")
+_GATED = ("silu", "gelu_pytorch_tanh")
+# layers, width, feed-forward, heads, key-value heads, vocabulary, and whether one table serves both ends
+_KNOWN = {
+    "110M": ("BERT-Base", 12, 768, 3072, 12, 12, 30_522, True),
+    "340M": ("BERT-Large", 24, 1024, 4096, 16, 16, 30_522, True),
+    "124M": ("GPT-2", 12, 768, 3072, 12, 12, 50_257, True),
+    "0.5B": ("Qwen2.5 0.5B", 24, 896, 4864, 14, 2, 151_936, True),
+    "1B": ("Llama 3.2 1B", 16, 2048, 8192, 32, 8, 128_256, True),
+    "3B": ("Llama 3.2 3B", 28, 3072, 8192, 24, 8, 128_256, True),
+    "7B": ("Llama 2 7B", 32, 4096, 11_008, 32, 32, 32_000, False),
+    "8B": ("Llama 3 8B", 32, 4096, 14_336, 32, 8, 128_256, False),
+    "13B": ("Llama 2 13B", 40, 5120, 13_824, 40, 40, 32_000, False),
+    "14B": ("Qwen2.5 14B", 48, 5120, 13_824, 40, 8, 152_064, False),
+    "32B": ("Qwen2.5 32B", 64, 5120, 27_648, 40, 8, 152_064, False),
+    "70B": ("Llama 3 70B", 80, 8192, 28_672, 64, 8, 128_256, False),
+}
 
 
-def about_memory(model: str, max_length: int, micro_batch: int) -> str:
-    """The memory of one device, in a sentence that says what it rests on.
+class Memory(NamedTuple):
+    """Bytes on one device: weights, gradients and moments; and what a forward pass keeps for the backward pass."""
 
-    >>> about_memory("340M", 512, 8).split(",")[0]
-    'About 9.6 GB on one device with 8 rows of 512 tokens'
+    states: float
+    activations: float
 
-    Args:
-        model: the path of a `config.json`, of its folder, or a size such as "340M" or "7B".
-        max_length: tokens in a row.
-        micro_batch: rows in one forward pass.
+    @property
+    def total(self) -> float:
+        return self.states + self.activations
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A transformer, as far as memory and work depend on it.
+
+    Attributes:
+        name: of the configuration's file or of the known model.
+        layers, width, heads, key_value_heads, head_width, vocabulary: sizes.
+        feed_forward: width between the matrices of a feed-forward part.
+        gated: the feed-forward part has three matrices and the norms no mean (Llama), else two (BERT, GPT-2).
+        tied: one table of the vocabulary serves both ends.
+        fused: one matrix makes queries, keys and values.
+        kept: numbers that the feed-forward part keeps for the backward pass, of its own width.
+        dropout: two masks in each layer.
+        causal: a token sees none that come later.
+        experts, used: feed-forward parts of a layer, and those that a token goes through.
+        positions: the most tokens of a sequence, or None where the shape does not say.
+        once: the model has something once for each sequence, such as a pooler.
+    """
+
+    name: str
+    layers: int
+    width: int
+    feed_forward: int
+    heads: int
+    key_value_heads: int
+    head_width: int
+    vocabulary: int
+    tied: bool
+    gated: bool
+    fused: bool = False
+    kept: int = 4
+    dropout: bool = False
+    causal: bool = True
+    experts: int = 1
+    used: int = 1
+    positions: int | None = None
+    once: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Weights, with all experts; norms and biases are left out."""
+        heads = (2 * self.heads + 2 * self.key_value_heads) * self.head_width
+        layer = self.width * heads + (2 + self.gated) * self.width * self.feed_forward * self.experts
+        places = 0 if self.gated else self.positions or 0
+        return (1 + (not self.tied)) * self.vocabulary * self.width + places * self.width + self.layers * layer
+
+    @property
+    def work(self) -> Work:
+        """FLOP of a pack in the layers, each sequence attending to itself."""
+        if not self.causal:
+            return Work.bert(self.layers, self.width, self.feed_forward)
+        inner = round((2 + self.gated) / 3 * self.feed_forward * self.used)
+        return Work.decoder(self.layers, self.width, max(1, inner), self.heads, self.key_value_heads, self.head_width)
+
+    def memory(
+        self, rows: int, max_length: int, *, shards: int = 1, recompute: bool = False, precision: str = "bf16"
+    ) -> Memory:
+        """What training takes on one device, at its peak, with a kernel that stores no attention scores.
+
+        Weights, gradients and AdamW's moments take four bytes each. With "bf16" the layers compute in 16 bits, as a
+        trainer's `bf16=True` does, and keep a copy of the weights for it; the norms and the stream between the layers
+        stay at 32. The tests compare this with the peaks of models that train.
+
+        >>> from packlib.advice.memory import model_shape
+        >>> memory = model_shape("7B").memory(rows=1, max_length=4096)
+        >>> f"{memory.states / 1e9:.0f} GB and {memory.activations / 1e9:.0f} GB"
+        '121 GB and 31 GB'
+
+        Args:
+            rows: in one forward pass; packed or padded makes no difference.
+            shards: devices that share weights, gradients and moments.
+            recompute: keep the input of each layer only, and compute it twice.
+        """
+        half = one_of("precision", precision, PRECISIONS) == "bf16"
+        each, tokens, d = 2 if half else 4, rows * max_length, self.width
+        heads = (self.heads + 2 * self.key_value_heads) * self.head_width
+        norms = (2 if self.gated else 1) * 4 * d
+        inputs = (1 if self.fused or not half else 3) + (2 if self.gated and half else 1)
+        layer = 2 * norms + each * (d * inputs + self.heads * self.head_width + heads)
+        layer += each * self.kept * self.feed_forward * self.used + 2 * d * self.dropout
+        kept = (4 * d * self.layers + layer) if recompute else layer * self.layers
+        logits = 12 * self.vocabulary  # themselves, their logarithms and the gradients of both
+        return Memory((18 if half else 16) * self.parameters / shards, tokens * (kept + logits))
+
+
+def model_shape(model: str) -> ModelShape:
+    """The shape of a model, by the path of a `config.json`, by its folder, or by a known size such as "7B".
+
+    >>> from packlib.advice.memory import model_shape
+    >>> shape = model_shape("7B")
+    >>> shape.layers, shape.width, shape.feed_forward, f"{shape.parameters / 1e9:.2f} billion"
+    (32, 4096, 11008, '6.74 billion')
 
     Raises:
-        FileNotFoundError, ValueError: if the model is neither.
+        FileNotFoundError, TypeError, ValueError: if there is no such model, or it is none whose memory is known here.
     """
-    setup, predicted, shape = model_setup(model)
-    setup = replace(setup, positions=max_length)
-    phase = Phase(max_length, 1, micro_batch, 1, predictions=math.ceil(predicted * max_length))
-
-    def gigabytes(name: str, recompute: bool = False) -> float:
-        return value_of(calculate(replace(setup, recompute=recompute), [phase]), name, max_length)[0] / 1e9
-
-    calculated = value_of(calculate(setup, [phase]), "parameters")
-    parameters = _parameters(model, setup) or calculated
-    activations, again = gigabytes("ACTIVATIONS"), gigabytes("ACTIVATIONS", True)
-    states = (gigabytes("MEMORY") - activations) * parameters / calculated
-    millions = f"{parameters / 1e6:,.{0 if parameters > 1e7 else 2}f} million"
-    return (
-        f"About {states + activations:,.1f} GB on one device with {micro_batch:,} rows of {max_length:,} tokens, "
-        f"packed or padded: {states:,.1f} GB of weights, gradients and moments, and {activations:,.1f} GB of "
-        f"activations; {states + again:,.1f} GB in all if each layer is computed twice. This is an estimate by the "
-        f"formulas of packlib.training.scaling.calculator, for {shape}, {millions} parameters "
-        "in 16 bits with FP32 master weights and AdamW, nothing sharded, attention scores not stored, and dropout."
-    )
-
-
-def about_positions(model: str, longest: int) -> str:
-    """Whether the longest sequence has more tokens than the model has positions, in a sentence; empty if it has not.
-
-    Args:
-        model: as in `about_memory`; a size says nothing of positions.
-        longest: tokens of the longest sequence.
-    """
-    config = {} if _size(model) else _configuration(model)[1]
-    room = next((config[name] for name in _POSITIONS if config.get(name)), longest)
-    if longest <= room:
-        return ""
-    return (
-        f"The longest sequence has {longest:,} tokens, and the configuration is for {room:,} positions: cut what is "
-        "longer, or make sure that the model takes it."
-    )
-
-
-def model_setup(model: str) -> tuple[Setup, float, str]:
-    """The model as the calculator takes it, the share of its tokens that have a prediction, and its shape in words."""
-    if size := _size(model):
-        billions = float(size[1]) * _BILLION[size[2]]
-        if not 0.001 <= billions <= 10_000:
-            raise ValueError(f"model must be from 1M to 10000B, not {shown(model)}.")
-        layers = max(1, round((billions * 1e9 / (12 * 128**2)) ** (1 / 3)))  # 12 · layers · width² parameters
-        width = round(math.sqrt(billions * 1e9 / (12 * layers)) / 64) * 64 or 64
-        known = {"layers": layers, "width": width, "heads": width // 64, "vocabulary": Setup.vocabulary}
-        forward, predicted, what = 4 * width, 1.0, "a shape that is assumed for this size"
-    else:
-        path, config = _configuration(model)
-        family = config.get("model_type")
-        if any(row["model_type"] == family and row["dense"] == STATE for row in table().values()):
-            raise ValueError(f"model must be a transformer, not {shown(family)}: {STATE}.")
-        known = {}
-        for attribute, names in _NAMES.items():
-            value = next((config[name] for name in names if name in config), None)
-            if value is None:
-                raise ValueError(f"{named(path)} must be the configuration of a transformer, and has no {names[0]}.")
-            known[attribute] = whole_number(f"{names[0]} in {named(path)}", value, 1, _LARGEST)
-        whole_number(f"{_GROUPS[0]} in {named(path)}", config.get(_GROUPS[0]) or 1, 1, known["heads"])
-        matrices, inner, _, used = _feed_forward(path, config, known["width"])
-        forward = round(matrices * inner * used / 2)  # of two matrices, as the calculator has them
-        predicted = _MASKED if "bert" in str(config.get("model_type")) else 1.0
-        what = f"the configuration {named(path)}"
-        layer = 4 * known["width"] ** 2 + 2 * known["width"] * forward
-        if (weights := known["layers"] * layer + known["vocabulary"] * known["width"]) > _LARGEST:
-            raise ValueError(f"{named(path)} must be of a model of at most 10000B, not {weights / 1e9:.3g}B.")
-    setup = Setup(
-        **known, feed_forward=forward, layout=(known["layers"],), replicas=1, precision="16 bit, master weights",
-        fused_attention=True,
-    )  # fmt: skip
-    return setup, predicted, f"{what}: {known['layers']} layers {known['width']:,} wide"
+    size = model.upper()
+    if re.fullmatch(r"\d+(\.\d+)?[MB]", size):
+        name, layers, width, inner, heads, groups, vocabulary, tied = _KNOWN[one_of("model", size, _KNOWN)]
+        bert, gated = name.startswith("BERT"), name[:4] in ("Llam", "Qwen")
+        old: dict[str, Any] = dict(kept=5, positions=1024)
+        if bert:
+            old = dict(kept=2, positions=512, causal=False, once=True)
+        return ModelShape(
+            name, layers, width, inner, heads, groups, width // heads, vocabulary, tied, gated, fused=name == "GPT-2",
+            **({} if gated else old | {"dropout": True}),
+        )  # fmt: skip
+    return _configured(model)
 
 
 def model_work(model: str) -> Work:
-    """What a pack costs this model: FLOP of its layers, all taken as dense and attending to the whole sequence.
+    """What a pack costs this model: FLOP of its layers, each sequence attending to itself.
 
+    >>> from packlib.advice.memory import model_work
     >>> model_work("7B").in_words
-    'a model whose attention takes half of the work for a sequence of 50,689 tokens'
+    'a model whose attention takes half of the work for a sequence of 49,409 tokens'
 
     Args, Raises:
-        as in `about_memory`; a size is taken as a decoder.
+        as in `model_shape`.
     """
-    setup, predicted, _ = model_setup(model)
-    if predicted < 1:
-        return Work.bert(setup.layers, setup.width, setup.feed_forward)
-    config = {} if _size(model) else _configuration(model)[1]
-    return Work.decoder(
-        setup.layers,
-        setup.width,
-        max(1, round(setup.feed_forward / 1.5)),  # `Setup` has two matrices, and the decoder three
-        setup.heads,
-        config.get("num_key_value_heads") or setup.heads,
-        config.get("head_dim") or max(1, setup.width // setup.heads),
-    )
+    return model_shape(model).work
 
 
-def _feed_forward(path: Path, config: dict, width: int) -> tuple[int, int, int, int]:
-    """Matrices of a feed-forward part, the width between them, and how many such parts a layer has, and uses."""
-    experts = next((config[name] for name in _EXPERTS if config.get(name)), 1)
-    names = ("moe_intermediate_size", *_FEED_FORWARD) if experts > 1 else _FEED_FORWARD
-    name, inner = next(((name, config[name]) for name in names if config.get(name)), (names[0], 4 * width))
-    gated = config.get("hidden_act", config.get("hidden_activation")) in ("silu", "gelu_pytorch_tanh")
-    used = config.get(_USED) or 1 if experts > 1 else 1
-    return 3 if gated else 2, whole_number(f"{name} in {named(path)}", inner, 1, _LARGEST), experts, used
-
-
-def _parameters(model: str, setup: Setup) -> int | None:
-    """The weights of a decoder by its configuration, with all experts; None where the calculator knows better."""
-    if _size(model) or model_setup(model)[1] < 1:
-        return None
+def _configured(model: str) -> ModelShape:
     path, config = _configuration(model)
-    matrices, inner, experts, _ = _feed_forward(path, config, setup.width)
-    head_width = config.get("head_dim") or setup.width // setup.heads
-    both = (setup.heads + (config.get("num_key_value_heads") or setup.heads)) * head_width
-    layer = 2 * setup.width * both + matrices * setup.width * inner * experts
-    tables = 1 if config.get("tie_word_embeddings", True) else 2
-    return tables * setup.vocabulary * setup.width + setup.layers * layer
+    whole = dict(at_least=1, at_most=_LARGEST)
 
+    def size(names: tuple[str, ...], default: Any) -> int:
+        name, value = next(((name, config[name]) for name in names if config.get(name) is not None), ("", default))
+        return default if not name else whole_number(f"{name} in {named(path)}", value, **whole)
 
-def _size(model: str) -> re.Match | None:
-    return re.fullmatch(r"(\d+(?:\.\d+)?)([MB])", model.upper())
+    family = str(config.get("model_type"))
+    if any(name in config for name in _STATE):
+        raise ValueError(f"model must be a transformer, not {shown(family)}: it carries a state from token to token.")
+    for names in _NAMES.values():
+        if not any(name in config for name in names):
+            raise ValueError(f"{named(path)} must be the configuration of a transformer, and has no {names[0]}.")
+    sizes = {attribute: size(names, 1) for attribute, names in _NAMES.items()}
+    groups = size(("num_key_value_heads",), sizes["heads"])
+    whole_number(f"num_key_value_heads in {named(path)}", groups, 1, sizes["heads"])
+    experts = size(_EXPERTS, 1)
+    inner = size(("moe_intermediate_size",) * (experts > 1) + _FEED_FORWARD, 4 * sizes["width"])
+    gated = config.get("hidden_act", config.get("hidden_activation")) in _GATED
+    activation = config.get("activation_function", config.get("hidden_act", "gelu"))
+    shape = ModelShape(
+        name=named(path), **sizes, feed_forward=inner, key_value_heads=groups,
+        head_width=size(("head_dim",), max(1, sizes["width"] // sizes["heads"])),
+        tied=bool(config.get("tie_word_embeddings", True)), gated=gated, fused="n_embd" in config,
+        kept=4 if gated else 5 if activation == "gelu_new" else 2,
+        dropout=any(config.get(name) for name in ("hidden_dropout_prob", "resid_pdrop")),
+        causal="bert" not in family, experts=experts,
+        used=size(("num_experts_per_tok",), 1) if experts > 1 else 1, positions=size(_POSITIONS, None),
+        once=family != "electra" and any(name.endswith(_ONCE) for name in config.get("architectures") or ()),
+    )  # fmt: skip
+    if shape.parameters > _LARGEST:
+        raise ValueError(f"{named(path)} must be of a model of at most 10000B, not {shape.parameters / 1e9:.3g}B.")
+    return shape
 
 
 def _configuration(model: str) -> tuple[Path, dict]:
@@ -170,9 +215,7 @@ def _configuration(model: str) -> tuple[Path, dict]:
     if path.is_dir():
         path /= "config.json"
     config = read_json(path, "model's configuration", constants=True)
-    config = config.get("text_config") or config
-    if not isinstance(config, dict):
-        raise TypeError(f"text_config in {named(path)} must be a JSON object, not {shown(config)}.")
-    for name in (*_POSITIONS, *_EXPERTS, *_GROUPS, _USED):
-        whole_number(f"{name} in {named(path)}", config.get(name) or 1, 1, _LARGEST)
-    return path, config
+    inner = config.get("text_config") or config
+    if not isinstance(inner, dict):
+        raise TypeError(f"text_config in {named(path)} must be a JSON object, not {shown(inner)}.")
+    return path, {"architectures": config.get("architectures"), **inner}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from packlib.advice.memory import model_work
-from packlib.advice.risks import share_of
+from packlib.advice.words import share_of
 from packlib.packing import PackingPlan
 from packlib.training.recipe import Recipe
 from packlib.work import Waiting, Work, waiting
@@ -36,7 +36,7 @@ def about_waiting(plan: PackingPlan, recipe: Recipe, model: str | None = None) -
 
     Args:
         plan, recipe: as in `expected_waiting`.
-        model: as `packlib.advice.about_memory` takes it; by default the layers of Llama 3 8B.
+        model: as `packlib.advice.memory.model_shape` takes it; by default the layers of Llama 3 8B.
     """
     if recipe.replicas == 1:
         return ""

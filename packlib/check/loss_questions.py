@@ -6,7 +6,7 @@ import numpy as np
 
 from packlib.check.case import Case
 from packlib.check.findings import FAILED, PASSED, UNKNOWN, Finding
-from packlib.check.losses import IGNORED, SHIFTS, Loss
+from packlib.check.slot_gradients import IGNORED, SHIFTS, Loss
 from packlib.check.weighing import FAULTS, Weighing
 
 _WORDS = {

@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from packlib.check.case import Case
 from packlib.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
-from packlib.check.losses import Loss
+from packlib.check.slot_gradients import Loss
 from packlib.check.weighing import Held, Weighing
 
 _MOST = 1 << 14  # numbers of each parameter that are looked at

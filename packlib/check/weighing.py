@@ -15,7 +15,7 @@ from torch import Tensor
 
 from packlib.check.case import Case
 from packlib.check.locating import Piece
-from packlib.check.losses import IGNORED, Loss
+from packlib.check.slot_gradients import IGNORED, Loss
 
 REDUCTIONS = "token", "sequence", "group", "constant"
 

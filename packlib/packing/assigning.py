@@ -127,7 +127,8 @@ def swap(samples: np.ndarray, drawn: np.ndarray) -> None:
 
 
 def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:
-    planned = np.append(histogram.counts, histogram.dropped)
+    dropped = histogram.dropped if given[-1] else 0  # they may have been left out already
+    planned = np.append(histogram.counts, dropped)
     wrong = np.flatnonzero(given != planned)
     if wrong.size:
         length = int(wrong[0])

@@ -57,7 +57,6 @@ async def run_notebook(
     path: Path,
     values: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
-    without: str = "",
     progress: bool = False,
     seconds: float | None = None,
 ) -> NotebookNode:
@@ -66,7 +65,6 @@ async def run_notebook(
     Args:
         values: parameters, set in a cell of their own after the one that is tagged "parameters", as papermill does.
         environment: variables that the kernel has besides those of this process.
-        without: cells with this tag are left out.
         progress: whether to show a bar.
         seconds: that a cell may take; None is no limit.
 
@@ -75,7 +73,6 @@ async def run_notebook(
     """
     logging.getLogger("traitlets").setLevel(logging.CRITICAL)  # what nbclient logs is said by its exceptions
     notebook = nbformat.read(path, as_version=4)
-    notebook.cells = [cell for cell in notebook.cells if without not in cell.metadata.get("tags", ())]
     if values:
         set_them = "\n".join(["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())])
         tagged = [i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ())]

@@ -1,4 +1,4 @@
-"""The advice: its numbers against brute force and counting, its words against the lengths that call for them."""
+"""The advice: decisions that others would make too, odd data, and refusals in one sentence."""
 
 import json
 import math
@@ -8,19 +8,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from packlib.advice import advising
-from packlib.advice.advice import Overhead
-from packlib.advice.advising import advise, cut, lengths_for, measured_overheads
-from packlib.advice.records import Recorded, recorded
-from packlib.advice.risks import find_risks, many, share_of
-from packlib.advice.trials import DepthTrial
-from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
-from packlib.packing import METHODS, plan
-from packlib.training import Recipe, adjust
-from packlib.workbook.parameters import ParameterError, check_values
+from packlib.advice import advise, batches_today, cut, fit_update, lengths_for
+from packlib.advice.advising import fitting, memory_size
+from packlib.advice.memory import model_shape
+from packlib.advice.words import compared, many, share_of, signed
+from packlib.lengths import LengthHistogram, load, padding_waste
+from packlib.packing import assign, plan
+from packlib.packing.documents import split
+from packlib.training import Recipe
 from packlib.workbook.results import keep, result
 from packlib.workbook.tables import Points, Table
+
+RNG = np.random.default_rng(0)
+BIMODAL = [90] * 500 + [1250] * 500
+CHATS = np.minimum(RNG.lognormal(6, 0.9, 3000).astype(int) + 1, 6000)
 
 
 def of(lengths, max_length=None):
@@ -30,27 +34,27 @@ def of(lengths, max_length=None):
 # What is cut
 
 
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(1, 40))
+def test_sequences_are_split_as_documents_are(lengths, top):
+    pieces = split(np.array(lengths), top)[2]
+    assert cut(of(lengths), top, "split").expand().tolist() == sorted(pieces.tolist())
+
+
 @pytest.mark.parametrize("overlong", ["truncate", "drop"])
 def test_what_is_cut_or_left_out_is_counted(tmp_path, overlong):
     lengths = np.array([3, 9, 10, 11, 40, 2, 10])
     np.save(tmp_path / "mine.npy", lengths)
     histogram, whole = lengths_for(str(tmp_path / "mine.npy"), 10, overlong)
-    lost = whole.num_tokens - histogram.num_tokens
     kept = np.minimum(lengths, 10) if overlong == "truncate" else lengths[lengths <= 10]
-    assert histogram == of(kept, 10) and whole == of(lengths) and lost == lengths.sum() - kept.sum()
+    assert histogram == of(kept, 10) and whole == of(lengths)
     assert (histogram.truncated, histogram.dropped) == ((2, 0) if overlong == "truncate" else (0, 2))
-    advice = advise(histogram, whole=whole)
-    said = f"2 sequences ({200 / 7:.1f} %) are longer than 10 tokens. The advice assumes that they are "
-    assert said in advice.about_cut and advice.about_cut in advice.sentences
-    assert f"loses {100 * lost / lengths.sum():.1f} % of the tokens" in advice.about_cut
 
 
 def test_a_data_set_is_cut_from_its_whole_lengths():
     histogram, whole = lengths_for("docstrings", 256, "truncate")
-    lost = whole.num_tokens - histogram.num_tokens
     rows = [line.split(",") for line in open("data/lengths/docstrings.csv").read().splitlines()[1:]]
-    assert lost == sum((int(length) - 256) * int(count) for length, count in rows if int(length) > 256)
-    assert histogram.truncated == sum(int(count) for length, count in rows if int(length) > 256)
+    lost = sum((int(length) - 256) * int(count) for length, count in rows if int(length) > 256)
+    assert whole.num_tokens - histogram.num_tokens == lost
     assert lengths_for("squad", None, "truncate") == (load("squad"), load("squad"))
 
 
@@ -60,139 +64,232 @@ def test_nothing_left_is_refused():
     assert cut(of([5, 6]), 4, "truncate").truncated == 2
 
 
-# The advice
+# The decisions
 
 
-@pytest.fixture(scope="module")
-def advice():
-    """On sentence pairs, of which some are cut."""
-    histogram, whole = lengths_for("wordnet-pairs", 128, "truncate")
-    return advise(histogram, batch_size=16, whole=whole)
+def test_another_row_length_is_taken_where_it_saves_slots():
+    found, kept = advise(BIMODAL, 2048), advise(BIMODAL, 2048, keep_max_length=True)
+    assert found.row_length == 1280 and found.plan.num_packs == 536  # 500 with a long one, 36 with 14 of 90
+    assert kept.row_length == 2048 and kept.decisions[0].reason == "It was to be kept."
+    assert kept.decisions[0].runner_up == "1,280, with 33.0 % fewer slots for a token."
+    assert advise(CHATS, 4096).row_length == 4096
 
 
-def test_the_speedup_is_slots_over_slots_less_the_overhead(advice):
-    histogram, packs = advice.histogram, advice.plan.num_packs
-    highest = measured_overheads()[0].highest  # the published one is of rows of 512
-    assert advice.habits == tuple(HABITS)
-    for habit in HABITS:
-        slots = padding_waste(histogram, 16, habit).slots
-        low, high = advice.speedup(habit)
-        assert high == pytest.approx(slots / packs / 128) and low == pytest.approx(slots / packs / 128 * (1 - highest))
-    assert advice.speedup()[1] == pytest.approx(advice.plan.packing_factor)
-    both = [Overhead(0.02, 0.03, "one", 128), Overhead(0.01, 0.2, "other", 200), Overhead(0, 0.9, "long", 512)]
-    low, high = replace(advice, overheads=tuple(both)).speedup()
-    assert (low, high) == (pytest.approx(0.8 * advice.speedup()[1]), pytest.approx(0.99 * advice.speedup()[1]))
+def test_a_row_length_that_cuts_more_is_not_taken():
+    lengths = [100] * 900 + [60] * 90  # rows of 60 would be full, and cut most
+    assert advise(lengths, 110).row_length >= 100
+    assert advise(lengths, 110).chosen.tokens_cut == 0
 
 
-def test_the_overheads_are_those_of_the_benchmarks():
-    measured, *_, published = measured_overheads()
-    assert "bench_model speed" in measured.source
-    overheads = [row["overhead %"] / 100 for row in recorded("model_speed").rows if row["packing factor"] > 1]
-    assert measured.highest == pytest.approx(max(overheads), abs=1e-9) and 0 <= measured.usual <= measured.highest
-    assert published.highest == 0.045
+def test_the_plan_is_never_worse_than_that_of_packlib_pack():
+    for lengths, top in ((CHATS, 4096), (RNG.integers(1, 400, 2000), 512), ([7, 5, 5, 4, 3] * 30, 12)):
+        found = advise(lengths, top, keep_max_length=True)
+        rows = cut(of(lengths), top, "truncate")
+        assert found.plan.max_sequences_per_pack is None
+        assert found.plan.num_packs <= min(plan(rows, method=name).num_packs for name in ("lpfhp", "spfhp"))
+        assert found.plan.gap <= max(1, 0.001 * found.plan.lower_bound) or found.plan.method == "optimal"
 
 
-def test_a_benchmark_on_a_gpu_is_read_too(tmp_path, monkeypatch):
-    (tmp_path / "model_gpu.csv").touch()
-    shares = [
-        ("padded", 1, 1.0),
-        ("packed", 1.0, 0.5),
-        ("packed", 2.0, 0.97),
-        ("packed", 2.0, 1.1),
-        ("packed", 2.0, 0.9),
-    ]
-    names = ("run", "packing factor", "forward and backward, realized / factor")
-    rows = [dict(zip(names, values, strict=True)) for values in shares]
-    monkeypatch.setattr(advising, "data_path", lambda *_: tmp_path)
-    monkeypatch.setattr(advising, "recorded", lambda name: Recorded(rows, f"measure {name}", "a GPU"))
-    measured, _ = measured_overheads()
-    assert measured.source == "Recorded with measure model_gpu on a GPU"
-    assert (measured.usual, measured.highest) == (pytest.approx(0.03), pytest.approx(0.1))
+def test_there_is_no_depth_limit_but_for_a_pooler_or_on_demand():
+    lengths = RNG.integers(5, 40, 400)
+    free, bert = advise(lengths, 64), advise(lengths, 64, model="110M", keep_max_length=True)
+    assert not free.depths and free.plan.max_sequences_per_pack is None
+    for trial in bert.depths:
+        exact = plan(bert.histogram, method="optimal", max_sequences_per_pack=trial.depth).num_packs
+        assert trial.bound <= exact <= trial.packs <= trial.greedy
+    assert bert.plan.deepest <= bert.plan.max_sequences_per_pack <= bert.depths[-1].depth
+    assert bert.plan.num_packs <= 1.006 * plan(bert.histogram, method="optimal").num_packs
+    assert "smallest depth" in bert.decisions[1].reason
+    two = advise(lengths, 64, max_sequences_per_pack=2)
+    assert two.plan.deepest == 2 == two.depths[-1].depth and two.decisions[1].choice.endswith("2 sequences in a pack")
 
 
-def test_the_buckets_and_the_recipe_come_from_their_own_functions(advice):
-    lengths = np.array(advice.buckets.lengths)
-    slots = lengths[np.searchsorted(lengths, advice.histogram.expand())].sum()
-    assert advice.buckets.padding_fraction == pytest.approx(1 - advice.histogram.num_tokens / slots)
-    chosen = len(lengths)
-    assert advice.bucket_waste[chosen - 1] == pytest.approx(advice.buckets.padding_fraction)
-    assert advice.bucket_waste[chosen - 1] <= advice.bucket_waste[-1] + 0.02 < advice.bucket_waste[chosen - 2]
-    after, reasons, _ = adjust(advice.recipe, advice.plan.packing_factor, "batch")
-    assert advice.is_example and (advice.packed_recipe, advice.reasons) == (after, reasons)
+@pytest.mark.parametrize("habit", ["random", "sorted", "fixed"])
+def test_today_is_what_padding_costs(habit):
+    rows = of(CHATS)
+    found = batches_today(rows, 16, habit)
+    assert found.slots == padding_waste(rows, 16, "maximum" if habit == "fixed" else habit).slots
+    assert found.slots_a_batch * found.batches == pytest.approx(found.slots)
 
 
-def test_the_json_holds_what_the_sentences_say(advice):
-    found = json.loads(advice.to_json())
-    assert found["advice"] == list(advice.sentences) and found["assumptions"] == list(advice.assumptions)
-    assert found["plan"]["packs"] == advice.plan.num_packs and found["plan"]["depth"] == advice.depth
-    assert [method["method"] for method in found["methods"]] == list(METHODS)
-    assert [tuple(one["speedup"]) for one in found["habits"]] == [advice.speedup(habit) for habit in HABITS]
-    assert found["data"]["truncated"] == advice.histogram.truncated > 0
-    assert Recipe.from_dict(found["recipe"]["after"]) == advice.packed_recipe
-    for sentence in (*advice.sentences, *advice.assumptions, *(risk.sentence for risk in advice.risks)):
-        assert sentence.endswith(".") and ".." not in sentence and "1 sequences" not in sentence
-    assert all(math.isfinite(value) for value in advice.numbers.values())
-    assert advice.numbers["expected speed-up"] == pytest.approx(sum(advice.speedup()) / 2)
+def test_today_may_be_packed_already():
+    found = advise(CHATS, 4096, today="packed", batch_size=4, seed=3)
+    made = plan(cut(of(CHATS), 4096), method="next_fit", seed=3)
+    assert found.today.rows == made.num_packs and found.today.packing_factor == made.packing_factor
+    assert found.times_fewer == pytest.approx(made.num_packs / found.plan.num_packs)
+    assert found.update.before.sequences_per_update == pytest.approx(32 * made.packing_factor)
 
 
-EDGES = {  # lengths, maximum, how the verdict begins, and the names of the risks
-    "one sequence": ([5], 512, "Do not pack", {"few data", "long tail", "short tail"}),
-    "all of length 1": ([1] * 700, 512, "Pack only if", {"few data", "long tail", "short tail", "deep packs"}),
-    "rows of 1": ([1] * 9, 1, "Do not pack", {"few data", "short tail"}),
-    "all equal": ([100] * 5000, 512, "Pack only if", {"few data", "long tail"}),
-    "all at the maximum": ([64] * 6400, 64, "Do not pack", set()),
-    "just over half": ([33] * 4000, 64, "Do not pack", {"long halves"}),
-    "two lengths": ([60, 4] * 4000, 64, "Pack with", {"short tail"}),
+EDGES = {  # lengths, maximum, and whether there is something to gain
+    "one sequence": ([5], 512, False),
+    "all of length 1": ([1] * 700, 512, False),
+    "rows of 1": ([1] * 9, 1, False),
+    "all at the maximum": ([64] * 6400, 64, False),
+    "just over half": ([33] * 4000, 64, False),
+    "two lengths": ([60, 4] * 4000, 64, True),
 }
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_odd_data_gets_sound_advice(name):
-    lengths, top, verdict, risks = EDGES[name]
-    found = advise(of(lengths, top), patience=2)
-    assert found.verdict.startswith(verdict)
-    assert {risk.name for risk in found.risks} == risks
-    assert (found.speedup()[0] <= 1) == (verdict == "Do not pack")
-    assert found.plan.num_packs <= math.ceil(1.005 * plan(found.histogram).num_packs)
+@pytest.mark.parametrize("overlong", ["truncate", "drop", "split"])
+def test_odd_data_gets_sound_advice(name, overlong):
+    lengths, top, gain = EDGES[name]
+    found = advise(lengths, top, overlong=overlong)
+    assert found.decisions[2].choice.startswith("Nothing to gain") == (not gain)
     json.loads(found.to_json())
+    for text in (*(text for one in found.decisions for text in one[2:]), *found.notes):
+        assert text.endswith(".") and ".." not in text and "1 sequences" not in text and "1 packs" not in text
+    assert all(math.isfinite(value) for value in found.numbers.values())
 
 
-def test_what_was_measured_at_one_length_is_not_applied_to_another():
-    found = advise(of([3000, 900, 500] * 2000, 8192), patience=2)
-    low, high = found.speedup()
-    assert low == high == pytest.approx(6000 / found.plan.num_packs)
-    assert f"is at most {high:.2f} times" in " ".join(found.sentences)
-    assert "was not measured in rows of about 8,192" in " ".join(found.sentences)
-    assert [one.endswith("; not applied here.") for one in found.assumptions[1:-3]] == [True] * len(found.overheads)
-    published = measured_overheads()[-1]
-    assert [published.applies_to(top) for top in (128, 256, 512, 1024, 1025)] == [False, True, True, True, False]
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=60),
+    st.integers(1, 200),
+    st.sampled_from(["truncate", "split"]),
+    st.sampled_from(["random", "sorted", "fixed", "packed"]),
+    st.integers(1, 70),
+)
+def test_any_lengths_get_a_plan_of_all_of_them(lengths, top, overlong, today, size):
+    found = advise(lengths, top, overlong=overlong, today=today, batch_size=size)
+    kept = np.minimum(lengths, found.row_length) if overlong == "truncate" else found.histogram.expand()
+    assert len(assign(found.plan, kept)) == found.plan.num_packs
+    assert sum(kept) + (found.chosen.tokens_cut if overlong == "truncate" else 0) == sum(lengths)
+    assert found.chosen.tokens_cut <= found.now.tokens_cut
+    assert 1 <= found.update.after.micro_batch <= max(1, found.update.most)
+
+
+def test_lengths_that_pile_up_at_the_longest_look_cut():
+    drawn = np.random.default_rng(0).geometric(0.01, 5000)
+    suspected = advise(np.minimum(drawn, 200), 512)
+    count = int((drawn >= 200).sum())
+    assert f"{count} sequences ({count / 50:.1f} %) have exactly 200 tokens" in suspected.decisions[-1].reason
+    for lengths in (drawn[drawn <= 200], [60, 4] * 500):
+        assert "exactly" not in advise(lengths, 512).decisions[-1].reason
+    assert advise(of(drawn).with_max_length(200, "truncate"), 200).piled_up[1] == 0, "these are known to be cut"
+
+
+# The update and the memory
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 64), st.integers(1, 16), st.integers(1, 4), st.floats(1, 40), st.integers(1, 40),
+    st.sampled_from(["adamw", "lamb"]),
+)  # fmt: skip
+def test_the_update_is_the_largest_micro_batch_within_two_percent(size, steps, devices, factor, most, optimizer):
+    before = Recipe(size, 1e-3, 10**6, gradient_accumulation_steps=steps, replicas=devices, optimizer=optimizer)
+    found = fit_update(before, factor, most)
+    wanted = size * steps * devices
+    off = {
+        (rows, count): rows * count * devices * factor / wanted - 1
+        for rows in range(1, most + 1)
+        for count in range(1, size * steps + 2)
+    }
+    chosen = (found.after.micro_batch, found.after.gradient_accumulation_steps)
+    near = [pair for pair, share in off.items() if abs(share) <= 0.02]
+    assert found.off == pytest.approx(off[chosen], abs=1e-8)
+    if near:
+        assert chosen[0] == max(rows for rows, _ in near) and found.exact
+    else:
+        assert abs(off[chosen]) == pytest.approx(min(map(abs, off.values())))
+    betas = [0.9 ** (1 + found.off), 0.999 ** (1 + found.off)] if not near and optimizer == "adamw" else [0.9, 0.999]
+    assert found.after.betas == pytest.approx(betas) and found.after.learning_rate == 1e-3
+    assert found.after.replicas == devices and found.after.packing_factor == factor
+
+
+def test_what_fits_into_the_memory_is_taken_and_one_more_does_not_fit():
+    shape = model_shape("0.5B")
+    fit = fitting(shape, 2048, 80e9, 1)
+    assert not fit.recompute and fit.shards == 1
+    assert shape.memory(fit.rows, 2048).total <= 0.9 * 80e9 < shape.memory(fit.rows + 1, 2048).total
+    large = fitting(model_shape("7B"), 4096, 80e9, 1)
+    assert large.shards == 2 and large.recompute and large.rows >= 1
+    assert model_shape("7B").memory(1, 4096, recompute=True).total > 0.9 * 80e9
+    assert fitting(model_shape("7B"), 1 << 20, 80e9, 8).rows == 0
+
+
+def test_the_memory_bounds_the_micro_batch_and_is_said():
+    small, large = (advise(CHATS, 4096, model="0.5B", memory=room) for room in ("24GB", "80GB"))
+    assert small.update.most < large.update.most
+    for found in (small, large):
+        assert found.memory.total <= 0.9 * found.fit.room and found.update.after.micro_batch <= found.fit.rows
+        assert f"of {found.fit.room / 1e9:.1f} GB" in found.decisions[3].reason
+    none = advise([50_000] * 9, 131_072, model="7B", memory="80GB")
+    assert "not even one pack fits" in none.decisions[3].reason and none.update.most == 1
+    shared = advise(CHATS, 4096, model="7B", memory="80GB")
+    assert shared.update.after.replicas == 2 and "shared by the 2 devices" in shared.decisions[3].reason
+    assert shared.decisions[3].choice.endswith("× 2 devices")
+    assert "model.gradient_checkpointing_enable()" in shared.code["Model"]
+
+
+def test_no_row_is_longer_than_the_positions_of_the_model():
+    found = advise(RNG.integers(1, 300, 500), 512, model="110M")
+    assert max(row.max_length for row in found.row_lengths) == 512
+    beyond = advise([600, 20] * 50, 640, model="110M")
+    assert "has 600 tokens, and the model only 512 positions" in " ".join(beyond.notes)
+
+
+def test_a_recipe_of_ones_own_is_adjusted():
+    mine = Recipe(8, 1e-3, 10_000, gradient_accumulation_steps=6, max_length=128)
+    found = advise(load("wordnet-pairs", 64), recipe=mine)
+    assert replace(found.update.before, max_length=128) == mine and not found.is_example
+    assert "an example" not in found.decisions[3].reason and found.today.batch_size == 8
+    assert "The recipe has rows of 128 tokens" in " ".join(found.notes)
 
 
 def test_attention_that_skips_is_advised_where_it_saves_work():
-    long, short = advise(of([900] * 4000, 8192), patience=2), advise(of([16] * 900, 128), patience=2)
-    assert "FlashAttention" in long.about_attention and "dense mask" in short.about_attention
-    assert f"{100 * 4000 * 900**2 / (long.plan.num_packs * 8192**2):.1f} % of the pairs" in long.about_attention
-    assert all("estimate" in found.about_attention for found in (long, short))
+    long, short = advise([900] * 4000, 8192), advise([16] * 900, 128)
+    assert long.skips and 'attention = "flash_attention_2" if' in long.code["Model"]
+    assert not short.skips and 'attention = "sdpa" if' in short.code["Model"]
+    assert "FLOP" in long.notes[0] and "dense mask" in short.notes[0]
 
 
-def test_steps_and_passes_are_counted(advice):
-    rows = advice.packed_recipe.global_batch
-    assert f"One pass over the data is {advice.plan.num_packs / rows:,.1f} updates" in advice.about_steps
-    assert "are 10.00 passes" in advice.about_steps and advice.about_steps in advice.sentences
-    many = LengthHistogram([0, *[10**9] * 1000])
-    assert advising.example_recipe(many, 32).total_sequences == many.num_sequences
-    assert advising.example_recipe(many, 32).warmup_sequences == many.num_sequences / 10
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_length": 0}, "max_length must be from 1 to "),
+        ({"batch_size": 0}, "batch_size must be at least 1, not 0."),
+        ({"today": "ordered"}, "today must be 'random', 'sorted', 'fixed' or 'packed', not 'ordered'"),
+        ({"overlong": "error"}, "overlong must be 'truncate', 'drop' or 'split', not 'error'"),
+        ({"memory": "80GB"}, "memory '80GB' needs a model"),
+        ({"memory": "80", "model": "7B"}, "memory must be a number with MB, GB, TB, GiB, not '80'."),
+        ({"memory": 80, "model": "7B"}, 'memory must be text such as "80GB", not 80.'),
+        ({"model": "6B"}, "model must be '110M', '340M'"),
+        ({"max_sequences_per_pack": 0}, "max_sequences_per_pack must be at least 1, not 0."),
+        ({"keep_max_length": 1}, "keep_max_length must be True or False, not 1."),
+        ({"recipe": Recipe(8, 1e-3, 100, packing_factor=2.0)}, "is packed already, with factor 2"),
+        ({"recipe": Recipe(8, 1e-3, 100), "batch_size": 9}, "batch_size must be the recipe's micro batch, 8, or left"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(options, says):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        advise([3, 5, 8], **options)
+    assert says in str(raised.value)
 
 
-def test_one_longest_sequence_is_no_pile_and_reads_as_one():
-    lengths = np.random.default_rng(7).integers(1, 1001, 57)
-    whole = of(lengths)
-    for overlong, said in (("truncate", "it is cut to"), ("drop", "it is left out")):
-        h = whole.with_max_length(int(np.sort(lengths)[-2]), overlong)
-        risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, method="lpfhp"), 0, 0, 32, whole=whole)}
-        assert "cut before" not in risks
-        (one,) = [text for name, text in risks.items() if name in ("over-long", "left out")]
-        assert one.startswith(f"1 sequence ({share_of(1, 57)}) is longer than") and said in one
+def test_memory_is_read_with_its_unit():
+    assert (memory_size("80GB"), memory_size("1.5 gib"), memory_size(" 512MB ")) == (80e9, 1.5 * 2**30, 512e6)
+
+
+def test_advice_in_a_script_takes_neither_torch_nor_jupyter(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nfrom packlib.advice import advise\nfrom packlib.advice.page import page\n\nprint('once')\n"
+        "print(len(page(advise([3, 5, 8, 2] * 9, model='7B', memory='80GB'))) > 999)\n"
+        "heavy = ('torch', 'nbformat', 'IPython', 'matplotlib', 'transformers')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "once\nTrue\n[]\n", "")
+
+
+def test_the_same_lengths_give_the_same_advice_whatever_their_order():
+    one, other = advise(CHATS, 4096), advise(np.random.default_rng(1).permutation(CHATS), 4096)
+    assert one.to_json() == other.to_json() and one.plan.to_json() == other.plan.to_json()
+
+
+# Words, and what notebooks show of them
 
 
 @pytest.mark.parametrize(
@@ -202,121 +299,10 @@ def test_a_share_is_never_rounded_to_nothing_or_to_all(value, said):
     assert share_of(value) == said
 
 
-@pytest.mark.parametrize("top", [100, 200, 1000])
-def test_lengths_that_pile_up_at_the_longest_look_cut_whatever_the_rows(top):
-    rng = np.random.default_rng(0)
-    drawn = rng.geometric(0.01, 5000)
-    for lengths, suspected in ((np.minimum(drawn, 200), True), (drawn[drawn <= 200], False)):
-        whole = of(lengths)
-        h = whole.with_max_length(top, "truncate")
-        risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, method="lpfhp"), 0, 0, 32, whole=whole)}
-        assert ("cut before" in risks) == suspected
-        if suspected:
-            count = int((drawn >= 200).sum())
-            assert f"{count} sequences ({count / 50:.1f} %) have exactly 200 tokens" in risks["cut before"]
-    for unsuspected in (LengthHistogram.from_lengths(drawn, 200, "truncate"), of([60, 4] * 500, 64)):
-        risks = find_risks(unsuspected, plan(unsuspected, method="lpfhp"), 0, 0, 32)
-        assert "cut before" not in {risk.name for risk in risks}
-
-
-def test_the_places_of_static_shapes_are_counted(advice):
-    rows, deepest = advice.plan.num_packs, max(map(len, advice.plan.strategies))
-    empty = rows * deepest - advice.histogram.num_sequences
-    said = f"{rows * deepest:,} places for {advice.histogram.num_sequences:,} sequences, "
-    assert f"{said}{100 * empty / (rows * deepest):.1f} % of them empty" in advice.about_places
-    work = 128 * (8 * 1024**2 + 4 * 1024 * 4096 + 4 * 128 * 1024)  # projections, feed-forward, attention
-    assert (
-        f"adds {100 * empty / rows * 2 * 1024**2 / work:.2f} % of a layer's work (an estimate" in advice.about_places
-    )
-    assert advice.about_places in advice.sentences
-
-
-def test_the_seconds_of_compiling_are_those_recorded(advice):
-    rows = [row for row in recorded("compiling_shapes").rows if row["run"] == "static" and row["batches"] != "packed"]
-    each = [row["compile seconds"] / row["graphs"] for row in rows]
-    count = len(advice.buckets.lengths)
-    assert f"would take {count * min(each):.0f} to {count * max(each):.0f} s, and 13 s for packs" in " ".join(
-        advice.sentences
-    )
-    assert "This is an estimate" in advice.about_compiling and "bench_compiling shapes" in " ".join(advice.assumptions)
-    assert f"{many(count, 'graph')} for them, and one" in replace(advice, compiling=None).about_compiling
-
-
-def test_the_trade_off_of_depth_is_printed_on_both_sides_of_half_a_percent(advice):
-    packs = {3: 1200, 4: 1105, 6: 1009, 27: 1004, 64: 1000, None: 1000}
-    chosen = replace(advice, depths=tuple(DepthTrial(depth, count, 990, count) for depth, count in packs.items()))
-    (said,) = [sentence for sentence in chosen.sentences if sentence.startswith("Depth 27 is the smallest")]
-    assert said.endswith("Packs more than that: depth 4: +10.5 %, depth 6: +0.90 %, depth 27: +0.40 %.")
-    assert json.loads(chosen.to_json())["more_packs"]["6"] == pytest.approx(0.009)
-    assert "depth 1" not in said and "depth 64" not in said
-    packs = {2: 2000, 4: 1105, 6: 1004, 8: 1004, 9: 1001, 12: 1001, 64: 1000, None: 1000}
-    level = replace(advice, depths=tuple(DepthTrial(depth, count, 990, count) for depth, count in packs.items()))
-    assert "depth 4: +10.5 %, depth 6: +0.40 %, depth 9: +0.10 %." in " ".join(level.sentences)
-    tired = replace(level, depths=tuple(replace(trial, gave_up=trial.depth != 2) for trial in level.depths))
-    assert "The search gave up at 7 of 8 depths: its packs may be 11.6 % above" in " ".join(tired.sentences)
-
-
-def test_a_search_that_gave_up_says_so(advice):
-    assert "gave up" not in " ".join(advice.sentences)
-    short = replace(advice, depths=tuple(replace(trial, bound=9, gave_up=trial.depth == 2) for trial in advice.depths))
-    found = next(trial for trial in short.depths if trial.depth == 2)
-    said = f"The search gave up at depth 2: its packs may be {100 * (found.packs / 9 - 1):.1f} % above the fewest."
-    assert said in " ".join(short.sentences)
-
-
-def test_a_depth_limit_is_kept():
-    found = advise(load("wordnet-pairs", 64), max_sequences_per_pack=2)
-    assert found.depth == found.plan.deepest == 2 and "at your limit of 2" in " ".join(found.sentences)
-
-
-def test_a_recipe_of_ones_own_is_adjusted_and_compared():
-    mine = Recipe(8, 1e-3, 10_000, gradient_accumulation_steps=6, max_length=128)
-    found = advise(load("wordnet-pairs", 64), recipe=mine)
-    assert found.recipe == mine and not found.is_example and "example" not in " ".join(found.sentences)
-    assert found.packed_recipe == adjust(mine, found.plan.packing_factor, "batch").recipe
-    assert found.packed_recipe.half_lives == pytest.approx(mine.half_lives, rel=0.02)
-    assert found.packed_recipe.betas != mine.betas and " ".join(found.reasons[:-1]) in found.sentences[-2]
-    assert 4 <= found.packed_recipe.micro_batch <= 8
-    large = replace(found, packed_recipe=replace(found.packed_recipe, gradient_accumulation_steps=10**6))
-    (few,) = [risk.sentence for risk in large.risks if risk.name == "few data"]
-    assert f"batches of {large.packed_recipe.global_batch:,} rows" in few
-    (other,) = [risk for risk in found.risks if risk.name == "other maximum"]
-    assert "128 tokens, the advice is for 64" in other.sentence
-
-
-def test_a_plan_far_above_its_bound_is_a_risk():
-    histogram = of([6, 5, 4, 3] * 1000, 10)
-    best = plan(histogram, method="optimal")
-    few, more = ({r.name: r.sentence for r in find_risks(histogram, best, gap, 0, 8)} for gap in (0, 100))
-    assert more.keys() - few.keys() == {"not proven"} and "quick" not in more["not proven"]
-    for gap, told in ((best.num_packs // 1000, False), (best.num_packs // 1000 + 1, True)):
-        assert ("not proven" in {risk.name for risk in find_risks(histogram, best, gap, 0, 8)}) is told
-
-
-@pytest.mark.parametrize("depth", [16, 17])
-def test_packs_of_more_than_sixteen_are_deep(depth):
-    histogram = of([1] * 17_000, depth)
-    risks = {risk.name for risk in find_risks(histogram, plan(histogram, method="lpfhp"), 0, 0, 8)}
-    assert ("deep packs" in risks) is (depth == 17)
-
-
-def test_reconstructions_say_so():
-    h = replace(load("squad"), kind="reconstruction")
-    risks = {risk.name: risk.sentence for risk in find_risks(h, plan(h, method="lpfhp"), 0, 0, 32)}
-    assert "reconstruction" in risks["not measured"]
-
-
-def test_the_advice_needs_no_jupyter_and_speaks_of_no_parameter_of_the_notebook():
-    code = (
-        "import sys; from packlib.advice import advise; from packlib.lengths import load; "
-        "said = advise(load('squad', 64), patience=0.2); assert 'quick' not in said.to_json(); "
-        "print([name for name in ('IPython', 'nbformat', 'matplotlib', 'ipywidgets') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-# What shows and keeps it
+def test_numbers_in_words():
+    assert (many(1, "pack"), many(2000, "batch")) == ("1 pack", "2,000 batches")
+    assert (signed(0.031), signed(-0.002), signed(1e-6)) == ("+3.1 %", "−0.20 %", "±0 %")
+    assert compared(5, 4, "slots") == "25.0 % more slots" and compared(7, 7, "packs") == "as many packs"
 
 
 def test_a_table_reads_as_text_and_as_html():
@@ -349,12 +335,7 @@ def test_files_are_kept_only_under_a_run(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
 
 
-def test_the_recipe_parameter_is_read_before_anything_runs(tmp_path):
-    good, packed, broken = (tmp_path / f"{name}.json" for name in ("good", "packed", "broken"))
-    Recipe(8, 1e-3, 100).to_json(good)
-    Recipe(8, 1e-3, 100, packing_factor=2.0).to_json(packed)
-    broken.write_text("{")
-    assert check_values("12_your_dataset", {"recipe": str(good)}) == {"recipe": str(good)}
-    for path, says in ((packed, "packed already, with factor 2"), (broken, "is not JSON"), (5, "must be the path")):
-        with pytest.raises(ParameterError, match=says):
-            check_values("12_your_dataset", {"recipe": path if path == 5 else str(path)})
+def test_a_bad_plan_of_todays_rows_speaks_for_no_other_length():
+    lengths = [9, 10, 11, 12] * 30  # lpfhp makes 45 packs of 32 where 40 are enough
+    assert plan(of(lengths, 32), method="lpfhp").num_packs * 32 > 1.02 * 64 * advise(lengths, 64).plan.num_packs
+    assert advise(lengths, 32).row_length == 32 and advise(lengths, 32).plan.num_packs == 40

@@ -14,6 +14,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, get_scheduler
 
+from packlib.advice import advise
 from packlib.advice.applying import code_for
 from packlib.batches import wordnet_tokenizer
 from packlib.lengths import LengthHistogram
@@ -69,7 +70,7 @@ def written(folder, replicas=1):
         made.num_packs // 2 // replicas, RATE, 3 * 26, 26, gradient_accumulation_steps=2, replicas=replicas,
         packing_factor=made.packing_factor, betas=BETAS, weight_decay=0.0,
     )  # fmt: skip
-    return made, code_for(histogram, recipe)
+    return made, code_for(histogram, recipe, "truncate")
 
 
 @pytest.fixture
@@ -132,8 +133,8 @@ def test_accelerate_makes_them_on_as_many_ranks_as_the_recipe_has(names, tmp_pat
 def test_the_code_says_what_the_recipe_and_the_lengths_ask_for(tmp_path):
     lengths = LengthHistogram.from_lengths([3, 9, 30], 20, "drop")
     recipe = Recipe(4, 2.5e-4, 40, packing_factor=2.0, optimizer="lamb", decay="polynomial", power=0.5)
-    code = code_for(lengths, recipe)
-    assert tuple(code) == ("Packs", *TRAINERS) and 'overlong="drop"' in code["Packs"]
+    code = code_for(lengths, recipe, "drop")
+    assert tuple(code) == ("Packs", "Model", *TRAINERS) and 'overlong="drop"' in code["Packs"]
     assert "packlib pack tokens.parquet --plan plan.json --overlong drop --out packed.parquet\n" in code["Packs"]
     for trainer in TRAINERS:
         compile(code[trainer], trainer, "exec")
@@ -149,3 +150,38 @@ def test_lamb_runs_in_the_trainer(names, tmp_path):
     code = code_for(LengthHistogram.from_lengths([9, 8], 24), recipe)
     exec(code["transformers.Trainer"], names)
     assert type(names["trainer"].optimizer.optimizer).__name__ == "Lamb" and names["trainer"].state.global_step == 4
+
+
+def test_the_model_is_loaded_with_the_attention_that_is_there(names, tmp_path):
+    names["model"].save_pretrained(tmp_path / "saved")
+    code = code_for(LengthHistogram([0, 1, 1]), Recipe(1, 1e-3, 2), attention="flash_attention_2", recompute=True)
+    given = {"folder": tmp_path / "saved"}
+    exec(code["Model"], given)
+    assert given["model"].config._attn_implementation == ("flash_attention_2" if torch.cuda.is_available() else "sdpa")
+    assert given["model"].is_gradient_checkpointing
+    both = zip(given["model"].parameters(), names["model"].parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in both)
+
+
+@pytest.mark.parametrize("trainer", ["PyTorch loop", "accelerate"])
+def test_the_loops_make_as_many_updates_as_the_schedule_has(names, trainer):
+    recipe = Recipe(2, RATE, 3 * 26 + 5, gradient_accumulation_steps=3, packing_factor=26 / len(names["packed"]))
+    code = code_for(LengthHistogram.from_lengths([9, 8], 24), recipe)
+    exec(code[trainer], names)
+    assert names["schedule"].get_last_lr() == [0.0] and recipe.total_steps % (len(names["packed"]) // 6) != 0
+
+
+def test_on_several_ranks_the_trainer_repeats_no_pack():
+    one, two = (code_for(LengthHistogram([0, 1, 1]), Recipe(1, 1e-3, 2, replicas=ranks)) for ranks in (1, 2))
+    for trainer in ("transformers.Trainer", "TRL's SFTTrainer"):
+        assert "drop_last" not in one[trainer] and "dataloader_drop_last=True" in two[trainer]
+
+
+@pytest.mark.parametrize("overlong", ["truncate", "drop", "split"])
+def test_the_plan_of_the_advice_packs_the_data_whatever_becomes_of_longer_sequences(names, tmp_path, overlong):
+    advice = advise([len(one) for one in sequences()], 24, overlong=overlong, keep_max_length=True)
+    advice.plan.to_json("plan.json")
+    exec(advice.code["Packs"], names)
+    assert f'overlong="{overlong}"' in advice.code["Packs"] and len(names["packed"]) == advice.plan.num_packs
+    held = sum(len(row) for row in names["packed"]["input_ids"])
+    assert held == advice.histogram.num_tokens

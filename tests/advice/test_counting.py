@@ -1,4 +1,4 @@
-"""Every number of the advice, counted again by a second and simpler program, on three sets of these tests' own making.
+"""Every number of the advice, counted again by a second and simpler program, on sets of these tests' own making.
 
 Here are only loops, `Counter` and Python's own numbers: nothing of packlib computes what is compared.
 """
@@ -6,18 +6,19 @@ Here are only loops, `Counter` and Python's own numbers: nothing of packlib comp
 import ast
 import json
 import math
+import random
 import re
 import sysconfig
+from bisect import bisect_left, insort
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from packlib.advice import advise
-from packlib.advice.records import recorded
+from packlib.advice.page import page
 from packlib.lengths import LengthHistogram
+from tests.hostile import Elements
 
 
 def functions(most):
@@ -33,10 +34,14 @@ def functions(most):
     return Counter(lengths[:most])
 
 
-def log_normal():
-    """Two million lengths, most of them far below 8,192."""
-    drawn = np.random.default_rng(0).normal(6.0, 1.2, 2_000_000)
-    return Counter(np.maximum(1, np.exp(drawn)).astype(int).clip(max=60_000).tolist())
+def log_normal(mean, spread, count, most=60_000):
+    drawn = random.Random(0)
+    return Counter(min(most, max(1, int(math.exp(drawn.gauss(mean, spread))))) for _ in range(count))
+
+
+def bimodal():
+    drawn = random.Random(1)
+    return Counter(max(1, int(drawn.gauss(*drawn.choice([(90, 9), (1250, 12)])))) for _ in range(4000))
 
 
 def trillion():
@@ -47,175 +52,315 @@ def trillion():
     return counts
 
 
-SETS = {  # the lengths, the maximum, and seconds for each method
-    "some functions at 512": (lambda: functions(1200), 512, 1),
-    "functions at 512": (lambda: functions(10**6), 512, 5),
-    "2 million log-normal at 8,192": (log_normal, 8192, 5),
-    "a trillion": (trillion, 2048, 5),
+SETS = {  # the lengths, the row length now, the options, and whether packs are counted one by one
+    "some functions at 512": (lambda: functions(1200), 512, {}, True),
+    "some functions at 512, split": (lambda: functions(1200), 512, {"overlong": "split"}, True),
+    "chats at 1,024, left out": (lambda: log_normal(5, 1, 3000), 1024, {"overlong": "drop", "today": "sorted"}, True),
+    "bimodal at 2,048": (bimodal, 2048, {"batch_size": 16}, True),
+    "all as long as a row": (lambda: Counter({64: 6400}), 64, {"today": "fixed"}, True),
+    "one sequence": (lambda: Counter({5: 1}), 8, {}, True),
+    "functions at 512": (lambda: functions(10**6), 512, {}, False),
+    "2 million at 8,192": (lambda: log_normal(6, 1.2, 2_000_000), 8192, {}, False),
+    "a trillion": (trillion, 2048, {}, False),
 }
+QUICK = list(SETS)[:6]
 
 
 @pytest.fixture(
-    scope="module",
-    params=[name if name.startswith("some") else pytest.param(name, marks=pytest.mark.slow) for name in SETS],
+    scope="module", params=[name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SETS]
 )
 def case(request):
-    """The lengths as they are and cut, the maximum, the advice as JSON, its plan as JSON, and its sentences."""
-    make, top, patience = SETS[request.param]
+    """The lengths, the row length now, the options, whether packs are counted, and the advice as JSON and as a page."""
+    make, top, options, counted = SETS[request.param]
     whole = make()
-    cut = Counter()
-    for length, count in whole.items():
-        cut[min(length, top)] += count
     given = LengthHistogram([whole[length] for length in range(max(whole) + 1)])
-    advice = advise(given.with_max_length(top, "truncate"), patience=patience, whole=given)
+    advice = advise(given, top, **options)
     said = json.loads(advice.to_json())
-    return whole, cut, top, said, json.loads(advice.plan.to_json()), " ".join(said["advice"])
+    said["strategies"] = json.loads(advice.plan.to_json())
+    said["page"] = Elements(page(advice)).text
+    return whole, top, options, counted, said
 
 
 def tokens_of(counts):
     return sum(length * count for length, count in counts.items())
 
 
-def percent(part, whole):
+def cut(whole, top, overlong):
+    """The lengths as they go into rows of `top`."""
+    done = Counter()
+    for length, count in whole.items():
+        if length <= top:
+            done[length] += count
+        elif overlong == "truncate":
+            done[top] += count
+        elif overlong == "split":
+            done[top] += count * (length // top)
+            if length % top:
+                done[length % top] += count
+    return +done
+
+
+def lost(whole, top, overlong):
+    """Sequences that are too long, and their tokens that are lost or moved."""
+    longer = {length: count for length, count in whole.items() if length > top}
+    moved = sum(count * (length if overlong == "drop" else length - top) for length, count in longer.items())
+    return sum(longer.values()), moved
+
+
+def best_fit(counts, top):
+    """Packs of best fit, from long to short, one sequence at a time."""
+    room = []
+    for length in sorted(counts, reverse=True):
+        for _ in range(counts[length]):
+            at = bisect_left(room, length)
+            insort(room, (room.pop(at) if at < len(room) else top) - length)
+    return len(room)
+
+
+def slots_of(counts, habit, size, top):
+    """Expected slots of one pass: `size` sequences a batch."""
+    n = counts.total()
+    if habit == "fixed":
+        return n * top
+    if habit == "sorted":
+        slots = before = 0
+        for length in sorted(counts):  # a batch ends with its longest
+            slots += size * ((before + counts[length]) // size - before // size) * length
+            before += counts[length]
+        return slots + n % size * max(counts)
+
+    def expected(drawn):  # the longest of so many
+        below, shorter, mean = 0, 0.0, 0.0
+        for length in sorted(counts):
+            below += counts[length]
+            likely = math.prod((below - i) / (n - i) for i in range(drawn)) if below >= drawn else 0.0
+            mean, shorter = mean + (likely - shorter) * length, likely
+        return mean
+
+    return n // size * size * expected(size) + (n % size * expected(n % size) if n % size else 0)
+
+
+def percent(part, whole=1):
     value = 100 * part / whole
     if 0 < value < 0.005:
         return "under 0.01 %"
     if 99.995 <= value < 100:
         return "over 99.99 %"
-    return f"{value:.2f} %" if 0 < value < 1 or 99 < value < 100 else f"{value:.1f} %"
+    return f"{value:.2f} %" if 0 < value < 1 or 99 < value < 100 else f"{value:,.1f} %"
 
 
-def test_what_is_cut_and_padded(case):
-    whole, cut, top, said, _, words = case
-    longer = sum(count for length, count in whole.items() if length > top)
-    lost, slots = tokens_of(whole) - tokens_of(cut), cut.total() * top
-    assert said["data"]["sequences"] == whole.total() == cut.total()
-    assert (said["data"]["tokens"], said["data"]["tokens_lost"]) == (tokens_of(cut), lost)
-    assert f"{whole.total():,} sequences of {tokens_of(cut) / whole.total():.1f} tokens on average" in words
-    assert f"Padded to the maximum, {percent(slots - tokens_of(cut), slots)} of the slots hold nothing" in words
-    if longer:
-        assert f"{longer:,} sequences ({percent(longer, whole.total())}) are longer than {top:,} tokens" in words
-        assert f"which loses {percent(lost, tokens_of(whole))} of the tokens" in words
+def than(value, base, noun):
+    off = value / base - 1
+    return f"as many {noun}" if abs(off) < 5e-5 else f"{percent(abs(off))} {'more' if off > 0 else 'fewer'} {noun}"
+
+
+def signed(off):
+    return "±0 %" if abs(off) < 5e-5 else f"{'+' if off > 0 else '−'}{percent(abs(off))}"
+
+
+def large(number):
+    sizes = ((10**12, " trillion"), (10**9, " billion"), (10**6, " million"))
+    return next((f"{number / size:,.3g}{name}" for size, name in sizes if number >= size), f"{number:,.0f}")
+
+
+def many(count, noun):
+    return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('ch') else 's'}"
+
+
+def test_each_row_length(case):
+    whole, top, options, counted, said = case
+    overlong, step = options.get("overlong", "truncate"), 8 if top >= 64 else 1
+    wanted = {round(top * eighths / 8 / step) * step for eighths in (2, 4, 5, 6, 7, 9, 10, 12, 14, 16, 24, 32)} | {top}
+    assert {row["max_length"] for row in said["row_lengths"]} == {
+        one for one in wanted if one and cut(whole, one, overlong)
+    }
+    for row in said["row_lengths"]:
+        length = row["max_length"]
+        rows = cut(whole, length, overlong)
+        assert row["slots"] == row["packs"] * length and row["tokens"] == tokens_of(rows)
+        assert (row["overlong"], row["tokens_cut"]) == lost(whole, length, overlong)
+        assert row["packs"] >= -(-tokens_of(rows) // length)
+        if counted and length not in (top, said["plan"]["max_length"]):
+            assert row["packs"] == best_fit(rows, length)
+        elif counted:
+            assert row["packs"] <= best_fit(rows, length)
+        # FLOP of a layer of Llama 3 8B: 32 heads and 8 key-value heads of 128, three matrices of 4,096 by 14,336
+        token = 2 * 4096 * 128 * (2 * 32 + 2 * 8) + 6 * 4096 * 14336 + 2 * 4096
+        squares = sum(count * n**2 for n, count in rows.items())
+        skipping = 32 * (row["slots"] * token + 2 * 4096 * squares) / tokens_of(rows)
+        dense = 32 * (row["slots"] * token + 4 * 4096 * row["packs"] * length**2) / tokens_of(rows)
+        assert (row["skipping"], row["dense"]) == (pytest.approx(skipping), pytest.approx(dense))
+
+
+def test_the_row_length_that_is_chosen(case):
+    _, top, _, _, said = case
+    rows = {row["max_length"]: row for row in said["row_lengths"]}
+    each = {length: row["slots"] / row["tokens"] for length, row in rows.items()}
+    allowed = [length for length in sorted(rows) if rows[length]["tokens_cut"] <= rows[top]["tokens_cut"]]
+    best = next(length for length in allowed if each[length] <= 1.005 * min(each[other] for other in allowed))
+    chosen = best if each[best] < 0.98 * each[top] else top
+    assert said["plan"]["max_length"] == chosen
+    decision = said["decisions"][0]
+    if chosen != top:
+        assert decision["choice"] == f"{chosen:,} tokens instead of {top:,}"
+        assert f"Rows of {chosen:,} are {percent(1, each[chosen])} full and those of {top:,} are" in decision["reason"]
+        assert (
+            f"are {percent(1, each[top])}, so the same tokens take {percent(1 - each[chosen] / each[top])} fewer"
+            in (decision["reason"])
+        )
+        assert decision["runner_up"] == f"{top:,} as now, with {than(each[top], each[chosen], 'slots')} for a token."
+        return
+    assert decision["choice"] == f"{top:,} tokens, as now"
+    assert f"Of {len(rows) - 1} other lengths from {min(rows):,} to {max(rows):,}, none" in decision["reason"]
+    now, tokens = rows[top]["tokens_cut"], said["data"]["tokens"]
+    halves = [length for length in sorted(rows) if rows[length]["tokens_cut"] <= now / 2]
+    if now > 0.01 * tokens and halves:
+        one = rows[halves[0]]
+        said_of = (
+            f"{halves[0]:,} cuts {percent(one['tokens_cut'], tokens)} of the tokens instead of {percent(now, tokens)}"
+        )
+        assert decision["runner_up"].startswith(
+            f"{said_of}, with {than(each[halves[0]], each[top], 'slots')} for a token"
+        )
+        work = one["skipping"] / rows[top]["skipping"] - 1
+        assert decision["runner_up"].endswith(f"is {signed(work)}.")
+    elif others := [length for length in allowed if length != top]:
+        least = min(others, key=lambda length: each[length])
+        assert decision["runner_up"] == f"{least:,}, with {than(each[least], each[top], 'slots')} for a token."
 
 
 def test_the_plan_holds_each_sequence_once(case):
-    _, cut, top, said, plan, words = case
+    whole, _, options, _, said = case
+    top, plan, made = said["plan"]["max_length"], said["plan"], said["strategies"]
     held, packs = Counter(), 0
-    for lengths, repeats in zip(plan["strategies"], plan["repeats"], strict=True):
-        assert sum(lengths) <= top and len(lengths) <= said["plan"]["depth"]
+    for lengths, repeats in zip(made["strategies"], made["repeats"], strict=True):
+        assert sum(lengths) <= top
         packs += repeats
         for length in lengths:
             held[length] += repeats
-    assert held == +cut and packs == said["plan"]["packs"] >= -(-tokens_of(cut) // top)
-    assert said["plan"]["packing_factor"] == pytest.approx(cut.total() / packs)
-    assert f"{packs:,} packs, {cut.total() / packs:.2f} sequences in each" in words
-    gap = said["plan"]["gap"]
-    assert ("proven the fewest" if gap == 0 else f"at most {gap:,} above the fewest") in words
-    if plan["duals"]:  # prices at which no pack is worth more than one bound how few packs there can be
-        worth = sum(count * plan["duals"][length] for length, count in cut.items())
-        best = most_valuable(plan["duals"], top, said["plan"]["depth"]) if top <= 512 else None
-        assert best is None or packs - gap <= max(math.ceil(Fraction(worth, best)), -(-tokens_of(cut) // top))
+    rows = cut(whole, top, options.get("overlong", "truncate"))
+    assert held == rows and packs == plan["packs"] >= plan["lower_bound"] >= -(-tokens_of(rows) // top)
+    assert plan["slots"] == packs * top and plan["deepest"] == max(map(len, made["strategies"]))
+    assert plan["packing_factor"] == pytest.approx(rows.total() / packs)
+    assert plan["efficiency"] == pytest.approx(tokens_of(rows) / (packs * top))
+    decision = said["decisions"][1]
+    proof = "no packing has fewer"
+    if packs > plan["lower_bound"]:
+        gap = packs - plan["lower_bound"]
+        proof += f" than {plan['lower_bound']:,}, {percent(gap, packs)} below"
+        assert gap <= max(1, 0.001 * plan["lower_bound"]) or plan["method"] == "optimal"
+    assert decision["choice"] == plan["method"]
+    assert decision["reason"] == f"{many(packs, 'pack')}, {percent(tokens_of(rows), packs * top)} full: {proof}."
+    other = said["methods"][1]
+    assert decision["runner_up"] == (f"{other['method']}: {than(other['packs'], packs, 'packs')}, {other['packs']:,}.")
 
 
-def most_valuable(prices, top, depth):
-    """What the most valuable pack is worth: the classic table, for each number of sequences."""
-    sold = [length for length, price in enumerate(prices) if price > 0]
-    best = [0] * (top + 1)
-    for _ in range(depth):
-        best = [max([best[s], *(best[s - n] + prices[n] for n in sold if n <= s)]) for s in range(top + 1)]
-    return best[top]
+HABITS = {
+    "random": "andom batches, each padded to its longest",
+    "sorted": "orted batches, each padded to its longest",
+    "fixed": "atches padded to the row length",
+}
 
 
-def test_the_trade_off_of_depth(case):
-    _, cut, top, said, _, words = case
-    area, last = -(-tokens_of(cut) // top), said["depths"][-1]["packs"]
-    packs = [trial["packs"] for trial in said["depths"]]
-    assert packs == sorted(packs, reverse=True)
-    for trial in said["depths"]:
-        assert trial["packs"] >= trial["bound"] >= max(area, -(-cut.total() // (trial["depth"] or cut.total())))
-    for depth, more in said["more_packs"].items():
-        (trial,) = [trial for trial in said["depths"] if trial["depth"] == int(depth)]
-        assert more == trial["packs"] / last - 1
-    enough = min(trial["depth"] for trial in said["depths"] if trial["depth"] and trial["packs"] <= 1.005 * last)
-    assert said["plan"]["depth"] == enough and f"Depth {enough} is the smallest" in words
-    chosen = next(trial["packs"] for trial in said["depths"] if trial["depth"] == enough)
-    assert chosen == said["plan"]["packs"] and f"of the {last:,} packs without a limit" in words
-    assert f"depth {enough}: +{percent(chosen - last, last)}" in words
+def test_what_it_brings_against_today(case):
+    whole, top, options, _, said = case
+    rows, size = cut(whole, top, options.get("overlong", "truncate")), options.get("batch_size", 32)
+    slots = {habit: slots_of(rows, habit, size, top) for habit in HABITS}
+    today, packed = options.get("today", "random"), said["plan"]["slots"]
+    assert said["today"]["slots"] == pytest.approx(slots[today]) and said["today"]["rows"] == rows.total()
+    assert {one["habit"]: one["slots"] for one in said["habits"]} == pytest.approx(
+        {habit: count for habit, count in slots.items() if habit != today}
+    )
+    decision, saved = said["decisions"][2], slots[today] - packed
+    assert decision["choice"] == (
+        f"{slots[today] / packed:.2f} times fewer slots than today" if saved > 0 else "Nothing to gain: do not pack"
+    )
+    batches = many(-(-rows.total() // size), "batch")
+    fewer = f"{large(abs(saved))} ({percent(abs(saved), slots[today])}) {'fewer' if saved > 0 else 'more'}"
+    wanted = f"{HABITS[today]}, take {large(slots[today])} slots in {batches} of {size:,}, and the packs take "
+    assert decision["reason"][1:] == f"{wanted}{large(packed)}: {fewer}."
+    other = min((count, habit) for habit, count in slots.items() if habit != today)[1]
+    assert decision["runner_up"][1:].startswith(f"{HABITS[other]}: {than(slots[other], packed, 'slots')} than packs")
 
 
-def test_the_habits_and_the_speed(case):
-    _, cut, top, said, _, words = case
-    n, packed = cut.total(), said["plan"]["packs"] * top
-    slots = {"maximum": n * top, "sorted": 0, "random": 0.0}
-    before = 0
-    for length in sorted(cut):  # batches of 32, from short to long; a batch ends with its longest
-        full = (before + cut[length]) // 32 - before // 32
-        slots["sorted"] += 32 * full * length
-        before += cut[length]
-    slots["sorted"] += n % 32 * max(cut)
-    below, shorter = 0, 0.0
-    for length in sorted(cut):  # how likely the longest of 32 is at most so long
-        below += cut[length]
-        likely = math.prod((below - i) / (n - i) for i in range(32)) if below >= 32 else 0.0
-        slots["random"] += (likely - shorter) * length * n
-        shorter = likely
-    found = {habit["habit"]: habit for habit in said["habits"]}
-    known = [one for one in said["overheads"] if top / 2 <= one["max_length"] <= 2 * top]
-    low, high = (max(one["highest"] for one in known), min(one["usual"] for one in known)) if known else (0, 0)
-    for habit, count in slots.items():
-        near = 0.02 if habit == "random" else 1e-9  # the last batch is smaller
-        assert 1 - found[habit]["padding"] == pytest.approx(tokens_of(cut) / count, rel=near)
-        wanted = [count / packed * (1 - low), count / packed * (1 - high)]
-        assert found[habit]["speedup"] == pytest.approx(wanted, rel=near)
-    slow, fast = found["maximum"]["speedup"]
-    told = f"at most {fast:.2f}" if slow == fast else f"about {slow:.2f}"
-    told = told if slow == fast or f"{slow:.2f}" == f"{fast:.2f}" else f"{slow:.2f} to {fast:.2f}"
-    assert f"is {told} times that of padding to the maximum" in words
-
-
-def test_attention_places_buckets_and_compiling(case):
-    _, cut, top, said, plan, words = case
-    n, packs = cut.total(), said["plan"]["packs"]
-    pairs = sum(count * length**2 for length, count in cut.items())
-    assert f"{percent(pairs, packs * top**2)} of the pairs of slots in a row are within one sequence" in words
-    scores = 4 * top * 1024  # FLOP a token and layer, of 24 * 1024^2 besides
-    saved = scores * (1 - pairs / (packs * top**2)) / (scores + 24 * 1024**2)
-    assert f"saves {percent(saved, 1)} of a layer's work" in words
-    assert ("FlashAttention" in words) == (saved >= 0.05)
-    places = max(map(len, plan["strategies"])) * packs
-    assert f"{places:,} places for {n:,} sequences, {percent(places - n, places)} of them empty" in words
-    pooler = (places - n) * 2 * 1024**2 / (packs * top * (scores + 24 * 1024**2))
-    assert f"A pooler in the empty ones adds {percent(pooler, 1)} of a layer's work" in words
-    padded, edges = 0, said["buckets"]["lengths"]
-    for length, count in cut.items():
-        padded += count * next(edge for edge in edges if edge >= length)
-    assert edges[-1] == top and said["buckets"]["padding"] == pytest.approx(1 - tokens_of(cut) / padded)
-    assert f"{percent(padded - tokens_of(cut), padded)} of the slots stay padding" in words
-    rows = [row for row in recorded("compiling_shapes").rows if row["run"] == "static" and row["batches"] != "packed"]
-    each = sorted(row["compile seconds"] / row["graphs"] for row in rows)
-    assert f"would take {len(edges) * each[0]:.0f} to {len(edges) * each[-1]:.0f} s" in words
-
-
-def test_the_recipe_and_its_updates(case):
-    _, cut, _, said, _, words = case
-    before, after = said["recipe"]["before"], said["recipe"]["after"]
-    n, packs = cut.total(), said["plan"]["packs"]
-    rows = after["micro_batch"] * after["gradient_accumulation_steps"]
-    wanted = before["micro_batch"] * before["gradient_accumulation_steps"]
+def test_the_update(case):
+    whole, _, options, _, said = case
+    before, after, plan = said["update"]["before"], said["update"]["after"], said["plan"]
+    size, factor = options.get("batch_size", 32), plan["packing_factor"]
+    n = cut(whole, plan["max_length"], options.get("overlong", "truncate")).total()
+    assert before["micro_batch"] == size and before["gradient_accumulation_steps"] == 8
     assert before["total_sequences"] == after["total_sequences"] == (10 * n if n <= 10**6 else max(n, 10**7))
-    off = rows * n / packs / wanted - 1
-    assert abs(off) <= 0.02 or after["betas"] != before["betas"]
-    assert before["micro_batch"] >= after["micro_batch"] >= before["micro_batch"] / 2 or abs(off) > 0.02
-    updates = math.ceil(after["total_sequences"] * packs / n / rows - 1e-9)
-    passes = after["total_sequences"] / n
-    assert f"One pass over the data is {packs / rows:,.1f} updates of {rows:,} pack" in words
-    assert f"are {passes:,.2f} passes and {updates:,} updates" in words
+    slots = said["today"]["slots"] / -(-said["today"]["rows"] // size)
+    assert said["update"]["most"] == max(1, int(slots // plan["max_length"]))
+    wanted = 8 * size
+    pairs = {
+        (rows, steps): rows * steps * factor / wanted - 1
+        for rows in range(1, min(said["update"]["most"], math.ceil(wanted / factor)) + 1)
+        for steps in range(1, math.ceil(wanted / factor) + 2)
+    }
+    near = [pair for pair, off in pairs.items() if abs(off) <= 0.02]
+    least = min(map(abs, pairs.values()))
+    chosen = (after["micro_batch"], after["gradient_accumulation_steps"])
+    if near:
+        largest = max(rows for rows, _ in near)
+        assert chosen[0] == largest and abs(pairs[chosen]) == min(
+            abs(pairs[pair]) for pair in near if pair[0] == largest
+        )
+        assert after["betas"] == before["betas"] and "rate and betas stay" in said["decisions"][3]["reason"]
+    else:
+        assert abs(pairs[chosen]) == pytest.approx(least)
+        assert after["betas"] == pytest.approx([beta ** (1 + pairs[chosen]) for beta in before["betas"]])
+    decision, off = said["decisions"][3], pairs[chosen]
+    assert decision["choice"] == f"{chosen[0]:,} × {chosen[1]:,} packs"
+    sequences = chosen[0] * chosen[1] * factor
+    assert decision["reason"].startswith(
+        f"They hold {sequences:,.1f} sequences, {signed(off)} against {wanted:,} today"
+    )
+    assert f"the {slots:,.0f} slots of an average batch today." in decision["reason"]
+    if larger := [pair for pair in pairs if pair[0] > chosen[0]]:
+        nearest = min(larger, key=lambda pair: (abs(pairs[pair]), -pair[0]))
+        assert decision["runner_up"].startswith(f"{nearest[0]:,} × {nearest[1]:,}: ")
 
 
-def test_no_number_is_said_that_is_not_counted_here(case):
-    """The sentences of the advice are those that the tests above know; a new one needs a count of its own."""
-    openings = ("lengths: ", "Pack with", "The expected speed", "Take ", "Depth ", "With static shapes", "If you pad ",
-                "With the example recipe", "One pass over")  # fmt: skip
-    *_, said, _, _ = case
-    about = [one for one in said["advice"] if not one.startswith(openings)]
-    assert len(about) == 1 and re.search(r"are longer than|No sequence is longer than|may have been cut", about[0])
+def test_one_pass_and_what_is_cut(case):
+    whole, _, options, counted, said = case
+    overlong, plan, after = options.get("overlong", "truncate"), said["plan"], said["update"]["after"]
+    rows = after["micro_batch"] * after["gradient_accumulation_steps"]
+    updates, last = -(-plan["packs"] // rows), plan["packs"] % rows
+    before = math.ceil(said["today"]["rows"] / (8 * options.get("batch_size", 32)))
+    *_, done, lossy = said["decisions"]
+    assert done["choice"] == many(updates, "update") and said["update"]["updates"] == updates
+    wanted = f"{many(plan['packs'], 'pack')} in updates of {rows:,}; today it is {many(before, 'update')}."
+    assert done["reason"] == wanted
+    left = f"{many(updates - 1, 'update')}, if the last {many(last, 'pack')}"
+    assert done["runner_up"].startswith(left if last else "Every update is full.")
+    top, tokens = plan["max_length"], tokens_of(whole)
+    longer, moved = lost(whole, top, overlong)
+    if not longer:
+        assert lossy["choice"] == "Nothing" and f"The longest sequence has {max(whole):,} tokens." in lossy["reason"]
+        return
+    assert lossy["choice"].startswith(f"{percent(moved, tokens)} of the tokens ")
+    found = (
+        f"{many(longer, 'sequence')} ({percent(longer, whole.total())}) {'is' if longer == 1 else 'are'} longer than"
+    )
+    assert lossy["reason"].startswith(f"{found} {top:,}, and {moved:,} tokens ")
+    other = "truncate" if overlong == "split" else "split"
+    if counted and plan["method"] == "lpfhp":
+        packs = best_fit(cut(whole, top, other), top)
+        assert lossy["runner_up"].endswith(f"with {than(packs, plan['packs'], 'packs')}, {packs:,}.")
+    if other == "truncate":
+        assert f"{percent(lost(whole, top, other)[1], tokens)} of the tokens are lost" in lossy["runner_up"]
+
+
+def test_the_page_says_what_the_json_says(case):
+    whole, *_, said = case
+    for decision in said["decisions"]:
+        assert all(text in said["page"] for text in decision.values())
+    assert all(note in said["page"] for note in said["notes"])
+    assert (
+        f"{many(whole.total(), 'sequence')} of {tokens_of(whole) / whole.total():.1f} tokens on average"
+        in said["page"]
+    )
+    for row in said["row_lengths"]:
+        shown = (f"{row['max_length']:,}", f"{row['packs']:,}", f"{row['slots']:,}", f"{row['overlong']:,}")
+        assert all(number in said["page"] for number in shown)

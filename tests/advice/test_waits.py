@@ -1,8 +1,6 @@
 """How long replicas wait on the packs of a plan: against a long run, and what the advice says of it."""
 
-import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,22 +52,17 @@ def test_packs_of_a_large_plan_are_drawn(monkeypatch):
 
 
 def test_the_advice_says_it_for_replicas_alone():
-    histogram = LengthHistogram.from_lengths(DRAWN[:5000] % 200 + 1, 256)
-    eight = advise(histogram, 3, recipe=recipe(8), patience=0.5)
-    assert eight.sentences[-1] == eight.about_waiting == about_waiting(eight.plan, eight.packed_recipe)
-    one = replace(eight, packed_recipe=replace(eight.packed_recipe, replicas=1))
-    assert one.about_waiting == "" and one.sentences == (*eight.sentences[:-2], one.about_steps)
-    assert "8 replicas" in eight.about_waiting and "13_balanced_work" in eight.about_waiting
-    assert "estimate" in eight.about_waiting and "like Llama 3 8B's" in eight.about_waiting
-    assert json.loads(eight.to_json())["advice"][-1] == eight.about_waiting
-    share = expected_waiting(eight.plan, eight.packed_recipe, Work.decoder()).mean
-    each = eight.packed_recipe.global_batch // 8
-    way = re.search(rf"Packs.balance\(ranks=8, packs_per_rank={each}, window=(\d+)\) leaves", eight.about_waiting)
-    less = [
-        expected_waiting(eight.plan, eight.packed_recipe, Work.decoder(), 2**n).mean <= share / 2 for n in range(6)
-    ]
-    assert int(way[1]) == 2 ** less.index(True)
-    assert f"waits {100 * share:.1f} %" in eight.about_waiting or f"waits {100 * share:.2f} %" in eight.about_waiting
+    eight = advise(DRAWN[:5000] % 200 + 1, 256, max_sequences_per_pack=3, recipe=recipe(8))
+    waiting = about_waiting(eight.plan, eight.update.after)
+    assert waiting in eight.notes and "8 replicas" in waiting and "13_balanced_work" in waiting
+    assert "estimate" in waiting and "like Llama 3 8B's" in waiting
+    one = advise(DRAWN[:5000] % 200 + 1, 256, max_sequences_per_pack=3, recipe=recipe(1))
+    assert about_waiting(one.plan, one.update.after) == "" and "replica" not in " ".join(one.notes)
+    share = expected_waiting(eight.plan, eight.update.after, Work.decoder()).mean
+    way = re.search(r"Packs.balance\(ranks=8, packs_per_rank=(\d+), window=(\d+)\) leaves", waiting)
+    less = [expected_waiting(eight.plan, eight.update.after, Work.decoder(), 2**n).mean <= share / 2 for n in range(6)]
+    assert int(way[1]) == eight.update.after.global_batch // 8 and int(way[2]) == 2 ** less.index(True)
+    assert f"waits {100 * share:.1f} %" in waiting or f"waits {100 * share:.2f} %" in waiting
 
 
 def test_updates_of_more_packs_than_there_are():

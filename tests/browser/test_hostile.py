@@ -6,6 +6,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from packlib.advice import advise
+from packlib.advice.page import page as report_page
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.workbook.chapters.n01_padding_waste.lesson import WasteExplorer
@@ -14,7 +16,6 @@ from packlib.workbook.comparison import compared, table
 from packlib.workbook.figures import img, png, save, svg
 from packlib.workbook.gallery import contact_sheet
 from packlib.workbook.pages import PageExporter
-from packlib.workbook.report import page as report_page
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.sweep import Outcome
 from packlib.workbook.tables import Points, Table
@@ -92,21 +93,28 @@ def test_where_objects_show_themselves(visit, outputs):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report(visit, outputs, scheme):
-    found = {"data": {"name": FILE_NAME}, "advice": HOSTILE, "code": {text: text for text in HOSTILE[:3]}}
-    cells = [output({"text/html": page, "text/plain": IMAGE}) for page in outputs]
-    cells += [new_code_cell(IMAGE, outputs=[new_output("stream", text=text)]) for text in HOSTILE]
-    seen = visit(report_page(new_notebook(cells=cells), found), scheme=scheme)
-    assert_harmless(seen, FILE_NAME, *HOSTILE)
-    assert seen.page.title() == " ".join(f"Packing report: {FILE_NAME}".split())
+@pytest.mark.parametrize("text", [FILE_NAME, *HOSTILE])
+def test_a_report(visit, text, scheme):
+    advice = advise(LengthHistogram.from_lengths([3, 5, 8, 2] * 9, name=text, source=text))
+    seen = visit(report_page(advice, command=text), scheme=scheme)
+    assert_harmless(seen, " ".join(advice.whole.name.split()))
+    assert seen.page.title() == " ".join(f"Packing report: {advice.whole.name}".split())
     ink, paper = (
-        seen.page.locator("h1").evaluate("(e, name) => getComputedStyle(e)[name]", "color"),
-        seen.page.locator("body").evaluate("(e, name) => getComputedStyle(e)[name]", "background-color"),
+        seen.page.locator("body").evaluate("(e, name) => getComputedStyle(e)[name]", name)
+        for name in ("color", "background-color")
     )
-    light = ("rgba(0, 0, 0, 0.87)", "rgb(255, 255, 255)")
-    assert (ink, paper) == (light if scheme == "light" else ("rgb(228, 228, 228)", "rgb(17, 17, 17)"))
-    figure = seen.page.locator(".packlib-figure").first.evaluate("e => getComputedStyle(e).filter")
-    assert figure == ("none" if scheme == "light" else "invert(0.933) hue-rotate(180deg)")
+    light = ("rgb(26, 26, 26)", "rgb(255, 255, 255)")
+    assert (ink, paper) == (light if scheme == "light" else ("rgb(232, 232, 232)", "rgb(22, 22, 22)"))
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_report_is_no_wider_than_its_window_and_opens(visit, width):
+    seen = visit(report_page(advise([90] * 600 + [1250] * 600, 2048, model="7B", memory="80GB")))
+    seen.page.set_viewport_size({"width": width, "height": 800})
+    assert not seen.page.locator("table").first.is_visible()
+    seen.page.locator("summary").first.click()
+    assert seen.page.locator("table").first.is_visible()
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_deck(visit, outputs):

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 from packlib.lengths import LengthHistogram
+from packlib.markup import one_line
 from packlib.packing import PackingPlan, plan
 
 ODD = (
@@ -135,7 +136,8 @@ def check_by_hand(made, raw):
     assert made.histogram.num_tokens == tokens and made.histogram.num_sequences == packed.total()
     assert [list(strategy) for strategy in made.strategies] == raw["strategies"]
     assert made.repeats.tolist() == raw["repeats"]
-    for name in ("name", "kind", "source", "max_length", "truncated", "dropped"):
+    assert made.histogram.name == one_line(raw["histogram"]["name"])
+    for name in ("kind", "source", "max_length", "truncated", "dropped"):
         assert getattr(made.histogram, name) == raw["histogram"][name]
         assert type(getattr(made.histogram, name)) is type(raw["histogram"][name])
 

@@ -123,7 +123,7 @@ MADE = {
     "recipe": (lambda _: recipe(4, 2), lambda it: it),
     "advice": (
         lambda _: advise(LengthHistogram.from_lengths(LENGTHS, 128)),
-        lambda it: (it.risks, it.plan.num_packs, it.about_waiting),
+        lambda it: (it.decisions, it.notes, it.code, it.plan.num_packs),
     ),
     "model": (lambda _: make_model("bert"), loss),
     "causal model": (lambda _: make_model("causal"), loss),

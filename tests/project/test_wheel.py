@@ -92,7 +92,7 @@ def test_planning_and_listing_need_no_extra(python):
 @pytest.mark.slow
 def test_what_an_extra_brings_is_named_by_every_command(python):
     lab = "which is not installed: pip install 'packlib[lab]'."
-    for command in ("report squad", "run 12", "sweep 12"):
+    for command in ("run 12", "sweep 12"):
         done = packlib(python, command, without=(*TRAIN, *LAB))
         assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1, done.stderr
         assert done.stderr.startswith(f"packlib: packlib {command.split()[0]} needs ") and lab in done.stderr
@@ -115,10 +115,10 @@ def test_what_is_in_the_repository_alone_says_so(python):
 
 
 @pytest.mark.slow
-def test_a_report_needs_neither_the_checkout_nor_torch(python, tmp_path):
+def test_a_report_needs_neither_the_checkout_nor_torch_nor_jupyter(python, tmp_path):
     (tmp_path / "mine.txt").write_text("\n".join(["3", "9", "12", "48"] * 50))
     done = packlib(
-        python, f"report {tmp_path / 'mine.txt'} --max-sequences-per-pack 3 --out out --no-progress", without=TRAIN
+        python, f"report {tmp_path / 'mine.txt'} --max-sequences-per-pack 3 --out out", without=(*TRAIN, *LAB)
     )
     assert done.returncode == 0, done.stderr
     advice = json.loads((tmp_path / "empty" / "out" / "advice.json").read_text())

@@ -66,7 +66,7 @@ def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments
         ),
         ("plan squad --max-lenght 9", "No such option '--max-lenght'. Did you mean '--max-length'?"),
         ("adjust a.json", "Missing option '--factor'."),
-        ("report squad --overlong error", "for '--overlong': 'error' is not one of 'truncate', 'drop'."),
+        ("report squad --overlong error", "for '--overlong': 'error' is not one of 'truncate', 'drop', 'split'."),
         ("sweep 1 --jobs many", "Invalid value for '--jobs': 'many' is not a valid integer."),
     ],
 )

@@ -280,6 +280,6 @@ def test_a_real_sweep_with_a_cell_that_fails(tmp_path, monkeypatch, capsys):
     assert "All 120 sequences of mine are longer than 8 tokens" in said.err
     failed, done = csv.DictReader(Path("swept/summary.csv").open())
     assert failed["state"] == "failed" and done["state"] == "done"
-    assert (done["packs"], done["gap"], done["recommended depth"]) == ("40", "0", "3")
+    assert (done["packs"], done["gap"], done["row length"]) == ("40", "0", "32")
     (folder,) = [path for path in Path("swept").iterdir() if path.is_dir()]
     assert {path.name for path in folder.iterdir()} >= {"12_your_dataset.html", "advice.json", "plan.json"}

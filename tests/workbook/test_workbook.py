@@ -361,22 +361,22 @@ def test_settle_drops_what_changes_and_what_dies():
 
 def test_a_notebook_runs_in_its_folder_with_what_it_is_given(tmp_path, capfd):
     path = tmp_path / "90_small.ipynb"
-    cells = notebook("n, name = 1, 'a'", "import os\n(n, name, os.environ['GIVEN'], os.getcwd())", "1 / 0")
+    cells = notebook("n, name = 1, 'a'", "import os\n(n, name, os.environ['GIVEN'], os.getcwd())")
     cells.cells[0].metadata["tags"] = ["parameters"]
-    cells.cells[2].metadata["tags"] = ["lesson"]
     nbformat.write(cells, path)
     values = {"n": None, "name": 'a"\n'}
 
     async def run():  # in a loop that is running, as in Jupyter
-        return run_async(run_notebook(path, values, {"GIVEN": "x"}, without="lesson", progress=True))
+        return run_async(run_notebook(path, values, {"GIVEN": "x"}, progress=True))
 
     before = dict(os.environ)
     done = asyncio.run(run())
     assert ast.literal_eval(done.cells[2].outputs[0].data["text/plain"]) == (*values.values(), "x", str(tmp_path))
     assert done.cells[1].metadata.tags == ["injected-parameters"] and len(done.cells) == 3
     assert before == os.environ and "100%" in capfd.readouterr().err
-    with pytest.raises(NotebookFailedError, match=r"^cell \[3\] of 90_small failed: ZeroDivisionError"):
-        run_async(run_notebook(path, values, {"GIVEN": "x"}))
+    with pytest.raises(NotebookFailedError, match=r"^cell \[1\] of 90_small failed: ZeroDivisionError"):
+        nbformat.write(notebook("1 / 0"), path)
+        run_async(run_notebook(path))
     with pytest.raises(NotebookFailedError, match=r"^cell \[1\] of 90_small took longer than 1 seconds\.$"):
         nbformat.write(notebook("import time; time.sleep(600)"), path)
         run_async(run_notebook(path, seconds=1))

@@ -75,3 +75,15 @@ def draw_realized(ax: Axes, rows: Sequence[Mapping], noise: float) -> None:
         lines[ax.plot(*zip(*found, strict=True), color=color, marker=marker, linestyle=style)[0]] = f"head on\n{head}"
     label_ends(lines)
     ax.set(xlabel="packing factor; gray: noise of runs at factor 1", ylabel="realized speed-up, % of the factor")
+
+
+def draw_pairs(ax: Axes, ratios: Mapping[str, Mapping[str, float]]) -> None:
+    """Pairs that each form of the mask computes for one that is needed: a group of bars for each data set."""
+    for column, form in enumerate(next(iter(ratios.values()))):
+        rows = np.arange(len(ratios)) + 0.27 * (column - 1)
+        values = [ratio[form] for ratio in ratios.values()]
+        ax.barh(rows, values, height=0.25, color=LOOKS[form]["color"])
+        for row, value in zip(rows, values, strict=True):
+            ax.text(value + 0.05, row, f"{form} {value:.1f}", va="center", fontsize=11)
+    ax.set_yticks(range(len(ratios)), list(ratios))
+    ax.set(xlabel="pairs computed for one that is needed; packs of so many slots", ylim=(len(ratios) - 0.5, -0.5))

@@ -11,41 +11,23 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import BertConfig, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from packlib.batches import MlmMasking, PackedBatch, PackingCollator, TokenStore, collate, pack_lengths
+from packlib.batches import PackedBatch, TokenStore, collate, pack_lengths
 from packlib.model import PackedBert, per_sequence
 from packlib.model.attention import additive_mask, allowed_pairs, block_mask, cumulative_lengths
 from packlib.model.forms import table
 from packlib.workbook.chapters.shared.segments import spoiled
+from packlib.workbook.chapters.shared.two_words import small_bert_of_words, two_word_batch, two_words
 from packlib.workbook.results import show_recorded
 from packlib.workbook.tables import Table
 
 TILE = 128  # FlexAttention decides about 128 × 128 pairs at once
-CLS, MASK, WORDS = 2, 4, 60  # tokens of the two-word language; its words come after the five special tokens
-
-
-def two_words(number: int, seed: int) -> TokenStore:
-    """Sequences of 8 to 16 tokens. Each draws two words and repeats them in turn: [CLS] a b a b a b …"""
-    rng, samples = np.random.default_rng(seed), []
-    for length in rng.integers(8, 17, number):
-        words = MASK + 1 + rng.choice(WORDS, 2, replace=False)
-        samples.append({"input_ids": [CLS, *words[np.arange(length - 1) % 2].tolist()]})
-    return TokenStore.from_samples(samples)
-
-
-def two_word_batch(store: TokenStore, seed: int, slots: int = 64) -> PackedBatch:
-    """All of them in packs, with masked tokens."""
-    collator = PackingCollator(slots, MlmMasking(seed, MASK, MASK + 1 + WORDS, tuple(range(MASK + 1))))
-    return collator([(0, store.take(ids)) for ids in pack_lengths(store.lengths, slots, "lpfhp", seed=seed)])
 
 
 def trained_on_two_words(layers: int, seed: int, updates: int = 200) -> PackedBert:
     """A small BERT that has learned to look up the hidden words, trained on packs with mask and positions right."""
-    torch.manual_seed(seed)
-    sizes = {"vocab_size": MASK + 1 + WORDS, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
-    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    model = PackedBert(BertConfig(num_hidden_layers=layers, max_position_embeddings=128, **sizes, **off)).double()
+    model = small_bert_of_words(seed, layers).double()
     optimizer, texts = torch.optim.AdamW(model.parameters(), lr=5e-3), two_words(40 * updates, seed)
     for update in range(updates):
         batch = two_word_batch(texts.take(np.arange(40 * update, 40 * update + 40)), seed)

@@ -1,5 +1,7 @@
 """What notebook 07 draws: updates and recipes, and a recorded run beside what counting tokens reaches."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -82,3 +84,13 @@ def draw_sizes(ax: Axes, sizes: dict[str, np.ndarray], target: float) -> None:
     ax.axvline(target, color=INK, linewidth=1)
     ax.legend()
     ax.set(xlabel="sequences in an update; the line is the target", ylabel="updates")
+
+
+def draw_memory(ax: Axes, kept: Mapping[str, tuple[Recipe, Mapping]], oldest: float) -> None:
+    """The weight of past sequences in Adam's first moment, for recipes with their looks, by name."""
+    for label, (recipe, look) in kept.items():
+        ages = np.arange(0, oldest, recipe.sequences_per_update)
+        weights = 100 * (1 - recipe.betas[0]) * recipe.betas[0] ** np.arange(len(ages)) / recipe.sequences_per_update
+        ax.step(ages, weights, where="post", **{**look, "marker": ""}, label=f"{label} = {recipe.betas[0]:.3g}")
+    ax.legend()
+    ax.set(xlabel="sequences ago", ylabel="weight of a sequence in m, %", ylim=(0, None))

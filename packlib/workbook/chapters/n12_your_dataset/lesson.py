@@ -97,27 +97,27 @@ QUESTIONS = Questions(
             "empty. A few long sequences raise the mean above the length that half of them do not pass."
         ),
     ),
-    depth=Question(
-        "What is the smallest depth that costs at most half a percent more packs?",
-        unit="sequences in a pack",
-        truth=lambda depth, histogram: depth,
-        why=lambda depth, histogram: (
-            f"No packing beats {histogram.max_packing_factor:.2f} sequences a row on average, so a lower limit cannot "
-            "do. Packs of short sequences need some more than the average."
-        ),
-    ),
     longer=Question(
         "With rows twice as long, how many slots does each token take in packs: more, fewer or as many?",
         truth=lambda now, then: "as many" if abs(then / now - 1) < 0.02 else "more" if then > now else "fewer",
         why=lambda now, then: (
-            f"It is {now:.2f} slots a token now, and {then:.2f} in rows of twice the length, both packed by LPFHP "
-            "without a depth limit. Padded, each sequence pays for the whole row instead."
+            f"It is {now:.2f} slots a token now, and {then:.2f} in rows of twice the length, both packed by LPFHP. "
+            "Padded, each sequence pays for the whole row instead."
         ),
         choices={
             "more": "Padded, it would be so, since each sequence gets the whole row.",
             "fewer": "Packs were nearly full before, so there is little left to save.",
             "as many": "Packs of the shorter rows were not full, and longer rows leave more choice.",
         },
+    ),
+    fewer=Question(
+        "How many times fewer slots do the packs take than the batches of today?",
+        unit="times",
+        truth=lambda times, today, packed: round(times, 2),
+        why=lambda times, today, packed: (
+            f"It is {today:,.0f} slots over {packed:,}. One long sequence makes a whole batch "
+            "wide that is padded to its longest."
+        ),
     ),
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
@@ -137,21 +137,14 @@ def smallest_depth(packs, within):
     return min(depth for depth, number in packs.items() if number <= most)
 
 
-def same_update(micro_batch, accumulation, factor):
-    """(micro batch, accumulation) of packed rows, for as many sequences behind an update as before."""
-    wanted = micro_batch * accumulation
+def same_update(sequences, factor, most):
+    """(micro batch, accumulation) of packs, for as many sequences behind an update as before."""
     pairs = [
         (rows, steps)
-        for rows in range(micro_batch, (micro_batch + 1) // 2 - 1, -1)
-        for steps in range(1, accumulation + 1)
+        for rows in range(most, 0, -1)
+        for steps in {max(1, int(sequences / (rows * factor))), int(sequences / (rows * factor)) + 1}
     ]
-    return min(pairs, key=lambda pair: abs(pair[0] * pair[1] * factor - wanted))
-
-
-def _nearest(micro_batch, accumulation, factor, least=1):
-    """A learner's pair: the larger micro batch is not preferred."""
-    pairs = [(rows, steps) for rows in range(least, micro_batch + 1) for steps in range(1, accumulation + 1)]
-    return min(pairs, key=lambda pair: abs(pair[0] * pair[1] * factor - micro_batch * accumulation))
+    return min(pairs, key=lambda pair: abs(pair[0] * pair[1] * factor - sequences))
 
 
 def _packable(lengths):
@@ -209,15 +202,13 @@ EXERCISES = Exercises([
     ),
     Exercise(
         "same_update", same_update,
-        cases=((2, 1, 1.0), (8, 4, 2.0), (4, 6, 3.0), (32, 8, 5.71), (15, 7, 2.2), (1, 9, 4.0)),
+        cases=((8, 1.0, 4), (256, 3.158, 12), (256, 5.71, 32), (20, 7.0, 9), (100, 2.0, 7), (5, 9.0, 3)),
         wrong={
-            "divides the accumulation": lambda micro_batch, accumulation, factor: (
-                micro_batch, max(1, round(accumulation / factor))),
-            "divides the micro batch": lambda micro_batch, accumulation, factor: (
-                max(1, round(micro_batch / factor)), accumulation),
-            "any micro batch": _nearest,
-            "the smaller micro batch": lambda micro_batch, accumulation, factor: _nearest(
-                micro_batch, accumulation, factor, (micro_batch + 1) // 2),
+            "forgets the factor": lambda sequences, factor, most: same_update(sequences, 1.0, most),
+            "always the largest micro batch": lambda sequences, factor, most: (
+                most, max(1, round(sequences / factor / most))),
+            "one pack at a time": lambda sequences, factor, most: (1, max(1, round(sequences / factor))),
+            "forgets the bound": lambda sequences, factor, most: same_update(sequences, factor, sequences),
         },
         hint="there are few pairs: try them all, and keep the first whose product with the factor is nearest.",
         level=3,

@@ -1,0 +1,34 @@
+"""Counts and shares in words."""
+
+
+def share_of(part: float, whole: float = 1) -> str:
+    """A share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "over 99.99 %"."""
+    value = 100 * part / whole
+    if 0 < abs(value) < 0.005:
+        return "under 0.01 %"
+    if 99.995 <= value < 100:
+        return "over 99.99 %"
+    return f"{value:.2f} %" if 0 < abs(value) < 1 or 99 < value < 100 else f"{value:,.1f} %"
+
+
+def signed(off: float) -> str:
+    """How much more or less: "+3.1 %", "−0.20 %", "±0 %"."""
+    return "±0 %" if abs(off) < 0.00005 else f"{'+' if off > 0 else '−'}{share_of(abs(off))}"
+
+
+def compared(value: float, base: float, noun: str) -> str:
+    """One number against another: "as many packs", "1.8 % more packs", "0.20 % fewer packs"."""
+    off = value / base - 1
+    if abs(off) < 0.00005:
+        return f"as many {noun}"
+    return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'} {noun}"
+
+
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 pack", "2,000 packs", "3 batches"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+def gigabytes(number: float) -> str:
+    """Bytes in words: "79.5 GB"."""
+    return f"{number / 1e9:,.1f} GB" if number >= 5e7 else f"{number / 1e9:,.3g} GB"

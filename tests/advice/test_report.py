@@ -1,0 +1,159 @@
+"""`packlib report`: an engineer's file of lengths becomes one page and JSON that agree with each other."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from packlib import cli
+from packlib.advice import advise
+from packlib.advice.page import page
+from packlib.lengths import LengthHistogram
+from packlib.markup import one_line
+from packlib.packing import PackingPlan, assign
+from packlib.training import Recipe
+from tests.hostile import FILE_NAME, HOSTILE, Elements
+
+
+@pytest.fixture
+def idle(tmp_path, monkeypatch):
+    monkeypatch.setattr("packlib.advice.advising.try_lengths", lambda *_: pytest.fail("must not run"))
+    monkeypatch.chdir(tmp_path)
+    Path("mine.txt").write_text("5\n7\n300\n")
+    Path("broken.txt").write_text("5\nseven\n")
+    Path("taken").touch()
+    Recipe(8, 1e-3, 100, packing_factor=2.0).to_json("packed.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["mine.txt", "--max-length", "0"], "max_length must be from 1 to "),
+        (["mine.txt", "--max-sequences-per-pack", "0"], "max_sequences_per_pack must be at least 1, not 0."),
+        (["mine.txt", "--batch-size", "0"], "batch_size must be at least 1, not 0."),
+        (["mine.txt", "--today", "ordered"], "today must be 'random', 'sorted', 'fixed' or 'packed', not 'ordered'"),
+        (["mine.txt", "--memory", "80GB"], "memory '80GB' needs a model"),
+        (["mine.txt", "--model", "9B"], "did you mean '8B'"),
+        (["mine.txt", "--max-length", "4", "--overlong", "drop"], "All 3 sequences of mine are longer than 4"),
+        (["mine.txt", "--recipe", "none.json"], "There is no file"),
+        (["mine.txt", "--recipe", "packed.json"], "is packed already, with factor 2"),
+        (["mine.txt", "--column", "size"], "not 'size'"),
+        (["mine.txt", "--out", "taken"], "is a file; name a folder."),
+        (["broken.txt"], "broken.txt, line 2: expected a whole number, not 'seven'."),
+        (["my.txt"], "There is no file my.txt"),
+        (["squad", "--max-length", "9", "--overlong", "drop"], "All 88,641 sequences of squad are longer than 9"),
+        (["wikipedai"], "did you mean 'wikipedia'"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_before_anything_is_made(idle, capsys, arguments, says):
+    before = sorted(idle.iterdir())
+    assert cli.main(["report", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
+    assert sorted(idle.iterdir()) == before
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A report on 2,000 lengths of which some are over 48, with a recipe; from a file with a hostile name."""
+    folder = tmp_path_factory.mktemp("report") / "{x} a{0}"
+    folder.mkdir()
+    lengths = np.random.default_rng(0).integers(1, 60, 2000)
+    np.save(folder / f"{FILE_NAME}.npy", lengths)
+    Recipe(16, 1e-3, 100_000, gradient_accumulation_steps=8).to_json(folder / "recipe.json")
+    arguments = ["--max-length", "48", "--overlong", "drop", "--max-sequences-per-pack", "4", "--keep-max-length"]
+    arguments += ["--recipe", str(folder / "recipe.json"), "--out", str(folder / "out")]
+    assert cli.main(["report", str(folder / f"{FILE_NAME}.npy"), *arguments]) == 0
+    return folder / "out", lengths
+
+
+def test_the_files_are_there_and_nothing_else(made):
+    out, _ = made
+    assert sorted(path.name for path in out.iterdir()) == ["advice.json", "plan.json", "report.html"]
+    assert [path.name for path in out.parent.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_plan_packs_the_lengths_that_were_given(made):
+    out, lengths = made
+    plan = PackingPlan.from_json(out / "plan.json")
+    assert plan.histogram == LengthHistogram.from_lengths(lengths, 48, "drop") and plan.deepest <= 4
+    packs = assign(plan, lengths)
+    assert sorted(packs.sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
+
+
+def test_the_advice_agrees_with_the_plan_and_the_data(made):
+    out, lengths = made
+    advice, plan = json.loads((out / "advice.json").read_text()), PackingPlan.from_json(out / "plan.json")
+    assert advice["data"]["name"] == one_line(FILE_NAME) and advice["plan"]["packs"] == plan.num_packs
+    over = lengths[lengths > 48]
+    assert (
+        f"{len(over)} sequences ({100 * len(over) / 2000:.1f} %) are longer than 48, and {over.sum():,} tokens"
+        in (advice["decisions"][-1]["reason"])
+    )
+    assert advice["plan"]["depth"] == 4 and not advice["update"]["example"]
+    assert advice["update"]["before"]["micro_batch"] == 16
+    same = advise(
+        LengthHistogram.from_lengths(lengths, name=one_line(FILE_NAME)), 48, overlong="drop", keep_max_length=True,
+        max_sequences_per_pack=4, recipe=Recipe(16, 1e-3, 100_000, gradient_accumulation_steps=8),
+    ).as_dict()  # fmt: skip
+    assert [one["packs"] for one in advice["row_lengths"]] == [one["packs"] for one in same["row_lengths"]]
+    assert advice["decisions"] == json.loads(json.dumps(same["decisions"]))
+
+
+def test_the_page_says_it_all_without_script_image_or_network(made):
+    out, _ = made
+    said = (out / "report.html").read_text()
+    words, advice = Elements(said).text, json.loads((out / "advice.json").read_text())
+    for decision in advice["decisions"]:
+        assert all(text in words for text in decision.values())
+    assert all(text in words for text in (*advice["notes"], *advice["code"].values()))
+    assert one_line(FILE_NAME) in words and "--keep-max-length" in words
+    assert f"packlib {version('packlib')}" in words and time.strftime("%Y-%m-") in words
+    assert not Elements(said).faults() and not {"script", "img", "link", "iframe"} & Elements(said).names
+    assert not re.search(r'(?:src|href)="', said) and "default-src 'none'" in said
+    assert "size: A4" in said and "prefers-color-scheme: dark" in said
+
+
+def test_the_decisions_stand_above_the_fold_and_nothing_else(made):
+    out, _ = made
+    above, fold = (out / "report.html").read_text().split('<details class="fold">')
+    assert above.count("<dt>") == 6 and "<table" not in above and "<svg" not in above
+    assert above.count("estimate") == 1 and "<table" in fold and "<svg" in fold
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_name_is_text_in_the_page(text):
+    whole = LengthHistogram.from_lengths([3, 5, 8], name=text, source=text)
+    said = page(advise(whole), command=text)
+    assert not Elements(said).faults() and text in Elements(said).text
+    assert Elements(said).names == Elements(page(advise([3, 5, 8]), command="x")).names
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", "..", "", "x" * 80, "\U0001f4e6" * 80])
+def test_a_name_is_no_path(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("packlib.advice.advising.load", lambda *_, **__: LengthHistogram([0, 1, 2], name=name))
+    assert cli.main(["report", "squad", "--out", str(tmp_path / "a" / "out")]) == 0
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert found == ["a/out/advice.json", "a/out/plan.json", "a/out/report.html"]
+
+
+def test_a_report_loads_neither_torch_nor_jupyter(tmp_path):
+    code = (
+        "import sys; from packlib import cli; cli.main(['report', 'squad', '--model', '7B', '--out', 'out']);"
+        "heavy = ('torch', 'nbformat', 'IPython', 'matplotlib', 'transformers');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "[]" and (tmp_path / "out" / "report.html").exists(), done.stderr
+
+
+def test_scripts_get_the_advice_as_json(tmp_path, capsys):
+    assert cli.main(["report", "squad", "--overlong", "split", "--json", "--out", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "advice.json").read_text())
