@@ -20,14 +20,13 @@ from packlib.installed import needed_by
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
-from packlib.packing.documents import split
 from packlib.packing.methods import method_name
 from packlib.places import WORK, output_path, room_for, work_folder
 from packlib.ragged import ranges
 from packlib.reading import enough_memory
-from packlib.rows.columns import Columns, with_labels
-from packlib.rows.sources import batches, opened
-from packlib.rows.spool import OVERLONG, Overlong, Spool
+from packlib.rows.row_columns import Columns, with_labels
+from packlib.rows.row_sources import batches, opened
+from packlib.rows.spool import OVERLONG, Overlong, Pieces, Spool
 from packlib.version import __version__
 
 if TYPE_CHECKING:
@@ -230,38 +229,6 @@ def _read(dataset: Any, folder: Path, columns: Columns, progress: bool) -> Spool
             spool.add(batch, lengths, read)
             bar.update(len(lengths))
     return spool
-
-
-class Pieces:
-    """What is packed of each sequence: all of it, or what `overlong` makes of it.
-
-    Attributes:
-        sequences: int64, shape (number of pieces,): which sequence each is a piece of.
-        starts: int64, as many: the first token of each, counted through the whole data set.
-        lengths: int64, as many.
-        overlong: how many sequences were too long.
-    """
-
-    def __init__(self, lengths: np.ndarray, max_length: int, overlong: str, first_row: int = 0) -> None:
-        self.sequences = np.arange(len(lengths))
-        self.starts, self.lengths = np.cumsum(lengths) - lengths, lengths
-        longer = lengths > max_length
-        self.overlong = int(longer.sum())
-        if self.overlong:
-            if overlong == "error":
-                at, more = int(longer.argmax()), self.overlong - 1
-                raise ValueError(
-                    f"Row {first_row + at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
-                    f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
-                    '"truncate", "drop" or "split".'
-                )
-            if overlong == "split":
-                self.sequences, before, self.lengths = split(lengths, max_length)
-                self.starts = self.starts[self.sequences] + before
-            if overlong == "drop":
-                self.sequences = np.flatnonzero(~longer)
-                self.starts, self.lengths = self.starts[~longer], lengths[~longer]
-            self.lengths = self.lengths.clip(max=max_length)
 
 
 @dataclass(frozen=True)

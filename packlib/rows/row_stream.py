@@ -10,10 +10,9 @@ from torch.utils.data import IterableDataset
 
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.packing import StreamPacker
-from packlib.rows.columns import Columns, with_labels
-from packlib.rows.packed_rows import Pieces
-from packlib.rows.sources import of_rows
-from packlib.rows.spool import OVERLONG, Overlong
+from packlib.rows.row_columns import Columns, with_labels
+from packlib.rows.row_sources import of_rows
+from packlib.rows.spool import OVERLONG, Overlong, Pieces
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}

@@ -9,7 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from packlib.rows.columns import is_text
+from packlib.packing.documents import split
+from packlib.rows.row_columns import is_text
 
 Overlong = Literal["error", "truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
@@ -71,6 +72,38 @@ class Column:
             self._file.flush()
             self._parts = [np.asarray(np.memmap(self._file, np.uint8, "r"))]
         return self._parts, np.cumsum([0, *map(len, self._parts)])[:-1], np.concatenate(self._ends)
+
+
+class Pieces:
+    """What is packed of each sequence: all of it, or what `overlong` makes of it.
+
+    Attributes:
+        sequences: int64, shape (number of pieces,): which sequence each is a piece of.
+        starts: int64, as many: the first token of each, counted through the whole data set.
+        lengths: int64, as many.
+        overlong: how many sequences were too long.
+    """
+
+    def __init__(self, lengths: np.ndarray, max_length: int, overlong: str, first_row: int = 0) -> None:
+        self.sequences = np.arange(len(lengths))
+        self.starts, self.lengths = np.cumsum(lengths) - lengths, lengths
+        longer = lengths > max_length
+        self.overlong = int(longer.sum())
+        if self.overlong:
+            if overlong == "error":
+                at, more = int(longer.argmax()), self.overlong - 1
+                raise ValueError(
+                    f"Row {first_row + at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
+                    f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
+                    '"truncate", "drop" or "split".'
+                )
+            if overlong == "split":
+                self.sequences, before, self.lengths = split(lengths, max_length)
+                self.starts = self.starts[self.sequences] + before
+            if overlong == "drop":
+                self.sequences = np.flatnonzero(~longer)
+                self.starts, self.lengths = self.starts[~longer], lengths[~longer]
+            self.lengths = self.lengths.clip(max=max_length)
 
 
 class Spool:

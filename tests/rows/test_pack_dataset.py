@@ -21,7 +21,7 @@ import packlib
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, StreamPacker, plan
-from packlib.rows import PackedStream, columns, pack_dataset, packed_rows, sources, spool
+from packlib.rows import PackedStream, pack_dataset, packed_rows, row_columns, row_sources, spool
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_the_same_data_gives_one_file_whatever_it_came_in_and_other_data_another
     assert list(cache.iterdir()) == [file] and file.stat().st_mtime_ns == was
     content = hashlib.sha256(file.read_bytes()).hexdigest()
     file.unlink()
-    monkeypatch.setattr(sources, "_ROWS", 13)  # however it is read and written
+    monkeypatch.setattr(row_sources, "_ROWS", 13)  # however it is read and written
     pack_dataset(rows, 64)
     assert hashlib.sha256(file.read_bytes()).hexdigest() == content
     rows[3]["input_ids"][0] += 1
@@ -234,7 +234,7 @@ def test_wrong_data_is_refused_by_its_column_and_row(cache, says, data):
 
 
 def test_rows_far_apart_are_read_as_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_ROWS", 7)
+    monkeypatch.setattr(row_sources, "_ROWS", 7)
     rows = list(samples())
     whole = Dataset.from_list(rows)
     for number, data in enumerate((rows, whole, whole.select(range(60)[::-1]))):
@@ -251,7 +251,7 @@ def test_texts_may_all_be_empty(tmp_path, name):
 
 
 def test_rows_far_apart_are_held_to_one_another(monkeypatch):
-    monkeypatch.setattr(sources, "_ROWS", 2)
+    monkeypatch.setattr(row_sources, "_ROWS", 2)
     rows = [{"input_ids": [1], "score": 1}] * 2
     for says, odd in [
         ("The column 'score' is in some rows only", {"input_ids": [1]}),
@@ -327,14 +327,14 @@ def test_a_data_set_on_disk_is_read_where_it_lies(tmp_path, monkeypatch):
     monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda dir: files.append(dir) or made(dir=dir))
     before = pa.total_allocated_bytes()
     tracemalloc.start()
-    read = packed_rows._read(dataset, tmp_path, columns.Columns(), progress=False)
+    read = packed_rows._read(dataset, tmp_path, row_columns.Columns(), progress=False)
     held = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before
     tracemalloc.stop()
     assert held < 800_000 and not files, f"{held:,} of 8,000,000 bytes; {files}"
     assert read.columns["labels"].take(np.array([800]), np.array([1600])).to_pylist() == list(range(800, 1600))
     shuffled = dataset.shuffle(0)
-    assert [len(batch) for batch in sources.batches(shuffled)] == [1250]  # not one by one, which is slow
-    packed_rows._read(shuffled, tmp_path, columns.Columns(), progress=False)
+    assert [len(batch) for batch in row_sources.batches(shuffled)] == [1250]  # not one by one, which is slow
+    packed_rows._read(shuffled, tmp_path, row_columns.Columns(), progress=False)
     assert files == [tmp_path, tmp_path]
 
 
