@@ -230,34 +230,54 @@ def _plan(
 
 
 @_command("pack")
-@click.argument("data", type=_path, metavar="DATA.parquet")
+@click.argument("data", type=_path, metavar="DATA...", nargs=-1, required=True)
 @click.option("--max-length", type=int, show_default="the plan's", help="Tokens in a pack.")
 @click.option("--plan", type=_path, metavar="PLAN.json", help="Pack by this plan, such as that of a report.")
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
 @click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
+@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
+@click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
-@_out(metavar="PACKED.parquet", required=True, help="Write the packs there.")
+@click.option("--packs-per-file", type=int, show_default="one file", help="Write a folder of files of so many packs.")
+@_out(metavar="PACKED", required=True, help="Write the packs there, to a Parquet file or a folder.")
 @_json
 @_quiet
-def _pack(data: Path, out: Path, plan: Path | None, max_length: Any, script: bool, **values: Any) -> None:
-    """Pack the tokenized sequences of a Parquet file, for any trainer.
+def _pack(
+    data: tuple[Path, ...],
+    out: Path,
+    plan: Path | None,
+    tokenizer: Path | None,
+    max_length: Any,
+    script: bool,
+    **values: Any,
+) -> None:
+    """Pack sequences for any trainer, and say what became of each column.
+
+    DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote. Nothing that
+    exists is replaced.
 
     \b
     Examples:
       packlib pack tokens.parquet --max-length 2048 --out packed.parquet
       packlib pack tokens.parquet --max-length 2048 --overlong split --method optimal --out packed.parquet --json
       packlib pack tokens.parquet --plan report/plan.json --overlong truncate --out packed.parquet
+      packlib pack chats.jsonl --tokenizer my_model --max-length 4096 --packs-per-file 10000 --out packed
     """
     from packlib.rows.packed_rows import pack_parquet
+    from packlib.rows.tokenizing import tokenizer_of
 
     made = plan and PackingPlan.from_json(plan)
     top = made.histogram.max_length if made and max_length is None else max_length
-    found = pack_parquet(data, output_path(out, reads=[data, plan]), top, plan=made, **values)
+    reads = [plan, *(one for one in data if not one.is_dir())]
+    out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
+    values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
+    found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
-    _tell(script, found, said.format(**found), out)
+    columns = (f"{name}: {became}." for name, became in found["columns"].items())
+    _tell(script, found, said.format(**found), *columns, out)
 
 
 @_command("audit")

@@ -1,6 +1,7 @@
 """Packed rows for anyone's model: data sets in, packs out, and the collator that hands them to a model.
 
-Read first `packed_rows.py`, `pack_dataset`: what a row of a packed data set holds. `collator.py` makes of it what an
+Read first `packed_rows.py`, `pack_dataset`: what a row of a packed data set holds. `row_sources.py` says where rows
+come from, `row_columns.py` and `tokenizing.py` what their columns are to packing. `collator.py` makes of it what an
 unmodified model reads; `row_stream.py` packs data sets that stream by.
 """
 

@@ -10,11 +10,15 @@ and a mask or bounds that keep the two apart: see `packlib.model.unmodified`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from packlib.batches import PackingCollator
+from packlib.batches import IGNORED, PackingCollator
+from packlib.checks import whole_number
 from packlib.model.unmodified import Form, Handover
 
 
@@ -26,11 +30,39 @@ class TransformersCollator:
 
     Args:
         model, form: as in `for_transformers`. Only what must be known of the model is kept.
-        pad_id: the token that fills dense rows.
+        pad_id: the token that fills dense rows, and what is added for a multiple.
+        pad_to_multiple_of: of how many tokens each row of a batch is a multiple, such as 8 or 64 for kernels, or twice
+            the ranks that share a row in context parallelism. Padding-free, the padding is one more sequence at the
+            end, without labels.
     """
 
-    def __init__(self, model: PreTrainedModel, form: Form = "auto", pad_id: int = 0) -> None:
+    def __init__(
+        self, model: PreTrainedModel, form: Form = "auto", pad_id: int = 0, pad_to_multiple_of: int = 1
+    ) -> None:
         self.form, self.collator = Handover.of(model, form), PackingCollator(pad_id=pad_id)
+        self.multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        return self.form(self.collator(rows))
+        if self.multiple == 1:
+            return self.form(self.collator(rows))
+        fullest = max((len(row["input_ids"]) for row in rows), default=1)
+        batch = replace(self.collator, max_length=fullest + -fullest % self.multiple)(rows)
+        given = self.form(batch)
+        return self._lengthened(given) if self.form.form == "padding_free" else given
+
+    def _lengthened(self, given: dict[str, Any]) -> dict[str, Any]:
+        """A padding-free row with a sequence of padding behind it, if it is no multiple."""
+        tokens = given["input_ids"].shape[1]
+        more = -tokens % self.multiple
+        if not more:
+            return given
+        fills = {"input_ids": self.collator.pad_id, "labels": IGNORED, "token_type_ids": 0}
+        longer = {name: pad(given[name], (0, more), value=fill) for name, fill in fills.items() if name in given}
+        if "position_ids" in given:
+            own = torch.arange(more)[None] + self.form.first_position
+            longer["position_ids"] = torch.cat([given["position_ids"], own], dim=1)
+        for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
+            if name in given:
+                longer[name] = pad(given[name], (0, 1), value=tokens + more)
+        longer |= {name: max(given[name], more) for name in ("max_length_q", "max_length_k") if name in given}
+        return given | longer

@@ -3,31 +3,30 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
-from packlib.checks import depth_limit, flag, listed, one_of, shown, whole_number
+from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path
 from packlib.installed import needed_by
 from packlib.lengths import LengthHistogram
-from packlib.lengths.own_files import parquet_batches
-from packlib.markup import one_line
-from packlib.packing import Method, PackingPlan, Packs
+from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
-from packlib.packing.documents import split
 from packlib.packing.methods import method_name
-from packlib.places import output_path, room_for
+from packlib.places import WORK, output_path, room_for, work_folder
 from packlib.ragged import ranges
-from packlib.reading import arrow_errors, enough_memory, naming
-from packlib.rows.spool import IGNORED, OVERLONG, Overlong, Spool
+from packlib.reading import enough_memory
+from packlib.rows.row_columns import Columns, with_labels
+from packlib.rows.row_sources import batches, opened
+from packlib.rows.spool import OVERLONG, Overlong, Pieces, Spool
 from packlib.version import __version__
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from packlib.rows.row_stream import PackedStream
 
 _NEAR = 0.001  # of the fewest packs: a plan so near is good enough
-_ROWS = 4096  # sequences that are read at once
 _TOKENS = 1 << 19  # tokens that are written at once
 
 
@@ -62,7 +60,8 @@ def pack_dataset(
     max_sequences_per_pack: int | None = None,
     overlong: Overlong = "error",
     labels: bool = True,
-    window: int = 100,
+    tokenizer: Any = None,
+    window: int | None = None,
 ) -> "PackedStream": ...
 
 
@@ -76,8 +75,9 @@ def pack_dataset(
     plan: PackingPlan | None = None,
     overlong: Overlong = "error",
     labels: bool = True,
+    tokenizer: Any = None,
     seed: int | None = 0,
-    window: int = 100,
+    window: int | None = None,
     cache_dir: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> "datasets.Dataset": ...
@@ -92,8 +92,9 @@ def pack_dataset(
     plan: PackingPlan | None = None,
     overlong: Overlong = "error",
     labels: bool = True,
+    tokenizer: Any = None,
     seed: int | None = 0,
-    window: int = 100,
+    window: int | None = None,
     cache_dir: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> Any:
@@ -101,7 +102,9 @@ def pack_dataset(
 
     Row `i` is a pack: `input_ids`, `labels` and every other column with a value for each token, laid end to end;
     `position_ids`, which restart at 0 with each sequence; and `seq_lengths`, the length of each. A column with one
-    number or text for a sequence becomes a list with one for each. An `attention_mask` of ones is left out.
+    number or text for a sequence becomes a list with one for each. Labels are -100 where `assistant_masks` or
+    `completion_mask` is 0. An `attention_mask` of ones is left out. Rows that hold several sequences, as `seq_lengths`
+    or `position_ids` say, are taken apart. `info.description` is JSON with what became of each of the `columns`.
 
     >>> from packlib.rows import pack_dataset
     >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
@@ -113,8 +116,9 @@ def pack_dataset(
     data and the arguments, so that they are made once; the data itself is read and not held in memory.
 
     Args:
-        dataset: a `datasets.Dataset`, the path of a Parquet file, or an iterable of mappings, each with `input_ids`. A
-            `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
+        dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet,
+            of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as "*.parquet", or
+            a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
         max_length: slots of a pack, in tokens.
         method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp", and "optimal" unless that is proven
             to be within 0.1 % of the fewest packs.
@@ -125,8 +129,12 @@ def pack_dataset(
             several sequences; what is kept for a sequence is kept for each of them.
         labels: where the data has none, make labels for a causal model, which shifts them itself: the tokens, and -100
             for the first of each sequence, which nothing predicts. False leaves them out, for masked models.
+        tokenizer: a tokenizer of transformers for data without `input_ids`. It makes them of `messages` (and `tools`),
+            by a chat template that says which tokens are the assistant's; or of `text`, which then ends with its
+            `eos_token`.
         seed: draws which sequences of equal length share a pack, and the order of the packs; None keeps their order.
-        window: open packs, for a stream only.
+        window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
+            their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
         progress: show bars.
 
@@ -141,121 +149,86 @@ def pack_dataset(
         for name, value in (("method", method), ("plan", plan)):
             if value is not None:
                 raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
-        return PackedStream(dataset, max_length, max_sequences_per_pack, overlong, labels, window)
-    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan)
+        return PackedStream(
+            dataset,
+            max_length,
+            max_sequences_per_pack,
+            overlong,
+            labels,
+            100 if window is None else window,
+            tokenizer=tokenizer,
+        )
+    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window)
+    columns = Columns(tokenizer, labels)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    spool = _read(dataset, folder, flag("progress", progress))
+    spool = _read(opened(dataset), folder, columns, flag("progress", progress))
     asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    text = json.dumps([__version__, asked, spool.digest()])
+    text = json.dumps([__version__, asked, spool.digest(), columns.finish()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
-        packing.write(spool, path, pa.ipc.new_stream, progress)
+        packing.write(spool, columns.finish(), path, pa.ipc.new_stream, progress)
     with pa.memory_map(str(path)) as file:
         found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
 def pack_parquet(
-    data: str | os.PathLike, out: str | os.PathLike, max_length: int, progress: bool = True, **asked: Any
+    data: str | os.PathLike | Sequence[str | os.PathLike],
+    out: str | os.PathLike,
+    max_length: int,
+    progress: bool = True,
+    *,
+    tokenizer: Any = None,
+    packs_per_file: int | None = None,
+    **asked: Any,
 ) -> dict[str, Any]:
-    """From one Parquet file to another, without a cache: the rows of `pack_dataset`, in a file that is whole or absent.
+    """From files to one Parquet file, or to a folder of them, without a cache: the rows of `pack_dataset`. What is
+    written is whole or absent, and replaces nothing.
 
     Args:
-        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`.
+        data: as the paths that `pack_dataset` takes.
+        out: the file; the folder, if `packs_per_file` says how many packs each file there holds.
+        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`.
 
     Returns:
-        The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, and the `method`.
+        The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, the `method`, and
+        what became of each of the `columns`.
 
     Raises:
-        OSError: if nothing can be written at `out`, or that would replace `data`.
+        OSError: if nothing can be written at `out`, or something is there.
         TypeError, ValueError: as `pack_dataset`.
         MemoryError: naming `data`.
     """
-    out = output_path(out, reads=[data])
-    packing = _Packing(max_length, **asked)
+    in_files = packs_per_file is not None
+    if in_files:
+        whole_number("packs_per_file", packs_per_file, 1)
+    packing, columns = _Packing(max_length, **asked), Columns(tokenizer, asked.get("labels", True))
+    given = [data] if isinstance(data, (str, os.PathLike)) else data
+    out = output_path(out, folder=in_files, reads=given)
+    if out.is_file() or (in_files and out.exists() and any(one.name != WORK for one in out.iterdir())):
+        raise FileExistsError(f"{shown(str(out))} exists: name another {'folder' if in_files else 'file'}.")
     beside = next(folder for folder in out.parents if folder.exists())
-    with enough_memory(data), room_for(out):
-        return packing.write(_read(data, beside, flag("progress", progress)), out, pq.ParquetWriter, progress)
+    with enough_memory(given[0]), room_for(out):
+        spool = _read(opened(data), beside, columns, flag("progress", progress))
+        if not in_files:
+            return packing.write(spool, columns.finish(), out, pq.ParquetWriter, progress)
+        with work_folder(out) as work:
+            found = packing.write(spool, columns.finish(), work, pq.ParquetWriter, progress, packs_per_file)
+            for file in sorted(work.iterdir()):
+                file.rename(out / file.name)
+        return found
 
 
-def _read(dataset: Any, folder: Path, progress: bool) -> Spool:
+def _read(dataset: Any, folder: Path, columns: Columns, progress: bool) -> Spool:
     in_order = getattr(dataset, "_indices", dataset) is None  # of a `datasets.Dataset`: not shuffled, nothing selected
     spool = Spool(folder, kept=in_order)
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
-        for batch in _batches(dataset):
-            spool.add(batch)
-            bar.update(len(batch))
+        for batch in batches(dataset):
+            lengths, read = columns.read(batch)
+            spool.add(batch, lengths, read)
+            bar.update(len(lengths))
     return spool
-
-
-def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
-    if isinstance(dataset, (str, os.PathLike)):
-        with naming(dataset, "whole Parquet file of sequences") as path:
-            with arrow_errors(), pq.ParquetFile(path, page_checksum_verification=True) as file:
-                yield from parquet_batches(file, file.schema_arrow.names)
-        return
-    import datasets
-
-    if isinstance(dataset, datasets.Dataset):
-        for table in dataset.with_format("arrow").iter(_ROWS):
-            # each selected row is a chunk by itself; others stay where they are
-            yield from (table if dataset._indices is None else table.combine_chunks()).to_batches()
-    elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
-        rows = enumerate(dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset))))
-        while some := [_plain(row, number) for number, row in islice(rows, _ROWS)]:
-            try:
-                yield pa.RecordBatch.from_pylist(some)
-            except pa.ArrowException as error:
-                said = one_line(str(error), 200)
-                raise TypeError(f"The rows of the data set do not fit together: {said}") from None
-    else:
-        it = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
-        raise TypeError(
-            "dataset must be a datasets.Dataset, the path of a Parquet file, or an iterable of mappings with "
-            f"input_ids, not {it}."
-        )
-
-
-def _plain(row: Any, number: int) -> dict[str, Any]:
-    """A row without tensors."""
-    if not isinstance(row, Mapping):
-        raise TypeError(f"Row {number} of the data set must be a mapping with input_ids, not {shown(row)}.")
-    return {name: np.asarray(value) if hasattr(value, "__array__") else value for name, value in row.items()}
-
-
-class Pieces:
-    """What is packed of each sequence: all of it, or what `overlong` makes of it.
-
-    Attributes:
-        sequences: int64, shape (number of pieces,): which sequence each is a piece of.
-        starts: int64, as many: the first token of each, counted through the whole data set.
-        lengths: int64, as many.
-        overlong: how many sequences were too long.
-    """
-
-    def __init__(self, lengths: np.ndarray, max_length: int, overlong: str) -> None:
-        self.sequences = np.arange(len(lengths))
-        self.starts, self.lengths = np.cumsum(lengths) - lengths, lengths
-        longer = lengths > max_length
-        self.overlong = int(longer.sum())
-        if self.overlong:
-            if overlong == "error":
-                at, more = int(longer.argmax()), self.overlong - 1
-                raise ValueError(
-                    f"Row {at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
-                    f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
-                    '"truncate", "drop" or "split".'
-                )
-            if overlong == "split":
-                self.sequences, before, self.lengths = split(lengths, max_length)
-                self.starts = self.starts[self.sequences] + before
-            if overlong == "drop":
-                self.sequences = np.flatnonzero(~longer)
-                self.starts, self.lengths = self.starts[~longer], lengths[~longer]
-            self.lengths = self.lengths.clip(max=max_length)
-        if not len(self.lengths):
-            raise ValueError("The data set has no sequence to pack.")
 
 
 @dataclass(frozen=True)
@@ -269,6 +242,7 @@ class _Packing:
     labels: bool = True
     seed: int | None = 0
     plan: PackingPlan | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         whole_number("max_length", self.max_length, 1)
@@ -279,6 +253,10 @@ class _Packing:
             object.__setattr__(self, "method", method_name(self.method))
         if self.seed is not None:
             whole_number("seed", self.seed, 0)
+        if self.window is not None:
+            whole_number("window", self.window, 1)
+            if self.method is not None or self.plan is not None:
+                raise ValueError("method and plan must be left out with a window, which packs in order.")
         if self.plan is not None:
             self._check_plan()
 
@@ -290,26 +268,50 @@ class _Packing:
         if self.method is not None or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
-    def write(self, spool: Spool, path: Path, writer: Callable, progress: bool) -> dict[str, Any]:
-        """Pack what was read into a file; returns what a reader of it may want to know, which stands in its schema."""
+    def write(
+        self,
+        spool: Spool,
+        became: dict[str, str],
+        path: Path,
+        writer: Callable,
+        progress: bool,
+        each: int | None = None,
+    ) -> dict[str, Any]:
+        """Pack what was read into a file, or into files of `each` packs in the folder `path`; returns what a reader of
+        them may want to know, which stands in their schema.
+        """
         pieces = Pieces(spool.lengths, self.max_length, self.overlong)
-        made = self._plan(LengthHistogram.from_lengths(pieces.lengths, self.max_length), progress)
-        packs = made.assign(pieces.lengths, self.seed)
-        found = {name: getattr(made, name) for name in ("method", "num_packs", "lower_bound")}
-        found |= {"max_length": self.max_length, "sequences": len(pieces.lengths), "tokens": int(pieces.lengths.sum())}
-        found |= {"overlong_sequences": pieces.overlong}
-        rows = self._rows(spool, pieces, packs)
-        first = next(rows)
-        schema = first.schema.with_metadata({"packlib": json.dumps(found)})
-        with (
-            atomic_path(path) as beside,
-            writer(str(beside), schema) as file,
-            tqdm(desc="packing", unit=" packs", total=len(packs), disable=not progress, delay=1) as bar,
-        ):
-            for batch in chain([first], rows):
-                file.write_batch(batch.replace_schema_metadata(schema.metadata))
-                bar.update(len(batch))
+        if not len(pieces.lengths):
+            raise ValueError("The data set has no sequence to pack.")
+        histogram = LengthHistogram.from_lengths(pieces.lengths, self.max_length)
+        made = self._plan(histogram, progress)
+        packs = self._in_order(pieces.lengths) if self.window else made.assign(pieces.lengths, self.seed)
+        found = {"method": f"window {self.window}" if self.window else made.method, "num_packs": len(packs)}
+        found |= {"lower_bound": made.lower_bound, "max_length": self.max_length, "sequences": len(pieces.lengths)}
+        found |= {"tokens": int(pieces.lengths.sum()), "overlong_sequences": pieces.overlong}
+        found |= {"columns": became}
+        order = np.arange(len(packs))
+        if self.seed is not None and not self.window:
+            order = np.random.default_rng(self.seed).permutation(len(packs))
+        parts = [order[at : at + (each or len(order))] for at in range(0, len(order), each or len(order))]
+        with tqdm(desc="packing", unit=" packs", total=len(packs), disable=not progress, delay=1) as bar:
+            for number, part in enumerate(parts):
+                rows = self._rows(spool, pieces, packs, part)
+                first = next(rows)
+                schema = first.schema.with_metadata({"packlib": json.dumps(found)})
+                name = path / f"{number:05}-of-{len(parts):05}.parquet" if each else path
+                with atomic_path(name) as beside, writer(str(beside), schema) as file:
+                    for batch in chain([first], rows):
+                        file.write_batch(batch.replace_schema_metadata(schema.metadata))
+                        bar.update(len(batch))
         return found
+
+    def _in_order(self, lengths: np.ndarray) -> Packs:
+        """Packs as a `StreamPacker` closes them."""
+        packer = StreamPacker(self.max_length, cast(int, self.window), self.max_sequences_per_pack)
+        packed = list(packer.pack(lengths.tolist()))
+        ids = np.fromiter(chain.from_iterable(packed), np.int64, len(lengths))
+        return Packs(ids, np.cumsum([0, *map(len, packed)]), lengths[ids], self.max_length)
 
     def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
         if self.plan:
@@ -317,7 +319,7 @@ class _Packing:
         depth = self.max_sequences_per_pack
         if self.method != "optimal":
             made = make_plan(histogram, method=self.method or "lpfhp", max_sequences_per_pack=depth)
-            if self.method or made.gap <= _NEAR * made.lower_bound:
+            if self.method or self.window or made.gap <= _NEAR * made.lower_bound:
                 return made
         with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
 
@@ -327,11 +329,9 @@ class _Packing:
 
             return make_plan(histogram, method="optimal", max_sequences_per_pack=depth, progress=show)
 
-    def _rows(self, spool: Spool, pieces: Pieces, packs: Packs) -> Iterator[pa.RecordBatch]:
-        """The packs, about a million tokens at a time."""
-        order, sizes = np.arange(len(packs)), np.diff(packs.offsets)
-        if self.seed is not None:
-            order = np.random.default_rng(self.seed).permutation(len(packs))
+    def _rows(self, spool: Spool, pieces: Pieces, packs: Packs, order: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """The packs of this order, about a million tokens at a time."""
+        sizes = np.diff(packs.offsets)
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):
             mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
@@ -340,14 +340,13 @@ class _Packing:
             sequences, starts = pieces.sequences[mine], pieces.starts[mine]
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
             by_token = np.concatenate([[0], ends])[by_sequence]
-            row = {}
+            taken = {}
             for name, column in spool.columns.items():
                 span = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
-                row[name] = _lists(by_token if column.by_token else by_sequence, column.take(*span))
-            if self.labels and "labels" not in row:
-                made = row["input_ids"].values.to_numpy().copy()
-                made[ends - lengths] = IGNORED
-                row["labels"] = _lists(by_token, pa.array(made))
+                taken[name] = column.take(*span), column.by_token
+            row = {}
+            for name, (values, each_token) in with_labels(taken, ends - lengths, self.labels).items():
+                row[name] = _lists(by_token if each_token else by_sequence, values)
             row["position_ids"] = _lists(by_token, pa.array(positions.astype(small)))
             row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))
             yield pa.RecordBatch.from_pydict(row)

@@ -8,16 +8,12 @@ from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from packlib.checks import listed, shown
-from packlib.lengths.own_files import refuse_doubles
-from packlib.markup import one_line
+from packlib.packing.documents import split
+from packlib.rows.row_columns import is_text
 
 Overlong = Literal["error", "truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
-IGNORED = -100  # as in packlib.batches, which loads torch
-MADE = ("position_ids", "seq_lengths")  # columns of packed rows that no data set brings
 
 
 class Column:
@@ -33,7 +29,7 @@ class Column:
     """
 
     def __init__(self, kind: pa.DataType, by_token: bool, folder: Path | None) -> None:
-        self.kind, self.by_token, self._text = kind, by_token, _is_text(kind)
+        self.kind, self.by_token, self._text = kind, by_token, is_text(kind)
         self._stored = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if self._text else kind
         self._width = 1 if self._text else self._stored.bit_width // 8
         self._file, self._seen = folder and tempfile.TemporaryFile(dir=folder), hashlib.sha256()
@@ -78,22 +74,52 @@ class Column:
         return self._parts, np.cumsum([0, *map(len, self._parts)])[:-1], np.concatenate(self._ends)
 
 
+class Pieces:
+    """What is packed of each sequence: all of it, or what `overlong` makes of it.
+
+    Attributes:
+        sequences: int64, shape (number of pieces,): which sequence each is a piece of.
+        starts: int64, as many: the first token of each, counted through the whole data set.
+        lengths: int64, as many.
+        overlong: how many sequences were too long.
+    """
+
+    def __init__(self, lengths: np.ndarray, max_length: int, overlong: str, first_row: int = 0) -> None:
+        self.sequences = np.arange(len(lengths))
+        self.starts, self.lengths = np.cumsum(lengths) - lengths, lengths
+        longer = lengths > max_length
+        self.overlong = int(longer.sum())
+        if self.overlong:
+            if overlong == "error":
+                at, more = int(longer.argmax()), self.overlong - 1
+                raise ValueError(
+                    f"Row {first_row + at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
+                    f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
+                    '"truncate", "drop" or "split".'
+                )
+            if overlong == "split":
+                self.sequences, before, self.lengths = split(lengths, max_length)
+                self.starts = self.starts[self.sequences] + before
+            if overlong == "drop":
+                self.sequences = np.flatnonzero(~longer)
+                self.starts, self.lengths = self.starts[~longer], lengths[~longer]
+            self.lengths = self.lengths.clip(max=max_length)
+
+
 class Spool:
-    """Takes a data set in batches, finds which of its columns have a value a token, and can read all of it again.
+    """Takes sequences in batches, and can read all of them again.
 
     Args:
         folder: where a copy is written, on disk for as long as the process lives.
         kept: whether the batches outlive this without a copy, as parts of Arrow files do.
 
     Attributes:
-        columns: by name. An `attention_mask` of ones is left out: it says nothing, and given to a model of transformers
-            it switches off what finds the sequences of a pack.
+        columns: by name.
     """
 
     def __init__(self, folder: Path, kept: bool) -> None:
         self.columns = dict[str, Column]()
-        self._folder, self._kept, self._names = folder, kept, list[str]()
-        self._lengths, self._rows = list[np.ndarray](), 0
+        self._folder, self._kept, self._lengths = folder, kept, list[np.ndarray]()
 
     @property
     def lengths(self) -> np.ndarray:
@@ -105,90 +131,12 @@ class Spool:
         lengths = hashlib.sha256(self.lengths.data).hexdigest()
         return " ".join([lengths, *(f"{name!r} {column.digest()}" for name, column in self.columns.items())])
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Keep the next sequences.
-
-        Raises:
-            TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
-        """
-        names = batch.schema.names
-        refuse_doubles("The data set", names)
-        if "input_ids" not in names:
-            raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}.")
-        if odd := set(self._names or names) ^ set(names):
-            raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
-        ids = batch.column("input_ids")
-        if not (is_list(ids.type) and pa.types.is_integer(ids.type.value_type)):
-            raise TypeError(f"The column 'input_ids' must hold lists of whole numbers, not {one_line(str(ids.type))}.")
-        lengths = self._lengths_of("input_ids", ids)
-        if (lengths == 0).any():
-            raise ValueError(f"Row {self._rows + int((lengths == 0).argmax())} of the data set has no token.")
-        for name in names:
-            given = batch.column(name)
-            values, by_token = self._checked(name, given, lengths), is_list(given.type)
-            if name == "attention_mask":
-                if not set(pc.min_max(values).as_py().values()) <= {1, None}:
-                    row = self._row(int((np.asarray(values) != 1).argmax()), lengths)
-                    raise ValueError(f"attention_mask of row {row} hides tokens: give sequences without padding.")
-            elif name not in self.columns:
-                as_given = (given.type.value_type if by_token else given.type) == values.type != pa.bool_()
+    def add(self, batch: pa.RecordBatch, lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]]) -> None:
+        """Keep the next sequences, as `Columns.read` returned them for a batch."""
+        for name, (values, by_token) in read.items():
+            if name not in self.columns:
+                given = batch.schema.field(name).type if name in batch.schema.names else None
+                as_given = (given.value_type if given and by_token else given) == values.type != pa.bool_()
                 self.columns[name] = Column(values.type, by_token, None if self._kept and as_given else self._folder)
-            if name in self.columns:
-                self.columns[name].add(values)
-        self._names = names
+            self.columns[name].add(values)
         self._lengths.append(lengths)
-        self._rows += len(lengths)
-
-    def _checked(self, name: str, column: pa.Array, lengths: np.ndarray) -> pa.Array:
-        """The values of a column, one a token or one a sequence."""
-        called = f"The column {shown(name)}"
-        if name in MADE:
-            raise ValueError(f"{called} is made by packing: is the data set packed? If not, remove it.")
-        by_token = is_list(column.type)
-        if name == "input_ids":
-            try:
-                column = column.cast(pa.list_(pa.int32()))  # as `datasets` has them, whatever they come in
-            except pa.ArrowInvalid as error:
-                said = one_line(str(error), 200)
-                raise ValueError(f"{called} must hold numbers of 32 bits: {said}") from None
-        kind = column.type.value_type if by_token else column.type
-        if not (pa.types.is_primitive(kind) or (_is_text(kind) and not by_token)):
-            raise TypeError(f"{called} holds {one_line(str(column.type))}, which no pack can carry: remove it.")
-        if by_token and (other := (given := self._lengths_of(name, column)) != lengths).any():
-            at = int(other.argmax())
-            raise ValueError(
-                f"{called} has {given[at]} values in row {self._rows + at}, which has {lengths[at]} tokens: "
-                "give one for each token, or remove it."
-            )
-        known = self.columns.get(name)
-        if known and (known.kind, known.by_token) != (kind, by_token):
-            was = pa.list_(known.kind) if known.by_token else known.kind
-            raise TypeError(f"{called} holds {was} at first, and {column.type} from row {self._rows} on.")
-        values = column.flatten() if by_token else column
-        if values.null_count:
-            row = self._row(int(np.asarray(values.is_null()).argmax()), lengths if by_token else None)
-            raise ValueError(f"{called} has no value in row {row}.")
-        if name == "input_ids" and (negative := np.asarray(values) < 0).any():
-            at = int(negative.argmax())
-            raise ValueError(
-                f"{called} must hold numbers from 0 up, not {values[at]} as in row {self._row(at, lengths)}."
-            )
-        return values
-
-    def _row(self, at: int, lengths: np.ndarray | None) -> int:
-        """The row of a token of this batch, or of a sequence."""
-        return self._rows + (at if lengths is None else int(np.searchsorted(np.cumsum(lengths), at, side="right")))
-
-    def _lengths_of(self, name: str, column: pa.Array) -> np.ndarray:
-        if column.null_count:
-            at = int(np.asarray(column.is_null()).argmax())
-            raise ValueError(f"The column {shown(name)} has no value in row {self._rows + at}.")
-        return np.asarray(pc.list_value_length(column)).astype(np.int64)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return str(kind) in ("string", "large_string", "binary", "large_binary")

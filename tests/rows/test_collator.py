@@ -51,3 +51,27 @@ def test_a_masked_model_does_not_take_the_labels_of_a_causal_one():
     labeled = [{**row, "labels": [IGNORED, *row["input_ids"][1:]]} for row in rows[:1]]
     labeled[0]["labels"][2] = IGNORED
     assert "labels" in collator(list(pack_dataset(labeled, 8, progress=False)))
+
+
+@pytest.mark.parametrize("form", ["dense", "padding_free"])
+@pytest.mark.parametrize("multiple", [1, 4, 8, 64])
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1]])
+def test_rows_of_a_multiple_leave_the_loss_and_the_logits_as_they_are(form, multiple, rows):
+    model = LlamaForCausalLM(small_config("causal", "llama")).double().eval()
+    plain, given = (TransformersCollator(model, form, 2, multiple)(rows) for multiple in (1, multiple))
+    slots, count = plain["input_ids"].shape[1], given["input_ids"].shape[1]
+    assert count == -(-slots // multiple) * multiple
+    assert (given["input_ids"][:, slots:] == 2).all() and (given["labels"][:, slots:] == -100).all()
+    if form == "padding_free":
+        bounds = given["cu_seq_lens_q"].tolist()
+        positions = [at for length in np.diff(bounds) for at in range(length)]
+        assert bounds[-1] == count and given["max_length_k"] == max(np.diff(bounds))
+        assert given["position_ids"][0].tolist() == positions
+    outputs = model(**plain), model(**given)
+    assert (outputs[0].logits - outputs[1].logits[:, :slots]).abs().max() < 1e-12
+    assert abs(outputs[0].loss - outputs[1].loss) < 1e-6
+
+
+def test_a_multiple_is_a_whole_number():
+    with pytest.raises(ValueError, match="pad_to_multiple_of must be at least 1, not 0"):
+        TransformersCollator(LlamaForCausalLM(small_config("causal", "llama")), pad_to_multiple_of=0)

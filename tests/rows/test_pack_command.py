@@ -8,12 +8,14 @@ from pathlib import Path
 
 import datasets
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
+from test_columns import CHATS, tokenizer
 
 from packlib import cli
 from packlib.lengths import LengthHistogram
-from packlib.packing import plan
+from packlib.packing import StreamPacker, plan
 from packlib.rows import pack_dataset
 
 LENGTHS = np.random.default_rng(0).integers(1, 41, 60).tolist()
@@ -45,6 +47,82 @@ def test_the_command_packs_one_parquet_file_into_another(tmp_path, capsys):
         assert cli.main([*wrong, "--out", "no.parquet"]) == 2
         said = capsys.readouterr().err
         assert says in said and said.count("\n") == 1 and not Path("no.parquet").exists()
+
+
+def rows_of(path):
+    return [row for file in sorted(Path(path).glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def test_shards_lines_and_folders_go_in_and_shards_come_out(tmp_path, capsys):
+    whole, expected = Dataset.from_list(ROWS), pack_dataset(ROWS, 64).to_list()
+    whole.select(range(25)).to_parquet("shards/a.parquet")
+    whole.select(range(25, 60)).to_parquet("shards/b.parquet")
+    whole.to_json("rows.jsonl")
+    whole.save_to_disk("saved", num_shards=2)
+    Path("shards/README.md").write_text("no data")
+    options = ["--max-length", "64", "--no-progress", "--packs-per-file", "7", "--out"]
+    given = (["shards"], ["shards/*.parquet"], ["shards/a.parquet", "shards/b.parquet"], ["rows.jsonl"], ["saved"])
+    for number, data in enumerate([*given, ["x.parquet"]]):
+        assert cli.main(["pack", *data, *options, f"out{number}"]) == 0
+        assert rows_of(f"out{number}") == expected
+    assert "who: a value for each sequence." in capsys.readouterr().out
+    files = sorted(Path("out0").iterdir())
+    assert files[0].name == f"00000-of-{len(files):05}.parquet"
+    assert [pq.read_metadata(file).num_rows for file in files[:-1]] == [7] * (len(files) - 1)
+    for data in (["shards/*.parquet"], [Path("shards/a.parquet"), "shards/b.parquet"], "saved", "rows.jsonl"):
+        assert pack_dataset(data, 64).to_list() == expected
+
+
+def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
+    Path("folder").mkdir()
+    Path("bad.jsonl").write_text('{"input_ids": [1]}\n{"input_ids": [2]\n')
+    Path("full").mkdir()
+    for path in ("there.parquet", "full/mine.txt"):
+        Path(path).write_text("mine")
+    for says, data, more in [
+        ("there.parquet' exists: name another file.", "x.parquet", ["--out", "there.parquet"]),
+        ("full' exists: name another folder.", "x.parquet", ["--out", "full", "--packs-per-file", "3"]),
+        ("packs_per_file must be at least 1, not 0.", "x.parquet", ["--out", "no", "--packs-per-file", "0"]),
+        ("The folder folder holds no .parquet and no .jsonl file", "folder", ["--out", "no"]),
+        ("No file fits no*.parquet.", "no*.parquet", ["--out", "no"]),
+        ("There is no file no.parquet", "no.parquet", ["--out", "no"]),
+        ("bad.jsonl is no file of JSON lines: Line 2: It is not JSON", "bad.jsonl", ["--out", "no"]),
+        ("There is no folder none; a tokenizer is needed there.", "x.parquet", ["--out", "no", "--tokenizer", "none"]),
+        ("folder holds no tokenizer: ", "x.parquet", ["--out", "no", "--tokenizer", "folder"]),
+        (
+            "method and plan must be left out with",
+            "x.parquet",
+            ["--out", "no", "--window", "1", "--method", "lpfhp"],
+        ),
+    ]:
+        assert cli.main(["pack", data, "--max-length", "64", "--no-progress", *more]) == 2
+        said = capsys.readouterr().err
+        assert says in said and said.count("\n") == 1 and not Path("no").exists()
+    assert Path("there.parquet").read_text() == Path("full/mine.txt").read_text() == "mine"
+
+
+def test_a_window_keeps_the_order(capsys):
+    options = ["pack", "x.parquet", "--max-length", "64", "--no-progress"]
+    for window in (1, 5):
+        assert cli.main([*options, "--window", str(window), "--out", f"{window}.parquet"]) == 0
+        packed = pq.read_table(f"{window}.parquet").to_pylist()
+        expected = StreamPacker(64, window).pack(LENGTHS)
+        assert [row["who"] for row in packed] == [[f"é{at}" for at in ids] for ids in expected]
+    assert [who for row in pq.read_table("1.parquet").to_pylist() for who in row["who"]] == [
+        row["who"] for row in ROWS
+    ]
+    assert "(window 5)" in capsys.readouterr().out
+
+
+def test_chats_in_lines_are_packed_with_the_tokenizer_of_a_folder(capsys):
+    tokenizer().save_pretrained("model")
+    Path("chats.jsonl").write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in CHATS))
+    arguments = ["pack", "chats.jsonl", "--tokenizer", "model", "--max-length", "64", "--no-progress"]
+    assert cli.main([*arguments, "--out", "packed.parquet"]) == 0
+    expected = pack_dataset([{"messages": chat} for chat in CHATS], 64, tokenizer=tokenizer())
+    assert pq.read_table("packed.parquet").to_pylist() == expected.to_list()
+    said = capsys.readouterr().out
+    assert "messages: tokenized by the chat template and left out." in said and "labels are -100 where it is 0" in said
 
 
 @pytest.mark.parametrize("name", cli.program.commands)

@@ -21,7 +21,7 @@ import packlib
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, StreamPacker, plan
-from packlib.rows import PackedStream, pack_dataset, packed_rows, spool
+from packlib.rows import PackedStream, pack_dataset, packed_rows, row_columns, row_sources, spool
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_the_same_data_gives_one_file_whatever_it_came_in_and_other_data_another
     assert list(cache.iterdir()) == [file] and file.stat().st_mtime_ns == was
     content = hashlib.sha256(file.read_bytes()).hexdigest()
     file.unlink()
-    monkeypatch.setattr(packed_rows, "_ROWS", 13)  # however it is read and written
+    monkeypatch.setattr(row_sources, "_ROWS", 13)  # however it is read and written
     pack_dataset(rows, 64)
     assert hashlib.sha256(file.read_bytes()).hexdigest() == content
     rows[3]["input_ids"][0] += 1
@@ -191,8 +191,35 @@ def wrong_data():
     yield "which no pack can carry: remove it.", [{"input_ids": [1], "messages": [{"role": "user"}]}]
     yield "The column 'words' holds list<item: string>", [{"input_ids": [1], "words": ["a"]}]
     yield "attention_mask of row 1 hides tokens", [{"input_ids": [1, 2], "attention_mask": [1, m]} for m in (1, 0)]
-    yield "is the data set packed?", [{"input_ids": [1, 2], "seq_lengths": [1, 1]}]
-    yield "is the data set packed?", [{"input_ids": [1, 2], "position_ids": [0, 1]}]
+    yield (
+        "add up to its 2 tokens, not [1, 2].",
+        [{"input_ids": [1, 2], "seq_lengths": lengths} for lengths in ([2], [1, 2])],
+    )
+    yield "The seq_lengths of row 0 must be from 1 up", [{"input_ids": [1, 2], "seq_lengths": [0, 2]}]
+    yield "The seq_lengths of row 0 must be from 1 up", [{"input_ids": [1, 2], "seq_lengths": [3, -1]}]
+    yield (
+        "The position_ids of row 1 must count from 0",
+        [{"input_ids": [1, 2], "position_ids": [n, 1]} for n in (0, 1)],
+    )
+    yield "The position_ids of row 1 must count", [{"input_ids": [1], "position_ids": [n]} for n in (0, 1)]
+    yield "'position_ids' has 1 values in row 0", [{"input_ids": [1, 2], "position_ids": [0]}]
+    yield (
+        "'position_ids' must hold lists of whole numbers, not list<item: double>",
+        [{"input_ids": [1], "position_ids": [0.0]}],
+    )
+    yield "The position_ids of row 0 must count", [{"input_ids": [1, 2], "seq_lengths": [2], "position_ids": [0, 0]}]
+    yield "The column 'chosen' belongs to pairs of answers", [{"input_ids": [1], "chosen": [1]}]
+    yield "The column 'rejected_ids' belongs to pairs of answers", [{"prompt_ids": [1], "rejected_ids": [1]}]
+    yield "The column 'pixel_values' belongs to images", [{"input_ids": [1], "pixel_values": [[0.5]]}]
+    yield (
+        "assistant_masks must hold 0 and 1, not 2 as in row 1.",
+        [{"input_ids": [1], "assistant_masks": [n]} for n in (1, 2)],
+    )
+    yield "'completion_mask' must hold lists of 0 and 1, not double", [{"input_ids": [1], "completion_mask": [0.5]}]
+    yield "'completion_mask' must hold lists of 0 and 1, not int64", [{"input_ids": [1], "completion_mask": 1}]
+    yield "The column 'completion_mask' is 0 for all tokens", [{"input_ids": [1, 2], "completion_mask": [0, 0]}]
+    yield "it has text; a tokenizer makes them of messages or text.", [{"text": "a"}]
+    yield "The column 'b' is in some rows only", [{"input_ids": [1]}, {"input_ids": [1], "b": 1}]
     yield "not the splits train, test: pass one.", {"train": [], "test": []}
     yield "dataset must be a datasets.Dataset", 3
     yield "no sequence to pack", []
@@ -207,7 +234,7 @@ def test_wrong_data_is_refused_by_its_column_and_row(cache, says, data):
 
 
 def test_rows_far_apart_are_read_as_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(packed_rows, "_ROWS", 7)
+    monkeypatch.setattr(row_sources, "_ROWS", 7)
     rows = list(samples())
     whole = Dataset.from_list(rows)
     for number, data in enumerate((rows, whole, whole.select(range(60)[::-1]))):
@@ -224,7 +251,7 @@ def test_texts_may_all_be_empty(tmp_path, name):
 
 
 def test_rows_far_apart_are_held_to_one_another(monkeypatch):
-    monkeypatch.setattr(packed_rows, "_ROWS", 2)
+    monkeypatch.setattr(row_sources, "_ROWS", 2)
     rows = [{"input_ids": [1], "score": 1}] * 2
     for says, odd in [
         ("The column 'score' is in some rows only", {"input_ids": [1]}),
@@ -300,14 +327,14 @@ def test_a_data_set_on_disk_is_read_where_it_lies(tmp_path, monkeypatch):
     monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda dir: files.append(dir) or made(dir=dir))
     before = pa.total_allocated_bytes()
     tracemalloc.start()
-    read = packed_rows._read(dataset, tmp_path, progress=False)
+    read = packed_rows._read(dataset, tmp_path, row_columns.Columns(), progress=False)
     held = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before
     tracemalloc.stop()
     assert held < 800_000 and not files, f"{held:,} of 8,000,000 bytes; {files}"
     assert read.columns["labels"].take(np.array([800]), np.array([1600])).to_pylist() == list(range(800, 1600))
     shuffled = dataset.shuffle(0)
-    assert [len(batch) for batch in packed_rows._batches(shuffled)] == [1250]  # not one by one, which is slow
-    packed_rows._read(shuffled, tmp_path, progress=False)
+    assert [len(batch) for batch in row_sources.batches(shuffled)] == [1250]  # not one by one, which is slow
+    packed_rows._read(shuffled, tmp_path, row_columns.Columns(), progress=False)
     assert files == [tmp_path, tmp_path]
 
 
@@ -407,14 +434,16 @@ def test_workers_and_epochs_of_a_stream_are_those_of_datasets():
 
 
 @pytest.mark.parametrize("says, row", [
-    ("has no input_ids; it has ids", {"ids": [1]}),
+    ("has no column input_ids; it has ids", {"ids": [1]}),
     ("has 9 tokens; the maximum is 8", {"input_ids": [1] * 9}),
-    ("'labels' has 1 values in a row of 2 tokens", {"input_ids": [1, 2], "labels": [1]}),
+    ("'labels' has 1 values in row 0, which has 2 tokens", {"input_ids": [1, 2], "labels": [1]}),
     ("'messages' holds .* which no pack can carry", {"input_ids": [1], "messages": [{"role": "user"}]}),
-    ("'name' holds None, which no pack can carry", {"input_ids": [1], "name": None}),
-    ("attention_mask of a row hides tokens", {"input_ids": [1, 2], "attention_mask": [1, 0]}),
-    ("is the data set packed", {"input_ids": [1, 2], "seq_lengths": [1, 1]}),
-    ("must be from 1 to 8, not 0", {"input_ids": []}),
+    ("'name' holds null, which no pack can carry", {"input_ids": [1], "name": None}),
+    ("attention_mask of row 0 hides tokens", {"input_ids": [1, 2], "attention_mask": [1, 0]}),
+    ("add up to its 2 tokens", {"input_ids": [1, 2], "seq_lengths": [1, 2]}),
+    ("'chosen' belongs to pairs of answers", {"input_ids": [1], "chosen": [1]}),
+    ("must hold 0 and 1, not 2", {"input_ids": [1], "assistant_masks": [2]}),
+    ("must hold lists of whole numbers", {"input_ids": []}),
 ])  # fmt: skip
 def test_wrong_rows_of_a_stream_are_refused(says, row):
     source = datasets.IterableDataset.from_generator(lambda: iter([row]))

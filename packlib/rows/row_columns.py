@@ -1,0 +1,259 @@
+"""What the columns of a data set are to packing: tokens, masks of the loss, borders, or one value for each sequence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from packlib.checks import listed, shown
+from packlib.lengths.own_files import refuse_doubles
+from packlib.markup import one_line
+from packlib.rows.tokenizing import SOURCES, tokenized
+
+IGNORED = -100  # as in packlib.batches, which loads torch
+MASKS = ("assistant_masks", "completion_mask")  # as transformers and TRL name them: 1 for a token that is trained on
+BORDERS = ("seq_lengths", "position_ids")  # of the sequences of a row
+_PAIRS = [f"{which}{of}" for which in ("chosen", "rejected") for of in ("", "_ids", "_input_ids")]
+_IMAGES = ["image", "images", "video", "videos", "pixel_values", "pixel_values_videos", "image_grid_thw"]
+_REFUSED = dict.fromkeys(_PAIRS, "pairs of answers, which a pack cannot keep together")
+_REFUSED |= dict.fromkeys(_IMAGES, "images, which a pack of tokens cannot carry")
+
+
+class Columns:
+    """Reads the batches of a data set, one after the other, as sequences.
+
+    Args:
+        tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
+        labels: as in `pack_dataset`.
+
+    Attributes:
+        found: what became of each column, by name, in the order in which they came.
+        rows: how many sequences were read.
+    """
+
+    def __init__(self, tokenizer: Any = None, labels: bool = True) -> None:
+        self.found = dict[str, str]()
+        self._tokenizer, self._labels, self._names, self._kinds = (
+            tokenizer,
+            labels,
+            set[str](),
+            dict[str, pa.DataType](),
+        )
+        self.rows = self._tokens = 0
+        self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
+
+    def read(self, batch: pa.RecordBatch) -> tuple[np.ndarray, dict[str, tuple[pa.Array, bool]]]:
+        """The next sequences: the tokens of each, and the values of each column laid end to end, with whether there is
+        one for each token. A mask of the loss is of bool.
+
+        Raises:
+            TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
+        """
+        names = batch.schema.names
+        refuse_doubles("The data set", names)
+        if odd := (self._names or set(names)) ^ set(names):
+            raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
+        self._names = set(names)
+        if refused := [name for name in names if name in _REFUSED]:
+            raise ValueError(
+                f"The column {shown(refused[0])} belongs to {_REFUSED[refused[0]]}: remove it, or rename it if it "
+                "holds something else."
+            )
+        if self._tokenizer is not None:
+            batch, said = tokenized(batch, self._tokenizer, self._labels, self.rows)
+            self.found = said | self.found
+        elif "input_ids" not in names:
+            more = "; a tokenizer makes them of messages or text" if set(names) & set(SOURCES) else ""
+            raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{more}.")
+        ids = batch.column("input_ids")
+        if not (is_list(ids.type) and pa.types.is_integer(ids.type.value_type)):
+            raise TypeError(f"The column 'input_ids' must hold lists of whole numbers, not {one_line(str(ids.type))}.")
+        if (empty := self._lengths_of("input_ids", ids) == 0).any():
+            raise ValueError(f"Row {self.rows + int(empty.argmax())} of the data set has no token.")
+        batch = self._apart(batch)
+        lengths = self._lengths_of("input_ids", batch.column("input_ids"))
+        read = {}
+        for name in batch.schema.names:
+            values, by_token = self._checked(name, batch.column(name), lengths), is_list(batch.column(name).type)
+            if name == "attention_mask":
+                if not set(pc.min_max(values).as_py().values()) <= {1, None}:
+                    row = self._row(int((np.asarray(values) != 1).argmax()), lengths)
+                    raise ValueError(f"attention_mask of row {row} hides tokens: give sequences without padding.")
+                self.found[name] = "left out, since it is 1 for all tokens"
+                continue
+            if name in MASKS:
+                values = self._mask(name, values, by_token, lengths)
+            read[name] = values, by_token
+            self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
+        self.rows += len(lengths)
+        self._tokens += int(lengths.sum())
+        return lengths, read
+
+    def finish(self) -> dict[str, str]:
+        """What became of each column.
+
+        Raises:
+            ValueError: naming the mask that leaves no token to be trained on.
+        """
+        for name, trained in self._trained.items():
+            if not trained:
+                raise ValueError(f"The column {shown(name)} is 0 for all tokens, so that none would be trained on.")
+            self.found[name] = f"labels are -100 where it is 0, for {1 - trained / self._tokens:.1%} of the tokens"
+        if self._labels:
+            self.found.setdefault("labels", "made for a causal model, with -100 for the first token of each sequence")
+        return self.found
+
+    def _apart(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The sequences of rows that hold several, as `seq_lengths` say, or `position_ids` that start again."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        borders = {name: columns.pop(name) for name in BORDERS if name in columns}
+        if not borders:
+            return batch
+        for name, column in borders.items():
+            if not (is_list(column.type) and pa.types.is_integer(column.type.value_type)):
+                raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {column.type}.")
+        flat = {name: column.flatten().to_numpy(zero_copy_only=False) for name, column in borders.items()}
+        counts = {name: self._lengths_of(name, column) for name, column in borders.items()}
+        tokens = self._lengths_of("input_ids", columns["input_ids"])
+        if "position_ids" in flat:
+            self._same_lengths("position_ids", counts["position_ids"], tokens)
+        if "seq_lengths" in flat:
+            lengths = flat["seq_lengths"].astype(np.int64)
+            row_of = np.repeat(np.arange(len(tokens)), counts["seq_lengths"])
+            sums, least = np.zeros(len(tokens), np.int64), np.ones(len(tokens), np.int64)
+            np.add.at(sums, row_of, lengths)
+            np.minimum.at(least, row_of, lengths)
+            if (wrong := (sums != tokens) | (least < 1)).any():
+                at = int(wrong.argmax())
+                raise ValueError(
+                    f"The seq_lengths of row {self.rows + at} must be from 1 up and add up to its {tokens[at]} tokens, "
+                    f"not {shown(borders['seq_lengths'][at].as_py())}."
+                )
+        else:
+            begins = np.equal(flat["position_ids"], 0)
+            begins[np.cumsum(tokens) - tokens] = True
+            starts = np.flatnonzero(begins)
+            lengths = np.diff(starts, append=len(begins)).astype(np.int64)
+            row_of = np.searchsorted(np.cumsum(tokens), starts, side="right")
+        if "position_ids" in flat:
+            expected = np.arange(tokens.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            if (wrong := flat["position_ids"] != expected).any():
+                row = self._row(int(wrong.argmax()), tokens)
+                raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
+        self.found |= dict.fromkeys(borders, "says where the sequences of a row end, and is made anew")
+        if len(lengths) > len(tokens):  # each row has one at least
+            inside = np.bincount(row_of)
+            for name, column in columns.items():
+                columns[name] = self._regrouped(name, column, tokens, inside, lengths, row_of)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _regrouped(
+        self,
+        name: str,
+        column: pa.Array,
+        tokens: np.ndarray,
+        inside: np.ndarray,
+        lengths: np.ndarray,
+        row_of: np.ndarray,
+    ) -> pa.Array:
+        """A column of rows with `inside` sequences each, as one of sequences."""
+        if not is_list(column.type):
+            return column.take(pa.array(row_of))
+        given = self._lengths_of(name, column)
+        if (given == inside).all() and (given != tokens).any():
+            return column.flatten()
+        self._same_lengths(name, given, tokens)
+        return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), column.flatten())
+
+    def _mask(self, name: str, values: pa.Array, by_token: bool, lengths: np.ndarray) -> pa.Array:
+        """A mask of the loss, of bool."""
+        given = np.asarray(values)
+        if not (self._labels or "labels" in self._names):
+            raise ValueError(f"labels must be True with the column {shown(name)}, which says where they are.")
+        if not by_token or given.dtype.kind not in "iub":
+            raise TypeError(f"The column {shown(name)} must hold lists of 0 and 1, not {values.type}.")
+        if (odd := (given != 0) & (given != 1)).any():
+            at = int(odd.argmax())
+            raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {self._row(at, lengths)}.")
+        self._trained[name] = self._trained.get(name, 0) + int(np.count_nonzero(given))
+        return pa.array(given.astype(bool))
+
+    def _checked(self, name: str, column: pa.Array, lengths: np.ndarray) -> pa.Array:
+        """The values of a column, one a token or one a sequence."""
+        called = f"The column {shown(name)}"
+        by_token = is_list(column.type)
+        if name == "input_ids":
+            try:
+                column = column.cast(pa.list_(pa.int32()))  # as `datasets` has them, whatever they come in
+            except pa.ArrowInvalid as error:
+                said = one_line(str(error), 200)
+                raise ValueError(f"{called} must hold numbers of 32 bits: {said}") from None
+        kind = column.type.value_type if by_token else column.type
+        if not (pa.types.is_primitive(kind) or (is_text(kind) and not by_token)):
+            raise TypeError(f"{called} holds {one_line(str(column.type))}, which no pack can carry: remove it.")
+        if by_token:
+            self._same_lengths(name, self._lengths_of(name, column), lengths)
+        if (known := self._kinds.setdefault(name, column.type)) != column.type:
+            raise TypeError(f"{called} holds {known} at first, and {column.type} from row {self.rows} on.")
+        values = column.flatten() if by_token else column
+        if values.null_count:
+            row = self._row(int(np.asarray(values.is_null()).argmax()), lengths if by_token else None)
+            raise ValueError(f"{called} has no value in row {row}.")
+        if name == "input_ids" and (negative := np.asarray(values) < 0).any():
+            at = int(negative.argmax())
+            raise ValueError(
+                f"{called} must hold numbers from 0 up, not {values[at]} as in row {self._row(at, lengths)}."
+            )
+        return values
+
+    def _row(self, at: int, lengths: np.ndarray | None) -> int:
+        """The row of a token of this batch, or of a sequence."""
+        return self.rows + (at if lengths is None else int(np.searchsorted(np.cumsum(lengths), at, side="right")))
+
+    def _same_lengths(self, name: str, given: np.ndarray, tokens: np.ndarray) -> None:
+        if (other := given != tokens).any():
+            at = int(other.argmax())
+            raise ValueError(
+                f"The column {shown(name)} has {given[at]} values in row {self.rows + at}, which has {tokens[at]} "
+                "tokens: give one for each token, or remove it."
+            )
+
+    def _lengths_of(self, name: str, column: pa.Array) -> np.ndarray:
+        if column.null_count:
+            at = int(np.asarray(column.is_null()).argmax())
+            raise ValueError(f"The column {shown(name)} has no value in row {self.rows + at}.")
+        return np.asarray(pc.list_value_length(column)).astype(np.int64)
+
+
+def with_labels(
+    read: Mapping[str, tuple[pa.Array, bool]], begins: np.ndarray, labels: bool
+) -> dict[str, tuple[pa.Array, bool]]:
+    """The columns with what the masks leave of their labels, in place of the masks.
+
+    Where there are no labels and some are asked for, they are the tokens, and -100 for the first of each sequence.
+
+    Args:
+        begins: the first token of each sequence.
+    """
+    masks = [read[name][0] for name in MASKS if name in read]
+    rest = {name: values for name, values in read.items() if name not in MASKS}
+    if masks or (labels and "labels" not in rest):
+        made = rest.get("labels", rest["input_ids"])[0].to_numpy().copy()
+        if "labels" not in rest:
+            made[begins] = IGNORED
+        elif made.dtype.kind == "u":
+            made = made.astype(np.int64)
+        for mask in masks:
+            made[~mask.to_numpy(zero_copy_only=False)] = IGNORED
+        rest["labels"] = pa.array(made), True
+    return rest
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return str(kind) in ("string", "large_string", "binary", "large_binary")
