@@ -166,7 +166,7 @@ class _Seen:
         self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
         self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
         self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
-        self.labelled = False
+        self.labeled = False
         self.first, self.at_first = MAX_LENGTH, 0  # where positions start, and how many sequences start there
         chunks = self._lengths()
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
@@ -184,7 +184,7 @@ class _Seen:
                     self.wrong[sentence] = many + len(rows), first
                 self.hashes += [] if hashes is None else [hashes]
                 self.labels = self.labels.plus(labels or Labels())
-                self.labelled |= labels is not None
+                self.labeled |= labels is not None
                 self.packs += len(used)
                 self.tokens += int(used.sum(dtype=np.int64))
                 self.stored += int(widths.sum(dtype=np.int64))
@@ -211,7 +211,7 @@ class _Seen:
             f"Packs with more than {top:,} slots: {self.over:,}.": self.over,
             later: resumed,
             start: self.at_first and self.first not in (0, 2),
-            "All labels are -100: nothing would be trained on.": self.labelled and not labels.rows,
+            "All labels are -100: nothing would be trained on.": self.labeled and not labels.rows,
             f"{others}rows, the first is {labels.first}.": labels.others and not self._masked,
         }
         found = [sentence for sentence, true in said.items() if true]
