@@ -117,7 +117,7 @@ def pack_dataset(
 
     Args:
         dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet,
-            of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as "*.parquet", or
+            of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as `*.parquet`, or
             a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
         max_length: slots of a pack, in tokens.
         method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp", and "optimal" unless that is proven

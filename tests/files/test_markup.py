@@ -85,7 +85,9 @@ def representations(name):
         "Table": Table((name, name), [(name, 1), (name, None)]),
         "Points": Points([name]),
         "PackingCheck": PackingCheck((Finding(name, "failed", name, name, name),)),
-        "PackingAudit": PackingAudit(name, name, 1, 1, 1, 1, 9, True, 1, 1, None, None, None, (name,), (name,)),
+        "PackingAudit": PackingAudit(
+            name, name, 1, 1, 1, 1, 9, True, 1, 1, None, None, None, (name,), (name,), (name,)
+        ),
     }
 
 
