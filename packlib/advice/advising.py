@@ -74,7 +74,7 @@ def advise(
     Raises:
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
     """
-    tell = progress or (lambda _: None)
+    say = progress or (lambda _: None)
     whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
     now = whole.max_length if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
     asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
@@ -89,14 +89,14 @@ def advise(
     padded = cut(whole, now, overlong)
     before = batches_today(padded, size, today, asked, seed)
 
-    tell(f"trying row lengths around {now:,}")
+    say(f"trying row lengths around {now:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
     tried = try_lengths(whole, now, overlong, work, causal, asked, longest)
     top = now if kept else choose(tried, now).max_length
     histogram = cut(whole, top, overlong)
 
-    tell(f"packing rows of {top:,}")
+    say(f"packing rows of {top:,}")
     depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
     plans = best_plans(histogram, depth, None if thorough else ROUNDS)

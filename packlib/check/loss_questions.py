@@ -38,7 +38,7 @@ def _borders(weighing: Weighing) -> Finding:
     owner, flat, width = case.owner.ravel(), case.ids.flatten().cpu().numpy(), case.ids.shape[-1]
     ends = [piece.slots[-1] for piece in loss.pieces]
     ends = [end for end in ends if (end + 1) % width and owner[end + 1] >= 0]
-    if loss.told:
+    if loss.known:
         ahead = [end - back for end in ends for back in range(loss.shift) if owner[end - back] == owner[end]]
         leaked = [slot for slot in ahead if loss.predicted[slot] and loss.target[slot] == flat[slot + loss.shift]]
     else:
@@ -66,22 +66,22 @@ def _labels(loss: Loss) -> Finding:
         count, lost = count + int((wanted != IGNORED).sum()), lost + int(missing.sum())
         prompts += int((mine & inside & (wanted == IGNORED)).sum())
         aside += int((beside[piece.slots] & (wanted == IGNORED)).sum())
-        wrong += int((mine & (wanted != IGNORED) & (wanted != loss.target[piece.slots])).sum()) * loss.told
+        wrong += int((mine & (wanted != IGNORED) & (wanted != loss.target[piece.slots])).sum()) * loss.known
     evidence = (
         f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
         f"slots of padding are predicted. "
     )
-    evidence += f"A token is asked for {SHIFTS[shift]}." if loss.told else "What a token is asked for cannot be told."
+    evidence += f"A token is asked for {SHIFTS[shift]}." if loss.known else "What a token is asked for cannot be told."
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
     names = {
-        "ahead": shift == 1 and not case.causal and loss.told,
+        "ahead": shift == 1 and not case.causal and loss.known,
         "shifted twice": shift == 2,
-        "not shifted": shift == 0 and case.causal and loss.told,
+        "not shifted": shift == 0 and case.causal and loss.known,
         "shifted back": shift == -1,
         "last label": lost and ends == lost == len(loss.pieces),
         "labels": wrong or (lost and crosses and loss.given),
-        "prompts": prompts and loss.told,
+        "prompts": prompts and loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
         "aside": aside,
     }

@@ -31,12 +31,12 @@ class Loss:
         factor: shape (N,), how much it weighs, the c above; 0 where it is not known.
         touched: shape (N,), whether the loss depends on its scores.
         predicted: shape (N,), whether it is asked for a target.
-        certain: whether each gradient has the form above, so that all factors are known; `told`, all targets.
+        certain: whether each gradient has the form above, so that all factors are known; `known`, all targets.
         pull: shape (N, width), the gradient with respect to the embeddings.
         beside: the share of the loss, or of its gradient, that does not pass through the scores.
     """
 
-    certain = told = False
+    certain = known = False
     pull: Tensor | None = None
     beside = 0.0
 
@@ -88,9 +88,9 @@ class Loss:
             self.factor[at[rows]] = factor
             asked = np.abs(factor) > _FAINT * np.median(np.abs(factor[np.abs(factor) > 1e-4 * np.abs(factor).max()]))
             self.beside = abs(1 - float(factor @ entropy) / (self.value or np.inf))
-        self.told = bool((fits | lone)[asked].all())
+        self.known = bool((fits | lone)[asked].all())
         self.predicted[at[rows[asked]]] = True
-        if self.told:
+        if self.known:
             self.target[at[rows[asked]]] = target[asked]
 
     @property
@@ -140,7 +140,7 @@ class Loss:
     def shift(self) -> int:
         """How many places after a token its target is, if most agree."""
         natural = int(self.case.causal)
-        if not self.told:  # where labels are, if the loss is asked at those slots
+        if not self.known:  # where labels are, if the loss is asked at those slots
             return min((natural, 1 - natural), key=self._misses)
         best = max(SHIFTS, key=lambda shift: (self.hits[shift], shift == natural))
         return best if self.hits[best] > self.predicted.sum() / 2 else natural

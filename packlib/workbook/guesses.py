@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from packlib.checks import shown
 
-NO_GUESS = "You made no guess; guessing first makes the answer stick."
+NO_GUESS = "No guess yet. Replace the dots above with your guess and run both cells, or open the answer below."
 _LONGEST = 200  # characters or items of a guess
 _NEAR = 0.05  # of the truth
 _WORDS = tomllib.loads(Path(__file__).with_name("guess_words.toml").read_text(encoding="utf-8"))

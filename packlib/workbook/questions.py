@@ -16,8 +16,6 @@ from packlib.workbook.figures import INK
 from packlib.workbook.guesses import Judgment, judge_guess, same_word
 from packlib.workbook.results import display_as
 
-_UNGUESSED = "No guess yet. Replace the dots above with your guess and run both cells, or open the answer below."
-
 
 @dataclass(frozen=True)
 class Question:
@@ -74,11 +72,8 @@ class Questions(dict[str, Question]):
         truth, why = (part(**values) if callable(part) else part for part in (question.truth, question.why))
         judged = question.judge(guess, truth)
         self._guesses[name], self._judged[name] = guess, judged
-        if judged.state == "wrong":
-            replies = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
-            reason = " ".join([*replies, why])
-        else:
-            reason = why
+        wrong = question.choices if judged.state == "wrong" else {}
+        reason = " ".join([*(reply for choice, reply in wrong.items() if same_word(choice, judged.guess)), why])
         answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(reason)}</p>"
         asks = isinstance(guess, str) and "?" in guess
         if judged.state in ("right", "near", "wrong") or (judged.state == "none" and asks):
@@ -86,9 +81,8 @@ class Questions(dict[str, Question]):
             page = f"<p>{escaped(verdict)}</p>{answer}" if verdict else answer
             plain = f"{verdict} {judged.answer}. {reason}".strip()
         else:
-            verdict = _UNGUESSED if judged.state == "none" else judged.message
-            page = f"<p>{escaped(verdict)}</p><details><summary>Show the answer</summary>{answer}</details>"
-            plain = f"{question.words} {verdict}"
+            page = f"<p>{escaped(judged.message)}</p><details><summary>Show the answer</summary>{answer}</details>"
+            plain = f"{question.words} {judged.message}"
         fields = {"question": question.words, "answer": judged.answer, "why": why}
         display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
 
