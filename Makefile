@@ -34,8 +34,8 @@ help:
 	@echo "make notebooks  run all notebooks in place"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/ (PDF=yes)"
-	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when')"
-	@echo "make site       a web site of all notebooks that needs no network, in site/ (REPOSITORY=owner/name: links to run it)"
+	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when', REPOSITORY=owner/name)"
+	@echo "make site       a web site of all notebooks that needs no network, in site/ (REPOSITORY=owner/name: copies that Colab and Binder run)"
 	@echo "make setup      install into .venv, nothing else"
 	@echo "                a Linux without a GPU: TORCH_INDEX=… takes torch from there, as pytorch.org says for the CPU"
 	@echo "make clean      remove .venv and caches; your work in lab/ and out/ stays"
@@ -140,7 +140,8 @@ slides: figures
 	$(if $(PDF),$(call as_pdf,$(notdir $(CHAPTERS:.ipynb=))))
 
 talk: figures
-	@$(PY) -m packlib.workbook.talk slides/talk.html figures --speaker "$(SPEAKER)"
+	@$(PY) -m packlib.workbook.talk slides/talk.html figures --speaker "$(SPEAKER)" \
+	  --address "$(if $(REPOSITORY),https://github.com/$(REPOSITORY))"
 	$(if $(PDF),$(call as_pdf,talk))
 
 site: .venv/.ready

@@ -1,11 +1,14 @@
-"""The rest is in pyproject.toml. Here a wheel gets what `packlib plan`, `report` and `list` read of the checkout."""
+"""The rest is in pyproject.toml. Here a wheel gets the data, and the notebook that `packlib run` runs from it."""
 
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("data/README.md", "data/lengths/*.csv", "data/benchmarks/*.csv", "notebooks/12_your_dataset.ipynb")
+SHIPPED = (
+    "data/README.md", "data/lengths/*.csv", "data/benchmarks/*.csv", "data/runs/*.csv", "data/wordnet/LICENSE",
+    "data/wordnet/glosses.parquet", "data/wordnet/tokenizer/*", "notebooks/12_your_dataset.ipynb",
+)  # fmt: skip
 
 
 class BuildWithData(build_py):

@@ -12,10 +12,9 @@ The rooms, each building on those before it: `lengths`, `work`, `packing`, `dist
 from typing import TYPE_CHECKING
 
 from packlib import lengths, packing, work
-from packlib.installed import late
+from packlib.installed import __version__, late
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, Packs, StreamPacker, balance, plan
-from packlib.version import __version__
 
 if TYPE_CHECKING:
     from packlib import advice, auditing, batches, check, distributed, model, rows, training, workbook

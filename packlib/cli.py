@@ -14,18 +14,19 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
+from packlib.files import output_path
 from packlib.installed import IN_WHEEL, needed_by
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.markup import one_line
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.places import output_path
 from packlib.workbook.exits import exit_code
 from packlib.workbook.running import delivery, find_notebook, notebooks, read_parameters, run
 
@@ -72,7 +73,7 @@ def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter
         click.Option(["--max-length"], type=int, show_default="the longest", help="Tokens in a row."),
         click.Option(["--max-sequences-per-pack"], **_depth),
         click.Option(["--overlong"], type=click.Choice(overlong), default=default, help="For longer sequences."),
-        click.Option(["--column"], metavar="NAME", help="Of a Parquet file, or of a CSV with a header."),
+        click.Option(["--column"], metavar="NAME", help="Of a file that has several."),
     ]
 
 
@@ -117,11 +118,13 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 
 
 @_command("report", params=_lengths("truncate", "drop", "split", default="truncate"))
+@click.option("--source", metavar="LENGTHS", help="The same from before it was cut, to weigh what that lost.")
 @click.option(
     "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
 )
 @click.option("--batch-size", type=int, show_default="the recipe's, or 32", help="Sequences in a batch now.")
 @click.option("--recipe", metavar="RECIPE.json", show_default="an example", help="Your training's recipe.")
+@click.option("--ranks", type=int, show_default="the recipe's, or 1", help="Devices that share an update.")
 @click.option("--model", metavar="CONFIG.json|FOLDER|SIZE", help="Your model: a configuration, or 7B.")
 @click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
 @click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even where other rows save slots.")
@@ -129,36 +132,35 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @_json
 @_quiet
-def _report(
-    lengths: str, column: str | None, recipe: str | None, out: Path, script: bool, progress: bool, **values: Any
-) -> None:
+def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress: bool, **values: Any) -> None:
     """Decide which rows, which method and which micro batch, and say what that brings against today.
+
+    LENGTHS is also what packlib pack takes: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a
+    folder that save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column.
 
     \b
     Examples:
       packlib report my_lengths.csv --max-length 512 --out report
-      packlib report tokens.parquet --column input_ids --max-length 2048 --model 7B --memory 80GB --out report
+      packlib report tokens.parquet --max-length 2048 --model 7B --memory 80GB --out report
+      packlib report 'shards/*.jsonl' --max-length 4096 --out report
     """
-    from packlib.advice.advising import advise, check_options, uncut
+    from packlib.advice.advising import advise, check_options
     from packlib.training.recipe import Recipe
 
     check_options(values["model"], values["memory"], values["today"])
-    given = None if recipe is None else Recipe.from_json(recipe)
-    reads = [file_of(lengths), recipe, values["model"]]
+    given = None if recipe is None else Recipe.load(recipe)
+    source = values["source"]
+    reads = [file_of(lengths), source and file_of(source), recipe, values["model"]]
     out, names = output_path(out, folder=True), ("report.html", "advice.json", "plan.json")
     for name in names:
         output_path(out / name, reads=reads)
     show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
-    if show:
-        show("reading the lengths")
-    whole, own = uncut(lengths, column)
-    values["max_length"] = own if values["max_length"] is None else values["max_length"]
-    advice = advise(whole, recipe=given, progress=show, **values)
+    advice = advise(lengths, recipe=given, progress=show, **values)
     from packlib.advice.page import page
 
     with delivery(out, reads, names) as (work, files):
-        advice.to_json(work / "advice.json")
-        advice.plan.to_json(work / "plan.json")
+        advice.save(work / "advice.json")
+        advice.plan.save(work / "plan.json")
         (work / "report.html").write_text(page(advice, click.get_current_context().obj), encoding="utf-8")
     if show:
         print("\r\033[K", end="", file=sys.stderr)
@@ -222,7 +224,7 @@ def _plan(
     if shown:
         print("\r\033[K", end="", file=sys.stderr)
     if out:
-        best.to_json(out)
+        best.save(out)
     names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
     found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
     found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
@@ -236,6 +238,7 @@ def _plan(
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
+@click.option("--split", metavar="NAME", help="Of a data set of the hub, or of what save_to_disk wrote.")
 @click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
@@ -255,8 +258,10 @@ def _pack(
 ) -> None:
     """Pack sequences for any trainer, and say what became of each column.
 
-    DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote. Nothing that
-    exists is replaced.
+    DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote; or, with
+    --split, owner/name, a data set of the hub. Nothing that exists is replaced. With --packs-per-file, the same command
+    goes on with a folder where a run was killed, and torchrun shares the work among processes, also of several machines
+    that see the same files.
 
     \b
     Examples:
@@ -264,16 +269,26 @@ def _pack(
       packlib pack tokens.parquet --max-length 2048 --overlong split --method optimal --out packed.parquet --json
       packlib pack tokens.parquet --plan report/plan.json --overlong truncate --out packed.parquet
       packlib pack chats.jsonl --tokenizer my_model --max-length 4096 --packs-per-file 10000 --out packed
+      packlib pack owner/name --split train --tokenizer my_model --max-length 4096 --out packed.parquet
+      torchrun --nproc-per-node 8 -m packlib pack 'shards/*.parquet' --max-length 512 --packs-per-file 9999 --out packed
     """
-    from packlib.rows.packed_rows import pack_parquet
+    from packlib.rows.parquet_packs import pack_parquet
     from packlib.rows.tokenizing import tokenizer_of
 
-    made = plan and PackingPlan.from_json(plan)
+    made = plan and PackingPlan.load(plan)
     top = made.histogram.max_length if made and max_length is None else max_length
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
-    found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
+    ranks, rank = _ranks()
+    with _group(ranks, rank, hours=24):
+        if ranks > 1:
+            from packlib.distributed.collectives import Collectives
+
+            values["ranks"] = Collectives()
+        found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
+    if rank:
+        return
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
@@ -333,7 +348,7 @@ def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
     from packlib.training.adjustment import adjust
     from packlib.training.recipe import Recipe
 
-    before = Recipe.from_json(recipe)
+    before = Recipe.load(recipe)
     after, reasons, error = adjust(before, factor, how)
     found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
     _tell(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
@@ -364,13 +379,13 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
     """
     from packlib.check.subject import check_target
 
-    ranks, rank = (int(os.environ.get(name, least)) for name, least in (("WORLD_SIZE", 1), ("RANK", 0)))
+    ranks, rank = _ranks()
     if ranks > 2:
         raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
     if log:
         output_path(log)
     given = {name: value for name, value in asked.items() if value is not None}
-    with _group(ranks):
+    with _group(ranks, rank):
         found = check_target(target, collate, progress and not rank, **given)
     code = {True: 0, False: 1, None: 2}[found.exact]
     if rank:
@@ -383,17 +398,31 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
     return code
 
 
+def _ranks() -> tuple[int, int]:
+    """How many processes torchrun has started, and which of them this is."""
+    return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+
+
 @contextmanager
-def _group(ranks: int) -> Iterator[None]:
-    """In here the processes that torchrun has started know one another."""
+def _group(ranks: int, rank: int, hours: float = 0.5) -> Iterator[None]:
+    """In here the processes that torchrun has started know one another, and wait so long for one another at most.
+
+    What they raise together is said by the first of them alone.
+    """
     if ranks == 1:
         yield
         return
     import torch.distributed as dist
 
-    dist.init_process_group("gloo")
+    from packlib.distributed import RankError
+
+    dist.init_process_group("gloo", timeout=timedelta(hours=hours))
     try:
         yield
+    except RankError as error:
+        if rank:
+            raise click.exceptions.Exit(2) from None
+        raise ValueError(str(error)) from None
     finally:
         dist.destroy_process_group()
 

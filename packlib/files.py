@@ -1,11 +1,91 @@
-"""Files that are whole or not there: written beside their place, then renamed."""
+"""Files: where one may be written, writing it whole or not at all, folders to work in, and strict JSON.
 
+Places are checked before any work is done, locked while it lasts, and cleaned of what a killed run left.
+"""
+
+import errno
+import fcntl
+import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from packlib.places import new_part, output_path, room_for
+from packlib.checks import one_of, shown
+
+WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
+PATIENCE = 5.0  # seconds; a run that was told to end may need as long to clean up
+_KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "file", stat.S_ISFIFO: "pipe", stat.S_ISSOCK: "socket"}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Read: TypeAlias = str | os.PathLike | None  # the path of what a command reads, if it reads a file at all
+
+
+def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[Read] = ()) -> Path:
+    """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
+
+    Args:
+        reads: what the caller reads, and so must not replace: a file of any of these, by whatever link. A folder that
+            is replaced as a whole must not hold any of them.
+
+    Raises:
+        OSError: in one sentence that names `path`, if something else stands there (a device, a pipe), if a link
+            leads nowhere, if this user may not write there, or if that would replace what is read.
+    """
+    _refuse_what_is_read(path, folder, reads)
+    name = shown(os.fspath(path))
+    at = whole = Path(path).absolute()
+    while not os.path.lexists(at):
+        at = at.parent
+    if at.is_symlink() and not at.exists():
+        raise FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
+    try:
+        mode, wanted = at.stat().st_mode, "folder" if folder else "file"
+    except FileNotFoundError:
+        return output_path(path, folder)  # another process has just removed it
+    kind = next((word for test, word in _KINDS.items() if test(mode)), "device")
+    if at != whole and kind != "folder":
+        raise NotADirectoryError(f"{name} cannot be written: {at} is a {kind} and no folder.")
+    if at == whole and kind != wanted:
+        raise FileExistsError(f"{name} is a {kind}; name a {wanted}.")
+    if not os.access(at, os.W_OK) or not os.access(at if at.is_dir() else at.parent, os.W_OK | os.X_OK):
+        if not os.path.lexists(at):
+            return output_path(path, folder)  # as above
+        raise PermissionError(f"{name} cannot be written: there is no permission to change {at}.")
+    return Path(os.path.realpath(path))
+
+
+def _refuse_what_is_read(path: str | os.PathLike, folder: bool, reads: Iterable[Read]) -> None:
+    for read in [Path(read) for read in reads if read]:
+        at, other = Path(os.path.realpath(path)), Path(os.path.realpath(read.expanduser()))
+        if _same(at, other) or (folder and at in other.parents):
+            would = f"{shown(os.fspath(path))} would replace {shown(str(read))}, which is read"
+            raise FileExistsError(f"{would}: name another {'folder' if folder else 'file'}.")
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one file, be it under two names."""
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
+
+
+@contextmanager
+def room_for(path: str | os.PathLike) -> Iterator[None]:
+    """Let the error of a full disk say what was to be written; the system's own names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise OSError(f"{shown(os.fspath(path))} cannot be written: {os.strerror(error.errno)}.") from None
 
 
 @contextmanager
@@ -37,3 +117,138 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     """
     with atomic_path(path) as beside:
         beside.write_text(text, encoding="utf-8")
+
+
+def new_part(path: Path) -> tuple[int, Path]:
+    """Make a temporary file beside `path`, and remove those that dead processes left there.
+
+    Returns:
+        An open handle and the file's path. The file counts as its writer's until the handle is closed or the writer
+        dies; it may be renamed to `path` before.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.part")
+        for old in path.parent.iterdir():
+            if ours.fullmatch(old.name):
+                _remove_if_dead(old)
+        while True:
+            part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes
+            if _lock(handle) and os.fstat(handle).st_nlink:
+                return handle, part
+            os.close(handle)  # another process took it for a dead one's before it was locked
+    except OSError as error:
+        raise type(error)(f"{shown(str(path))} cannot be written: {error.strerror}.") from None
+
+
+def _remove_if_dead(part: Path) -> None:
+    with suppress(OSError):  # it has just been renamed, or is another user's
+        handle = os.open(part, os.O_RDONLY)
+        if _lock(handle):
+            part.unlink()
+        os.close(handle)
+
+
+@contextmanager
+def work_folder(out: str | os.PathLike) -> Iterator[Path]:
+    """Yield an empty hidden folder inside the folder `out`, in which one process works at a time.
+
+    It is removed at the end, and `out` too if this made it and nothing was put there. What a killed process left is
+    removed at the beginning.
+
+    Raises:
+        BlockingIOError: if another process works there.
+        OSError: as in `output_path`.
+    """
+    out = output_path(out, folder=True)
+    new, until = not out.exists(), time.monotonic() + PATIENCE
+    while (handle := _locked_folder(out / WORK)) is None:
+        if time.monotonic() > until:
+            raise BlockingIOError(f"Another run is writing to {out}: wait until it ends, or name another folder.")
+        time.sleep(0.05)
+    try:
+        for left in (out / WORK).iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        with room_for(out):
+            yield out / WORK
+    finally:
+        shutil.rmtree(out / WORK, ignore_errors=True)
+        os.close(handle)
+        if new:
+            with suppress(OSError):  # it is not empty
+                out.rmdir()
+
+
+def _locked_folder(folder: Path) -> int | None:
+    """An open handle of the folder, made and locked; None if another process has it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        if isinstance(error, (FileNotFoundError, FileExistsError)) and not folder.is_file():
+            return None  # the process that had it has just removed it
+        raise type(error)(f"{folder.parent} cannot be written: {error.strerror}.") from None
+    with suppress(FileNotFoundError):
+        if _lock(handle) and os.path.samestat(os.fstat(handle), os.stat(folder)):
+            return handle
+    os.close(handle)
+    return None
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file or folder until it is closed or this process dies; False if another process has it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def parse_json(text: str, constants: bool = False) -> Any:
+    """Parse JSON text.
+
+    Args:
+        constants: take NaN, Infinity and -Infinity for numbers, which Python writes and the standard does not know.
+
+    Raises:
+        ValueError: if it is no JSON, a name comes twice, a number is no number of JSON or has thousands of digits,
+            or it is nested too deeply.
+    """
+    try:
+        constant = float if constants else _refuse
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"It is not JSON: {error}.") from None
+    except RecursionError:
+        raise ValueError("It is nested too deeply.") from None
+
+
+def has_exactly(raw: Any, what: str, names: set[str]) -> None:
+    """Raise a TypeError or a ValueError unless `raw` is a JSON object with these names and no other."""
+    if not isinstance(raw, dict):
+        raise TypeError(f"{what} must be a JSON object, not {shown(raw)}.")
+    for name in raw:
+        one_of("a name in its JSON", name, sorted(names))
+    if missing := sorted(names - raw.keys()):
+        raise ValueError(f"{what} needs {', '.join(missing)}.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"The name {shown(name)} comes twice.")
+        found[name] = value
+    return found
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise ValueError(f"A number of {len(digits)} digits is too long.") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number.")

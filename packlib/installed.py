@@ -1,12 +1,14 @@
-"""What is installed of packlib; what is missing is said in one sentence that tells how to get it."""
+"""What is installed of packlib, and which version; what is missing is said in one sentence that tells how to get it."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+__version__ = version("packlib")
 _EXTRAS = {"torch": "train", "transformers": "train", "accelerate": "train", "datasets": "hub"}  # else: lab
 _PACKAGE = Path(__file__).resolve().parent
 IN_WHEEL = (_PACKAGE / "shipped").exists()  # where setup.py puts some of the repository

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from packlib.files import parse_json
 from packlib.markup import one_line
-from packlib.strict_json import parse_json
 
-_LARGEST_JSON = 1 << 26  # bytes
 _LONGEST_NAME = 240  # characters of a name in a sentence
 
 
@@ -69,6 +68,19 @@ def naming(path: str | os.PathLike, needed: str) -> Iterator[Path]:
 
 
 @contextmanager
+def naming_text(needed: str) -> Iterator[None]:
+    """Let what is wrong with a text be one sentence that says what it should be, such as "packing plan".
+
+    Raises:
+        ValueError: in place of any ValueError or TypeError within.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The text is no {needed}: {error}") from None
+
+
+@contextmanager
 def enough_memory(path: str | os.PathLike) -> Iterator[None]:
     """Let the error of too little memory name the file whose content it was for.
 
@@ -106,12 +118,21 @@ def arrow_errors(begin: str = "") -> Iterator[None]:
         raise ValueError(f"{begin}{one_line(str(error), 400)}") from None
 
 
+def read_text(path: Path, most_bytes: int = 1 << 26) -> str:
+    """Read a text file, unless it is far larger than any of its kind.
+
+    Raises:
+        ValueError: if it is, or holds no text.
+    """
+    if (size := path.stat().st_size) > most_bytes:
+        raise ValueError(f"It has {size:,} bytes; at most {most_bytes:,} are read.")
+    return path.read_text(encoding="utf-8")
+
+
 def read_json(path: str | os.PathLike, needed: str, constants: bool = False) -> dict[str, Any]:
     """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_json`."""
     with naming(path, needed) as path:
-        if path.stat().st_size > _LARGEST_JSON:
-            raise ValueError(f"It has {path.stat().st_size:,} bytes, too many.")
-        values = parse_json(path.read_text(encoding="utf-8"), constants)
+        values = parse_json(read_text(path), constants)
         if not isinstance(values, dict):
             raise ValueError("It must hold one JSON object.")
     return values

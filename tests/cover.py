@@ -9,37 +9,67 @@ from packlib.files import write_text
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
 from packlib.workbook.exits import exit_code
-from packlib.workbook.figures import PADDING, new_figure, percent, series, svg
+
+WIDE, HIGH, GAP, TOP = 340, 12, 3, 34  # of a row, between rows, and above the first, in pixels
+RIGHT = WIDE + 60  # where the packed rows begin
+
+# Readable on a light page and on a dark one: the ground is the page's own, and the words are gray.
+STYLE = """
+text { font: 600 17px system-ui, sans-serif; fill: #75808a; }
+.slots { fill: rgb(128 128 128 / .28); }
+.piece { fill: #0072B2; }
+.moving { animation: move 11s ease-in-out infinite backwards; animation-delay: var(--late); }
+@keyframes move { 0%, 12% { transform: translate(var(--x), var(--y)); } 34%, 94% { transform: none; } }
+@media (prefers-reduced-motion: reduce) { .moving { animation: none; } }
+"""
 
 
-def draw_cover(rows: int = 24, seed: int = 0) -> tuple:
-    """A figure of `rows` Wikipedia-like sequences, padded and packed, and its alt text."""
+def draw_cover(rows: int = 24, seed: int = 0) -> str:
+    """`rows` sequences as long as Wikipedia's, padded and packed, as SVG; they move from the one to the other."""
     wikipedia = load("wikipedia")
-    shares = wikipedia.counts / wikipedia.num_sequences
+    slots, shares = wikipedia.max_length, wikipedia.counts / wikipedia.num_sequences
     lengths = np.random.default_rng(seed).choice(len(shares), rows, p=shares)
-    best = plan(LengthHistogram.from_lengths(lengths, wikipedia.max_length), method="optimal")
-    packs = [lengths[pack].tolist() for pack in assign(best, lengths)]
-    fig, axes = new_figure(1, 2, sharey=True)
-    groupings = {"padded": [[n] for n in lengths.tolist()], "packed": packs}
-    for ax, (title, groups) in zip(axes, groupings.items(), strict=True):
-        empty = 1 - lengths.sum() / (len(groups) * wikipedia.max_length)
-        ax.barh(range(len(groups)), wikipedia.max_length, height=0.8, color=PADDING)
-        for row, group in enumerate(groups):
-            starts, color = np.cumsum([0, *group[:-1]]), series("packed")["color"]
-            ax.barh([row] * len(group), group, left=starts, height=0.8, color=color, edgecolor="white")
-        title = f"{title}: {len(groups)} rows, {percent(empty, 0)} empty"
-        ax.set(title=title, xlabel="slots", xlim=(0, 512), yticks=[])
-        ax.spines["left"].set_visible(False)
-    axes[0].invert_yaxis()
-    return fig, (
-        f"The same {rows} sequences twice: padded to {wikipedia.max_length} slots they take {rows} rows that are "
-        f"half empty; packed they take {len(packs)} rows that are nearly full."
+    best = plan(LengthHistogram.from_lengths(lengths, slots), method="optimal")
+    packs = [pack.tolist() for pack in assign(best, lengths)]
+
+    def row(at: int) -> int:
+        return TOP + at * (HIGH + GAP)
+
+    def rect(kind: str, x: float, y: float, width: float, more: str = "") -> str:
+        return f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HIGH}"{more}/>'
+
+    def title(words: str, count: int) -> str:
+        return f"{words}: {count} rows, {1 - lengths.sum() / (count * slots):.0%} empty"
+
+    drawn = []
+    for at, length in enumerate(lengths.tolist()):
+        drawn += [rect("slots", 0, row(at), WIDE), rect("piece", 0, row(at), WIDE * length / slots)]
+    drawn += [rect("slots", RIGHT, row(at), WIDE) for at in range(len(packs))]
+    for at, pack in enumerate(packs):
+        before = 0
+        for sample in pack:
+            x = RIGHT + WIDE * before / slots
+            way = f"--x:{-x:.1f}px;--y:{row(sample) - row(at)}px;--late:{0.12 * sample:.2f}s"
+            width = WIDE * lengths[sample] / slots - 1.5
+            drawn.append(rect("piece moving", x, row(at), width, f' style="{way}"'))
+            before += lengths[sample]
+    names = title("padded", rows), title("packed", len(packs))
+    about = (
+        f"The same {rows} sequences twice: padded to {slots} slots they take {rows} rows that are half empty; packed "
+        f"they take {len(packs)} rows that are nearly full. The sequences move from the one to the other."
+    )
+    box = f"0 0 {RIGHT + WIDE} {row(rows)}"
+    words = "".join(f'<text x="{x}" y="20">{name}</text>\n' for x, name in zip((0, RIGHT), names, strict=True))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="{box}" width="{RIGHT + WIDE}" '
+        f'height="{row(rows)}">\n<title>{" · ".join(names)}</title>\n<desc>{about}</desc>\n<style>{STYLE}</style>\n'
+        f"{words}{chr(10).join(drawn)}\n</svg>\n"
     )
 
 
 def main(path: Path) -> None:
     """Write the picture."""
-    write_text(path, svg(*draw_cover()))
+    write_text(path, draw_cover())
 
 
 if __name__ == "__main__":

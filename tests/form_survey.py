@@ -5,9 +5,11 @@ names, it compares only these families and prints what it finds.
 """
 
 import csv
+import inspect
 import itertools
 import sys
-from contextlib import contextmanager
+from collections import defaultdict
+from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 import torch
@@ -52,6 +54,59 @@ def stand_in():
         yield
 
 
+# Functions of transformers for which a package has a kernel that begins anew with each sequence: the package, the axis
+# of the tokens, and the argument that says where sequences begin. Kernels that are not here would run on.
+KERNELS = {
+    "causal_conv1d_fn": ("causal_conv1d", 2, "seq_idx"),
+    "mamba2_chunk_scan": ("mamba_ssm", 1, "seq_idx"),
+    "torch_chunk_gated_delta_rule": ("fla", 1, "cu_seqlens"),
+    "chunk_kimi_delta_attention": ("fla", 1, "cu_seqlens"),
+}
+
+
+def kernels_of(own):
+    """What keeps the sequences of this class apart, by name: transformers' functions that ask for a kernel."""
+    here = sys.modules[own.__module__]
+    return {name: getattr(here, name) for name in KERNELS if hasattr(getattr(here, name, None), "__wrapped__")}
+
+
+def by_sequence(function, axis, bounded_by):
+    """What a kernel with bounds computes: the plain function, a sequence at a time."""
+
+    def run(*arguments, **options):
+        given = options.pop(bounded_by, None)
+        if given is None:
+            return function(*arguments, **options)
+        assert given.dtype == torch.int32
+        if bounded_by == "seq_idx":
+            assert len(given) == 1
+            counts = given[0].unique_consecutive(return_counts=True)[1]
+            given = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+        tokens, parts = arguments[0].shape[axis], []
+        for start, end in itertools.pairwise(given.tolist()):
+
+            def cut(x, start=start, end=end):
+                whole = isinstance(x, torch.Tensor) and x.dim() > axis and x.shape[axis] == tokens
+                return x.narrow(axis, start, end - start) if whole else x
+
+            parts.append(function(*map(cut, arguments), **{name: cut(x) for name, x in options.items()}))
+        if isinstance(parts[0], tuple):
+            return torch.cat([part[0] for part in parts], axis), None
+        return torch.cat(parts, axis)
+
+    return run
+
+
+@contextmanager
+def with_kernels(model):
+    """The packages' kernels in place of transformers' functions, for this model's family."""
+    with ExitStack() as stack:
+        for name, function in kernels_of(type(model)).items():
+            plain, here = inspect.unwrap(function), sys.modules[type(model).__module__]
+            stack.enter_context(mock.patch.object(here, name, by_sequence(plain, *KERNELS[name][1:])))
+        yield
+
+
 @contextmanager
 def double():
     default = torch.get_default_dtype()
@@ -89,7 +144,8 @@ def difference(kind, model_type, form, backend, **changes):
         model.zero_grad()
         model.config._attn_implementation = backend
         given = for_transformers(batch, model, form)
-        output = model(**given)
+        with with_kernels(model):
+            output = model(**given)
         output.loss.backward()
     target = given["labels"]
     if kind == "causal":
@@ -112,7 +168,8 @@ def leaks(kind, model_type, form, backend):
         both = [PackedBatch(input_ids=ids, segment_ids=batch.segment_ids) for ids in (batch.input_ids, changed)]
         same = ~here[batch.segment_ids > 0] if form == "padding_free" else ~here.flatten()
         given = [for_transformers(some, model, form) for some in both]
-        before, after = (model(**some).logits.flatten(0, 1)[same] for some in given)
+        with with_kernels(model):
+            before, after = (model(**some).logits.flatten(0, 1)[same] for some in given)
     return gap_of(after, before) > 1e-6
 
 
@@ -138,6 +195,9 @@ REFUSED = {
     "funnel": "it pools neighboring tokens, of which some belong to another sequence",
     "minimax": STATE,
 }
+RUN_ON = {  # transformers does not hand their kernels the bounds
+    "bailing_hybrid", "falcon_mamba", "jamba", "kimi_linear", "mamba", "mamba2", "qwen4_exp_text", "zamba",
+}  # fmt: skip
 NOT_TRIED = {
     "cpmant": "its input is a prompt and a text, with lengths of their own",
     "dots3_note_text": "its sliding layers have a size of their own, and are not small",
@@ -172,6 +232,8 @@ def reason(kind, model_type, form, backend):
         said = f"{type(error).__name__}: {error}"
     if model_type in REFUSED:
         return REFUSED[model_type]
+    if model_type in RUN_ON:
+        return STATE
     if "Error: " in said:
         if form == "dense":
             return NO_PAIRS
@@ -191,7 +253,7 @@ def not_compared(kind, model_type):
     own = getattr(transformers, MAPPINGS[kind][model_type])
     if model_type in NOT_TRIED:
         return NOT_COMPARED + NOT_TRIED[model_type]
-    if own._is_stateful:
+    if own._is_stateful and not kernels_of(own):
         return STATE
     with quiet():
         config = small_config(kind, model_type)
@@ -205,18 +267,28 @@ def not_compared(kind, model_type):
 
 
 def survey(kind, model_type):
-    """By column of the table: "" if exact, or why not."""
+    """The row of the table: the packages whose kernels it needs, and for each form "" if exact, or why not."""
+    own = getattr(transformers, MAPPINGS[kind][model_type])
+    found = forms_of(kind, model_type, own)
+    exact = kernels_of(own) if "" in found.values() else ()
+    return {"kernels": " ".join(sorted({KERNELS[name][0] for name in exact})), **found}
+
+
+def forms_of(kind, model_type, own):
+    """By form of the table: "" if exact, or why not."""
     if why := not_compared(kind, model_type):
         return dict.fromkeys((*FORMS, "flash"), why)
-    own = getattr(transformers, MAPPINGS[kind][model_type])
     dense = ["sdpa", "eager"] if own._supports_sdpa else ["eager"]
     with (
         mock.patch.object(unmodified, "kind_of", lambda _: kind),
         mock.patch.object(unmodified, "_refusal", lambda *_: None),
+        mock.patch.object(unmodified, "table", lambda: defaultdict(lambda: {"kernels": " ".join(kernels_of(own))})),
     ):
         found = {}
         for form in FORMS:
             found[form] = next(filter(None, (reason(kind, model_type, form, backend) for backend in dense)), "")
+            if form == "dense" and kernels_of(own):
+                found[form] = REFUSED.get(model_type, STATE)  # their bounds are those of one row
         if own._supports_flash_attn:
             found["flash"] = reason(kind, model_type, "padding_free", "flash_attention_2")
         else:
@@ -239,7 +311,7 @@ def main(names):
         return
     with atomic_path(TABLE) as path, open(path, "w", encoding="utf-8", newline="") as file:
         file.write(f"# python -m tests.form_survey (transformers {transformers.__version__})\n")
-        writer = csv.DictWriter(file, ("kind", "model_type", "class", *FORMS, "flash"), lineterminator="\n")
+        writer = csv.DictWriter(file, ("kind", "model_type", "class", "kernels", *FORMS, "flash"), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows())
 

@@ -21,7 +21,9 @@ LESSONS = {  # what goes together, and in which order
     "Large machines": ("11_scaling_up",),
     "Your own data": ("12_your_dataset",),
     "Work and documents": ("13_balanced_work", "14_whole_documents"),
-    "What was measured": ("15_evidence",),
+    "Chats and rewards": ("15_fine_tuning",),
+    "Answers that share a prompt": ("16_shared_prompts",),
+    "What was measured": ("17_evidence",),
 }
 
 

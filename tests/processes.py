@@ -1,5 +1,8 @@
-"""What tests ask about processes that they started."""
+"""Processes that tests start, and what they ask about them."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -27,3 +30,12 @@ def waiting(folder: Path, number: int = 0) -> list[int]:
         found = [int(path.name.partition("-")[2]) for path in folder.rglob("waiting-*")]
     assert len(found) >= number, "none came so far"
     return found
+
+
+def on_ranks(script: Path, ranks: int = 2) -> str:
+    """What a script prints in processes that torchrun starts, on the CPU."""
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), str(script)]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout

@@ -13,7 +13,6 @@ import torch.distributed as dist
 
 from packlib.distributed import RankError, balance_distributed, pack_distributed, packing, run_ranks
 from packlib.distributed.collectives import Collectives
-from packlib.work import Work
 
 
 def tell_pid():
@@ -136,25 +135,29 @@ def pack_cut(rank, lengths, *arguments):
     return share, tracemalloc.get_traced_memory()[1]
 
 
-def pack_wrongly(rank, cases):
-    """What this rank is told when rank 1 gets other arguments; each time, a right call afterwards must work."""
-    told = []
-    for arguments in cases:
-        try:
-            pack_distributed(*(arguments if rank == 1 else ([3, 5], 8, "lpfhp")))
-            told.append(None)
-        except RuntimeError as error:
-            told.append((str(error), error.rank))
-        assert pack_distributed([3, 5], 8, "lpfhp").sample_ids.size
-    return told
-
-
-UNSENDABLE = "unsendable"
+RIGHT, UNSENDABLE = ([3, 5], 8, "lpfhp"), "unsendable"
 
 
 class Unsendable:
     def __reduce__(self):
         raise TypeError("cannot pickle it")
+
+
+def told_of_wrong_arguments(rank, function, cases, options):
+    """What this rank is told when rank 1 gets other arguments than `RIGHT`; a right call afterwards must work.
+
+    `UNSENDABLE` becomes what pickle refuses.
+    """
+    told = []
+    for case in cases:
+        arguments = [Unsendable() if argument == UNSENDABLE else argument for argument in case]
+        try:
+            function(*(arguments if rank == 1 else RIGHT), **options)
+            told.append(None)
+        except RankError as error:
+            told.append((str(error), error.rank))
+        assert len(function(*RIGHT, **options))
+    return told
 
 
 def balance_all(rank, parts, examples):
@@ -177,20 +180,6 @@ def balance_all(rank, parts, examples):
     return made, [batch.sample_ids.tolist() for batch in pack_loader(data, made[-1], shuffle=False)]
 
 
-def balance_wrongly(rank, cases):
-    """As `pack_wrongly`; `UNSENDABLE` becomes what pickle refuses."""
-    told, options = [], dict(work=Work(2, 1))
-    for arguments in cases:
-        arguments = [Unsendable() if argument == UNSENDABLE else argument for argument in arguments]
-        try:
-            balance_distributed(*(arguments if rank == 1 else ([3, 5], 8, "lpfhp")), **options)
-            told.append(None)
-        except RuntimeError as error:
-            told.append((str(error), error.rank))
-        assert balance_distributed([3, 5], 8, "lpfhp", **options).steps
-    return told
-
-
 def pack_nothing(rank):
     pack_distributed([], 8)
 
@@ -199,32 +188,6 @@ def pack_where_one_rank_can_plan(rank):
     if rank:
         packing.plan = None
     return pack_distributed([3, 5, 8][: 3 - rank], 8, "lpfhp")
-
-
-def pack_where_the_plan_fails(rank):
-    def fail(*_, **__):
-        raise MemoryError("no room for a plan")
-
-    if rank == 0:
-        packing.plan = fail
-    try:
-        pack_distributed([3, 5], 8, "lpfhp")
-    except RankError as error:
-        return str(error), error.rank
-
-
-def die_in_exchange(rank, who):
-    """Rank `who` is killed when its ids are on their way."""
-    exchange = dist.all_to_all_single
-
-    def start_and_die(*args, **kwargs):
-        exchange(*args, **kwargs, async_op=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    tell_pid()
-    if rank == who:
-        dist.all_to_all_single = start_and_die
-    pack_distributed(np.random.default_rng(rank).integers(1, 512, 1_000_000), 512, "lpfhp")
 
 
 def train_until_killed(rank, who, model, batches, recipe):

@@ -55,6 +55,10 @@ SMALL = {
 # What some families need besides, or some of their variants: both kinds of layers, a window that is switched on.
 FULL, NARROW = {"num_key_value_heads": 4}, {"head_dim": 8}
 ROPE = {"rope_type": "default", "rope_theta": 1e4}
+MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 16}
+DELTA = {
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+}  # fmt: skip
 MORE: dict[str, dict] = {
     **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"), FULL),
     **dict.fromkeys(("glm_moe_dsa", "minicpm3", "youtu", "nemotron", "esmc", "hy_v4"), FULL),
@@ -73,6 +77,27 @@ MORE: dict[str, dict] = {
     "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 4},
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
+    "bamba": MAMBA | {"attn_layer_indices": [1, 3]},
+    "falcon_h1": MAMBA | {"mamba_d_ssm": 64},
+    "granitemoehybrid": MAMBA | {"layer_types": ["linear_attention", "full_attention"] * 2},
+    "mamba2": {"num_heads": 8, "n_groups": 1, "state_size": 16},
+    "nemotron_h": {"ssm_state_size": 16, "mamba_num_heads": 8, "mamba_head_dim": 8, "n_groups": 1},
+    "zamba2": {"layers_block_type": ["linear_attention", "hybrid"] * 2, "mamba_d_state": 16, "num_mem_blocks": 1},
+    "zamba": {"layers_block_type": ["linear_attention", "hybrid"] * 2},
+    **dict.fromkeys(("kimi_linear", "bailing_hybrid"), FULL | DELTA | {"linear_num_heads": 4, "linear_head_dim": 8}),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid"), DELTA),
+    "qwen4_exp_text": DELTA
+    | {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 8,
+        "indexer_budget": 4,
+        "indexer_compress_ratio": 2,
+        "ngram_vocab_size_base": 64,
+        "heads_per_ngram": 2,
+        "hc_lowrank": 8,
+    },
+    "zaya": {"num_experts_per_tok": 1},
     "luke": {"entity_vocab_size": 8, "entity_emb_size": 8},
     "roc_bert": {"pronunciation_vocab_size": 8, "shape_vocab_size": 8, "shape_embed_dim": 8},
     "xmod": {"default_language": "en_XX"},
@@ -110,8 +135,9 @@ def small_config(kind: str, model_type: str, **changes):
         kinds += ["sliding_attention"] if kinds == ["full_attention"] else []
     if hasattr(known, "use_sliding_window"):
         small |= {"use_sliding_window": True, "max_window_layers": 2}
-    if kinds:
-        small["layer_types"] = [kinds[i % len(kinds)] for i in range(4)]
+    name = config_class.attribute_map.get("layer_types", "layer_types")
+    if kinds and not isinstance(getattr(config_class, name, None), property):
+        small[name] = [kinds[i % len(kinds)] for i in range(4)]
     if kind == "causal":
         small |= {name: value for name, value in DECODER.items() if hasattr(known, name)}
     config = config_class(**small | MORE.get(model_type, {}) | changes)

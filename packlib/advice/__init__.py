@@ -1,10 +1,12 @@
 """What should I do? Decisions for sequences of your lengths, each with its reason, the runner-up and its price.
 
-Read first `advising.py`, `advise`: the order of the questions. `advice.py` is what comes out, and how it is said.
+Read first `advising.py`, `advise`: the order of the questions. `advice.py` is what comes out: `outcome.py` has its
+numbers, and `decisions.py` says them in sentences. `data.py` reads the data that it is about.
 """
 
-from packlib.advice.advice import Advice, Decision
+from packlib.advice.advice import Advice
 from packlib.advice.advising import advise, lengths_for
+from packlib.advice.decisions import Decision
 from packlib.advice.micro_batch import Update, fit_update
 from packlib.advice.records import Recorded, recorded
 from packlib.advice.row_lengths import RowLength, cut

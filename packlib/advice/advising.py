@@ -7,36 +7,41 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from packlib.advice.advice import Advice, Fit
+from packlib.advice.advice import Advice
+from packlib.advice.data import Data, uncut
 from packlib.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
 from packlib.advice.memory import ModelShape, model_shape
 from packlib.advice.micro_batch import fit_update
-from packlib.advice.row_lengths import choose, cut, try_lengths
+from packlib.advice.outcome import Fit
+from packlib.advice.row_lengths import OVERLONG, choose, cut, try_lengths
 from packlib.advice.today import TODAY, Habit, batches_today
+from packlib.advice.upstream import weigh
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.training.recipe import Recipe
 from packlib.work import Work
 
 USABLE = 0.9  # of a device's memory; the rest is for CUDA, buffers and fragments
-_UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
 _ENOUGH = 10**7  # sequences, from which an example makes a single pass
 _MOST_DEVICES = 1 << 16
 _UNITS = {"MB": 1e6, "GB": 1e9, "TB": 1e12, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
 
 
 def advise(
-    lengths: LengthHistogram | Iterable[int],
+    lengths: LengthHistogram | Iterable[int] | str | os.PathLike,
     max_length: int | None = None,
     *,
+    column: str | None = None,
+    source: LengthHistogram | Iterable[int] | str | os.PathLike | None = None,
     model: str | os.PathLike | None = None,
     memory: str | None = None,
     today: Habit = "random",
     batch_size: int | None = None,
     recipe: Recipe | None = None,
+    ranks: int | None = None,
     overlong: Literal["truncate", "drop", "split"] = "truncate",
     max_sequences_per_pack: int | None = None,
     keep_max_length: bool = False,
@@ -54,14 +59,18 @@ def advise(
     (643, '97.7%', '1.82')
 
     Args:
-        lengths: in tokens, or a histogram of them, as they are: what is too long is cut here.
-        max_length: slots of a row as it is now; by default the longest length.
+        lengths: in tokens, a histogram of them, or the name or the files of a data set, as `uncut` reads them. They
+            are taken as they are: what is too long is cut here.
+        max_length: slots of a row as it is now; by default that of the data set, or the longest length.
+        column: of the tokens or lengths in files; by default `input_ids`, or else the only one.
+        source: the lengths from before the data was cut, or their files, to weigh what that cut lost.
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may take as many tokens as
             an average batch does today.
         today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
         batch_size: rows in a forward pass now; by default the recipe's micro batch, or 32.
         recipe: of the training as it is now; by default an example with eight batches behind an update.
+        ranks: devices that share an update now, each with batches of its own; by default the recipe's replicas, or 1.
         overlong: what becomes of sequences that are longer than a row: "truncate", "drop", or "split" into further
             pieces.
         max_sequences_per_pack: the most sequences that a pack may hold. By default there is no limit, unless the model
@@ -75,10 +84,11 @@ def advise(
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
     """
     say = progress or (lambda _: None)
-    whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
-    now = whole.max_length if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
     asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
     shape, room = check_options(model, memory, today)
+    one_of("overlong", overlong, OVERLONG)
+    if max_length is not None:
+        whole_number("max_length", max_length, 1, MAX_LENGTH)
     if recipe is not None and recipe.packing_factor != 1:
         raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}; give the one before.")
     size = whole_number("batch_size", (recipe.micro_batch if recipe else 32) if batch_size is None else batch_size, 1)
@@ -86,6 +96,13 @@ def advise(
         raise ValueError(
             f"batch_size must be the recipe's micro batch, {recipe.micro_batch:,}, or left out, not {size:,}."
         )
+    devices = whole_number("ranks", (recipe.replicas if recipe else 1) if ranks is None else ranks, 1, _MOST_DEVICES)
+    if recipe is not None and devices != recipe.replicas:
+        raise ValueError(f"ranks must be the recipe's replicas, {recipe.replicas:,}, or left out, not {devices:,}.")
+    data = _read(lengths, column, say)
+    whole, own = data.whole, data.max_length
+    before_cut = None if source is None else _read(source, None, say).whole
+    now = own if max_length is None else int(max_length)
     padded = cut(whole, now, overlong)
     before = batches_today(padded, size, today, asked, seed)
 
@@ -101,17 +118,18 @@ def advise(
     depth = asked if asked or not depths else smallest_depth(depths)
     plans = best_plans(histogram, depth, None if thorough else ROUNDS)
 
-    old = recipe or example_recipe(histogram.num_sequences, size)
+    old = recipe or example_recipe(histogram.num_sequences, size, devices)
     old = replace(old, packing_factor=before.packing_factor, max_length=None)
     fit = None if shape is None or room is None else fitting(shape, top, room, old.replicas)
     most = fit.rows if fit else max(1, int(before.slots_a_batch // top))
     return Advice(
         whole=whole,
+        upstream=None if before_cut is None else weigh(whole, before_cut, top, depth),
+        trained=data.trained,
         max_length=now,
         overlong=overlong,
         histogram=histogram,
         row_lengths=tried,
-        kept=kept,
         plans=tuple(plans),
         depths=depths,
         limit=asked,
@@ -174,23 +192,28 @@ def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[Le
     """The lengths of a data set or file for rows of `max_length` slots, and as they are.
 
     Args:
+        dataset: as `uncut` takes it.
         max_length: by default the data set's own, or the longest length of the file.
         overlong: as in `advise`.
 
     Raises:
         ValueError: if no sequence is short enough to stay.
     """
-    whole, own = uncut(dataset)
+    whole, own, _ = uncut(dataset)
     return cut(whole, max_length or own, overlong), whole
 
 
-def uncut(dataset: str, column: str | None = None) -> tuple[LengthHistogram, int]:
-    """The lengths of a data set or file as they are, and the maximum length that it is used with."""
-    own = load(dataset, column=column)
-    return (load(dataset, _UNCUT) if own.truncated else own), own.max_length
+def _read(lengths: Any, column: str | None, say: Callable[[str], None]) -> Data:
+    if isinstance(lengths, (str, os.PathLike)):
+        say("reading the lengths")
+        return uncut(lengths, column, say)
+    if column is not None:
+        raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")
+    whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
+    return Data(whole, whole.max_length)
 
 
-def example_recipe(sequences: int, batch_size: int) -> Recipe:
+def example_recipe(sequences: int, batch_size: int, ranks: int = 1) -> Recipe:
     """Ten passes over the data, for those who gave no recipe; fewer over much data, and one at least."""
     total = min(10 * sequences, max(sequences, _ENOUGH))
-    return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8)
+    return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8, replicas=ranks)

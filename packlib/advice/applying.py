@@ -9,7 +9,7 @@ from packlib.packing import PackingPlan
 
 # dataset: rows with input_ids, in any order; labels are made for a causal model where there are none
 # from the shell: packlib pack tokens.parquet --plan plan.json{overlong_option} --out packed.parquet
-plan = PackingPlan.from_json("plan.json")
+plan = PackingPlan.load("plan.json")
 packed = pack_dataset(dataset, max_length={top}, plan=plan{overlong})
 """
 _MODEL = """\

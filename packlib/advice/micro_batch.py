@@ -7,10 +7,10 @@ from packlib.checks import whole_number
 from packlib.training.adjustment import TOLERATED
 from packlib.training.recipe import Recipe
 
-EVIDENCE = {  # notebook 15: betas to the power of 2 at twice the sequences, less nothing adjusted
-    "adamw": "In notebook 15 such betas ended 0.084 ± 0.051 lower than nothing adjusted with AdamW (five seeds, twice "
+EVIDENCE = {  # notebook 17: betas to the power of 2 at twice the sequences, less nothing adjusted
+    "adamw": "In notebook 17 such betas ended 0.084 ± 0.051 lower than nothing adjusted with AdamW (five seeds, twice "
     "the sequences).",
-    "lamb": "Betas and rate stay: in notebook 15 LAMB ended 0.179 ± 0.058 higher with betas adjusted to twice the "
+    "lamb": "Betas and rate stay: in notebook 17 LAMB ended 0.179 ± 0.058 higher with betas adjusted to twice the "
     "sequences than with nothing adjusted (five seeds), and no lower with a scaled rate.",
 }
 

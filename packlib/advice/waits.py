@@ -1,8 +1,9 @@
 """How long replicas wait for the slowest when the packs of a plan are dealt to them at random."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from packlib.advice.memory import model_work
 from packlib.advice.words import share_of
 from packlib.packing import PackingPlan
 from packlib.training.recipe import Recipe
@@ -31,37 +32,59 @@ def expected_waiting(
     return waiting(np.repeat(each, repeats), recipe.replicas, of_a_replica, window, seed=seed)
 
 
-def about_waiting(plan: PackingPlan, recipe: Recipe, model: str | None = None) -> str:
-    """How long replicas wait, in words, and for which work; empty for a single replica.
+class Dealt(NamedTuple):
+    """How long replicas wait, by how packs are dealt.
+
+    Attributes:
+        random: shares of the time, if they are dealt at random.
+        window: of `Packs.balance`, the smallest power of two that leaves half of that; None if none does.
+        balanced: what it leaves.
+    """
+
+    random: Waiting
+    window: int | None
+    balanced: Waiting | None
+
+
+def deal(plan: PackingPlan, recipe: Recipe, work: Work) -> Dealt | None:
+    """How long replicas wait for the slowest; None for a single one, and where an update has too many packs.
 
     Args:
-        plan, recipe: as in `expected_waiting`.
-        model: as `packlib.advice.memory.model_shape` takes it; by default the layers of Llama 3 8B.
+        plan, recipe, work: as in `expected_waiting`.
     """
-    if recipe.replicas == 1:
-        return ""
-    work = Work.decoder() if model is None else model_work(model)
-    found = expected_waiting(plan, recipe, work)
+    found = None if recipe.replicas == 1 else expected_waiting(plan, recipe, work)
     if found is None:
-        return (
-            f"How long replicas wait for the slowest is not estimated: an update takes {recipe.global_batch:,} packs, "
-            f"which must be at most {min(plan.num_packs, MOST_PACKS):,}."
-        )
-    return (
-        f"If the packs are dealt at random to {recipe.replicas:,} replicas, which meet once in an update, the average "
-        f"replica waits {share_of(found.mean)} of the time for the slowest (95 % interval: {share_of(found.low)} to "
-        f"{share_of(found.high)}).{_halved(plan, recipe, work, found)} This is an estimate for {work.in_words}, "
-        "without padding, communication and loading; notebook 13_balanced_work shows how to deal packs evenly."
-    )
-
-
-def _halved(plan: PackingPlan, recipe: Recipe, work: Work, found: Waiting) -> str:
-    """The smallest power of two as a window that leaves half of the waiting, in words."""
+        return None
     window = 1
     while window <= plan.num_packs // recipe.global_batch:
         less = expected_waiting(plan, recipe, work, window)
         if less and less.mean <= found.mean / 2:
-            way = f"Packs.balance(ranks={recipe.replicas}, packs_per_rank={recipe.global_batch // recipe.replicas}"
-            return f" {way}, window={window}) leaves {share_of(less.mean)}."
+            return Dealt(found, window, less)
         window *= 2
-    return ""
+    return Dealt(found, None, None)
+
+
+def about_waiting(plan: PackingPlan, recipe: Recipe, work: Work, dealt: Dealt | None) -> str:
+    """How long replicas wait, in words, and for which work; empty for a single replica.
+
+    Args:
+        plan, recipe, work: as in `expected_waiting`.
+        dealt: what `deal` returns for them.
+    """
+    if recipe.replicas == 1:
+        return ""
+    if dealt is None:
+        return (
+            f"How long replicas wait for the slowest is not estimated: an update takes {recipe.global_batch:,} packs, "
+            f"which must be at most {min(plan.num_packs, MOST_PACKS):,}."
+        )
+    found, halved = dealt.random, ""
+    if dealt.balanced:
+        way = f"Packs.balance(ranks={recipe.replicas}, packs_per_rank={recipe.global_batch // recipe.replicas}"
+        halved = f" {way}, window={dealt.window}) leaves {share_of(dealt.balanced.mean)}."
+    return (
+        f"If the packs are dealt at random to {recipe.replicas:,} replicas, which meet once in an update, the average "
+        f"replica waits {share_of(found.mean)} of the time for the slowest (95 % interval: {share_of(found.low)} to "
+        f"{share_of(found.high)}).{halved} This is an estimate for {work.in_words}, "
+        "without padding, communication and loading; notebook 13_balanced_work shows how to deal packs evenly."
+    )

@@ -8,7 +8,7 @@ from packlib.packing import Packs
 from packlib.work import Work, waiting
 
 MOST_HELD = 1 << 20  # sequences whose lengths are kept, 8 bytes each and 8 a pack; the packs after them are not dealt
-_WINDOW = 8  # of `packlib.balance`, by default
+_WINDOW = 8  # of `Packs.balance`, by default
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Waits:
         work: what a pack costs.
         at_random, interval: where packs are dealt at random, and the interval of 95 % or more.
         least: in any deal of these packs.
-        balanced: where packs are dealt in windows of 8 updates, as `packlib.balance` does it.
+        balanced: where packs are dealt in windows of 8 updates, as `Packs.balance` does it.
     """
 
     ranks: int
@@ -40,7 +40,7 @@ class Waits:
             f"If the first {self.packs:,} packs are dealt at random to {self.ranks:,} ranks, {self.packs_per_rank:,} "
             f"each in an update, the average rank waits {self.at_random:.1%} of the time for the slowest (95% interval "
             f"{' to '.join(f'{share:.1%}' for share in self.interval)}), at least {self.least:.1%} in any deal of "
-            f"them, and {self.balanced:.1%} where packlib.balance deals them in windows of {_WINDOW} updates. This is "
+            f"them, and {self.balanced:.1%} where packs.balance deals them in windows of {_WINDOW} updates. This is "
             f"an estimate for {self.work.in_words}, without padding, communication and loading."
         )
 

@@ -9,17 +9,17 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm.auto import tqdm
 
+from packlib.auditing.against_source import compare
 from packlib.auditing.audit_waits import MOST_HELD, waits_of
-from packlib.auditing.columns import NEMO, Labels
-from packlib.auditing.packed_files import MEGATRON, PackedData, is_store, open_packed, token_hashes
-from packlib.auditing.packing_audit import AgainstSource, PackingAudit, Updates
+from packlib.auditing.columns import NEMO, Labels, hashes
+from packlib.auditing.packed_files import MEGATRON, PackedData, is_store, open_packed, token_lists
+from packlib.auditing.packing_audit import PackingAudit, Updates
 from packlib.checks import depth_limit, flag, number, shown, whole_number
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
 from packlib.lengths.own_files import read_lengths
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
-from packlib.reading import arrow_errors
 from packlib.work import Work
 
 _NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
@@ -98,13 +98,10 @@ def audit(
     joined = packed.kind == MEGATRON
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
-    column = _tokens_of(source, column)
-    packed, wanted = (packed, None) if source is None else _beside(packed, source, column)
-    contents = _contents(source, column) if packed.tokens and wanted is not None else None
+    packed, wanted, contents = (packed, None, None) if source is None else _beside(packed, source, column)
     given = top or packed.max_length
-    seen = _Seen(
-        packed, None if joined else given, flag("progress", progress), ranks > 1 and not joined, contents is not None
-    )
+    hold = ranks > 1 and not joined
+    seen = _Seen(packed, None if joined else given, flag("progress", progress), hold, contents is not None)
     top = given or seen.widest
     packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
     if packs < 1 or not seen.tokens:
@@ -130,7 +127,8 @@ def audit(
     if wanted is None:
         notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
     else:
-        against = _compare(wanted, seen, contents)
+        both = None if contents is None else (contents, np.concatenate(seen.hashes))
+        against = compare(wanted, seen.tokens, seen.sequences, seen.counts, both)
         problems += against.problems
         untold += against.untold
         notes += against.notes
@@ -152,16 +150,9 @@ def audit(
 class _Seen:
     """All that is counted, in one pass over the rows."""
 
-    def __init__(
-        self, packed: PackedData, max_length: int | None, progress: bool, hold: bool, hashed: bool = False
-    ) -> None:
-        self.packed, self.max_length, self.progress, self.hold, self.hashed = (
-            packed,
-            max_length,
-            progress,
-            hold,
-            hashed,
-        )
+    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, hold: bool, hashed: bool = False):
+        self.packed, self.max_length, self.progress = packed, max_length, progress
+        self.hold, self.hashed = hold, hashed
         self.hashes, self.labels = list[np.ndarray](), Labels()
         self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
         self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
@@ -255,26 +246,30 @@ class _Seen:
         return most if most >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
 
 
-def _beside(packed: PackedData, source: Any, column: str | None) -> tuple[PackedData, LengthHistogram]:
-    """The packs and the lengths of the source; packlib's own packs get the lengths of their sequences from it."""
-    lengths, ids, path = source, packed.sample_ids, Path()
-    if hasattr(source, "with_format"):
-        name = column or "input_ids"
-        lengths = np.array([len(row) for row in source.select_columns([name])[name]])
-    if isinstance(source, str | os.PathLike):
-        path = Path(source).expanduser()
-        if is_store(path):
-            lengths = np.concatenate([rows.used for rows in open_packed(path).rows(False)])
-        elif ids is None:
-            lengths = load(source, column=column)
-        else:
-            chunks, where, start = read_lengths(path, column)
-            lengths = np.concatenate([as_lengths(chunk, where, start) for chunk in chunks])
+def _beside(
+    packed: PackedData, source: Any, column: str | None
+) -> tuple[PackedData, LengthHistogram, np.ndarray | None]:
+    """The packs, the lengths of the source, and a hash of each of its sequences where both sides have tokens.
+
+    packlib's own packs get the lengths of their sequences from the source.
+    """
+    ids, lengths, contents = packed.sample_ids, source, None
+    source = Path(source).expanduser() if isinstance(source, str | os.PathLike) else source
+    if chunks := [(sizes, hashes(values, sizes)) for sizes, values in token_lists(source, column)]:
+        lengths, contents = (np.concatenate(part) for part in zip(*chunks, strict=True))
+        lengths = as_lengths(lengths, lambda i: f"row {i} of source")
+    elif isinstance(source, Path) and is_store(source):
+        lengths = np.concatenate([rows.used for rows in open_packed(source).rows(False)])
+    elif isinstance(source, Path) and ids is not None:
+        parts, place = read_lengths(source, column)
+        lengths = as_lengths(np.concatenate(list(parts)), place)
+    elif isinstance(source, Path):
+        lengths = load(lengths, column=column)
     wanted = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
     if packed.kind == NEMO:
-        return packed, LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
+        wanted = LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
     if ids is None:
-        return packed, wanted
+        return packed, wanted, contents if packed.tokens else None
     if wanted is lengths or ids.max() >= len(lengths):
         raise ValueError(
             f"source must have a length for each sample of the packs, in order, up to sample {ids.max()}."
@@ -283,78 +278,4 @@ def _beside(packed: PackedData, source: Any, column: str | None) -> tuple[Packed
     held = np.minimum(np.asarray(lengths)[ids], packed.max_length or MAX_LENGTH).astype(np.int64)
     if (wrong := np.add.reduceat(held, np.cumsum(rows.depths) - rows.depths) != rows.used).any():
         raise ValueError(f"source must hold the lengths that were packed, not others than pack {wrong.argmax()} has.")
-    return packed._replace(rows=lambda _: iter([rows._replace(lengths=held)])), wanted
-
-
-def _tokens_of(source: Any, column: str | None) -> str | None:
-    """The column of a source that is read; `input_ids`, if it has that and none is named."""
-    if column is None and isinstance(source, str | os.PathLike) and Path(source).suffix in (".parquet", ".pq"):
-        import pyarrow.parquet as pq
-
-        with arrow_errors(), pq.ParquetFile(Path(source).expanduser()) as file:
-            return "input_ids" if "input_ids" in file.schema_arrow.names else None
-    return column
-
-
-def _contents(source: Any, column: str | None) -> np.ndarray | None:
-    """A hash of each sequence of the source, if it has tokens."""
-    if hasattr(source, "with_format"):
-        column = column or "input_ids"
-    elif column is None or Path(source).suffix not in (".parquet", ".pq"):
-        return None
-    else:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        source = Path(source).expanduser()
-        with arrow_errors(), pq.ParquetFile(source) as file:
-            if not pa.types.is_nested(file.schema_arrow.field(column).type):
-                return None
-    return np.concatenate(list(token_hashes(source, column)))
-
-
-def _compare(source: LengthHistogram, seen: _Seen, contents: np.ndarray | None) -> AgainstSource:
-    lost, whole, as_if = source.num_tokens - seen.tokens, 0, ""
-    if seen.counts is None or seen.sequences is None:
-        return AgainstSource(
-            source.num_sequences, source.num_tokens, max(0, lost), max(0, -lost), None, None, None, ""
-        )
-    size = max(len(source.counts), len(seen.counts))
-    before, after = (np.pad(counts, (0, size - len(counts))) for counts in (source.counts, seen.counts))
-    whole, as_if = int(np.minimum(before, after).sum()), _as_if(before, after, len(seen.counts) - 1)
-    missing, not_whole = max(0, source.num_sequences - seen.sequences), source.num_sequences - whole
-    extra, again, first = seen.sequences - whole, None, None
-    if contents is not None:
-        not_whole, extra, again, first = _by_content(contents, np.concatenate(seen.hashes))
-    found = (max(0, lost), max(0, -lost), missing, not_whole, extra, as_if, again, first)
-    return AgainstSource(source.num_sequences, source.num_tokens, *found)
-
-
-def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int | None]:
-    """How many of the source are whole in no pack, how many packed ones are more than the source has, and how many
-    of these come again; and the first of the source that is missing.
-    """
-    kinds, inverse = np.unique(np.concatenate([before, after]), return_inverse=True)
-    had, has = (np.bincount(part, minlength=len(kinds)) for part in (inverse[: len(before)], inverse[len(before) :]))
-    missing, more = np.maximum(had - has, 0), np.maximum(has - had, 0)
-    first = int((missing[inverse[: len(before)]] > 0).argmax()) if missing.any() else None
-    return int(missing.sum()), int(more.sum()), int(more[had > 0].sum()), first
-
-
-def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
-    """What gives the lengths `after` from those `before` exactly; `top` is the longest of `after`."""
-    lengths = np.arange(len(before))
-    over, kept = before * (lengths > top), before * (lengths <= top)
-    pieces = kept.copy()
-    np.add.at(pieces, lengths % top, over)
-    pieces[0], long = 0, int(over.sum())
-    pieces[top] += int((over * (lengths // top)).sum())
-    times = max(1, int(after.sum()) // int(before.sum()))
-    causes = {
-        "nothing was lost, cut or repeated": before,
-        f"each sequence came {times} times": before * times,
-        f"the {long:,} longer than {top:,} were cut to it": kept + long * (lengths == top),
-        f"the {long:,} longer than {top:,} were split into pieces of it": pieces,
-        f"the {long:,} longer than {top:,} were left out": kept,
-    }
-    return next((cause for cause, counts in causes.items() if np.array_equal(counts, after)), "")
+    return packed._replace(rows=lambda _: iter([rows._replace(lengths=held)])), wanted, None

@@ -1,6 +1,5 @@
 """What the columns of some rows of packs say: where sequences begin, what is padding, and whether columns agree."""
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +11,16 @@ BY_TOKEN = ("labels", "attention_mask", "loss_mask", "assistant_masks", "complet
             "position_ids", *SEGMENTS)  # fmt: skip
 READ = tuple(dict.fromkeys((*KINDS, *BY_TOKEN)))
 IGNORED = -100
-_AT_ONCE = 1 << 20  # tokens
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
 
 
 class Labels(NamedTuple):
-    """Counts of some rows: those with labels, those whose labels are their tokens or the next ones, and of the others
-    their labels, and how many of these stand at the most frequent token, as a mask; and the first such row.
+    """Counts of the labels of some rows.
+
+    Attributes:
+        rows, right: rows with labels, and those of them whose labels are their tokens or the next ones.
+        others, masked: labels of the rows that are not right, and how many stand at one token, as those of a mask do.
+        first: the number of the first row that is not right; -1 if there is none.
     """
 
     rows: int = 0
@@ -141,12 +143,9 @@ def _pieces(
             _refuse(_sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
             lengths, depths = lengths[lengths > 0], _sums(lengths > 0, depths)
         whole = lengths + (kind == NEMO)
-        rows = _sums(whole, depths) if widths is None else widths
-        before = np.cumsum(whole) - whole  # as if rows were full
-        gaps = np.concatenate([[0], np.cumsum(rows)[:-1]]) - np.concatenate(
-            [[0], np.cumsum(_sums(whole, depths))[:-1]]
-        )
-        starts = before + np.repeat(gaps, depths)
+        filled = _sums(whole, depths)
+        free = (filled if widths is None else widths) - filled  # slots at the end of each row
+        starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
     if real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
         keep = ~_padding(starts, lengths, depths, ids)
         if not keep.all():
@@ -231,38 +230,13 @@ def _labels(sizes: np.ndarray | None, ids: np.ndarray, lengths: np.ndarray, labe
 
 
 def hashes(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """A hash, of 64 bits, of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
-    found, ends, at = np.zeros(len(sizes), np.uint64), np.cumsum(sizes), 0
-    while at < len(sizes):
-        begin = int(ends[at] - sizes[at])
-        stop = max(at + 1, int(np.searchsorted(ends, begin + _AT_ONCE, "right")))
-        part, inner = _mixed(values[begin : ends[stop - 1]].astype(np.uint64)), ends[at:stop] - begin
-        powers, inverses = _powers(1 << len(part).bit_length())
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(part * powers[: len(part)])])
-        starts = inner - sizes[at:stop]
-        found[at:stop] = (sums[inner] - sums[starts]) * inverses[starts]
-        at = stop
-    return _mixed(found + sizes.astype(np.uint64))
+    """A number of 64 bits for the first `sizes[0]` values, for the next `sizes[1]`, and so on.
 
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Steele, Lea and Flood's SplitMix64, which sends similar numbers far apart."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
-@cache
-def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Powers of an odd number modulo 2^64, and of its inverse."""
-    base = 0xD1342543DE82EF95
-    both = []
-    for number in (base, pow(base, -1, 1 << 64)):
-        powers = np.full(count, number, np.uint64)
-        powers[0] = 1
-        both.append(np.multiply.accumulate(powers))
-    return both[0], both[1]
+    Equal lists have equal numbers in this process; another one has others, since Python's hash is drawn anew.
+    """
+    data, ends = values.astype(np.int64).tobytes(), 8 * np.cumsum(sizes)
+    spans = zip((ends - 8 * sizes).tolist(), ends.tolist(), strict=True)
+    return np.fromiter((hash(data[start:end]) for start, end in spans), np.int64, len(sizes))
 
 
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from packlib.arrays import map_arrays, npy_header, saved_kind
-from packlib.auditing.columns import KINDS, NEMO, READ, Rows, hashes, read_rows
+from packlib.auditing.columns import KINDS, NEMO, READ, Rows, read_rows
 from packlib.checks import listed, shown
 from packlib.lengths.own_files import parquet_batches, refuse_doubles
 from packlib.markup import one_line
 from packlib.packing.packs import Packs
 from packlib.reading import arrow_errors, named, naming
+from packlib.rows.row_columns import whole_numbers
 
 MEGATRON, PACKS = "Megatron's index", "packlib's packs"
 _ROWS = 1 << 16  # that are read at once
@@ -64,8 +65,7 @@ def open_packed(data: Any) -> PackedData:
         FileNotFoundError, TypeError, ValueError: naming the file, and what is wrong with it.
     """
     if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
-        batches = data.with_format("arrow").iter(1000)
-        return _columns("the data set", data.column_names, data.num_rows, lambda names: batches)
+        return _columns("the data set", data.column_names, data.num_rows, lambda names: _batches_of(data))
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the path of a file of packs or a datasets.Dataset, not {shown(data)}.")
     path = Path(data).expanduser()
@@ -98,9 +98,20 @@ def _columns(name: str, names: list[str], num_rows: int, batches: Callable) -> P
     unread = tuple(dict.fromkeys(other for other in names if other not in wanted))
 
     def rows(hashed: bool) -> Iterator[Rows]:
-        return _rows([kind for kind in KINDS if kind in names], wanted, batches(wanted), hashed)
+        kinds, at = [kind for kind in KINDS if kind in names], 0
+        with arrow_errors():
+            for batch in batches(wanted):
+                columns = {name: whole_numbers(name, batch.column(name), at) for name in wanted}
+                yield read_rows(kinds, columns, at, hashed)
+                at += batch.num_rows
 
     return PackedData(name, kind, num_rows, rows, "input_ids" in names and kind != "input_ids", unread)
+
+
+def _batches_of(dataset: Any) -> Iterator[Any]:
+    """A `datasets.Dataset`, 1,000 rows at a time."""
+    for table in dataset.with_format("arrow").iter(1000):
+        yield from table.combine_chunks().to_batches()
 
 
 def _parquet(path: Path) -> PackedData:
@@ -114,46 +125,30 @@ def _parquet(path: Path) -> PackedData:
         return _columns(named(path), file.schema_arrow.names, file.metadata.num_rows, batches)
 
 
-def _rows(kinds: list[str], names: list[str], batches: Iterator[Any], hashed: bool) -> Iterator[Rows]:
-    at = 0
-    with arrow_errors():
-        for batch in batches:
-            yield read_rows(kinds, {name: _flat(name, batch.column(name), at) for name in names}, at, hashed)
-            at += batch.num_rows
+def token_lists(source: Any, column: str | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """How many tokens each sequence of a source has, and all of them, in chunks; nothing if it holds no tokens.
+
+    Args:
+        source: a Parquet file or a `datasets.Dataset`; what is neither holds none.
+        column: of the tokens; by default `input_ids`.
+    """
+    name, at = column or "input_ids", 0
+    for batch in _token_batches(source, name):
+        yield whole_numbers(name, batch.column(name), at)
+        at += batch.num_rows
 
 
-def token_hashes(source: Any, column: str) -> Iterator[np.ndarray]:
-    """Hashes of the sequences of a Parquet file or a `datasets.Dataset`, in its order."""
-    import pyarrow.parquet as pq
-
+def _token_batches(source: Any, name: str) -> Iterator[Any]:
     if hasattr(source, "with_format"):
-        for batch in source.select_columns([column]).with_format("arrow").iter(1000):
-            yield _hashed(column, batch.column(column))
-        return
-    with arrow_errors(), pq.ParquetFile(source) as file:
-        for batch in parquet_batches(file, [column]):
-            yield _hashed(column, batch.column(column))
+        yield from _batches_of(source.select_columns([name]))
+    elif isinstance(source, Path) and source.suffix in (".parquet", ".pq") and source.is_file():
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-
-def _hashed(name: str, column: Any) -> np.ndarray:
-    sizes, values = _flat(name, column, 0)
-    return hashes(values[: sizes.sum()], sizes)
-
-
-def _flat(name: str, column: Any, at: int) -> tuple[np.ndarray, np.ndarray]:
-    """How many numbers each row of a column has, and all of them one after the other."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    kind = getattr(column.type, "value_type", pa.null())
-    if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise TypeError(f"the column {name} must hold lists of whole numbers, not {one_line(str(column.type))}.")
-    values = column.flatten()
-    if column.null_count or values.null_count:
-        raise ValueError(f"the column {name} has no value somewhere in rows {at} to {at + len(column) - 1}.")
-    sizes = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
-    return sizes, values.to_numpy(zero_copy_only=False)
+        with arrow_errors(), pq.ParquetFile(source) as file:
+            schema = file.schema_arrow
+            if name in schema.names and pa.types.is_integer(getattr(schema.field(name).type, "value_type", pa.null())):
+                yield from parquet_batches(file, [name])
 
 
 class _Plain:

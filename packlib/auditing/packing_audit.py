@@ -1,4 +1,4 @@
-"""What an audit found: counts beside the source, updates of a trainer, and the table of all."""
+"""What an audit found: updates of a trainer, problems, and the table of all."""
 
 import json
 import os
@@ -6,81 +6,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from packlib.auditing.against_source import AgainstSource
 from packlib.auditing.audit_waits import Waits
 from packlib.files import write_text
 from packlib.markup import in_html
-
-_NOTHING = "nothing was lost, cut or repeated"
-
-
-@dataclass(frozen=True)
-class AgainstSource:
-    """The packed sequences beside those of the source: by their content if both have tokens, else by their lengths.
-
-    Attributes:
-        sequences, tokens: of the source.
-        tokens_lost, tokens_added: tokens that the packs have fewer or more than the source.
-        sequences_lost: sequences of the source with no token in any pack, at least.
-        sequences_not_whole: sequences of the source that no pack holds in one piece: cut, split, changed or lost. By
-            lengths, at least so many.
-        pieces_or_repeats: packed sequences that are no sequence of the source: pieces, changed ones, or those that come
-            again. By lengths, at least so many.
-        as_if: the one simple cause that gives these lengths exactly; empty if there is none.
-        repeats: packed sequences that come again; None by lengths.
-        first_missing: the first of the source, counted from 0, that is not whole; None if all are, or by lengths.
-
-    The sequences are None where the packs do not tell them apart.
-    """
-
-    sequences: int
-    tokens: int
-    tokens_lost: int
-    tokens_added: int
-    sequences_lost: int | None
-    sequences_not_whole: int | None
-    pieces_or_repeats: int | None
-    as_if: str
-    repeats: int | None = None
-    first_missing: int | None = None
-
-    @property
-    def problems(self) -> list[str]:
-        """What differs, in one sentence or none."""
-        least = "or more " * (self.repeats is None)
-        counts = {
-            f"tokens of {self.tokens:,} in no pack ({self.tokens_lost / self.tokens:.2%})": self.tokens_lost,
-            "tokens more than there were": self.tokens_added,
-            "or more sequences in no pack": self.sequences_lost,
-            f"{least}sequences not whole in any pack": self.sequences_not_whole,
-            f"{least}pieces or repeats": self.pieces_or_repeats,
-        }
-        said = [f"{count:,} {what}" for what, count in counts.items() if count]
-        as_if = f" It is as if {self.as_if}." * bool(self.as_if)
-        if self.as_if == _NOTHING and said:
-            as_if = (
-                " The lengths are all there: other sequences of the same lengths are, or their tokens were changed."
-            )
-        first = f" The first that is not whole is sequence {self.first_missing}." * (self.first_missing is not None)
-        return [f"Beside the source: {', '.join(said)}.{as_if}{first}"] if said else []
-
-    @property
-    def untold(self) -> list[str]:
-        """What cannot be told."""
-        if self.problems or self.sequences_not_whole is not None:
-            return []
-        return ["There are as many tokens as in the source; which sequences were cut cannot be told."]
-
-    @property
-    def notes(self) -> list[str]:
-        """What may be said where nothing differs."""
-        if self.problems or self.untold:
-            return []
-        if self.repeats is not None:
-            return ["Each sequence of the source is there once, with all its tokens."]
-        return [
-            "Each length is there as often as in the source: by the lengths, nothing was lost, cut or repeated. That "
-            "these are the same sequences cannot be seen without tokens on both sides."
-        ]
 
 
 @dataclass(frozen=True)
@@ -217,12 +146,14 @@ class PackingAudit:
         problems += [f"Cannot be told: {text}" for text in self.untold]
         return [*problems, *(f"Note: {text}" for text in self.notes)]
 
-    def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The audit as JSON text; with `path`, which is written there too."""
-        text = json.dumps(asdict(self) | {"padding": self.padding, "above": self.above}, indent=2, ensure_ascii=False)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+    def to_json(self) -> str:
+        """The audit as JSON text."""
+        found = asdict(self) | {"padding": self.padding, "above": self.above}
+        return json.dumps(found, indent=2, ensure_ascii=False)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the JSON to a file, whole or not at all."""
+        write_text(path, self.to_json() + "\n")
 
 
 def _said(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Load packs: a data set of packs, a sampler that shuffles by epoch, a loader that resumes in mid-epoch."""
+"""Load packs: a data set of packs, and a loader that shuffles by epoch and resumes in mid-epoch."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -8,10 +8,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from packlib.batches.batch import PackedBatch
 from packlib.batches.collation import PackingCollator
-from packlib.batches.epoch_sampler import EpochSampler
-from packlib.batches.schedule_sampler import ScheduleSampler
+from packlib.batches.samplers import EpochSampler, PackBatchSampler, ScheduleSampler
 from packlib.batches.tokens import TokenStore
-from packlib.checks import flag, shown, whole_number
+from packlib.checks import shown
 from packlib.packing import Method, Packs, Schedule, plan
 
 
@@ -76,72 +75,6 @@ def _refuse_other_lengths(index: int, packs: Packs, held: int) -> None:
         f"The packs were made for other lengths: pack {index} has {packs.lengths_used[index]} tokens, and its "
         f"samples have {held}."
     )
-
-
-class PackBatchSampler(EpochSampler):
-    """Batches of (epoch, pack) in an order that the seed and the epoch give; begins with batch `start`.
-
-    On several ranks a step takes `batch_size` packs for each from this one order, and deals them out in turn: every
-    pack comes once, and all ranks make as many steps. Where the last step has fewer packs, ranks get one less; if not
-    every rank would get one, the step before leaves it some.
-
-    Args:
-        batch_size: packs in a batch of one rank.
-        drop_last: leave out a last step that is not full (other packs each epoch).
-        ranks, rank: by default those of torch.distributed; 1 and 0 without it.
-
-    Raises:
-        TypeError, ValueError: for bad arguments, or if some rank would get no pack in some step.
-    """
-
-    depends_on = ("num_packs", "batch_size", "seed", "shuffle", "drop_last", "ranks")
-
-    def __init__(
-        self,
-        num_packs: int,
-        batch_size: int,
-        seed: int = 0,
-        shuffle: bool = True,
-        drop_last: bool = False,
-        ranks: int | None = None,
-        rank: int | None = None,
-    ):
-        super().__init__(seed, shuffle, ranks, rank)
-        self.num_packs = whole_number("the number of packs", num_packs, 1)
-        self.batch_size, self.drop_last = whole_number("batch_size", batch_size, 1), flag("drop_last", drop_last)
-        self._bounds = self._steps()
-
-    def _steps(self) -> list[int]:
-        """Where the steps begin in the order of an epoch, and where the last one ends."""
-        packs, ranks = self.num_packs, self.ranks
-        bounds = list(range(0, packs + 1, self.batch_size * ranks))
-        rest = packs - bounds[-1]
-        if self.drop_last and len(bounds) == 1:
-            on = f" on {ranks} ranks" if ranks > 1 else ""
-            raise ValueError(f"{packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none.")
-        if rest and not self.drop_last:
-            if rest < ranks:
-                bounds[-1] -= ranks - rest
-                if len(bounds) == 1 or self.batch_size == 1:
-                    raise ValueError(
-                        f"{packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without a pack in "
-                        "the last step: pass drop_last=True, or another batch_size."
-                    )
-            bounds.append(packs)
-        return bounds
-
-    def __len__(self) -> int:
-        return len(self._bounds) - 1
-
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        epoch, first, self.start = self.epoch, self.start, 0
-        order = np.arange(self.num_packs)
-        if self.shuffle:
-            order = np.random.default_rng([self.seed, epoch]).permutation(self.num_packs)
-        for step in range(first, len(self)):
-            packs = order[self._bounds[step] : self._bounds[step + 1]][self.rank :: self.ranks]
-            self.done = step + 1
-            yield [(epoch, pack) for pack in packs.tolist()]
 
 
 class PackLoader(DataLoader):

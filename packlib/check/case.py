@@ -17,8 +17,28 @@ from packlib.check.locating import Piece, locate, owners
 from packlib.checks import shown
 from packlib.markup import one_line
 
-Influence = tuple[np.ndarray, np.ndarray | None]
 _NO_MASK = "none", "run on", "ones", "mask", "attention"
+
+
+class Influence(NamedTuple):
+    """What pieces depend on; P pieces, N slots.
+
+    Attributes:
+        moves: shape (P, P), how far the outputs of each piece move with the tokens of each, relative to their size.
+        slopes: shape (P, N), the gradients of each piece's outputs by slot, relative to the largest; None without any.
+    """
+
+    moves: np.ndarray
+    slopes: np.ndarray | None
+
+
+class Leak(NamedTuple):
+    """How strong an influence is, by "gradient" or by "move", and the numbers of the piece that looks and is seen."""
+
+    strength: float
+    by: str
+    looks: int
+    sees: int
 
 
 class Why(NamedTuple):
@@ -106,7 +126,7 @@ class Case:
     # Each sequence alone
 
     @cached_property
-    def two(self) -> tuple[list[dict], list[dict]]:
+    def halves(self) -> tuple[list[dict], list[dict]]:
         """All sequences in two parts, which differ in tokens and in number as far as may be; a group stays together."""
         length = dict.fromkeys(self.unit_of, 0)
         for row, unit in zip(self.few, self.unit_of, strict=True):
@@ -264,8 +284,8 @@ class Case:
         return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
 
     def influence(self, batch: dict) -> Influence:
-        """Of each piece on each, by changing its tokens, shape (P, P); and by gradients, see `slopes`."""
-        return np.stack(list(self.moves(batch)), 1), self.slopes(batch)
+        """Of each piece on each, by changing its tokens and by gradients."""
+        return Influence(np.stack(list(self.moves(batch)), 1), self.slopes(batch))
 
     @cached_property
     def own(self) -> Influence:
@@ -274,15 +294,15 @@ class Case:
         if slopes is not None and self.box.trains:
             with self.box.mode(train=True):
                 slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
-        return moves, slopes
+        return Influence(moves, slopes)
 
     @property
     def least(self) -> float:
         """The least move of outputs that is no rounding, where shapes are the same."""
         return max(10 * self.noise[0], (4 if self.rounding > 1e-4 else 16) * self.rounding)
 
-    def leak(self, influence: Influence, where: str = "any") -> tuple[float, str, int, int] | None:
-        """The strongest influence of a piece on another: how strong, by what, which looks, which it sees.
+    def leak(self, influence: Influence, where: str = "any") -> Leak | None:
+        """The strongest influence of a piece on another, if there is one.
 
         Args:
             where: of "any" other piece, only of an "earlier" one of its row, only in "another row", or of the "later"
@@ -296,7 +316,7 @@ class Case:
         for by, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.least)):
             if values is not None and (values[allowed] > limit).any():
                 looks, sees = divmod(int(np.where(allowed, values, -1).argmax()), len(order))
-                return float(values[looks, sees]), by, looks, sees
+                return Leak(float(values[looks, sees]), by, looks, sees)
         return None
 
     @cached_property
@@ -317,8 +337,9 @@ class Case:
                 return any((np.delete(moves, at) > limit).any() for at, moves in enumerate(self.moves(batch)))
 
         slopes = self.slopes(self.batch)  # of evaluation alone
-        strength = (self.leak((np.zeros_like(self.own[0]), slopes)) or (0.0,))[0]
-        if strength > 1e3 * self.least and self.leak((self.own[0], None)) is None:
+        by_gradient = self.leak(Influence(np.zeros_like(self.own.moves), slopes))
+        by_move = self.leak(Influence(self.own.moves, None))
+        if by_gradient and by_gradient.strength > 1e3 * self.least and not by_move:
             return Why(["backward"], place, None)
         if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
             return Why(["rows"], place, None)
@@ -337,7 +358,7 @@ class Case:
     @property
     def _partly(self) -> bool:
         """Whether some pieces of a row are kept apart, and others are not."""
-        moves, order = self.own[0], np.arange(len(self.pieces))
+        moves, order = self.own.moves, np.arange(len(self.pieces))
         before = (self.rows[:, None] == self.rows) & (order < order[:, None])
         return bool((moves[before] > self.least).any() and (moves[before] <= self.least).any())
 

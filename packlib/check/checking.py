@@ -10,6 +10,7 @@ import numpy as np
 from packlib.check.black_box import Box
 from packlib.check.case import Case
 from packlib.check.findings import FAILED, Finding, PackingCheck
+from packlib.check.group_questions import shared_prompt_findings
 from packlib.check.loss_questions import loss_questions
 from packlib.check.model_questions import determinism, isolation, padding, positions, sameness, tokens
 from packlib.check.update import accumulation
@@ -47,6 +48,9 @@ def check_packing(
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
             predicted, or a mask that is 0 there (`assistant_masks`, `completion_mask`, `loss_mask`). 4 to 64, of
             different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8.
+            Or groups of answers that share a prompt: mappings with `prompt`, tokens, and `answers`, the tokens of each.
+            The questions are then whether an answer sees its prompt and itself alone, whether it is what it is behind
+            its prompt alone, and whether all its tokens are learned.
         reduction: what the loss is meant to be: a mean over each "token", "sequence" or "group", or a sum over a
             "constant". Without it any of them passes.
         group: the column that is the same for sequences which belong together, as the two of a preference or the
@@ -67,6 +71,7 @@ def check_packing(
     Raises:
         TypeError, ValueError: naming what cannot be checked, in one sentence.
 
+    >>> from packlib import check_packing
     >>> from transformers import DataCollatorWithFlattening, LlamaConfig, LlamaForCausalLM
     >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=99, hidden_size=16, num_hidden_layers=1, use_cache=False,
     ...                                      num_attention_heads=2, intermediate_size=16))
@@ -80,7 +85,13 @@ def check_packing(
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     whole_number("max_tokens", max_tokens, 2)
-    box, rows = Box(model, loss, seed), _given(sequences, group)
+    box = Box(model, loss, seed)
+    if _are_groups(sequences):
+        options = {"reduction": reduction, "group": group, "step": step}
+        if left := [name for name, value in options.items() if value is not None]:
+            raise ValueError(f"{left[0]} must be left out where answers share prompts.")
+        return PackingCheck(tuple(shared_prompt_findings(box, collate, sequences)))
+    rows = _given(sequences, group)
     chosen = _chosen(rows, group, max_tokens)
     few, note = _cut(chosen, max_tokens)
     asked: Any = {"group": group, "reduction": reduction, "step": step, "progress": flag("progress", progress)}
@@ -123,6 +134,13 @@ def _asked(
         found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
                  else one for one in found]  # fmt: skip
     return PackingCheck(tuple(found))
+
+
+def _are_groups(sequences: Any) -> bool:
+    """Whether each has a prompt and its answers."""
+    if not isinstance(sequences, Sequence) or not len(sequences):
+        return False
+    return all(isinstance(row, Mapping) and {"prompt", "answers"} <= {*row} for row in sequences)
 
 
 def _given(sequences: Any, group: str | None) -> list[dict]:

@@ -27,6 +27,7 @@ class Finding:
         cause: what most likely makes it fail; empty if it did not.
         remedy: what to do about it.
 
+    >>> from packlib.check import Finding
     >>> Finding("mean", "passed", "9 tokens weigh 0.111 each.")
     Finding(question='mean', verdict='passed', evidence='9 tokens weigh 0.111 each.', cause='', remedy='')
     """
@@ -60,6 +61,7 @@ def _causes() -> dict[str, dict[str, str]]:
 class PackingCheck:
     """The findings of `check_packing`, in the order of its questions.
 
+    >>> from packlib.check import Finding, PackingCheck
     >>> found = PackingCheck((Finding("tokens", "failed", "1 of 9 sequences is lost.", "The last one is dropped."),))
     >>> found.exact, found["tokens"].cause
     (False, 'The last one is dropped.')
@@ -94,10 +96,11 @@ class PackingCheck:
             said += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
         return said
 
-    def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The findings as JSON text; with `path`, which is written there too."""
+    def to_json(self) -> str:
+        """The findings as JSON text."""
         found = {"exact": self.exact, "findings": list(map(asdict, self.findings))}
-        text = json.dumps(found, indent=2, ensure_ascii=False)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+        return json.dumps(found, indent=2, ensure_ascii=False)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the JSON to a file, whole or not at all."""
+        write_text(path, self.to_json() + "\n")

@@ -59,7 +59,7 @@ def tokens(case: Case, asked: np.ndarray) -> Iterator[Finding]:
 def _added(case: Case, asked: np.ndarray) -> tuple[int, int, str]:
     """Tokens of no sequence beside each of them that count for something: how many, which, and where."""
     owner, ids, width = case.owner.ravel(), case.ids.flatten().cpu().numpy(), case.ids.shape[-1]
-    used = asked if case.own[1] is None else asked | (case.own[1] > EXACT).any(0)
+    used = asked if case.own.slopes is None else asked | (case.own.slopes > EXACT).any(0)
     for where, beside in (("before the first", -1), ("after the last", 1)):
         slots = np.array([piece.slots[0 if beside < 0 else -1] for piece in case.pieces]) + beside
         if (slots // width != (slots - beside) // width).any() or (owner[slots] >= 0).any() or not used[slots].any():
@@ -74,15 +74,14 @@ def _added(case: Case, asked: np.ndarray) -> tuple[int, int, str]:
 def isolation(case: Case) -> Iterator[Finding]:
     """In both directions."""
     shared = len(set(case.rows.tolist())) < len(case.pieces)
-    how = "changed tokens" if case.own[1] is None else "gradients and changed tokens"
+    how = "changed tokens" if case.own.slopes is None else "gradients and changed tokens"
     for where in ("earlier", "later"):
         question, leak = f"isolation from {where} sequences", case.leak(case.own, where)
         if leak is not None:
-            (strength, by, looks, sees), (names, place, _, name) = leak, case.why
-            names_of = [case.pieces[number].sequence for number in (looks, sees)]
-            evidence = f"Sequence {names_of[0]} depends on sequence {names_of[1]}, by a {by} of {strength:.2g}"
-            met = f"; they meet first in {place}" * bool(place)
-            yield Finding.failed(question, f"{evidence}{met}.", names, name=name)
+            looks, sees = (case.pieces[number].sequence for number in (leak.looks, leak.sees))
+            evidence = f"Sequence {looks} depends on sequence {sees}, by a {leak.by} of {leak.strength:.2g}"
+            met = f"; they meet first in {case.why.place}" * bool(case.why.place)
+            yield Finding.failed(question, f"{evidence}{met}.", case.why.causes, name=case.why.name)
         elif shared:
             yield Finding(question, PASSED, f"{len(case.pieces)} sequences do not depend on one another, by {how}.")
         else:
@@ -90,7 +89,7 @@ def isolation(case: Case) -> Iterator[Finding]:
 
 
 def padding(case: Case) -> Iterator[Finding]:
-    slopes, slots = case.own[1], case.padding
+    slopes, slots = case.own.slopes, case.padding
     if not len(slots):
         yield Finding("padding", PASSED, "The batch holds no padding.")
         return
@@ -191,7 +190,7 @@ def sameness(case: Case) -> Iterator[Finding]:
     elif not differing:
         yield Finding(question, PASSED, evidence)
     else:
-        padded = case.own[1] is not None and case.own[1][:, case.padding].max(initial=0) > EXACT
+        padded = case.own.slopes is not None and case.own.slopes[:, case.padding].max(initial=0) > EXACT
         above = case.leaks or padded or case.late_alone or POSITIONS in case.blamed
         yield Finding.failed(question, evidence, "above" if above else "otherwise")
 

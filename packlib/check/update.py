@@ -157,9 +157,8 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
     if not update.applied.any():
         return _failed(evidence, "nothing")
-    constant = (
-        weighing.rule is not None and weighing.rule[0] == "constant"
-    )  # a scale that all have in common does no harm
+    # a scale that all have in common does a constant no harm
+    constant = weighing.rule is not None and weighing.rule[0] == "constant"
     if _near(got, shares):
         return Finding("accumulation", PASSED, evidence)
     if not _near(got, given):

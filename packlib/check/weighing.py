@@ -153,7 +153,7 @@ class Weighing:
 
     def __init__(self, case: Case, wanted: str | None) -> None:
         self.case, self.near, self.wanted = case, 0.05 if case.rounding > 1e-4 else 0.01, wanted
-        batches = [batch for rows in (case.few[::-1], *case.two) for batch in case.collate(rows)]
+        batches = [batch for rows in (case.few[::-1], *case.halves) for batch in case.collate(rows)]
         known: dict[int, Loss] = {}
         self.batches = [Weighed(case, batch, known) for batch in (case.batch, *batches)]
 

@@ -24,7 +24,7 @@ def balance_distributed(
     ranks: int | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> Schedule:
-    """Pack the samples of all ranks of `group` together, and balance their work as `balance` does.
+    """Pack the samples of all ranks of `group` together, and balance their work as `Packs.balance` does.
 
     Every rank calls this with its own lengths and gets the same schedule of all ranks. The id of a sample is its place
     when the ranks' lengths stand one after the other. Whatever the number of processes, the schedule is the one that
@@ -36,7 +36,7 @@ def balance_distributed(
 
     Args:
         local_lengths, max_length, method, max_sequences_per_pack: as in `pack_distributed`.
-        packs_per_rank, window, work, seed: as in `packlib.balance`, the same on every rank.
+        packs_per_rank, window, work, seed: as in `Packs.balance`, the same on every rank.
         ranks: that will train; by default as many as `group` has.
 
     Raises:

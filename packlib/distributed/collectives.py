@@ -29,14 +29,11 @@ class Collectives:
         self.bytes_sent = 0
 
     @contextmanager
-    def agree_on_errors(self, about: str = "") -> Iterator[None]:
+    def agree_on_errors(self) -> Iterator[None]:
         """End a block together: what one rank raises in it, every rank raises.
 
         Without it the others would wait in their next collective for a rank that has left. The block holds what a
         rank does alone, such as checks of its input, and no collective. Costs one all-reduce of 8 bytes.
-
-        Args:
-            about: what the sentence on every rank begins with.
 
         Raises:
             RankError: the same on every rank, about the first rank that failed (alone, its own error).
@@ -52,7 +49,7 @@ class Collectives:
             first = self._tensor(np.array(self.size if failure is None else self.rank))
             dist.all_reduce(first, dist.ReduceOp.MIN, group=self.group)
             if first < self.size:
-                sentence = [f"{about}{RankError.of(self.rank, self.size, failure)}" if failure else ""]
+                sentence = [str(RankError.of(self.rank, self.size, failure)) if failure else ""]
                 dist.broadcast_object_list(sentence, group_src=int(first), group=self.group)
                 raise RankError(sentence[0], int(first)) from failure
 
@@ -63,9 +60,12 @@ class Collectives:
             RankError: the same on every rank, about the first rank whose values differ from those of rank 0, or that
                 has one which cannot be sent; the sentence names the value.
         """
-        for name, value in values.items():
-            with self.agree_on_errors(f"{name}: "):
-                pickle.dumps(value)  # the others would wait for what cannot be sent
+        with self.agree_on_errors():
+            for name, value in values.items():
+                try:
+                    pickle.dumps(value)  # the others would wait for what cannot be sent
+                except Exception as error:
+                    raise TypeError(f"{name} cannot be sent to the other ranks: {error}") from None
         everyone = self.gather_objects(values)
         for rank, theirs in enumerate(everyone[1:], start=1):
             for name, value in theirs.items():

@@ -44,6 +44,7 @@ def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: f
     already, nothing is started: this rank joins the group and calls `function` itself, and returns the results of
     all. torchrun shows what the ranks print, and ends them all when one fails.
 
+    >>> from packlib.distributed import run_ranks
     >>> import math
     >>> run_ranks(math.pow, 3, 2)  # rank ** 2
     [0.0, 1.0, 4.0]
@@ -141,9 +142,9 @@ def _rank_main(rank: int, world_size: int, folder: Path, call: bytes, deadline: 
         dist.barrier()  # else one that returns at once would leave while others still connect to it
         report = pickle.dumps((math.inf, function(rank, *args)))
     except BaseException as error:
-        told = RankError.of(rank, world_size, error)
-        told.add_note(traceback.format_exc())
-        report = pickle.dumps((time.monotonic(), told))
+        failure = RankError.of(rank, world_size, error)
+        failure.add_note(traceback.format_exc())
+        report = pickle.dumps((time.monotonic(), failure))
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with atomic_path(folder / f"report-{rank}") as part:  # before its connections close: its peers complain later

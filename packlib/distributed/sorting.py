@@ -182,6 +182,7 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
 def load_imbalance(loads: np.ndarray) -> float:
     """How much longer the ranks take than if they shared the work evenly; 1 is even.
 
+    >>> from packlib.distributed import load_imbalance
     >>> load_imbalance([2, 4]), load_imbalance([[2, 4], [4, 2]])
     (1.3333333333333333, 1.3333333333333333)
 

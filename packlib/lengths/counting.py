@@ -1,7 +1,7 @@
 """Lengths checked and counted, a chunk at a time, so that memory stays bounded however long the data is."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,18 @@ from packlib.checks import shown
 MAX_LENGTH = 1 << 24  # 17 million tokens: to plan longer rows would take over a gigabyte
 INT64_MAX = 2**63 - 1
 OVERLONG = ("error", "truncate", "drop")
+Place = Callable[[int], str]  # how an error names where a value stands, of its index
+position: Place = "position {}".format
 _SLICE = 1 << 18
 _ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for numbers, or all for text
 
 
-def as_integers(values: Iterable[int], noun: str, where: str = "position {}", start: int = 0) -> np.ndarray:
+def as_integers(values: Iterable[int], noun: str, place: Place = position) -> np.ndarray:
     """Return whole numbers as an integer array, shape (n,); no copy if they are one already, mapped or not.
 
     Args:
         noun: what one value is called in an error, such as "Length".
-        where, start: how an error says which one: `where`, filled in with its index plus `start`.
+        place: how an error says which one.
 
     Raises:
         TypeError, ValueError: naming the first that is fractional, NaN, no number, or too large for 64 bits.
@@ -30,7 +32,7 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
             raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {shown(values)}.")
         values = list(values)
     if isinstance(values, (list, tuple)) and any(issubclass(kind, _ODD) for kind in set(map(type, values))):
-        _refuse_the_first(values, noun, where, start)
+        _refuse_the_first(values, noun, place)
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different sizes
@@ -40,34 +42,33 @@ def as_integers(values: Iterable[int], noun: str, where: str = "position {}", st
     if array.dtype.kind in "iu":
         return values if isinstance(values, np.memmap) else array
     values = list(values) if array.dtype.kind == "O" or isinstance(values, (list, tuple)) else array.tolist()
-    _refuse_the_first(values, noun, where, start)
+    _refuse_the_first(values, noun, place)
     if any(isinstance(value, float) for value in values):
         raise TypeError(f"{noun}s must be integers, not {array.dtype}: convert them with .astype(int) first.")
     try:
         return np.array(values, np.int64)
     except OverflowError:
         at = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
-        place = where.format(at + start)
-        raise ValueError(f"{noun} {shown(values[at])} at {place} does not fit in 64 bits.") from None
+        raise ValueError(f"{noun} {shown(values[at])} at {place(at)} does not fit in 64 bits.") from None
 
 
-def as_int64(values: Iterable[int], noun: str, where: str = "position {}") -> np.ndarray:
+def as_int64(values: Iterable[int], noun: str, place: Place = position) -> np.ndarray:
     """Return a copy of whole numbers as int64, shape (n,); arguments as in `as_integers`.
 
     Raises:
         TypeError, ValueError: naming the first that is no whole number, or too large for 64 bits.
     """
-    array = as_integers(values, noun, where)
+    array = as_integers(values, noun, place)
     if array.size and int(array.max()) > INT64_MAX:
         at = int(array.argmax())
-        raise ValueError(f"{noun} {array[at]} at {where.format(at)} does not fit in 64 bits.")
+        raise ValueError(f"{noun} {array[at]} at {place(at)} does not fit in 64 bits.")
     return array.astype(np.int64)
 
 
-def _refuse_the_first(values: list | tuple, noun: str, where: str, start: int) -> None:
+def _refuse_the_first(values: list | tuple, noun: str, place: Place) -> None:
     for at, value in enumerate(values):
         if not _is_whole(value):
-            raise TypeError(f"{noun} {shown(value)} at {where.format(at + start)} is not a whole number.")
+            raise TypeError(f"{noun} {shown(value)} at {place(at)} is not a whole number.")
 
 
 def _is_whole(value: Any) -> bool:
@@ -80,7 +81,7 @@ def _is_whole(value: Any) -> bool:
     return not isinstance(value, (bool, np.bool))
 
 
-def as_lengths(lengths: Iterable[int], where: str = "position {}", start: int = 0, at_least: int = 1) -> np.ndarray:
+def as_lengths(lengths: Iterable[int], place: Place = position, at_least: int = 1) -> np.ndarray:
     """Check lengths in tokens and return them as an integer array, shape (n,); arguments as in `as_integers`.
 
     Args:
@@ -89,17 +90,17 @@ def as_lengths(lengths: Iterable[int], where: str = "position {}", start: int = 
     Raises:
         TypeError, ValueError: if there are none, or naming the first that is fractional, NaN or under 1.
     """
-    array = as_integers(lengths, "Length", where, start)
+    array = as_integers(lengths, "Length", place)
     if array.size < at_least:
         raise ValueError("There are no lengths; at least one is needed.")
     if array.min(initial=1) < 1:
         at = int(np.argmax(array < 1))
-        raise ValueError(f"Length {array[at]} at {where.format(at + start)} is not allowed: lengths start at 1.")
+        raise ValueError(f"Length {array[at]} at {place(at)} is not allowed: lengths start at 1.")
     return array
 
 
 def count_lengths(
-    chunks: Iterable[Iterable[int]], max_length: int | None, overlong: str, where: str = "position {}", start: int = 0
+    chunks: Iterable[Iterable[int]], max_length: int | None, overlong: str, place: Place = position
 ) -> tuple[np.ndarray, int]:
     """Count lengths that come in chunks, in one pass that holds one chunk at a time.
 
@@ -113,9 +114,9 @@ def count_lengths(
     """
     counts = np.zeros(1 if max_length is None else max_length + 1, np.int64)
     limit = MAX_LENGTH if max_length is None else max_length
-    over = 0
+    over = start = 0
     for chunk in chunks:
-        array = as_lengths(chunk, where, start, at_least=0)
+        array = as_lengths(chunk, lambda at, start=start: place(start + at), at_least=0)  # type: ignore[misc]
         for begin in range(0, array.size, _SLICE):
             part = array[begin : begin + _SLICE]
             if int(part.max()) > limit:
@@ -127,7 +128,7 @@ def count_lengths(
                     what = f"the maximum length {limit}: {way_out}"
                     if max_length is None:
                         what = f"{MAX_LENGTH}, the longest that a histogram can hold."
-                    raise ValueError(f"Length {part[at]} at {where.format(start + begin + at)} is over {what}")
+                    raise ValueError(f"Length {part[at]} at {place(start + begin + at)} is over {what}")
                 over += int(np.count_nonzero(part > limit))
                 part = np.minimum(part, limit) if overlong == "truncate" else part[part <= limit]
             part = np.bincount(part.astype(np.intp, copy=False), minlength=len(counts))

@@ -1,21 +1,24 @@
 """How many sequences have each length: all that a packing plan needs to know of a data set."""
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from packlib.checks import one_of, text, whole_number
-from packlib.files import atomic_path
-from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, as_int64, count_lengths
+from packlib.files import atomic_path, has_exactly, parse_json, write_text
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, Place, as_int64, count_lengths, position
 from packlib.lengths.own_files import read_counts
 from packlib.markup import escaped, in_html, one_line
-from packlib.reading import naming
+from packlib.reading import naming, naming_text, read_text
 
 KINDS = ("measured", "reconstruction", "synthetic")
+_ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")
 _LAST_INDEX: Any = None  # the default of a field that is an int once the histogram is made
 
 
@@ -34,6 +37,11 @@ class LengthHistogram:
     Raises:
         TypeError, ValueError: if a count is no whole number or negative, if the tokens do not fit in 64 bits,
             or if another attribute is not as described.
+
+    >>> from packlib import LengthHistogram
+    >>> three = LengthHistogram([0, 0, 1, 2], name="mine", max_length=8)  # one of length 2, two of length 3
+    >>> three.num_sequences, three.num_tokens, three.max_length
+    (3, 8, 8)
     """
 
     counts: np.ndarray
@@ -47,7 +55,7 @@ class LengthHistogram:
     num_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
-        counts = as_int64(self.counts, "Count", "length {}")
+        counts = as_int64(self.counts, "Count", "length {}".format)
         if (counts < 0).any():
             length = int(np.flatnonzero(counts < 0)[0])
             raise ValueError(f"A count cannot be negative, but length {length} has {counts[length]}.")
@@ -83,6 +91,7 @@ class LengthHistogram:
     ) -> "LengthHistogram":
         """Count `lengths` (any sequence or array of whole numbers, in tokens).
 
+        >>> from packlib import LengthHistogram
         >>> LengthHistogram.from_lengths([5, 3, 3, 2, 8]).counts
         array([0, 0, 1, 2, 0, 1, 0, 0, 1])
         >>> LengthHistogram.from_lengths([5, 3, 9], max_length=8, overlong="truncate").truncated
@@ -104,19 +113,18 @@ class LengthHistogram:
         chunks: Iterable[Iterable[int]],
         max_length: int | None = None,
         overlong: str = "error",
-        where: str = "position {}",
-        start: int = 0,
+        place: Place = position,
         **fields: Any,
     ) -> "LengthHistogram":
         """Count lengths that come as a stream of chunks; only one chunk is held at a time.
 
         Args:
-            where, start: how an error names a length: `where` filled in with its place, counted from `start`.
+            place: how an error names a length, of its index among all.
             max_length, overlong, fields: as in `from_lengths`.
         """
         one_of("overlong", overlong, OVERLONG)
         top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
-        counts, over = count_lengths(chunks, top, overlong, where, start)
+        counts, over = count_lengths(chunks, top, overlong, place)
         lost = {"truncate": {"truncated": over}, "drop": {"dropped": over}}.get(overlong, {})
         return cls(counts, **{**fields, **lost})
 
@@ -164,6 +172,58 @@ class LengthHistogram:
         with atomic_path(path) as beside:
             rows = np.stack([lengths, self.counts[lengths]], axis=1)
             np.savetxt(beside, rows, "%d", ",", header="length,count", comments="")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON holds: the attributes, and the counts of the lengths that occur."""
+        used = np.flatnonzero(self.counts)
+        about = {name: getattr(self, name) for name in _ABOUT}
+        return about | {"lengths": used.tolist(), "counts": self.counts[used].tolist()}
+
+    @classmethod
+    def from_dict(cls, raw: Any) -> "LengthHistogram":
+        """The histogram of which `as_dict` made this; nothing is rounded or guessed.
+
+        Raises:
+            TypeError, ValueError: with the first thing that is wrong.
+        """
+        has_exactly(raw, "A histogram", {*_ABOUT, "lengths", "counts"})
+        top = whole_number("max_length", raw["max_length"], 1, MAX_LENGTH)
+        lengths, counts = as_int64(raw["lengths"], "Length"), as_int64(raw["counts"], "Count")
+        if len(lengths) != len(counts):
+            raise ValueError(f"The histogram has {len(lengths)} lengths, but {len(counts)} counts.")
+        if any(one >= other for one, other in pairwise([0, *lengths.tolist(), top + 1])):
+            raise ValueError(f"The lengths of the histogram must ascend from 1 to at most {top}.")
+        whole = np.zeros(max(lengths.tolist(), default=0) + 1, np.int64)
+        whole[lengths] = counts
+        return cls(whole, **{name: raw[name] for name in _ABOUT})
+
+    def to_json(self) -> str:
+        """The histogram as JSON text, with all that is known about it."""
+        return json.dumps(self.as_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "LengthHistogram":
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: with the first thing that is wrong.
+        """
+        with naming_text("histogram of lengths"):
+            return cls.from_dict(parse_json(text))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the histogram as JSON, whole or not at all."""
+        write_text(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "LengthHistogram":
+        """Read what `save` wrote.
+
+        Raises:
+            FileNotFoundError, ValueError: naming the file and what is wrong.
+        """
+        with naming(path, "histogram of lengths") as file:
+            return cls.from_dict(parse_json(read_text(file)))
 
     def __add__(self, other: "LengthHistogram") -> "LengthHistogram":
         """The histogram of both data sets together; the larger maximum length holds."""

@@ -56,7 +56,7 @@ def from_hub(
         _token_counts(rows, tokenizer, columns, batch_size, progress),
         max_length,
         overlong,
-        where="row {}",
+        place="row {}".format,
         name=name if config is None else f"{name}/{config}",
         source=f"{name}, split {rows.split or split}, column {' and '.join(columns)}",
     )

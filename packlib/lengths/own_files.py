@@ -14,7 +14,7 @@ import numpy as np
 
 from packlib.arrays import npy_header
 from packlib.checks import listed, one_of
-from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, Place
 from packlib.markup import one_line
 from packlib.reading import arrow_errors, enough_memory, named, naming, regular_file
 
@@ -36,7 +36,7 @@ def existing_file(path: str | os.PathLike) -> Path:
     return path
 
 
-def read_lengths(path: str | os.PathLike, column: str | None = None) -> tuple[Iterator[np.ndarray], str, int]:
+def read_lengths(path: str | os.PathLike, column: str | None = None) -> tuple[Iterator[np.ndarray], Place]:
     """Open a file of lengths; the suffix tells its kind: `.npy`, `.parquet` or `.pq`, and else text.
 
     Args:
@@ -44,7 +44,7 @@ def read_lengths(path: str | os.PathLike, column: str | None = None) -> tuple[It
             A Parquet column of lists, such as token ids, counts the items of each.
 
     Returns:
-        The lengths in chunks; and how an error names one: words to fill in with its place, counted from a start.
+        The lengths in chunks; and how an error names the place of one, of its index among all.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the file, and the line or row that is wrong.
@@ -52,12 +52,12 @@ def read_lengths(path: str | os.PathLike, column: str | None = None) -> tuple[It
     path = existing_file(path)
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        chunks, place, start = _parquet_chunks(path, column), "row", 0
+        chunks, kind, start = _parquet_chunks(path, column), "row", 0
     elif suffix == ".npy":
-        chunks, place, start = _npy_chunks(path), "position", 0
+        chunks, kind, start = _npy_chunks(path), "position", 0
     else:
-        (chunks, start), place = _text_chunks(path, column), "line"
-    return _not_empty(chunks, path), f"{place} {{}} of {named(path).replace('{', '{{').replace('}', '}}')}", start
+        (chunks, start), kind = _text_chunks(path, column), "line"
+    return _not_empty(chunks, path), lambda at: f"{kind} {start + at} of {named(path)}"
 
 
 def _not_empty(chunks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:

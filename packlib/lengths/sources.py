@@ -9,7 +9,6 @@ from packlib.checks import one_of
 from packlib.installed import checkout_path
 from packlib.lengths.counting import OVERLONG
 from packlib.lengths.histogram import LengthHistogram
-from packlib.lengths.histogram_json import read_histogram
 from packlib.lengths.own_files import holds_counts, read_lengths
 from packlib.lengths.synthetic import FAMILIES
 
@@ -58,12 +57,13 @@ def load(
 ) -> LengthHistogram:
     """The histogram of a data set that `available()` names, or of a file of lengths.
 
+    >>> from packlib import load
     >>> load("squad").num_sequences, load("wikipedia", max_length=128).max_length
     (88641, 128)
 
     Args:
         name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, a
-            `.npy` array, or a Parquet file, read in chunks; or JSON that `write_histogram` wrote.
+            `.npy` array, or a Parquet file, read in chunks; or JSON that `LengthHistogram.save` wrote.
         max_length: the length of a pack; by default the data set's own, or the longest length of the file.
         column: which column of a CSV with a header or of a Parquet file; lists are counted by their items.
         overlong: what to do with longer sequences: "error" (for files), "truncate" (for data sets) or "drop".
@@ -84,12 +84,12 @@ def load(
         one_of("name", name, available())
     overlong = overlong or "error"
     if path.suffix == ".json":
-        whole = read_histogram(path)
+        whole = LengthHistogram.load(path)
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
     if path.suffix.lower() not in (".npy", ".parquet", ".pq") and column is None and holds_counts(path):
         return LengthHistogram.from_csv(path, max_length, overlong)
-    chunks, where, start = read_lengths(path, column)
-    return LengthHistogram.from_chunks(chunks, max_length, overlong, where, start, name=path.stem, source=path.name)
+    chunks, place = read_lengths(path, column)
+    return LengthHistogram.from_chunks(chunks, max_length, overlong, place, name=path.stem, source=path.name)
 
 
 def _data_set(name: str, max_length: int | None, overlong: str) -> LengthHistogram:

@@ -123,5 +123,5 @@ def _family(name: str, weights: np.ndarray, num_sequences: int, **parameters: ob
     """`weights[l - 1]` is the share of length l, up to a factor."""
     whole_number("num_sequences", num_sequences, 1)
     counts = np.concatenate([[0], apportion(np.asarray(weights, float), num_sequences)])
-    told = ", ".join(f"{key} {value}" for key, value in parameters.items())
-    return LengthHistogram(counts, name=name, kind="synthetic", source=f"formula: {told}")
+    listed = ", ".join(f"{key} {value}" for key, value in parameters.items())
+    return LengthHistogram(counts, name=name, kind="synthetic", source=f"formula: {listed}")

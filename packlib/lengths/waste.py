@@ -57,6 +57,7 @@ def padding_waste(
 ) -> PaddingWaste:
     """The slots that one pass over the data takes under a batching habit.
 
+    >>> from packlib.lengths import padding_waste
     >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="maximum").slots
     40
     >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="sorted")

@@ -4,33 +4,12 @@ Read first `attention.py`: one rule, three masks. `unmodified.py` hands packs to
 `packed.py` is BERT on packs, `losses.py` takes their means.
 """
 
-from typing import TYPE_CHECKING
+from packlib.installed import needed_by
 
-from packlib.installed import late
-
-if TYPE_CHECKING:
+with needed_by("packlib.model"):
     from packlib.model.attention import BACKENDS, attention_arguments, choose_backend
     from packlib.model.losses import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
     from packlib.model.output import PackedOutput
     from packlib.model.packed import PackedBert
     from packlib.model.prediction import predict
     from packlib.model.unmodified import for_transformers, packed_output
-else:  # they load torch
-    __getattr__, __dir__ = late(
-        __name__,
-        {
-            "packlib.model.attention": ["BACKENDS", "attention_arguments", "choose_backend"],
-            "packlib.model.losses": [
-                "Sums",
-                "nsp_accuracy",
-                "nsp_loss",
-                "per_sequence",
-                "token_accuracy",
-                "token_loss",
-            ],
-            "packlib.model.output": ["PackedOutput"],
-            "packlib.model.packed": ["PackedBert"],
-            "packlib.model.prediction": ["predict"],
-            "packlib.model.unmodified": ["for_transformers", "packed_output"],
-        },
-    )

@@ -43,9 +43,33 @@ def additive_mask(
     segment_ids: Tensor, causal: bool = False, dtype: torch.dtype = torch.float32, rule: Callable | None = None
 ) -> Tensor:
     """The mask that is added to the scores: 0 or the least number of `dtype`; shape (B, 1, T, T)."""
-    least = torch.finfo(dtype).min
-    mask = torch.zeros((), dtype=dtype, device=segment_ids.device)
-    return mask.where(allowed_pairs(segment_ids, causal, rule), least)[:, None]
+    return added(allowed_pairs(segment_ids, causal, rule), dtype)
+
+
+def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """Allowed pairs, shape (B, T, T), as a mask that is added to the scores; shape (B, 1, T, T)."""
+    mask = torch.zeros((), dtype=dtype, device=allowed.device)
+    return mask.where(allowed, torch.finfo(dtype).min)[:, None]
+
+
+def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None = None) -> Tensor:
+    """Which query may look at which key where answers share a prompt; bool, shape (B, queries T, keys T).
+
+    A slot sees itself and those before it that are still seen: a prompt is seen to the end of its last answer, an
+    answer to its own end.
+
+    Args:
+        seen_until: the slot from which on each slot is not seen any more; int64, shape (B, T).
+        position_ids: the place of each token in its own sequence, prompt and answer together; int64, shape (B, T).
+        rule: as in `allowed_pairs`.
+    """
+    slots = torch.arange(seen_until.shape[1], device=seen_until.device)
+    query = slots[:, None]
+    allowed = (slots <= query) & (query < seen_until[:, None, :])
+    if rule is not None:
+        packs = torch.arange(len(seen_until), device=seen_until.device)[:, None, None]
+        allowed = allowed & rule(packs, 0, position_ids[:, :, None], position_ids[:, None, :])
+    return allowed
 
 
 def block_mask(segment_ids: Tensor, causal: bool = False) -> Any:

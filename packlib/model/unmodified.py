@@ -8,8 +8,10 @@ model has, such as full attention and a sliding window.
 
 import inspect
 import math
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -37,7 +39,9 @@ Form = Literal["auto", "padding_free", "dense"]
 _DENSE = ("sdpa", "eager")  # backends that take a mask of pairs
 _RULE = "packlib_rule"  # the name under which transformers hands us a layer's rule in place of a mask
 _STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
-_BY_ROW = {"esm": "token_dropout", "falcon": "alibi"}  # settings that compute something from a whole row
+_BY_ROW = {  # settings that compute something from a whole row
+    "esm": "token_dropout", "falcon": "alibi", "qwen4_exp_text": "ple_layer_ids",
+}  # fmt: skip
 _ENCODERS = frozenset(  # families whose causal models look ahead all the same, unless is_decoder is True
     "bert bert-generation big_bird camembert data2vec-text electra ernie megatron-bert rembert roberta "
     "roberta-prelayernorm roc_bert roformer xlm-roberta xlm-roberta-xl xmod".split()
@@ -59,14 +63,16 @@ def for_transformers(batch: PackedBatch, model: PreTrainedModel, form: Form = "a
     Args:
         batch: packs.
         model: a causal or masked model of transformers, with the attention backend that it will run with.
-        form: "padding_free", "dense", or "auto": padding-free with a flash kernel, and else dense.
+        form: "padding_free", "dense", or "auto": padding-free with a flash kernel or layers that carry a state, else
+            dense.
 
     Returns:
         `input_ids`, `position_ids` and `labels`, shape (1, tokens) if padding-free and (B, T) if dense. Labels are
         -100 on the first token of a sequence for a causal model, which shifts them; its batches without labels predict
         all tokens. Padding-free besides `cu_seq_lens_q`, `cu_seq_lens_k`, int32 of shape (S + 1,), and the numbers
-        `max_length_q`, `max_length_k`; dense `attention_mask`, or a mapping of masks by kind of layer. `use_cache` is
-        False, since with a cache transformers does not look for packs.
+        `max_length_q`, `max_length_k`, and for layers that carry a state `seq_idx`, int32 of shape (1, tokens), the
+        number of each token's sequence from 0; dense `attention_mask`, or a mapping of masks by kind of layer.
+        `use_cache` is False, since with a cache transformers does not look for packs.
 
     Raises:
         TypeError, ValueError: if that would not be exact with this model and backend, with the reason.
@@ -158,7 +164,7 @@ def _reason(kind: str, config: Any) -> str | None:
     reasons = {row[column] for column in (*FORMS, "flash")}
     if len(reasons) == 1 and "" not in reasons:
         return reasons.pop()
-    if _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
+    if not row["kernels"] and _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
         return STATE
     if kind == "causal" and family in _ENCODERS and not config.is_decoder:
         return "is_decoder=False lets its tokens look ahead"
@@ -167,7 +173,7 @@ def _reason(kind: str, config: Any) -> str | None:
             "attention_type='block_sparse' draws blocks from the whole pack; attention_type='original_full' does not"
         )
     if (setting := _BY_ROW.get(family)) and getattr(config, setting):
-        return f"{setting}=True computes from whole rows"
+        return f"{setting}={getattr(config, setting)} computes from whole rows"
     return None
 
 
@@ -191,44 +197,55 @@ class Handover:
                 f"{', which takes a PackedBatch as it is' if isinstance(model, PackedBert) else ''}."
             )
         kind, backend = kind_of(model), model.config._attn_implementation
+        kernels = table()[kind, model.config.model_type]["kernels"]
         if form == "auto":
-            form = "padding_free" if "flash" in backend else "dense"
+            form = "padding_free" if kernels or "flash" in backend else "dense"
         if reason := _refusal(form, kind, model.config.model_type, backend):
             raise TypeError(f"{type(model).__name__} cannot take packs in the form {form!r}: {reason}.")
         reads = inspect.signature(model.forward).parameters
         more = ["**"] if any(p.kind is p.VAR_KEYWORD for p in reads.values()) else []
         known = {name for name in reads if name != "token_type_ids" or hasattr(model.config, "type_vocab_size")}
+        if kernels:  # they begin their state anew where this changes
+            known.add("seq_idx")
         return cls(form, kind, model.config, model.dtype, first_position(model), frozenset([*known, *more]))
 
     def __call__(self, batch: PackedBatch) -> dict[str, Any]:
-        longest = int(batch.lengths.max())
-        positions = getattr(self.config, "max_position_embeddings", None) or 0
-        room = positions - self.first_position if positions > 0 else math.inf
-        slots = batch.max_length if self.form == "dense" else longest
-        if slots > room:
-            what = "The rows have" if self.form == "dense" else "A sequence has"
-            raise ValueError(f"{what} {slots} tokens; the model's position table ends at {room}.")
-        limit = long_rope_limit(self.config)
-        if limit is not None and (shortest := int(batch.lengths.min())) <= limit < longest:
-            raise ValueError(
-                f"A batch must hold sequences of at most {limit} tokens (original_max_position_embeddings), or only "
-                f"longer ones, not of {shortest} to {longest}: LongRoPE turns all by its long factors if one is longer."
-            )
+        shortest, longest = int(batch.lengths.min()), int(batch.lengths.max())
+        self.check_lengths(batch.max_length if self.form == "dense" else longest, shortest, longest)
         given = {"input_ids": batch.input_ids, "position_ids": batch.position_ids + self.first_position}
         given |= {"token_type_ids": batch.token_type_ids, "labels": self._labels(batch)}
         useful = batch.segment_ids > 0
         if self.form == "dense":
-            given["attention_mask"] = self._masks(batch)
+            given["attention_mask"] = self.masks(batch.input_ids, partial(additive_mask, batch.segment_ids))
         else:
             given = {name: value[useful][None] for name, value in given.items() if value is not None}
             bounds = nn.functional.pad(batch.lengths.cumsum(0), (1, 0)).to(torch.int32)
             given |= {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds}
             given |= {"max_length_q": longest, "max_length_k": longest}
-        given["use_cache"] = False
-        return {name: value for name, value in given.items() if value is not None and self._takes(name)}
+            of = torch.arange(len(batch.lengths), dtype=torch.int32, device=bounds.device)
+            given["seq_idx"] = of.repeat_interleave(batch.lengths)[None]
+        if self.kind == "causal":
+            given["use_cache"] = False
+        return {name: value for name, value in given.items() if value is not None and self.takes(name)}
 
-    def _takes(self, name: str) -> bool:
-        return name in self.reads or (name.startswith(("cu_seq_lens", "max_length")) and "**" in self.reads)
+    def check_lengths(self, slots: int, shortest: int, longest: int) -> None:
+        """Refuse sequences of these lengths, in so many slots, where the model would not place all as if alone."""
+        positions = getattr(self.config, "max_position_embeddings", None) or 0
+        room = positions - self.first_position if positions > 0 else math.inf
+        if slots > room:
+            what = "The rows have" if self.form == "dense" else "A sequence has"
+            raise ValueError(f"{what} {slots} tokens; the model's position table ends at {room}.")
+        limit = long_rope_limit(self.config)
+        if limit is not None and shortest <= limit < longest:
+            raise ValueError(
+                f"A batch must hold sequences of at most {limit} tokens (original_max_position_embeddings), or only "
+                f"longer ones, not of {shortest} to {longest}: LongRoPE turns all by its long factors if one is longer."
+            )
+
+    def takes(self, name: str) -> bool:
+        """Whether the model takes an argument of this name."""
+        passed_on = name.startswith(("cu_seq_lens", "max_length")) or name == "use_cache"
+        return name in self.reads or (passed_on and "**" in self.reads)
 
     def _labels(self, batch: PackedBatch) -> Tensor | None:
         if self.kind == "causal":
@@ -238,15 +255,20 @@ class Handover:
             raise ValueError("labels are those of a causal model; a masked one needs pack_dataset(labels=False).")
         return batch.labels
 
-    def _masks(self, batch: PackedBatch) -> Tensor | dict[str, Tensor]:
+    def masks(self, input_ids: Tensor, within: Callable[..., Tensor]) -> Tensor | dict[str, Tensor]:
         """The masks that transformers makes for this model's kinds of layers, within sequences.
 
         Each model says which rule each of its layers follows: causal or not, a window, a chunk. transformers hands us
         the rule where it asks for a mask, and ours is added: the same sequence.
+
+        Args:
+            input_ids: shape (B, T).
+            within: makes a mask as `additive_mask` does, of whether it is causal, the precision, and what else must
+                hold.
         """
         if _RULE not in AttentionMaskInterface._global_mapping:
             AttentionMaskInterface.register(_RULE, lambda *, mask_function, **_: mask_function)
-        states = torch.empty((*batch.input_ids.shape, 1), dtype=self.dtype, device=batch.input_ids.device)
+        states = torch.empty((*input_ids.shape, 1), dtype=self.dtype, device=input_ids.device)
         config = deepcopy(self.config)  # the model's own stays as it is
         config._attn_implementation = _RULE
         arguments = {"config": config, "inputs_embeds": states, "attention_mask": None}
@@ -257,15 +279,15 @@ class Handover:
             if "sliding_attention" in (getattr(self.config, "layer_types", None) or ()):
                 rules["sliding_attention"] = create_bidirectional_sliding_window_mask(**arguments)
         rules = rules if isinstance(rules, dict) else {"": rules}
-        masks = {name: self._mask(batch.segment_ids, rule) for name, rule in rules.items()}
+        masks = {name: self._mask(within, rule) for name, rule in rules.items()}
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
-    def _mask(self, segment_ids: Tensor, rule: Any) -> Tensor:
+    def _mask(self, within: Callable[..., Tensor], rule: Any) -> Tensor:
         if rule is None:
             raise ValueError("The model makes its attention mask its own way, so its sequences cannot be kept apart.")
         causal = rule is causal_mask_function
         more = None if causal or rule is bidirectional_mask_function else rule
-        mask = additive_mask(segment_ids, causal, self.dtype, more)
+        mask = within(causal, self.dtype, more)
         # sdpa knows masks of bool, of whatever precision the model is
         return mask == 0 if self.config._attn_implementation == "sdpa" else mask
 

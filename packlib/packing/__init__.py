@@ -3,13 +3,15 @@
 Read first `greedy.py` (SPFHP and LPFHP), then `plans.py`: what a plan is. `methods.py` has `plan`, and the table that a
 new method gets into. `nnls.py` is packing by least squares; `search/` finds the fewest packs, and `search/bound.py`
 proves how few there can be. `packs.py` has packs of samples, and deals them to steps and ranks; `assigning.py` makes
-them of a plan, `stream.py` of what passes by, and `one_step.py` of the sequences of a single step.
+them of a plan, `stream.py` of what passes by, and `one_step.py` of the sequences of a single step. `groups.py` lays
+answers that share a prompt into rows, and `search/group_bound.py` proves how few rows there can be.
 """
 
 from packlib.packing.assigning import assign
 from packlib.packing.documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import spread_evenly
+from packlib.packing.groups import GroupRows, pack_groups
 from packlib.packing.least_squares import nonnegative_least_squares
 from packlib.packing.methods import METHODS, Method, plan
 from packlib.packing.nnls import full_strategies, num_full_strategies, strategy_matrix

@@ -119,7 +119,7 @@ def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
         exchange(same, drawn.astype(np.int64))
 
 
-def swap(samples: np.ndarray, drawn: np.ndarray) -> None:
+def swap(samples: np.ndarray, drawn: np.ndarray) -> None:  # pragma: no mutate block
     """Exchange the sample at each place with that at `drawn` places behind it; `samples` changes."""
     for i in range(len(drawn)):
         j = i + drawn[i]

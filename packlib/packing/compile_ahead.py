@@ -10,11 +10,12 @@ import numpy as np
 
 from packlib.packing.assigning import swap
 from packlib.packing.compiled import compiled
-from packlib.packing.search import long_rows, swapping
+from packlib.packing.search import group_bound, long_rows, swapping
 
 
 def main() -> None:
     """Run every compiled function once, on little."""
+    group_bound.prepare()
     long_rows.prepare()
     swapping.prepare()
     compiled(swap)(np.arange(2, dtype=np.int32), np.array([1, 0]))

@@ -15,7 +15,10 @@ from numba.core import event
 
 @cache
 def compiled(function: Callable) -> Callable:
-    """Compile at the first call; keep the machine code on disk if there is a folder that can be written to."""
+    """Compile at the first call; keep the machine code on disk if there is a folder that can be written to.
+
+    The function is marked `no mutate`, since Numba cannot compile what `make mutants` puts around it.
+    """
     try:
         return numba.njit(cache=True)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache can be written to

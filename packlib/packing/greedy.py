@@ -6,7 +6,6 @@ on the maximum length and not on the number of sequences.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -20,8 +19,8 @@ class OpenPacks:
     """Groups of equal packs, by the space that is left in them, newest last."""
 
     limit: float
-    groups: dict[int, list[Group]] = field(default_factory=lambda: defaultdict(list))
-    spaces: list[int] = field(default_factory=list)  # the keys whose lists hold a group, ascending
+    groups: dict[int, list[Group]] = field(default_factory=dict)
+    spaces: list[int] = field(default_factory=list)  # the keys, ascending
     closed: list[Group] = field(default_factory=list)
 
     def put(self, space: int, lengths: tuple[int, ...], count: int) -> None:
@@ -29,7 +28,8 @@ class OpenPacks:
         if space == 0 or len(lengths) >= self.limit:
             self.closed.append((lengths, count))
         else:
-            if not self.groups[space]:
+            if space not in self.groups:
+                self.groups[space] = []
                 insort(self.spaces, space)
             self.groups[space].append((lengths, count))
 
@@ -38,7 +38,7 @@ class OpenPacks:
         stack = self.groups[space]
         newest = stack.pop()
         if not stack:
-            del self.spaces[bisect_left(self.spaces, space)]
+            del self.groups[space], self.spaces[bisect_left(self.spaces, space)]
         return newest
 
     def largest(self, at_most: int) -> int:

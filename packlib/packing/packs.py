@@ -1,9 +1,9 @@
 """Packs: which samples share a row; and schedules: which rank trains on which packs in which step."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -44,6 +44,9 @@ class Packs(Ragged):
     lengths: np.ndarray
     max_length: int
     _called = "pack", "packs"
+    _kind: ClassVar = "Packs"  # of file; what adds nothing to it is saved as it
+    _in_a_file: ClassVar = "packs"
+    _numbers: ClassVar[tuple[str, ...]] = ("max_length",)  # the fields that are one number
 
     def __post_init__(self) -> None:
         ids, ends = as_integers(self.sample_ids, "sample_id"), as_integers(self.offsets, "offset")
@@ -91,15 +94,66 @@ class Packs(Ragged):
     def balance(
         self, ranks: int, packs_per_rank: int = 1, window: int = 8, *, work: Work | None = None, seed: int = 0
     ) -> "Schedule":
-        """Deal the packs to steps and ranks so that the ranks of a step have about equal work; see `balance`.
+        """Deal the packs to steps and ranks, so that the ranks of a step have about equal work.
 
+        They are dealt at random to windows of a few steps; within a window, packs of like work meet in a step. A
+        larger window leaves less waiting, and single steps that are less like each other: every window has the mix of
+        a random deal, and a step of one pack a rank has its own kind of packs. The packs stay whole. If they do not
+        make whole steps, some are cut between sequences, and the parts stand in the last window.
+
+        >>> import numpy as np
         >>> from packlib.packing import plan
-        >>> lengths = [8, 8, 8, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
-        >>> schedule = plan(lengths, max_length=8).assign(lengths).balance(ranks=3, window=2)
-        >>> schedule.steps, schedule.waiting
-        (2, 0.0)
+        >>> lengths = np.random.default_rng(0).lognormal(7, 1.3, 4000).clip(1, 32768).astype(int)
+        >>> packs = plan(lengths, max_length=32768).assign(lengths)
+        >>> for window in (1, 8):
+        ...     schedule = packs.balance(ranks=8, window=window)
+        ...     print(f"{schedule.waiting:.0%}")
+        22%
+        5%
+
+        Args:
+            ranks, packs_per_rank: every rank trains on so many packs in every step.
+            window: so many steps share their packs; with 1 each step has those of a random deal.
+            work: what a pack costs; by default `Work.decoder()`, that of Llama 3 8B's layers.
+            seed: of all that is random; the schedule depends on nothing else, so every process makes the same.
+
+        Raises:
+            TypeError, ValueError: naming the argument that is wrong.
         """
-        return balance(self, ranks, packs_per_rank, window, work=work, seed=seed)
+        check_work(work := Work.decoder() if work is None else work)
+        ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
+        window, step = whole_number("window", window, 1), ranks * packs_per_rank
+        rng = np.random.default_rng(whole_number("seed", seed, 0))
+        if (needed := -(-len(self) // step) * step) > len(self.sample_ids):
+            raise ValueError(
+                f"ranks × packs_per_rank is {step}, and so whole steps need {needed} packs; there are only "
+                f"{len(self.sample_ids)} sequences for them."
+            )
+        order, each = rng.permutation(len(self)), work.of(self)
+        if not np.isfinite(total := each.sum()):
+            raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
+        starts, ends, whole = _cut(self, order, needed - len(self), rng)
+        parts = zip(starts[whole:].tolist(), ends[whole:].tolist(), strict=True)
+        each = np.append(each[order[:whole]], [work.of(self.lengths[start:end]).sum() for start, end in parts])
+        dealt = deal_in_windows(each, ranks, packs_per_rank, window, rng).ravel()
+        starts, sizes = starts[dealt], (ends - starts)[dealt]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        sample_ids, lengths = np.empty_like(self.sample_ids), np.empty_like(self.lengths)
+        for first in range(0, needed, _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            at = ranges(starts[some], sizes[some])
+            to = slice(offsets[first], offsets[first] + len(at))
+            sample_ids[to], lengths[to] = self.sample_ids[at], self.lengths[at]
+        return Schedule._of(
+            sample_ids=sample_ids,
+            offsets=offsets,
+            lengths=lengths,
+            max_length=self.max_length,
+            ranks=ranks,
+            packs_per_rank=packs_per_rank,
+            window=window,
+            work=work,
+        )
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self.sample_ids[self._row(index)]
@@ -109,26 +163,30 @@ class Packs(Ragged):
         return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {full})"
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the packs to one file, which is whole or not there."""
-        save_arrays(path, "Packs", self._arrays())
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        found = {name: getattr(self, name) for name in ("sample_ids", "offsets", "lengths")}
-        return found | {"max_length": np.array([self.max_length])}
+        """Write all of it to one file, which is whole or not there."""
+        save_arrays(path, self._kind, self._arrays())
 
     @classmethod
-    def load(cls, path: str | os.PathLike, verify: bool = True) -> "Packs":
+    def load(cls, path: str | os.PathLike, verify: bool = True) -> Self:
         """Map a file that `save` wrote: the arrays are read from disk where they are used.
 
         Args:
             verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
 
         Raises:
-            FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.
+            FileNotFoundError, ValueError: if there is no such file, or it is no whole file of what was saved.
         """
-        with naming(path, "whole file of packs") as file:
-            fields = map_arrays(file, "Packs", ("sample_ids", "offsets", "lengths", "max_length"), verify=verify)
-            return Packs(**fields | {"max_length": fields["max_length"].item()})
+        with naming(path, f"whole file of {cls._in_a_file}") as file:
+            names = [field.name for field in fields(cls)]
+            return cls._of_arrays(map_arrays(file, cls._kind, names, verify=verify))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        found = {name: getattr(self, name) for name in ("sample_ids", "offsets", "lengths")}
+        return found | {name: np.array([getattr(self, name)]) for name in self._numbers}
+
+    @classmethod
+    def _of_arrays(cls, arrays: dict[str, Any]) -> Self:
+        return cls(**arrays | {name: arrays[name].item() for name in cls._numbers})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,6 +203,9 @@ class Schedule(Packs):
     packs_per_rank: int
     window: int
     work: Work
+    _kind: ClassVar = "Schedule"
+    _in_a_file: ClassVar = "a schedule"
+    _numbers: ClassVar[tuple[str, ...]] = ("max_length", "ranks", "packs_per_rank", "window")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -190,23 +251,12 @@ class Schedule(Packs):
         return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        numbers = {name: np.array([getattr(self, name)]) for name in ("ranks", "packs_per_rank", "window")}
-        costs = np.array([self.work.per_token, self.work.per_square], np.float64)  # a file holds integers only
-        return super()._arrays() | numbers | {"work": costs.view(np.int64)}
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the schedule to one file, which is whole or not there."""
-        save_arrays(path, "Schedule", self._arrays())
+        costs = np.array([self.work.per_token, self.work.per_square], np.float64)
+        return super()._arrays() | {"work": costs.view(np.int64)}  # a file holds integers only
 
     @classmethod
-    def load(cls, path: str | os.PathLike, verify: bool = True) -> "Schedule":
-        """Map a file that `save` wrote; arguments and errors as in `Packs.load`."""
-        numbers = ("max_length", "ranks", "packs_per_rank", "window")
-        with naming(path, "whole file of a schedule") as file:
-            names = ("sample_ids", "offsets", "lengths", *numbers, "work")
-            found: dict = dict(map_arrays(file, "Schedule", names, verify=verify))
-            found |= {name: found[name].item() for name in numbers}
-            return Schedule(**found | {"work": Work(*found["work"].view("<f8").tolist())})
+    def _of_arrays(cls, arrays: dict[str, Any]) -> Self:
+        return super()._of_arrays(arrays | {"work": Work(*arrays["work"].view("<f8").tolist())})
 
     def __repr__(self) -> str:
         return (
@@ -214,73 +264,6 @@ class Schedule(Packs):
             f"in windows of {self.window}: the average rank waits {self.waiting:.2%} of the time, at least "
             f"{max(0, 1 - self.mean / self.lower_bound):.2%} in any schedule with these windows)"
         )
-
-
-def balance(
-    packs: Packs, ranks: int, packs_per_rank: int = 1, window: int = 8, *, work: Work | None = None, seed: int = 0
-) -> Schedule:
-    """Deal packs to steps and ranks, so that the ranks of a step have about equal work.
-
-    The packs are dealt at random to windows of a few steps; within a window, packs of like work meet in a step. A
-    larger window leaves less waiting, and single steps that are less like each other: every window has the mix of a
-    random deal, and a step of one pack a rank has its own kind of packs. The packs stay whole. If they do not make
-    whole steps, some are cut between sequences, and the parts stand in the last window.
-
-    >>> import numpy as np
-    >>> from packlib.packing import balance, plan
-    >>> lengths = np.random.default_rng(0).lognormal(7, 1.3, 4000).clip(1, 32768).astype(int)
-    >>> packs = plan(lengths, max_length=32768).assign(lengths)
-    >>> for window in (1, 8):
-    ...     schedule = balance(packs, ranks=8, window=window)
-    ...     print(f"{schedule.waiting:.0%}")
-    22%
-    5%
-
-    Args:
-        ranks, packs_per_rank: every rank trains on so many packs in every step.
-        window: so many steps share their packs; with 1 each step has those of a random deal.
-        work: what a pack costs; by default `Work.decoder()`, that of Llama 3 8B's layers.
-        seed: of all that is random; the schedule depends on nothing else, so every process makes the same.
-
-    Raises:
-        TypeError, ValueError: naming the argument that is wrong.
-    """
-    if not isinstance(packs, Packs):
-        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
-    check_work(work := Work.decoder() if work is None else work)
-    ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
-    window, step = whole_number("window", window, 1), ranks * packs_per_rank
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
-    if (needed := -(-len(packs) // step) * step) > len(packs.sample_ids):
-        raise ValueError(
-            f"ranks × packs_per_rank is {step}, and so whole steps need {needed} packs; there are only "
-            f"{len(packs.sample_ids)} sequences for them."
-        )
-    order, each = rng.permutation(len(packs)), work.of(packs)
-    if not np.isfinite(total := each.sum()):
-        raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
-    starts, ends, whole = _cut(packs, order, needed - len(packs), rng)
-    parts = zip(starts[whole:].tolist(), ends[whole:].tolist(), strict=True)
-    each = np.append(each[order[:whole]], [work.of(packs.lengths[start:end]).sum() for start, end in parts])
-    dealt = deal_in_windows(each, ranks, packs_per_rank, window, rng).ravel()
-    starts, sizes = starts[dealt], (ends - starts)[dealt]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    sample_ids, lengths = np.empty_like(packs.sample_ids), np.empty_like(packs.lengths)
-    for first in range(0, needed, _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        at = ranges(starts[some], sizes[some])
-        to = slice(offsets[first], offsets[first] + len(at))
-        sample_ids[to], lengths[to] = packs.sample_ids[at], packs.lengths[at]
-    return Schedule._of(
-        sample_ids=sample_ids,
-        offsets=offsets,
-        lengths=lengths,
-        max_length=packs.max_length,
-        ranks=ranks,
-        packs_per_rank=packs_per_rank,
-        window=window,
-        work=work,
-    )
 
 
 def _cut(packs: Packs, order: np.ndarray, cuts: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
@@ -296,3 +279,19 @@ def _cut(packs: Packs, order: np.ndarray, cuts: int, rng: np.random.Generator) -
     starts = np.append(starts[:whole], np.sort(np.append(starts[whole:], at)))
     ends = np.append(ends[:whole], np.sort(np.append(ends[whole:], at)))
     return starts, ends, whole
+
+
+def balance(
+    packs: Packs, ranks: int, packs_per_rank: int = 1, window: int = 8, *, work: Work | None = None, seed: int = 0
+) -> Schedule:
+    """Deal packs to steps and ranks, as `Packs.balance` does; arguments, result and errors are its own.
+
+    >>> from packlib import balance, plan
+    >>> lengths = [8, 8, 8, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
+    >>> schedule = balance(plan(lengths, max_length=8).assign(lengths), ranks=3, window=2)
+    >>> schedule.steps, schedule.waiting
+    (2, 0.0)
+    """
+    if not isinstance(packs, Packs):
+        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
+    return packs.balance(ranks, packs_per_rank, window, work=work, seed=seed)

@@ -1,6 +1,7 @@
 """The packing plan: which lengths go together, how often, and how far that is from the best possible."""
 
 import itertools
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,17 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, shown, text
-from packlib.files import write_text
+from packlib.checks import depth_limit, one_of, shown, text, whole_number
+from packlib.files import has_exactly, parse_json, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.markup import in_html, one_line
 from packlib.packing.assigning import assign
 from packlib.packing.packs import Packs
-from packlib.packing.plan_json import plan_from_text, plan_to_text, read_plan_text
 from packlib.packing.search.bound import certified_bound, direct_bound, exact_dot
 from packlib.packing.search.whole_packs import ruled_out
-from packlib.reading import naming
+from packlib.reading import naming, naming_text, read_text
+
+_FORMAT = "packlib.PackingPlan 3"
+_WRITTEN = ("method", "max_sequences_per_pack", "listed")  # as they are
+_STATED = ("num_packs", "lower_bound")  # for whoever reads the JSON; they follow from the rest
+_MOST_BYTES = 1 << 30  # of a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,27 +206,59 @@ class PackingPlan:
         if self.lower_bound > self.num_packs:
             raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's prices.")
 
-    def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """Return the plan as JSON text; write it to `path` too if one is given."""
-        written = plan_to_text(self)
-        if path is not None:
-            write_text(path, written)
-        return written
+    def to_json(self) -> str:
+        """The plan as JSON text, its histogram too."""
+        written = {name: getattr(self, name) for name in (*_WRITTEN, *_STATED)}
+        return json.dumps(
+            {"format": _FORMAT, **written}
+            | {"histogram": self.histogram.as_dict(), "strategies": self.strategies, "repeats": self.repeats.tolist()}
+            | {"duals": None if self.prices is None else self.prices.tolist()}
+        )
 
     @classmethod
-    def from_json(cls, text_or_path: str | os.PathLike) -> "PackingPlan":
-        """Read a plan that `to_json` wrote, from its text or its file, and verify it.
+    def from_json(cls, text: str) -> "PackingPlan":
+        """Read a plan that `to_json` wrote, and verify it; nothing is rounded, guessed or left out.
+
+        Raises:
+            ValueError: if it is no valid plan, with the first thing that is wrong.
+        """
+        with naming_text("packing plan"):
+            return cls._from_dict(parse_json(text))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the plan as JSON, whole or not at all."""
+        write_text(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "PackingPlan":
+        """Read a plan that `save` wrote, and verify it.
 
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid plan.
         """
-        if not (isinstance(text_or_path, str) and text_or_path.lstrip().startswith("{")):
-            with naming(text_or_path, "packing plan") as path:
-                return plan_from_text(read_plan_text(path), cls)
-        try:
-            return plan_from_text(text_or_path, cls)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"The text is no packing plan: {error}") from None
+        with naming(path, "packing plan") as file:
+            return cls._from_dict(parse_json(read_text(file, _MOST_BYTES)))
+
+    @classmethod
+    def _from_dict(cls, raw: Any) -> "PackingPlan":
+        has_exactly(raw, "A plan", {"format", "histogram", "strategies", "repeats", "duals", *_WRITTEN, *_STATED})
+        one_of("format", raw["format"], (_FORMAT,))
+        strategies = raw["strategies"]
+        for value in [strategies, *strategies] if isinstance(strategies, list) else [strategies]:
+            if not isinstance(value, list):
+                raise TypeError(f"strategies must be a list of lists of lengths, but it holds {shown(value)}.")
+        plan = cls(
+            LengthHistogram.from_dict(raw["histogram"]),
+            items=[length for lengths in strategies for length in lengths],  # type: ignore[arg-type]
+            offsets=np.cumsum([0, *map(len, strategies)]),
+            repeats=raw["repeats"],
+            prices=raw["duals"],
+            **{name: raw[name] for name in _WRITTEN},
+        )
+        packs, bound = (whole_number(name, raw[name], 1) for name in _STATED)
+        if packs != plan.num_packs or bound != plan.lower_bound:
+            raise ValueError("It states other packs or another bound than its strategies and duals give.")
+        return plan
 
     def __repr__(self) -> str:
         limit = self.max_sequences_per_pack

@@ -1,9 +1,9 @@
 """Packing a stream: no histogram, no second look, bounded memory."""
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from packlib.checks import depth_limit, whole_number
+from packlib.packing.greedy import OpenPacks
 
 
 class StreamPacker:
@@ -29,8 +29,8 @@ class StreamPacker:
         self.max_length = whole_number("max_length", max_length, 1)
         self.window = whole_number("window", window, 1)
         self.max_sequences_per_pack = depth_limit(max_sequences_per_pack)
-        self._packs: dict[int, list[list[int]]] = {}  # the sample ids of open packs, by space, newest last
-        self._spaces, self._open, self._next_id = list[int](), 0, 0  # the keys, ascending; how many packs are open
+        self._packs = OpenPacks(self.max_sequences_per_pack or float("inf"))  # groups of one, with sample ids
+        self._open = self._next_id = 0
 
     def add(self, length: int) -> list[tuple[int, ...]]:
         """Place the next sequence; return the packs that this closed, each a tuple of sample ids.
@@ -41,31 +41,24 @@ class StreamPacker:
             TypeError, ValueError: if the length is no whole number from 1 to `max_length`; nothing is changed then.
         """
         length = whole_number(f"The length of sequence {self._next_id}", length, 1, self.max_length)
-        closed: list[tuple[int, ...]] = []
-        at = bisect_left(self._spaces, length)
-        if at < len(self._spaces):
-            space, ids = self._take(at)
+        space = self._packs.smallest(length)
+        if space:
+            ids, _ = self._packs.take(space)
         else:
             if self._open == self.window:
-                closed.append(tuple(self._take(0)[1]))
-            space, ids = self.max_length, []
-        ids.append(self._next_id)
-        self._next_id += 1
-        space -= length
-        if space == 0 or len(ids) == self.max_sequences_per_pack:
-            closed.append(tuple(ids))
-        else:
-            if space not in self._packs:
-                self._packs[space] = []
-                insort(self._spaces, space)
-            self._packs[space].append(ids)
+                self._packs.closed.append(self._packs.take(self._packs.smallest(1)))
             self._open += 1
+            ids, space = (), self.max_length
+        self._packs.put(space - length, (*ids, self._next_id), 1)
+        self._next_id += 1
+        closed, self._packs.closed = [ids for ids, _ in self._packs.closed], []
+        self._open -= len(closed)
         return closed
 
     def flush(self) -> list[tuple[int, ...]]:
         """Close and return all open packs."""
-        closed = [tuple(ids) for stack in self._packs.values() for ids in stack]
-        self._packs, self._spaces, self._open = {}, [], 0
+        closed = [ids for ids, _ in self._packs.equal_packs()]
+        self._packs, self._open = OpenPacks(self._packs.limit), 0
         return closed
 
     def pack(self, lengths: Iterable[int]) -> Iterator[tuple[int, ...]]:
@@ -73,13 +66,3 @@ class StreamPacker:
         for length in lengths:
             yield from self.add(length)
         yield from self.flush()
-
-    def _take(self, at: int) -> tuple[int, list[int]]:
-        """The space at this index, and the newest pack with so much, which is not open any more."""
-        space = self._spaces[at]
-        stack = self._packs[space]
-        ids = stack.pop()
-        if not stack:
-            del self._packs[space], self._spaces[at]
-        self._open -= 1
-        return space, ids

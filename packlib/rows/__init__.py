@@ -1,8 +1,9 @@
 """Packed rows for anyone's model: data sets in, packs out, and the collator that hands them to a model.
 
 Read first `packed_rows.py`, `pack_dataset`: what a row of a packed data set holds. `row_sources.py` says where rows
-come from, `row_columns.py` and `tokenizing.py` what their columns are to packing. `collator.py` makes of it what an
-unmodified model reads; `row_stream.py` packs data sets that stream by.
+come from, `row_columns.py` and `tokenizing.py` what their columns are to packing; `parquet_packs.py` writes files of
+packs. `collator.py` makes of it what an unmodified model reads; `row_stream.py` packs data sets that stream by.
+`shared_prompts.py` lays answers that share a prompt into rows that hold it once.
 """
 
 from typing import TYPE_CHECKING
@@ -13,11 +14,13 @@ from packlib.rows.packed_rows import pack_dataset
 if TYPE_CHECKING:
     from packlib.rows.collator import TransformersCollator
     from packlib.rows.row_stream import PackedStream
+    from packlib.rows.shared_prompts import SharedPromptBatch, SharedPromptCollator, lay_groups
 else:  # they load torch
     __getattr__, __dir__ = late(
         __name__,
         {
             "packlib.rows.collator": ["TransformersCollator"],
             "packlib.rows.row_stream": ["PackedStream"],
+            "packlib.rows.shared_prompts": ["SharedPromptBatch", "SharedPromptCollator", "lay_groups"],
         },
     )

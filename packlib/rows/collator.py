@@ -9,6 +9,7 @@ A row with the sequences 7 8 6 and 4 5, that is with `seq_lengths` [3, 2], becom
 and a mask or bounds that keep the two apart: see `packlib.model.unmodified`.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,17 @@ from transformers import PreTrainedModel
 from packlib.batches import IGNORED, PackingCollator
 from packlib.checks import whole_number
 from packlib.model.unmodified import Form, Handover
+
+
+def _refuse_context_parallelism() -> None:
+    """With it accelerate drops the mask of every attention layer. The collator is made before that is set."""
+    state = sys.modules.get("accelerate.state")
+    parallelism = state.AcceleratorState._shared_state.get("parallelism_config") if state else None
+    if parallelism is not None and parallelism.cp_enabled:
+        raise ValueError(
+            f"cp_size of accelerate's ParallelismConfig must be 1 for packs, not {parallelism.cp_size}: with context "
+            "parallelism accelerate drops the mask that keeps the sequences of a row apart."
+        )
 
 
 class TransformersCollator:
@@ -34,6 +46,16 @@ class TransformersCollator:
         pad_to_multiple_of: of how many tokens each row of a batch is a multiple, such as 8 or 64 for kernels, or twice
             the ranks that share a row in context parallelism. Padding-free, the padding is one more sequence at the
             end, without labels.
+
+    Raises:
+        ValueError: when called, if accelerate splits rows over ranks (`cp_size` above 1), since it drops every mask.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> from packlib.rows import TransformersCollator
+    >>> model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=9, bos_token_id=0, eos_token_id=0))
+    >>> batch = TransformersCollator(model)([{"input_ids": [7, 8, 6, 4, 5], "seq_lengths": [3, 2]}])
+    >>> batch["position_ids"].tolist(), batch["labels"].tolist()
+    ([[0, 1, 2, 0, 1]], [[-100, 8, 6, -100, 5]])
     """
 
     def __init__(
@@ -43,6 +65,7 @@ class TransformersCollator:
         self.multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        _refuse_context_parallelism()
         if self.multiple == 1:
             return self.form(self.collator(rows))
         fullest = max((len(row["input_ids"]) for row in rows), default=1)
@@ -64,5 +87,7 @@ class TransformersCollator:
         for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
             if name in given:
                 longer[name] = pad(given[name], (0, 1), value=tokens + more)
+        if "seq_idx" in given:
+            longer["seq_idx"] = pad(given["seq_idx"], (0, more), value=int(given["seq_idx"][0, -1]) + 1)
         longer |= {name: max(given[name], more) for name in ("max_length_q", "max_length_k") if name in given}
         return given | longer

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
-from packlib.files import atomic_path
-from packlib.installed import needed_by
+from packlib.files import atomic_path, output_path
+from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
-from packlib.places import WORK, output_path, room_for, work_folder
 from packlib.ragged import ranges
-from packlib.reading import enough_memory
 from packlib.rows.row_columns import Columns, with_labels
 from packlib.rows.row_sources import batches, opened
 from packlib.rows.spool import OVERLONG, Overlong, Pieces, Spool
-from packlib.version import __version__
 
 if TYPE_CHECKING:
     import datasets
@@ -158,71 +154,28 @@ def pack_dataset(
             100 if window is None else window,
             tokenizer=tokenizer,
         )
-    packing = _Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window)
+    packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window)
     columns = Columns(tokenizer, labels)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    spool = _read(opened(dataset), folder, columns, flag("progress", progress))
+    spool = read(opened(dataset), folder, columns, flag("progress", progress))
     asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
     text = json.dumps([__version__, asked, spool.digest(), columns.finish()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
-        packing.write(spool, columns.finish(), path, pa.ipc.new_stream, progress)
+        pieces = packing.pieces(spool)
+        rows = packing.rows(spool, pieces, packing.plan_of(pieces, progress), columns.finish())
+        with rows.bar(len(rows.order), progress) as bar:
+            rows.write(rows.order, path, pa.ipc.new_stream, bar)
     with pa.memory_map(str(path)) as file:
         found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def pack_parquet(
-    data: str | os.PathLike | Sequence[str | os.PathLike],
-    out: str | os.PathLike,
-    max_length: int,
-    progress: bool = True,
-    *,
-    tokenizer: Any = None,
-    packs_per_file: int | None = None,
-    **asked: Any,
-) -> dict[str, Any]:
-    """From files to one Parquet file, or to a folder of them, without a cache: the rows of `pack_dataset`. What is
-    written is whole or absent, and replaces nothing.
-
-    Args:
-        data: as the paths that `pack_dataset` takes.
-        out: the file; the folder, if `packs_per_file` says how many packs each file there holds.
-        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`.
-
-    Returns:
-        The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, the `method`, and
-        what became of each of the `columns`.
-
-    Raises:
-        OSError: if nothing can be written at `out`, or something is there.
-        TypeError, ValueError: as `pack_dataset`.
-        MemoryError: naming `data`.
-    """
-    in_files = packs_per_file is not None
-    if in_files:
-        whole_number("packs_per_file", packs_per_file, 1)
-    packing, columns = _Packing(max_length, **asked), Columns(tokenizer, asked.get("labels", True))
-    given = [data] if isinstance(data, (str, os.PathLike)) else data
-    out = output_path(out, folder=in_files, reads=given)
-    if out.is_file() or (in_files and out.exists() and any(one.name != WORK for one in out.iterdir())):
-        raise FileExistsError(f"{shown(str(out))} exists: name another {'folder' if in_files else 'file'}.")
-    beside = next(folder for folder in out.parents if folder.exists())
-    with enough_memory(given[0]), room_for(out):
-        spool = _read(opened(data), beside, columns, flag("progress", progress))
-        if not in_files:
-            return packing.write(spool, columns.finish(), out, pq.ParquetWriter, progress)
-        with work_folder(out) as work:
-            found = packing.write(spool, columns.finish(), work, pq.ParquetWriter, progress, packs_per_file)
-            for file in sorted(work.iterdir()):
-                file.rename(out / file.name)
-        return found
-
-
-def _read(dataset: Any, folder: Path, columns: Columns, progress: bool) -> Spool:
+def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> Spool:
+    """The sequences of what `opened` returned; `named` as in `Spool`."""
     in_order = getattr(dataset, "_indices", dataset) is None  # of a `datasets.Dataset`: not shuffled, nothing selected
-    spool = Spool(folder, kept=in_order)
+    spool = Spool(folder, in_order, named)
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
         for batch in batches(dataset):
             lengths, read = columns.read(batch)
@@ -232,7 +185,7 @@ def _read(dataset: Any, folder: Path, columns: Columns, progress: bool) -> Spool
 
 
 @dataclass(frozen=True)
-class _Packing:
+class Packing:
     """What is asked for: see `pack_dataset`."""
 
     max_length: int
@@ -268,23 +221,19 @@ class _Packing:
         if self.method is not None or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
-    def write(
-        self,
-        spool: Spool,
-        became: dict[str, str],
-        path: Path,
-        writer: Callable,
-        progress: bool,
-        each: int | None = None,
-    ) -> dict[str, Any]:
-        """Pack what was read into a file, or into files of `each` packs in the folder `path`; returns what a reader of
-        them may want to know, which stands in their schema.
-        """
+    def pieces(self, spool: Spool) -> Pieces:
+        """What is packed of the sequences that were read."""
         pieces = Pieces(spool.lengths, self.max_length, self.overlong)
         if not len(pieces.lengths):
             raise ValueError("The data set has no sequence to pack.")
-        histogram = LengthHistogram.from_lengths(pieces.lengths, self.max_length)
-        made = self._plan(histogram, progress)
+        return pieces
+
+    def plan_of(self, pieces: Pieces, progress: bool) -> PackingPlan:
+        """The plan that was given, or one that is made."""
+        return self.plan or self._plan(LengthHistogram.from_lengths(pieces.lengths, self.max_length), progress)
+
+    def rows(self, spool: Spool, pieces: Pieces, made: PackingPlan, became: dict[str, str]) -> "PackedRows":
+        """The rows of all packs, in their order."""
         packs = self._in_order(pieces.lengths) if self.window else made.assign(pieces.lengths, self.seed)
         found = {"method": f"window {self.window}" if self.window else made.method, "num_packs": len(packs)}
         found |= {"lower_bound": made.lower_bound, "max_length": self.max_length, "sequences": len(pieces.lengths)}
@@ -293,18 +242,7 @@ class _Packing:
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
             order = np.random.default_rng(self.seed).permutation(len(packs))
-        parts = [order[at : at + (each or len(order))] for at in range(0, len(order), each or len(order))]
-        with tqdm(desc="packing", unit=" packs", total=len(packs), disable=not progress, delay=1) as bar:
-            for number, part in enumerate(parts):
-                rows = self._rows(spool, pieces, packs, part)
-                first = next(rows)
-                schema = first.schema.with_metadata({"packlib": json.dumps(found)})
-                name = path / f"{number:05}-of-{len(parts):05}.parquet" if each else path
-                with atomic_path(name) as beside, writer(str(beside), schema) as file:
-                    for batch in chain([first], rows):
-                        file.write_batch(batch.replace_schema_metadata(schema.metadata))
-                        bar.update(len(batch))
-        return found
+        return PackedRows(spool, pieces, packs, order, found, self.labels)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Packs as a `StreamPacker` closes them."""
@@ -314,8 +252,6 @@ class _Packing:
         return Packs(ids, np.cumsum([0, *map(len, packed)]), lengths[ids], self.max_length)
 
     def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
-        if self.plan:
-            return self.plan
         depth = self.max_sequences_per_pack
         if self.method != "optimal":
             made = make_plan(histogram, method=self.method or "lpfhp", max_sequences_per_pack=depth)
@@ -329,8 +265,39 @@ class _Packing:
 
             return make_plan(histogram, method="optimal", max_sequences_per_pack=depth, progress=show)
 
-    def _rows(self, spool: Spool, pieces: Pieces, packs: Packs, order: np.ndarray) -> Iterator[pa.RecordBatch]:
+
+@dataclass(frozen=True, eq=False)
+class PackedRows:
+    """Rows that can be written, any of them in any file.
+
+    Attributes:
+        order: the packs as the rows have them.
+        found: what a reader of a file may want to know, which stands in its schema.
+    """
+
+    spool: Spool
+    pieces: Pieces
+    packs: Packs
+    order: np.ndarray
+    found: dict[str, Any]
+    labels: bool
+
+    def bar(self, total: int, progress: bool) -> tqdm:
+        return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)
+
+    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: tqdm) -> None:
+        """Write the rows of the packs of `order` to a file, whole or not at all."""
+        rows = self._batches(order)
+        first = next(rows)
+        schema = first.schema.with_metadata({"packlib": json.dumps(self.found)})
+        with atomic_path(path) as beside, writer(str(beside), schema) as file:
+            for batch in chain([first], rows):
+                file.write_batch(batch.replace_schema_metadata(schema.metadata))
+                bar.update(len(batch))
+
+    def _batches(self, order: np.ndarray) -> Iterator[pa.RecordBatch]:
         """The packs of this order, about a million tokens at a time."""
+        pieces, packs = self.pieces, self.packs
         sizes = np.diff(packs.offsets)
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):
@@ -341,7 +308,7 @@ class _Packing:
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
             by_token = np.concatenate([[0], ends])[by_sequence]
             taken = {}
-            for name, column in spool.columns.items():
+            for name, column in self.spool.columns.items():
                 span = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
                 taken[name] = column.take(*span), column.by_token
             row = {}

@@ -1,5 +1,6 @@
 """What the columns of a data set are to packing: tokens, masks of the loss, borders, or one value for each sequence."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,12 +36,8 @@ class Columns:
 
     def __init__(self, tokenizer: Any = None, labels: bool = True) -> None:
         self.found = dict[str, str]()
-        self._tokenizer, self._labels, self._names, self._kinds = (
-            tokenizer,
-            labels,
-            set[str](),
-            dict[str, pa.DataType](),
-        )
+        self._tokenizer, self._labels = tokenizer, labels
+        self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = self._tokens = 0
         self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
 
@@ -53,9 +50,7 @@ class Columns:
         """
         names = batch.schema.names
         refuse_doubles("The data set", names)
-        if odd := (self._names or set(names)) ^ set(names):
-            raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
-        self._names = set(names)
+        self._same_names(set(names))
         if refused := [name for name in names if name in _REFUSED]:
             raise ValueError(
                 f"The column {shown(refused[0])} belongs to {_REFUSED[refused[0]]}: remove it, or rename it if it "
@@ -67,13 +62,11 @@ class Columns:
         elif "input_ids" not in names:
             more = "; a tokenizer makes them of messages or text" if set(names) & set(SOURCES) else ""
             raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{more}.")
-        ids = batch.column("input_ids")
-        if not (is_list(ids.type) and pa.types.is_integer(ids.type.value_type)):
-            raise TypeError(f"The column 'input_ids' must hold lists of whole numbers, not {one_line(str(ids.type))}.")
-        if (empty := self._lengths_of("input_ids", ids) == 0).any():
+        refuse_other_lists("input_ids", batch.column("input_ids").type)
+        if (empty := lengths_of("input_ids", batch.column("input_ids"), self.rows) == 0).any():
             raise ValueError(f"Row {self.rows + int(empty.argmax())} of the data set has no token.")
         batch = self._apart(batch)
-        lengths = self._lengths_of("input_ids", batch.column("input_ids"))
+        lengths = lengths_of("input_ids", batch.column("input_ids"), self.rows)
         read = {}
         for name in batch.schema.names:
             values, by_token = self._checked(name, batch.column(name), lengths), is_list(batch.column(name).type)
@@ -90,6 +83,29 @@ class Columns:
         self.rows += len(lengths)
         self._tokens += int(lengths.sum())
         return lengths, read
+
+    def add(self, other: "Columns") -> None:
+        """Count what another process has read as what comes next.
+
+        Raises:
+            TypeError, ValueError: naming the column that is not as it was.
+        """
+        if not other.rows:
+            return
+        self._same_names(other._names)
+        for name, kind in other._kinds.items():
+            self._same_kind(name, kind)
+        self.found |= other.found
+        self.rows += other.rows
+        self._tokens += other._tokens
+        for name, trained in other._trained.items():
+            self._trained[name] = self._trained.get(name, 0) + trained
+
+    def without_tokenizer(self) -> "Columns":
+        """What another process needs for `add`."""
+        other = copy.copy(self)
+        other._tokenizer = None
+        return other
 
     def finish(self) -> dict[str, str]:
         """What became of each column.
@@ -111,17 +127,13 @@ class Columns:
         borders = {name: columns.pop(name) for name in BORDERS if name in columns}
         if not borders:
             return batch
-        for name, column in borders.items():
-            if not (is_list(column.type) and pa.types.is_integer(column.type.value_type)):
-                raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {column.type}.")
-        flat = {name: column.flatten().to_numpy(zero_copy_only=False) for name, column in borders.items()}
-        counts = {name: self._lengths_of(name, column) for name, column in borders.items()}
-        tokens = self._lengths_of("input_ids", columns["input_ids"])
-        if "position_ids" in flat:
-            self._same_lengths("position_ids", counts["position_ids"], tokens)
-        if "seq_lengths" in flat:
-            lengths = flat["seq_lengths"].astype(np.int64)
-            row_of = np.repeat(np.arange(len(tokens)), counts["seq_lengths"])
+        told = {name: whole_numbers(name, column, self.rows) for name, column in borders.items()}
+        tokens = lengths_of("input_ids", columns["input_ids"], self.rows)
+        if "position_ids" in told:
+            self._same_lengths("position_ids", told["position_ids"][0], tokens)
+        if "seq_lengths" in told:
+            sizes, lengths = told["seq_lengths"]
+            row_of = np.repeat(np.arange(len(tokens)), sizes)
             sums, least = np.zeros(len(tokens), np.int64), np.ones(len(tokens), np.int64)
             np.add.at(sums, row_of, lengths)
             np.minimum.at(least, row_of, lengths)
@@ -132,14 +144,14 @@ class Columns:
                     f"not {shown(borders['seq_lengths'][at].as_py())}."
                 )
         else:
-            begins = np.equal(flat["position_ids"], 0)
+            begins = told["position_ids"][1] == 0
             begins[np.cumsum(tokens) - tokens] = True
             starts = np.flatnonzero(begins)
             lengths = np.diff(starts, append=len(begins)).astype(np.int64)
             row_of = np.searchsorted(np.cumsum(tokens), starts, side="right")
-        if "position_ids" in flat:
+        if "position_ids" in told:
             expected = np.arange(tokens.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            if (wrong := flat["position_ids"] != expected).any():
+            if (wrong := told["position_ids"][1] != expected).any():
                 row = self._row(int(wrong.argmax()), tokens)
                 raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
         self.found |= dict.fromkeys(borders, "says where the sequences of a row end, and is made anew")
@@ -161,7 +173,7 @@ class Columns:
         """A column of rows with `inside` sequences each, as one of sequences."""
         if not is_list(column.type):
             return column.take(pa.array(row_of))
-        given = self._lengths_of(name, column)
+        given = lengths_of(name, column, self.rows)
         if (given == inside).all() and (given != tokens).any():
             return column.flatten()
         self._same_lengths(name, given, tokens)
@@ -194,9 +206,8 @@ class Columns:
         if not (pa.types.is_primitive(kind) or (is_text(kind) and not by_token)):
             raise TypeError(f"{called} holds {one_line(str(column.type))}, which no pack can carry: remove it.")
         if by_token:
-            self._same_lengths(name, self._lengths_of(name, column), lengths)
-        if (known := self._kinds.setdefault(name, column.type)) != column.type:
-            raise TypeError(f"{called} holds {known} at first, and {column.type} from row {self.rows} on.")
+            self._same_lengths(name, lengths_of(name, column, self.rows), lengths)
+        self._same_kind(name, column.type)
         values = column.flatten() if by_token else column
         if values.null_count:
             row = self._row(int(np.asarray(values.is_null()).argmax()), lengths if by_token else None)
@@ -212,6 +223,15 @@ class Columns:
         """The row of a token of this batch, or of a sequence."""
         return self.rows + (at if lengths is None else int(np.searchsorted(np.cumsum(lengths), at, side="right")))
 
+    def _same_names(self, names: set[str]) -> None:
+        if odd := (self._names or names) ^ names:
+            raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
+        self._names = names
+
+    def _same_kind(self, name: str, kind: pa.DataType) -> None:
+        if (known := self._kinds.setdefault(name, kind)) != kind:
+            raise TypeError(f"The column {shown(name)} holds {known} at first, and {kind} from row {self.rows} on.")
+
     def _same_lengths(self, name: str, given: np.ndarray, tokens: np.ndarray) -> None:
         if (other := given != tokens).any():
             at = int(other.argmax())
@@ -219,12 +239,6 @@ class Columns:
                 f"The column {shown(name)} has {given[at]} values in row {self.rows + at}, which has {tokens[at]} "
                 "tokens: give one for each token, or remove it."
             )
-
-    def _lengths_of(self, name: str, column: pa.Array) -> np.ndarray:
-        if column.null_count:
-            at = int(np.asarray(column.is_null()).argmax())
-            raise ValueError(f"The column {shown(name)} has no value in row {self.rows + at}.")
-        return np.asarray(pc.list_value_length(column)).astype(np.int64)
 
 
 def with_labels(
@@ -249,6 +263,38 @@ def with_labels(
             made[~mask.to_numpy(zero_copy_only=False)] = IGNORED
         rest["labels"] = pa.array(made), True
     return rest
+
+
+def refuse_other_lists(name: str, kind: pa.DataType) -> None:
+    """Raise a TypeError unless a column of this type has lists of whole numbers; a mask of bool is one too."""
+    if not (is_list(kind) and (pa.types.is_integer(kind.value_type) or pa.types.is_boolean(kind.value_type))):
+        raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {one_line(str(kind))}.")
+
+
+def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:
+    """How many values each row of a column of lists has.
+
+    Raises:
+        ValueError: naming the first row without a list.
+    """
+    if column.null_count:
+        at = int(np.asarray(column.is_null()).argmax())
+        raise ValueError(f"The column {shown(name)} has no value in row {first_row + at}.")
+    return np.asarray(pc.list_value_length(column)).astype(np.int64)
+
+
+def whole_numbers(name: str, column: pa.Array, first_row: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many numbers each row of a column has, and all of them one after the other.
+
+    Raises:
+        TypeError, ValueError: naming the column, and the first row without a value.
+    """
+    refuse_other_lists(name, column.type)
+    sizes, values = lengths_of(name, column, first_row), column.flatten()
+    if values.null_count:
+        at = int(np.searchsorted(np.cumsum(sizes), np.asarray(values.is_null()).argmax(), side="right"))
+        raise ValueError(f"The column {shown(name)} has no value in row {first_row + at}.")
+    return sizes, values.to_numpy(zero_copy_only=False)
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -2,7 +2,8 @@
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,39 +12,73 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packlib.checks import listed, shown
+from packlib.checks import listed, one_of, shown
+from packlib.files import parse_json
+from packlib.installed import needed_by
 from packlib.lengths.own_files import parquet_batches
 from packlib.markup import one_line
 from packlib.reading import arrow_errors, named, naming
-from packlib.strict_json import parse_json
 
-_FILES = (".parquet", ".pq", ".jsonl", ".ndjson")  # of a folder; its other files are something else
+FILES = (".parquet", ".pq", ".jsonl", ".ndjson")  # of a folder; its other files are something else
 _LINES = (".jsonl", ".ndjson", ".json")
+_JSON, _PARQUET = "file of JSON lines", "whole Parquet file of sequences"
 _ROWS = 4096  # sequences that are read at once
 
 
-def opened(dataset: Any) -> Any:
+def opened(dataset: Any, split: str | None = None) -> Any:
     """A data set, where a path or several name it: the files in their order, or what `save_to_disk` wrote.
+
+    Args:
+        split: of a data set with splits that `save_to_disk` wrote; or of the hub, if `dataset` is a name "owner/name"
+            and no path. Without it the hub is not asked.
 
     Raises:
         OSError, ValueError: naming what is not there, or what kind of file it is.
     """
     if isinstance(dataset, (list, tuple)) and dataset and all(isinstance(one, (str, os.PathLike)) for one in dataset):
+        if split is not None:
+            raise ValueError("split must be left out for several paths.")
         return [path for one in dataset for path in _files(one)]
     if not isinstance(dataset, (str, os.PathLike)):
         return dataset
+    if split is not None and not os.path.lexists(dataset) and _is_hub_name(os.fspath(dataset)):
+        return _from_hub(os.fspath(dataset), split)
     if (Path(dataset) / "dataset_dict.json").is_file() or (Path(dataset) / "state.json").is_file():
         import datasets
 
         with arrow_errors(f"{named(dataset)} is no whole data set: "):
-            return datasets.load_from_disk(os.fspath(dataset))
+            saved = datasets.load_from_disk(os.fspath(dataset))
+        if split is None:
+            return saved
+        if isinstance(saved, Mapping):
+            return saved[one_of("split", split, saved)]
+    if split is not None and os.path.lexists(dataset):
+        raise ValueError(f"split must be left out for {named(dataset)}, which has no splits.")
     return _files(dataset)
+
+
+def _is_hub_name(name: str) -> bool:
+    return (
+        re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) is not None
+        and Path(name).suffix.lower() not in _LINES + FILES
+    )
+
+
+def _from_hub(name: str, split: str) -> Any:
+    with needed_by("A data set of the hub"):
+        import datasets
+    try:
+        return datasets.load_dataset(name, split=split)
+    except MemoryError:
+        raise
+    except Exception as error:  # of the network, of the hub, or of what is there
+        raise ValueError(f"The data set {name} of the hub cannot be loaded: {one_line(str(error), 300)}") from error
 
 
 def _files(path: str | os.PathLike) -> list[Path]:
     """The files that a path names: itself, those in a folder, or those that a pattern fits, by name."""
     if Path(path).is_dir():
-        found = [one for one in Path(path).rglob("*") if one.suffix.lower() in _FILES and one.is_file()]
+        found = [one for one in Path(path).rglob("*") if one.suffix.lower() in FILES and one.is_file()]
         where = f"The folder {named(path)} holds no .parquet and no .jsonl file, and save_to_disk did not write it."
     elif not os.path.lexists(path) and glob.has_magic(os.fspath(path)):
         found = [Path(one) for one in glob.glob(os.fspath(path), recursive=True)]
@@ -55,38 +90,88 @@ def _files(path: str | os.PathLike) -> list[Path]:
     return sorted(found)
 
 
-def batches(dataset: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of what `opened` returned, so many at a time that memory is bounded."""
-    if isinstance(dataset, list) and dataset and all(isinstance(one, Path) for one in dataset):
+def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
+    """The part of what `opened` returned that one of several processes reads: files in a row, or rows.
+
+    Returns:
+        The part, and where it begins, in words.
+    """
+    if of == 1 or isinstance(dataset, Mapping):  # splits are refused by `batches`
+        return dataset, "the first"
+    if isinstance(dataset, list):
+        first, last = len(dataset) * number // of, len(dataset) * (number + 1) // of
+        return dataset[first:last], named(dataset[min(first, len(dataset) - 1)])
+    return dataset.shard(of, number, contiguous=True), f"part {number + 1} of {of}"
+
+
+def column_names(dataset: Any) -> list[str]:
+    """The columns of what `opened` returned for a path, as its first file or its first row has them."""
+    if not _are_files(dataset):
+        if isinstance(dataset, Mapping):
+            raise _no_rows(dataset)
+        return dataset.column_names
+    path = dataset[0]
+    if path.suffix.lower() in _LINES:
+        with naming(path, _JSON) as path, path.open(encoding="utf-8") as file:
+            return next((list(_plain(row, 0)) for row in _rows(file)), [])
+    with naming(path, _PARQUET) as path, arrow_errors():
+        return pq.read_schema(path).names
+
+
+def batches(dataset: Any, only: Container[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of what `opened` returned, so many at a time that memory is bounded.
+
+    Args:
+        only: the columns to read, where they are; by default all.
+    """
+    if _are_files(dataset):
         for path in dataset:
-            yield from _batches_of_file(path)
+            yield from _batches_of_file(path, only)
         return
     import datasets
 
     if isinstance(dataset, datasets.Dataset):
+        if only is not None:
+            dataset = dataset.select_columns([name for name in dataset.column_names if name in only])
         for table in dataset.with_format("arrow").iter(_ROWS):
             # each selected row is a chunk by itself; others stay where they are
             yield from (table if dataset._indices is None else table.combine_chunks()).to_batches()
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset)))
-        yield from of_rows(rows, _ROWS)
+        yield from of_rows(rows, _ROWS, only)
     else:
-        it = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
-        raise TypeError(
-            "dataset must be a datasets.Dataset, the path of Parquet files, JSON lines or a folder, or an iterable of "
-            f"mappings with input_ids, not {it}."
-        )
+        raise _no_rows(dataset)
 
 
-def _batches_of_file(path: Path) -> Iterator[pa.RecordBatch]:
+def _are_files(dataset: Any) -> bool:
+    return isinstance(dataset, list) and bool(dataset) and all(isinstance(one, Path) for one in dataset)
+
+
+def _no_rows(dataset: Any) -> TypeError:
+    it = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
+    return TypeError(
+        "dataset must be a datasets.Dataset, the path of Parquet files, JSON lines or a folder, or an iterable of "
+        f"mappings with input_ids, not {it}."
+    )
+
+
+def _batches_of_file(path: Path, only: Container[str] | None) -> Iterator[pa.RecordBatch]:
     if path.suffix.lower() in _LINES:
-        with naming(path, "file of JSON lines") as path, path.open(encoding="utf-8") as file:
-            lines = enumerate(file, start=1)
-            yield from of_rows((_parsed(line, number) for number, line in lines if line.strip()), _ROWS)
+        with naming(path, _JSON) as path, path.open(encoding="utf-8") as file:
+            yield from of_rows(_rows(file), _ROWS, only)
         return
-    with naming(path, "whole Parquet file of sequences") as path:
+    with naming(path, _PARQUET) as path:
         with arrow_errors(), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            yield from parquet_batches(file, file.schema_arrow.names)
+            there = file.schema_arrow.names
+            names = there if only is None else [name for name in there if name in only]
+            if not names:
+                raise ValueError(f"it has {listed(there) or 'no column'}, and not the columns of the other files.")
+            yield from parquet_batches(file, names)
+
+
+def _rows(file: Iterable[str]) -> Iterator[Any]:
+    """The rows of JSON lines, of which blank ones are none."""
+    return (_parsed(line, number) for number, line in enumerate(file, start=1) if line.strip())
 
 
 def _parsed(line: str, number: int) -> Any:
@@ -96,14 +181,14 @@ def _parsed(line: str, number: int) -> Any:
         raise ValueError(f"Line {number}: {error}") from None
 
 
-def of_rows(rows: Iterable[Any], at_once: int) -> Iterator[pa.RecordBatch]:
-    """Rows of Python as batches of Arrow.
+def of_rows(rows: Iterable[Any], at_once: int, only: Container[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows of Python as batches of Arrow, of the columns in `only` or of all.
 
     Raises:
         TypeError, ValueError: naming the row or the column that does not fit the others.
     """
     numbered = enumerate(rows)
-    while some := [_plain(row, number) for number, row in islice(numbered, at_once)]:
+    while some := [_plain(row, number, only) for number, row in islice(numbered, at_once)]:
         for row in some:
             if odd := set(row) ^ set(some[0]):  # Arrow would leave them out
                 raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
@@ -114,8 +199,12 @@ def of_rows(rows: Iterable[Any], at_once: int) -> Iterator[pa.RecordBatch]:
             raise TypeError(f"The rows of the data set do not fit together: {said}") from None
 
 
-def _plain(row: Any, number: int) -> dict[str, Any]:
-    """A row without tensors."""
+def _plain(row: Any, number: int, only: Container[str] | None = None) -> dict[str, Any]:
+    """A row without tensors, of the columns in `only` or of all."""
     if not isinstance(row, Mapping):
         raise TypeError(f"Row {number} of the data set must be a mapping with input_ids, not {shown(row)}.")
-    return {name: np.asarray(value) if hasattr(value, "__array__") else value for name, value in row.items()}
+    return {
+        name: np.asarray(value) if hasattr(value, "__array__") else value
+        for name, value in row.items()
+        if only is None or name in only
+    }

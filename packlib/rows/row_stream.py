@@ -3,12 +3,14 @@
 import copy
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, get_worker_info
 
 from packlib.checks import flag, one_of, shown, whole_number
+from packlib.distributed.collectives import Collectives
 from packlib.packing import StreamPacker
 from packlib.rows.row_columns import Columns, with_labels
 from packlib.rows.row_sources import of_rows
@@ -26,16 +28,26 @@ class PackedStream(IterableDataset):
     setting that these depend on. A stream that loads it reads on from there and leaves out the packs that were handed
     out, so it goes on as if it had never stopped, if the source does (a `shuffle` of `datasets` fills its buffer anew).
     Ranks and the workers of a `DataLoader` share the source as `datasets` has it: give each rank its part with
-    `datasets.distributed.split_dataset_by_node`.
+    `datasets.distributed.split_dataset_by_node`. Their parts make different numbers of packs, so that some ranks would
+    wait in an update for others that have ended, unless the streams are `even`.
 
     Args:
         dataset: a `datasets.IterableDataset` of tokenized sequences.
         max_length, max_sequences_per_pack, overlong, labels, window, tokenizer: as in `pack_dataset`.
         empty_every: sequences after which all open packs are closed, as at the end. A smaller number makes more packs,
             and resuming quicker.
+        even: end a pass on all ranks of the process group when it ends on the first of them. What the others have left
+            is not handed out. All ranks take their packs together, each in its main process, without workers.
 
     Raises:
         TypeError, ValueError: for bad arguments; as it streams, naming the column or the length that is wrong.
+        RankError: the same on every rank, if it is wrong on one of several, and they are `even`.
+
+    >>> from datasets import Dataset
+    >>> from packlib.rows import PackedStream
+    >>> stream = Dataset.from_dict({"input_ids": [[7, 8, 6], [4], [5, 5]]}).to_iterable_dataset()
+    >>> [pack["seq_lengths"] for pack in PackedStream(stream, max_length=4)]
+    [[3, 1], [2]]
     """
 
     def __init__(
@@ -48,16 +60,32 @@ class PackedStream(IterableDataset):
         window: int = 100,
         empty_every: int = 100_000,
         tokenizer: Any = None,
+        even: bool = False,
     ) -> None:
         StreamPacker(max_length, window, max_sequences_per_pack)  # refuses bad arguments now
         self.dataset, self.max_length, self.window = dataset, max_length, window
         self.max_sequences_per_pack, self.labels = max_sequences_per_pack, flag("labels", labels)
         self.overlong = one_of("overlong", overlong, OVERLONG)
         self.empty_every = whole_number("empty_every", empty_every, 1)
-        self.tokenizer = tokenizer
+        self.tokenizer, self.even = tokenizer, flag("even", even)
         self._state = self._next = _FROM_THE_START
 
     def __iter__(self) -> Iterator[dict[str, list]]:
+        return self._evenly() if self.even else self._stream()
+
+    def _evenly(self) -> Iterator[dict[str, list]]:
+        """Packs for as long as every rank has one."""
+        if get_worker_info() is not None:
+            raise ValueError("even must be False in the workers of a DataLoader, or num_workers 0.")
+        ranks, packs = Collectives(), self._stream()
+        while True:
+            with ranks.agree_on_errors():
+                pack = next(packs, None)
+            if not ranks.minimum(np.array(pack is not None, np.int64)):
+                return
+            yield cast(dict[str, list], pack)
+
+    def _stream(self) -> Iterator[dict[str, list]]:
         start, self._next = self._next, _FROM_THE_START
         source = copy.copy(self.dataset)
         source.__dict__ = {**source.__dict__}  # which `datasets` shares among copies; a loaded state is for one pass

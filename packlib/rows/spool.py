@@ -2,18 +2,21 @@
 
 import hashlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from packlib.packing.documents import split
+from packlib.packing.documents import drop, split, truncate
 from packlib.rows.row_columns import is_text
 
 Overlong = Literal["error", "truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
+SharedColumn: TypeAlias = tuple[pa.DataType, bool, Path, np.ndarray]
+SharedSpool: TypeAlias = tuple[np.ndarray, dict[str, SharedColumn]]
+_CUTS = {"error": truncate, "truncate": truncate, "drop": drop, "split": split}
 
 
 class Column:
@@ -22,17 +25,20 @@ class Column:
     Args:
         folder: where they are written to a file without a name, which is gone when the process is; None if what is
             added is a part of an Arrow file, which need not be written again.
+        name: of the file, for other processes that read it.
 
     Attributes:
         kind: the Arrow type of a value: of fixed width, or text.
         by_token: whether there is a value for each token, or for each sequence.
     """
 
-    def __init__(self, kind: pa.DataType, by_token: bool, folder: Path | None) -> None:
+    def __init__(self, kind: pa.DataType, by_token: bool, folder: Path | None, name: str | None = None) -> None:
         self.kind, self.by_token, self._text = kind, by_token, is_text(kind)
         self._stored = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if self._text else kind
         self._width = 1 if self._text else self._stored.bit_width // 8
-        self._file, self._seen = folder and tempfile.TemporaryFile(dir=folder), hashlib.sha256()
+        self._path = folder / name if folder and name else None
+        self._file: Any = self._path.open("w+b") if self._path else folder and tempfile.TemporaryFile(dir=folder)
+        self._seen = hashlib.sha256()
         self._parts, self._ends = list[np.ndarray](), [np.zeros(1, np.int64)]  # in bytes; the ends are those of text
         self._finished: tuple[list[np.ndarray], np.ndarray, np.ndarray] | None = None
         self._keep: Callable = self._file.write if self._file else self._parts.append
@@ -47,6 +53,18 @@ class Column:
         part = np.frombuffer(values.buffers()[-1] or b"", np.uint8)[first * self._width : last * self._width]
         self._seen.update(part.data)
         self._keep(part)
+
+    def shared(self) -> SharedColumn:
+        """For `add_shared` of other processes; only with a name, and when all values were added."""
+        self._file.write(b".")
+        self._file.close()
+        return self.kind, self.by_token, cast(Path, self._path), np.concatenate(self._ends)
+
+    def add_shared(self, path: Path, ends: np.ndarray) -> None:
+        """Add what another process has written."""
+        self._parts.append(np.asarray(np.memmap(path, np.uint8, "r"))[:-1])
+        if self._text:
+            self._ends.append(ends[1:] + self._ends[-1][-1])
 
     def digest(self) -> str:
         """The same for the same values, in whatever batches they came."""
@@ -85,25 +103,17 @@ class Pieces:
     """
 
     def __init__(self, lengths: np.ndarray, max_length: int, overlong: str, first_row: int = 0) -> None:
-        self.sequences = np.arange(len(lengths))
-        self.starts, self.lengths = np.cumsum(lengths) - lengths, lengths
         longer = lengths > max_length
         self.overlong = int(longer.sum())
-        if self.overlong:
-            if overlong == "error":
-                at, more = int(longer.argmax()), self.overlong - 1
-                raise ValueError(
-                    f"Row {first_row + at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
-                    f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
-                    '"truncate", "drop" or "split".'
-                )
-            if overlong == "split":
-                self.sequences, before, self.lengths = split(lengths, max_length)
-                self.starts = self.starts[self.sequences] + before
-            if overlong == "drop":
-                self.sequences = np.flatnonzero(~longer)
-                self.starts, self.lengths = self.starts[~longer], lengths[~longer]
-            self.lengths = self.lengths.clip(max=max_length)
+        if self.overlong and overlong == "error":
+            at, more = int(longer.argmax()), self.overlong - 1
+            raise ValueError(
+                f"Row {first_row + at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
+                f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
+                '"truncate", "drop" or "split".'
+            )
+        self.sequences, before, self.lengths = _CUTS[overlong](lengths, max_length)
+        self.starts = (np.cumsum(lengths) - lengths)[self.sequences] + before
 
 
 class Spool:
@@ -112,14 +122,29 @@ class Spool:
     Args:
         folder: where a copy is written, on disk for as long as the process lives.
         kept: whether the batches outlive this without a copy, as parts of Arrow files do.
+        named: whether the copy is in files with names, for other processes.
 
     Attributes:
         columns: by name.
     """
 
-    def __init__(self, folder: Path, kept: bool) -> None:
+    def __init__(self, folder: Path, kept: bool, named: bool = False) -> None:
         self.columns = dict[str, Column]()
-        self._folder, self._kept, self._lengths = folder, kept, list[np.ndarray]()
+        self._folder, self._kept, self._named, self._lengths = folder, kept, named, list[np.ndarray]()
+
+    @classmethod
+    def of_shared(cls, shares: Iterable[SharedSpool], folder: Path) -> "Spool":
+        """The sequences that several processes have read, one process after the other."""
+        spool = cls(folder, kept=True)
+        for lengths, columns in shares:
+            spool._lengths.append(lengths)
+            for name, (kind, by_token, path, ends) in columns.items():
+                spool.columns.setdefault(name, Column(kind, by_token, None)).add_shared(path, ends)
+        return spool
+
+    def shared(self) -> SharedSpool:
+        """For `of_shared` of other processes; only if it is named, and when all batches were added."""
+        return self.lengths, {name: column.shared() for name, column in self.columns.items()}
 
     @property
     def lengths(self) -> np.ndarray:
@@ -137,6 +162,8 @@ class Spool:
             if name not in self.columns:
                 given = batch.schema.field(name).type if name in batch.schema.names else None
                 as_given = (given.value_type if given and by_token else given) == values.type != pa.bool_()
-                self.columns[name] = Column(values.type, by_token, None if self._kept and as_given else self._folder)
+                folder = None if self._kept and as_given and not self._named else self._folder
+                file = str(len(self.columns)) if self._named else None
+                self.columns[name] = Column(values.type, by_token, folder, file)
             self.columns[name].add(values)
         self._lengths.append(lengths)

@@ -17,9 +17,8 @@ import torch
 from torch.utils.checkpoint import get_device_states, set_device_states
 
 from packlib.distributed.collectives import Collectives
-from packlib.files import atomic_path, write_text
+from packlib.files import atomic_path, room_for, work_folder, write_text
 from packlib.markup import one_line
-from packlib.places import room_for, work_folder
 from packlib.reading import named, naming
 
 CHECKPOINT, PREVIOUS, METRICS = "checkpoint.pt", "checkpoint.previous.pt", "metrics.jsonl"

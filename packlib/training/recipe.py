@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from packlib.checks import number, one_of, shown, whole_number
-from packlib.files import write_text
+from packlib.files import parse_json, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.markup import in_html
 from packlib.reading import naming, read_json
-from packlib.strict_json import parse_json
 
 OPTIMIZERS = ("adamw", "lamb")
 DECAYS = ("linear", "polynomial", "cosine")
@@ -106,27 +105,38 @@ class Recipe:
         return cls(**values)
 
     @classmethod
-    def from_json(cls, text_or_path: str | os.PathLike) -> "Recipe":
-        """Read a recipe, one JSON object of its attributes, from its text or its file.
+    def from_json(cls, text: str) -> "Recipe":
+        """Read a recipe from JSON text, one object of its attributes, as `from_dict` takes them.
+
+        Raises:
+            ValueError: if it is no valid recipe.
+        """
+        try:
+            values = parse_json(text)
+            if not isinstance(values, dict):
+                raise ValueError("It must hold one JSON object.")
+            return cls.from_dict(values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The text is no recipe: {error}") from None
+
+    def to_json(self) -> str:
+        """The recipe as JSON text, one object of its attributes."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the recipe as JSON to a file, which is whole or not there."""
+        write_text(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Recipe":
+        """Read a recipe from a JSON file; see `from_json`.
 
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
         """
-        if isinstance(text_or_path, str) and text_or_path.lstrip().startswith("{"):
-            try:
-                return cls.from_dict(parse_json(text_or_path))
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"The text is no recipe: {error}") from None
-        values = read_json(text_or_path, "recipe")
-        with naming(text_or_path, "recipe"):
+        values = read_json(path, "recipe")
+        with naming(path, "recipe"):
             return cls.from_dict(values)
-
-    def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """Return the recipe as JSON text; write it to `path` too if one is given, a file that is whole or not there."""
-        written = json.dumps(asdict(self), indent=2) + "\n"
-        if path is not None:
-            write_text(path, written)
-        return written
 
     @property
     def global_batch(self) -> int:

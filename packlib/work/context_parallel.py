@@ -21,11 +21,11 @@ class ContextShards(NamedTuple):
 
     Attributes:
         work: padding included; float64, shape (number of packs, ranks).
-        padding: tokens added to each pack; int64, shape (number of packs,).
+        padding_tokens: added to each pack; int64, shape (number of packs,).
     """
 
     work: np.ndarray
-    padding: np.ndarray
+    padding_tokens: np.ndarray
 
 
 def context_shards(packs: LengthsOfPacks, ranks: int, sharding: str = "sequence", *, work: Work) -> ContextShards:
@@ -47,7 +47,7 @@ def context_shards(packs: LengthsOfPacks, ranks: int, sharding: str = "sequence"
     >>> packs = Packs([0, 1], offsets=[0, 2], lengths=[5, 3], max_length=8)
     >>> for sharding in SHARDINGS:
     ...     shards = context_shards(packs, ranks=2, sharding=sharding, work=Work(0, 1))
-    ...     print(sharding, shards.work[0], shards.padding[0])
+    ...     print(sharding, shards.work[0], shards.padding_tokens[0])
     sequence [40. 40.] 4
     pack [12. 22.] 0
     whole [25.  9.] 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from packlib.workbook.game import PackingGame
     from packlib.workbook.results import keep, result
-    from packlib.workbook.tables import Points, Table
+    from packlib.workbook.tables import Points, Table, show_table
 else:  # they load Jupyter
     __getattr__, __dir__ = late(
         __name__,
@@ -44,6 +44,6 @@ else:  # they load Jupyter
             ],
             "packlib.workbook.game": ["PackingGame"],
             "packlib.workbook.results": ["keep", "result"],
-            "packlib.workbook.tables": ["Points", "Table"],
+            "packlib.workbook.tables": ["Points", "Table", "show_table"],
         },
     )

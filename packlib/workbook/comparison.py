@@ -59,7 +59,7 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
     labels = list(map(_label, values[across]))
     ordered = all(value.lower() == "none" or value.replace(".", "").isdigit() for value in values[across])
     fig, axes = new_figure(1, len(numbers), squeeze=False)
-    told = []
+    sentences = []
     for ax, number in zip(axes[0], numbers, strict=True):
         ends = {}
         for i, choice in enumerate(itertools.product(*(values[name] for name in others))):
@@ -75,7 +75,7 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
             (line,) = ax.plot(list(points), list(points.values()), **style)
             ends[line] = ", ".join(f"{name} {_label(value)}" for name, value in zip(others, choice, strict=True))
             listed = ", ".join(f"{labels[at]}: {value:.4g}" for at, value in points.items())
-            told.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
+            sentences.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
         ax.set_xticks(range(len(labels)), labels)
         if (letters := sum(map(len, labels)) * len(numbers)) > 40:
             ax.tick_params(axis="x", rotation=30 if letters < 120 else 90)
@@ -83,7 +83,7 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
         ax.set(title=title, xlabel=across, xlim=(-0.3, len(labels) - 0.7))
         if others and ends:
             label_ends(ends)
-    return fig, f"{'; '.join(told)}."
+    return fig, f"{'; '.join(sentences)}."
 
 
 def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_json: bool) -> int:

@@ -3,9 +3,11 @@
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Real
+from pathlib import Path
 from typing import Any, Literal
 
 from packlib.checks import one_of
@@ -30,7 +32,7 @@ class Exercise:
     Attributes:
         name: of the function or variable that the learner fills in; its stub returns or holds `...`.
         solution: the right function; or the right value.
-        cases: arguments to try, as tuples, from small to large: the first that fails is shown.
+        cases: arguments to try, a sequence for each call, from small to large: the first that fails is shown.
         wrong: answers that learners give, under the name of the slip; tests see each of them rejected.
         hint: one sentence that is added from the second miss on.
         level: of difficulty, from 1 to 3, and the minutes that it takes; the notebook says both above the exercise.
@@ -40,11 +42,11 @@ class Exercise:
 
     name: str
     solution: Any
-    cases: tuple[tuple, ...] = ((),)
+    cases: Sequence[Sequence] = ((),)
     wrong: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""
     fault: Callable[..., str | None] | None = None
-    level: int | None = None  # of no exercise in the notebooks that do not have levels yet
+    level: int | None = None
     minutes: int | None = None
 
     def judge(self, answer: Any) -> Verdict:
@@ -67,7 +69,7 @@ class Exercise:
         tried = f" {len(self.cases)} cases agree." if len(self.cases) > 1 else ""
         return Verdict("right", f"{self.name}: right.{tried}")
 
-    def _fault(self, call: str, got: Any, case: tuple) -> str | None:
+    def _fault(self, call: str, got: Any, case: Sequence) -> str | None:
         """What is wrong with the answer to a case; None if it is right."""
         expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
         try:
@@ -91,6 +93,21 @@ class Exercises(dict[str, Exercise]):
     def __init__(self, exercises: Iterable[Exercise]) -> None:
         super().__init__((exercise.name, exercise) for exercise in exercises)
         self._misses = dict.fromkeys(self, 0)
+
+    @classmethod
+    def beside(cls, lesson: str, *exercises: Exercise) -> "Exercises":
+        """Exercises of which `exercises.toml` beside a lesson has the levels, minutes and hints, and most of the cases.
+
+        Args:
+            lesson: `__file__` of the lesson.
+
+        Raises:
+            ValueError: if the file has tables for other exercises than these.
+        """
+        words = tomllib.loads(Path(lesson).with_name("exercises.toml").read_text(encoding="utf-8"))
+        if list(words) != (names := [exercise.name for exercise in exercises]):
+            raise ValueError(f"exercises.toml must be about {', '.join(names)}, and is about {', '.join(words)}.")
+        return cls(replace(exercise, **words[exercise.name]) for exercise in exercises)
 
     def __call__(self, name: str, answer: Any) -> None:
         """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""

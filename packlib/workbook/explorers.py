@@ -63,6 +63,7 @@ class Explorer:
     Attributes:
         title: the question the explorer answers.
         telling: the names of one or two controls that move on the site, where no kernel runs; else the first does.
+        columns: of the controls above the picture, so that many controls and the picture fit on a screen together.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
         picture: the widget whose HTML is the image, or a sentence if drawing failed.
         figure, alt: what the picture shows now, and the same in words.
@@ -71,6 +72,7 @@ class Explorer:
 
     title = ""
     telling: tuple[str, ...] = ()
+    columns = 1
     _made: dict[str, Any]  # how to make it again, where no kernel runs
 
     def controls(self) -> dict[str, widgets.ValueWidget]:
@@ -103,6 +105,10 @@ class Explorer:
                 raise ValueError(f"The control {name!r} needs a description: readers must know what it does.")
             control.observe(lambda change, name=name: self._draw_again(name), "value")
             rows.append(self.row(name, control))
+        if self.columns > 1:
+            for control in self.widgets.values():
+                control.layout.width, control.style.description_width = "24em", "9em"
+            rows = [widgets.HBox([widgets.VBox(rows[at :: self.columns]) for at in range(self.columns)])]
         self._draw_again()
         heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self.picture])

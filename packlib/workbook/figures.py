@@ -7,7 +7,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -17,6 +17,8 @@ import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -57,7 +59,7 @@ def series(name: str) -> dict[str, str]:
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def styled() -> Iterator[None]:
     """In here matplotlib's settings are the workbook's, and afterwards as they were."""
     if _STYLED.get():
         yield
@@ -74,7 +76,7 @@ def _in_style(kind: type[Artist]) -> type[Artist]:
     """Have all that is asked of a figure or axes of this kind done in the workbook's style."""
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         if name == "__init__" or not name.startswith("_"):
-            setattr(kind, name, _style()(method))
+            setattr(kind, name, styled()(method))
     return kind
 
 
@@ -89,6 +91,10 @@ class StyledFigure(Figure):
 
     def add_subplot(self, *arguments: Any, **options: Any) -> Any:
         return super().add_subplot(*arguments, **{"axes_class": _StyledAxes} | options)
+
+    def suptitle(self, text: str, **options: Any) -> Text:
+        """A title at the left edge, as those of axes."""
+        return super().suptitle(text, **{"x": 0.02, "ha": "left"} | options)
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
@@ -115,6 +121,18 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
         line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **beside)
 
 
+def name_rows(ax: Axes, names: Sequence[str], above: float = 0.5, below: float = 0.5) -> None:
+    """Name the rows at 0, 1, … of a picture, the first on top, with room `above` it and `below` the last."""
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 1 + below, -above)
+
+
+def plain_ticks(axis: Axis, ticks: Sequence[float]) -> None:
+    """Put ticks here alone, as plain numbers with thousands set off: what a logarithmic axis lacks."""
+    axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
+    axis.minorticks_off()
+
+
 def _show_dollars(fig: Figure) -> None:
     """Show every text as it stands: `$x$` in a name is no formula. Only the powers of ten at log axes are."""
     powers: set[Text] = set()
@@ -135,7 +153,7 @@ def _fix_layout(fig: Figure) -> None:
         fig.set_layout_engine("none")
 
 
-@_style()
+@styled()
 def png(fig: Figure, dpi: float | None = None) -> bytes:
     """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
 
@@ -143,10 +161,12 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     """
     _fix_layout(fig)
     dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 150)
-    raw, small = io.BytesIO(), io.BytesIO()
-    fig.savefig(raw, format="rgba", dpi=dpi)
-    size = tuple((fig.get_size_inches() * dpi).astype(int).tolist())
-    picture = Image.frombuffer("RGBA", size, raw.getvalue()).convert("RGB").quantize(96, dither=Image.Dither.NONE)
+    before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
+    fig.set_dpi(dpi)
+    canvas.draw()  # `savefig` would draw it twice
+    drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
+    fig.set_dpi(before)
+    picture = drawn.convert("RGB").quantize(96, dither=Image.Dither.NONE)
     picture.save(small, format="png", optimize=True, dpi=(dpi, dpi))
     return small.getvalue()
 
@@ -158,13 +178,16 @@ def claim(fig: Figure) -> str:
     return " · ".join(" ".join(title.split()) for title in titles if title)
 
 
-@_style()
+@styled()
 def svg(fig: Figure, alt: str, title: str = "") -> str:
     """The figure as SVG text with `alt` as its `<desc>`, the same bytes every time.
 
     Its `<title>` is the `title`, or the claim of the figure, or `alt`.
     """
     _fix_layout(fig)
+    titles = [text for ax in fig.axes for text in (ax.title, ax._left_title) if text.get_text()]
+    if fig.get_suptitle() or len(titles) == 1:
+        (fig._suptitle if fig.get_suptitle() else titles[0]).set_gid("claim")  # so that a slide can leave it out
     raw = io.StringIO()
     fig.savefig(raw, format="svg", metadata={"Date": None})
     words = f"<title>{escaped(title or claim(fig) or alt)}</title>\n <desc>{escaped(alt)}</desc>"

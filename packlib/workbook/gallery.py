@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 import nbformat
 
 import packlib
-from packlib.files import write_text
-from packlib.places import output_path, work_folder
+from packlib.files import output_path, work_folder, write_text
 from packlib.workbook.execution import for_each, run_async, run_notebook
 from packlib.workbook.exits import exit_code
 from packlib.workbook.pages import fill_template

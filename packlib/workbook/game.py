@@ -9,13 +9,16 @@ import traitlets
 
 from packlib.lengths import LengthHistogram
 
-MODULE = Path(__file__).with_name("website") / "static" / "game.mjs"  # the same for both
+_STATIC = Path(__file__).with_name("website") / "static"
+# The site runs both as classic scripts, so that pages opened as files run them too; a widget wants a module.
+_SCRIPTS = "".join((_STATIC / name).read_text(encoding="utf-8") for name in ("packing.js", "game.js"))
 MOST = 20  # sequences; the search in the browser proves the fewest packs for these
 
 
 class PackingGame(anywidget.AnyWidget):
     """The game in a notebook; without a kernel, and where widgets do not run, a sentence says where to play it.
 
+    >>> from packlib.workbook.game import PackingGame
     >>> PackingGame([6, 5, 3, 2, 2, 2], slots=10).lengths
     [6, 5, 3, 2, 2, 2]
 
@@ -30,7 +33,7 @@ class PackingGame(anywidget.AnyWidget):
         TypeError, ValueError: if a length does not fit into a pack, or if there are too many.
     """
 
-    _esm = MODULE
+    _esm = f"{_SCRIPTS}export default {{ render: PackingGame.render }};"
     lengths = traitlets.List(traitlets.Int()).tag(sync=True)
     slots = traitlets.Int(10).tag(sync=True)
     packs = traitlets.Int(0).tag(sync=True)

@@ -18,7 +18,7 @@ from packlib.checks import shown
 NO_GUESS = "No guess yet. Replace the dots above with your guess and run both cells, or open the answer below."
 _LONGEST = 200  # characters or items of a guess
 _NEAR = 0.05  # of the truth
-_WORDS = tomllib.loads(Path(__file__).with_name("guess_words.toml").read_text(encoding="utf-8"))
+WORDS = tomllib.loads(Path(__file__).with_name("guess_words.toml").read_text(encoding="utf-8"))
 _PARTS = {"%": 100, "thousandths": 1000}  # a guess below 1 in these units may be meant as a share of one
 _DIGITS = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 _WRITTEN = re.compile(
@@ -129,7 +129,7 @@ def _as_told(truth: Any) -> tuple[float | str, Callable]:
 def _compare_numbers(
     guess: Any, truth: float, unit: str, limits: tuple[float, float], by_factor: bool
 ) -> tuple[Any, str, Any]:
-    if isinstance(guess, str) and _word(guess) in _WORDS["unlimited"]:  # to say that it is no number would tell
+    if isinstance(guess, str) and _word(guess) in WORDS["unlimited"]:  # to say that it is no number would tell
         return _right_or_wrong(_word(guess), False)
     number, has_unit = read_number(guess, unit)
     off = number - truth
@@ -170,7 +170,7 @@ def _compare_words(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
 
 def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
     word = _word(str(guess)) if isinstance(guess, (bool, str)) else ""
-    read = next((answer for answer in ("yes", "no") if word in _WORDS[answer]), "")
+    read = next((answer for answer in ("yes", "no") if word in WORDS[answer]), "")
     if not read:
         raise UnreadableGuessError(f"{in_short(guess)} is neither yes nor no; guess again.")
     return _right_or_wrong(read, read == truth)
@@ -200,8 +200,8 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
     if isinstance(guess, str):
         text = re.sub("^(?:minus |[-−]) *", "-", guess.strip())
         first, _, others = re.sub("^an? ", "", _word(text)).partition(" ")
-        if first in _WORDS["numbers"]:
-            text = f"{_WORDS['numbers'][first]} {others}".strip()
+        if first in WORDS["numbers"]:
+            text = f"{WORDS['numbers'][first]} {others}".strip()
         if comma := re.fullmatch(r"([+-]?\d+),(\d{1,2}|\d{4,})\b\D*", text, re.ASCII):
             raise UnreadableGuessError(f"Do you mean {comma[1]}.{comma[2]}? Then write it with a point.")
         if not (written := _WRITTEN.fullmatch(text)):
@@ -209,7 +209,7 @@ def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
         top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
         rest = written[3].casefold().strip(" .!")
         first, _, others = rest.partition(" ")
-        if multiple := _WORDS["multiples"].get(first):
+        if multiple := WORDS["multiples"].get(first):
             top, rest = top * multiple, others
         if less := re.search(r"\b(fewer|less|lower)$", rest):
             raise UnreadableGuessError(
@@ -269,7 +269,7 @@ def _root(text: str) -> str:
 
 def _ways_to_write(unit: str) -> set[str]:
     first = unit.partition(" ")[0]
-    ways = {unit, first, *_WORDS["units"].get(unit, ())}
+    ways = {unit, first, *WORDS["units"].get(unit, ())}
     return {way.casefold() for way in (*ways, _singular(unit), _singular(first))}
 
 

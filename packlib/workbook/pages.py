@@ -38,6 +38,12 @@ def fill_template(template: str, **parts: Any) -> str:
     return pages.get_template(template).render(content_policy=content_policy, **parts)
 
 
+def mathml(formula: str, block: bool = False) -> str:
+    """A formula of LaTeX as MathML. The converter takes ± for a name, and browsers put no spaces around names."""
+    made = convert(formula, display="block" if block else "inline")
+    return made.replace("<mi>&#x000B1;</mi>", "<mo>&#x000B1;</mo>")
+
+
 class _Renderer(IPythonRenderer):
     """Markdown with formulas as MathML, which browsers draw by themselves; HTML other than `_TAGS` is text."""
 
@@ -52,10 +58,10 @@ class _Renderer(IPythonRenderer):
         return super().link(text, self.address(url), title)
 
     def inline_math(self, body: str) -> str:
-        return convert(body)
+        return mathml(body)
 
     def block_math(self, body: str) -> str:
-        return convert(body, display="block")
+        return mathml(body, block=True)
 
 
 def markdown_to_html(source: str, anchors: bool = False, address: Callable[[str], str] = str) -> str:

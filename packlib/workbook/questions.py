@@ -4,8 +4,10 @@ Truth and reason stand in the chapter, so that nobody reads them in a cell befor
 """
 
 import math
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
@@ -24,7 +26,8 @@ class Question:
     Attributes:
         words: the question as it stands in bold in the notebook.
         truth: what `judge_guess` compares with, or a function of the values that the notebook gives to `reveal`.
-        why: one or two sentences: the reason, not the number again; or a function of the same values.
+        why: one or two sentences: the reason, not the number again. `{name}` or `{name:,}` stands for one of these
+            values, as in `str.format`; a function of them returns what needs more than that.
         unit: as for `judge_guess`.
         choices: the words to choose from, each with what to say to somebody who chose it and is wrong.
         limits: no answer lies outside; by default 0 and 100 in percent, and else 0 and infinity.
@@ -41,8 +44,12 @@ class Question:
 
     def judge(self, guess: Any, truth: Any) -> Judgment:
         """What `judge_guess` says to a guess."""
-        limits = self.limits or (0, 100 if self.unit == "%" else math.inf)
-        return judge_guess(guess, truth, self.unit, tuple(self.choices), limits=limits, by_factor=self.by_factor)
+        return judge_guess(guess, truth, self.unit, tuple(self.choices), self.bounds, self.by_factor)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What no answer lies below and above."""
+        return self.limits or (0, 100 if self.unit == "%" else math.inf)
 
 
 class Questions(dict[str, Question]):
@@ -52,6 +59,28 @@ class Questions(dict[str, Question]):
         super().__init__(questions)
         self._guesses: dict[str, Any] = {}  # of this kernel, so that an answer that is run again stays
         self._judged: dict[str, Judgment] = {}
+
+    @classmethod
+    def beside(
+        cls, lesson: str, truths: Mapping[str, Callable], reasons: Mapping[str, Callable] | None = None
+    ) -> "Questions":
+        """The questions of `questions.toml` beside a lesson: a table for each, with the fields of `Question`.
+
+        Args:
+            lesson: `__file__` of the lesson.
+            truths: by question, the functions for each `truth` that the file does not have.
+            reasons: the same for each `why`.
+
+        Raises:
+            ValueError: if a function is of no question in the file, or a question has no truth or no reason.
+        """
+        texts = tomllib.loads(Path(lesson).with_name("questions.toml").read_text(encoding="utf-8"))
+        for key, functions in (("truth", truths), ("why", reasons or {})):
+            for name, function in functions.items():
+                texts[one_of("question", name, texts)][key] = function
+            if lacking := [name for name, fields in texts.items() if key not in fields]:
+                raise ValueError(f"A {key} is missing in questions.toml and in the lesson: of {', '.join(lacking)}.")
+        return cls(**{name: Question(**fields) for name, fields in texts.items()})
 
     def reveal(self, name: str, guess: Any, **values: Any) -> None:
         """Show how near a guess is, the answer, and why; without a guess the answer is folded.
@@ -69,7 +98,8 @@ class Questions(dict[str, Question]):
         if shell is not None and shell.user_ns.get("guess") is guess:
             shell.user_ns["guess"] = ...
         guess = self._guesses.get(name, ...) if guess is ... else guess
-        truth, why = (part(**values) if callable(part) else part for part in (question.truth, question.why))
+        truth = question.truth(**values) if callable(question.truth) else question.truth
+        why = question.why(**values) if callable(question.why) else question.why.format(**values)
         judged = question.judge(guess, truth)
         self._guesses[name], self._judged[name] = guess, judged
         wrong = question.choices if judged.state == "wrong" else {}
@@ -84,6 +114,13 @@ class Questions(dict[str, Question]):
             page = f"<p>{escaped(judged.message)}</p><details><summary>Show the answer</summary>{answer}</details>"
             plain = f"{question.words} {judged.message}"
         fields = {"question": question.words, "answer": judged.answer, "why": why}
+        fields["judging"] = {  # for the site, which judges without a kernel; JSON has no infinity
+            "truth": judged.truth,
+            "unit": question.unit,
+            "choices": dict(question.choices),
+            "limits": [bound if math.isfinite(bound) else None for bound in question.bounds],
+            "by_factor": question.by_factor,
+        }
         display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
 
     def mark(

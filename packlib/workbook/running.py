@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from packlib.checks import one_of
+from packlib.files import Read, output_path, work_folder
 from packlib.installed import IN_WHEEL, ROOT, checkout_path
 from packlib.lengths import load
-from packlib.places import Read, output_path, work_folder
 from packlib.workbook.parameters import Dataset, check_values, parameters_of
 from packlib.workbook.results import FIGURES_FOLDER, RESULTS_FOLDER
 
@@ -96,7 +96,7 @@ def delivery(out: Path, reads: Iterable[Read] = (), names: Iterable[str] = ()) -
         names: files that will be there for certain; what can be refused of them is refused before the work.
 
     Raises:
-        OSError: one sentence, if another run writes there, or no folder can be there: see `packlib.places`.
+        OSError: one sentence, if another run writes there, or no folder can be there: see `packlib.files`.
     """
     files: list[Path] = []
     reads = list(reads)

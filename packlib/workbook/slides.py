@@ -21,9 +21,8 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from packlib.checks import one_of, shown, text, whole_number
-from packlib.files import write_text
+from packlib.files import output_path, write_text
 from packlib.markup import escaped
-from packlib.places import output_path
 from packlib.reading import naming
 from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import Picture, pictures_of
@@ -80,12 +79,12 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
 
 @dataclass
 class _Deck:
-    """Walks through the cells; what is told waits until the slide that it belongs to is there."""
+    """Walks through the cells; `notes` wait until the slide that they belong to is there."""
 
     notebook: NotebookNode
     pictures: Sequence[Picture]
     slides: list[Slide] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     section: str = ""
     thesis: str = ""  # the claim of the summary
 
@@ -112,19 +111,19 @@ class _Deck:
             marks, heading, text = re.findall(r"\A(?:(#+) (.*)\n?)?((?s:.*))\Z", part)[0]
             if marks == "#":
                 self.thesis = " ".join(text.strip().partition("\n\n")[0].split())
-                self.told = [markdown_to_html(text, address=_in_decks)]
+                self.notes = [markdown_to_html(text, address=_in_decks)]
                 self._slide("title", heading, f"<h1>{escaped(heading)}</h1>")
             elif marks == "##":
-                self.section, self.told = heading, []
+                self.section, self.notes = heading, []
             if marks != "#" and text.strip() and not text.lstrip().startswith("*Level"):
-                self.told.append(markdown_to_html(text, address=_in_decks))
+                self.notes.append(markdown_to_html(text, address=_in_decks))
 
     def _cell(self, cell: NotebookNode, wishes: Mapping[str, Any]) -> None:
         outputs = cell.get("outputs", [])
         for output in outputs:
             if meaning(output).get("kind") == "reveal":
                 answer, why = (escaped(meaning(output)[part]) for part in ("answer", "why"))
-                self.told.append(f"<p><b>{answer}.</b> {why}</p>")
+                self.notes.append(f"<p><b>{answer}.</b> {why}</p>")
         drawn = [output for output in outputs if meaning(output).get("kind") == "figure"]
         if wishes.get("figure"):
             drawn = [self.figures[one_of("figure", wishes["figure"], self.figures)]]
@@ -132,30 +131,30 @@ class _Deck:
             means = meaning(output)
             claim, image = wishes.get("claim") or means["title"] or means["alt"], self._image(output, wishes)
             if claim != means["title"]:  # which the picture shows
-                image = f"<h2>{escaped(claim)}</h2>\n{image}"
+                image = headed(claim, image)
             self._claim(claim, image, wishes.get("notes", ""), means["name"])
         if wishes.get("claim") and not drawn:
-            told = re.sub(r"^#+ .*\n?", "", cell.source, flags=re.M)
+            prose = re.sub(r"^#+ .*\n?", "", cell.source, flags=re.M)
             is_text = cell.cell_type == "markdown"
-            text = markdown_to_html(told, address=_in_decks) if is_text else "".join(map(_shown, outputs))
+            text = markdown_to_html(prose, address=_in_decks) if is_text else "".join(map(_shown, outputs))
             body = f'<h2>{escaped(wishes["claim"])}</h2>\n<div class="block">{text}</div>'
             self._claim(wishes["claim"], body, wishes.get("notes", ""), "")
 
     def _claim(self, claim: str, body: str, notes: str, name: str) -> None:
-        self.told += [f"<p>{escaped(notes)}</p>"] if notes else []
+        self.notes += [f"<p>{escaped(notes)}</p>"] if notes else []
         self._slide("figure" if name else "text", claim, body, name)
 
     def _slide(self, kind: str, heading: str, body: str, name: str = "") -> None:
-        self.slides.append(Slide(kind, heading, body, "\n".join(self.told), name, self.section))
-        self.told = []
+        self.slides.append(Slide(kind, heading, body, "\n".join(self.notes), name, self.section))
+        self.notes = []
 
     def _summary(self) -> None:
         """What is left to tell at the end is the summary; the sentence below the title is its claim."""
-        if self.section == "Summary" and self.told:
+        if self.section == "Summary" and self.notes:
             claim = BeautifulSoup(markdown_to_html(self.thesis), "html.parser").get_text().strip()
-            summary = BeautifulSoup("\n".join(self.told), "html.parser")
+            summary = BeautifulSoup("\n".join(self.notes), "html.parser")
             points = "".join(str(part.extract()) for part in summary.select("ul")[:1])
-            self.told = [str(summary)]
+            self.notes = [str(summary)]
             self._slide("text", claim, f"<h2>{escaped(claim)}</h2>\n{points}")
 
     def _with_sections(self) -> list[Slide]:
@@ -175,6 +174,15 @@ class _Deck:
             return f'<img alt="{escaped(picture.alt)}" src="data:image/svg+xml;base64,{svg}"{grows}>'
         source = BeautifulSoup(output["data"]["text/html"], "html.parser").select("img")[0]["src"]
         return f'<img alt="{escaped(means["alt"])}" src="{source}">'
+
+
+def headed(claim: str, image: str) -> str:
+    """A figure below a claim; if it is an SVG it loses its own title, so that a slide has one headline."""
+    kind, svg, rest = re.findall(r"(?s)\A(.*?data:image/svg\+xml;base64,|)([\w+/=]*)(.*)\Z", image)[0]
+    if kind:
+        hidden = b"\\g<0><style>#claim { display: none }</style>"
+        svg = base64.b64encode(re.sub(rb"<svg [^>]*>", hidden, base64.b64decode(svg), count=1)).decode()
+    return f"<h2>{escaped(claim)}</h2>\n{kind}{svg}{rest}"
 
 
 def _wishes(cell: NotebookNode, at: int) -> Mapping[str, Any]:

@@ -16,8 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 import packlib
-from packlib.files import write_text
-from packlib.places import output_path, work_folder
+from packlib.files import output_path, work_folder, write_text
 from packlib.reading import named
 from packlib.workbook.exits import NotebookFailedError
 from packlib.workbook.parameters import check_values

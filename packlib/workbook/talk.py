@@ -4,70 +4,121 @@
 """
 
 import argparse
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from packlib.checks import one_of
-from packlib.files import write_text
+from packlib.files import output_path, write_text
 from packlib.markup import escaped
-from packlib.places import output_path
 from packlib.reading import naming
 from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import pictures_of
 from packlib.workbook.pages import markdown_to_html
+from packlib.workbook.results import meanings
 from packlib.workbook.running import NOTEBOOKS, find_notebook, notebooks
-from packlib.workbook.slides import Slide, deck, slides_of
+from packlib.workbook.slides import Slide, deck, headed, slides_of
 
 SCRIPT = Path(__file__).with_name("talk.toml")
 
 
-def talk(script: Path = SCRIPT, figures: Path | None = None) -> list[Slide]:
+def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") -> list[Slide]:
     """The slides of a talk.
 
     Args:
-        script: a TOML file with a `title`, a `subtitle`, and tables `[[slide]]` with `notes` and either a `section`, a
-            `notebook` and the name of one of its figures, or a `claim` and a `text` in Markdown. A claim beside a
-            figure stands above it. A slide with an empty `section` belongs to none.
+        script: a TOML file with a `title`, a `subtitle`, and tables `[[slide]]` with `notes` and either a `notebook`
+            and the name of one of its figures, or a `claim` and a `text` in Markdown. A claim beside a figure stands
+            above it in place of its title. `numbers` are patterns that are looked for in title and alt text of the
+            figure; what their group finds fills their names, in braces, in claim and notes. In a text `{check}`
+            becomes what `check_packing` finds in a collator with faults, and `{address}` the `address`. A `section`
+            holds for the slides that follow; alone with notes it makes a slide.
         figures: where `make figures` left the pictures; without it the images in the notebooks are taken.
+        address: where the audience finds all of it.
 
     Raises:
-        ValueError: if it names a notebook or figure that is not there.
+        ValueError: if it names a notebook or figure that is not there, or a number that its figure does not say.
     """
-    told = tomllib.loads(script.read_text(encoding="utf-8"))
+    words = tomllib.loads(script.read_text(encoding="utf-8"))
 
     @cache
-    def drawn(notebook: str) -> dict[str, Slide]:
+    def drawn(notebook: str) -> dict[str, tuple[Slide, str]]:
+        """The slides of a notebook's figures, each with what its figure says."""
         path = NOTEBOOKS / f"{find_notebook(notebook)}.ipynb"
         with naming(path, "notebook for a talk"):
-            slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, figures) if figures else ())
-        return {slide.name: slide for slide in slides if slide.name}
+            cells = nbformat.read(path, as_version=4)
+            pictures = pictures_of(path.stem, figures) if figures else ()
+            slides = slides_of(cells, pictures)
+        still = [figure for figure in meanings(cells, "figure") if "explorer" not in figure]
+        says = {figure["name"]: f"{figure['title']}. {figure['alt']}" for figure in still}
+        says |= {picture.name: f"{picture.title}. {picture.alt}" for picture in pictures if picture.name in says}
+        return {slide.name: (slide, says[slide.name]) for slide in slides if slide.name in says}
 
-    title = f"<h1>{escaped(told['title'])}</h1>\n<p>{escaped(told['subtitle'])}</p>"
-    made, section = [Slide("title", told["title"], title, markdown_to_html(told["notes"]))], ""
-    for wish in told["slide"]:
+    title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>"
+    made, section = [Slide("title", words["title"], title, markdown_to_html(words["notes"]))], ""
+    for wish in words["slide"]:
         section = wish.get("section", section)
-        made.append(replace(_slide(wish, drawn), notes=markdown_to_html(wish["notes"]), section=section))
+        made.append(replace(_slide(wish, drawn, address), section=section))
     return made
 
 
-def _slide(wish: Mapping[str, str], drawn: Any) -> Slide:
-    if wish.get("section"):
-        return Slide("section", wish["section"], f"<h1>{escaped(wish['section'])}</h1>")
+def _slide(wish: Mapping[str, Any], drawn: Any, address: str) -> Slide:
     if "figure" in wish:
         slides = drawn(wish["notebook"])
-        slide = slides[one_of("figure", wish["figure"], slides)]
-        claim = wish.get("claim", "")
+        slide, says = slides[one_of("figure", wish["figure"], slides)]
+        claim, notes = wish.get("claim", ""), wish["notes"]
+        if "numbers" in wish:
+            numbers = _numbers(wish["numbers"], slide.name, says)
+            claim, notes = claim.format_map(numbers), notes.format_map(numbers)
+        slide = replace(slide, notes=markdown_to_html(notes))
         image = slide.body[slide.body.index("<img ") :]
-        return replace(slide, heading=claim, body=f"<h2>{escaped(claim)}</h2>\n{image}") if claim else slide
-    text = markdown_to_html(wish["text"])
-    return Slide("text", wish["claim"], f"<h2>{escaped(wish['claim'])}</h2>\n{text}")
+        return replace(slide, heading=claim, body=headed(claim, image)) if claim else slide
+    notes = markdown_to_html(wish["notes"])
+    if "text" not in wish:
+        return Slide("section", wish["section"], f"<h1>{escaped(wish['section'])}</h1>", notes)
+    text = wish["text"].replace("{address}", address)
+    if "{check}" in text:
+        text = text.replace("{check}", f"```text\n{check_with_faults()}\n```")
+    return Slide("text", wish["claim"], f"<h2>{escaped(wish['claim'])}</h2>\n{markdown_to_html(text)}", notes)
+
+
+def _numbers(patterns: Mapping[str, str], figure: str, says: str) -> dict[str, str]:
+    """What a figure says, by the names of the patterns."""
+    numbers = {}
+    for name, pattern in patterns.items():
+        if not (found := re.search(pattern, says)):
+            raise ValueError(f"The figure {figure!r} does not say {name!r}, looked for as {pattern!r}.")
+        numbers[name] = found[1]
+    return numbers
+
+
+def check_with_faults() -> str:
+    """What `check_packing` finds in a collator that lays sequences end to end and says no more, a line a question."""
+    import torch  # here, since it takes seconds
+
+    from packlib.check import check_packing
+    from packlib.workbook.chapters.n06_unpacking_losses import lab
+
+    def collate(sequences: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
+        def row(name: str) -> list[int]:
+            return list(chain.from_iterable(one[name] for one in sequences))
+
+        return {name: torch.tensor([row(name)]) for name in ("input_ids", "labels")}
+
+    lines = []
+    for finding in check_packing(lab.model(), collate, lab.texts(6)).findings:
+        lines.append(f"{finding.verdict:<10} {finding.question}")
+        if finding.verdict == "failed":
+            short = re.split("; |, and", finding.evidence)[0]
+            lines.append(f"{'':10}   {short.rstrip('.')}")
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -80,9 +131,10 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("page", type=Path, help="the file to write")
     parser.add_argument("figures", type=Path, help="where `make figures` left the pictures")
     parser.add_argument("--speaker", default="", help="a line below the title: who speaks, where and when")
+    parser.add_argument("--address", default="", help="where the audience finds all of it, for the last slide")
     given = parser.parse_args(arguments)
     path = output_path(given.page, reads=[SCRIPT, *notebooks().values(), *given.figures.glob("*.svg")])
-    write_text(path, deck(talk(figures=given.figures), given.speaker))
+    write_text(path, deck(talk(figures=given.figures, address=given.address), given.speaker))
     print(given.page)
 
 

@@ -321,12 +321,6 @@ def test_only_numbers_words_and_none_are_results():
     result("packs", np.int64(3))
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b.json", "/b.json"])
-def test_a_path_is_no_name_of_a_file_to_keep(name):
-    with pytest.raises(ValueError, match="name must be a file name without folders"):
-        keep(name, "{}")
-
-
 def test_files_are_kept_only_under_a_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keep("a.json", "{}")

@@ -1,10 +1,6 @@
 """The code that a report prints runs as printed, and makes the updates of each sequence alone."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +8,7 @@ import datasets
 import numpy as np
 import pytest
 import torch
+from processes import on_ranks
 from transformers import LlamaConfig, LlamaForCausalLM, get_scheduler
 
 from packlib.advice import advise
@@ -65,7 +62,7 @@ def written(folder, replicas=1):
     histogram = LengthHistogram.from_lengths([len(one) for one in sequences()], 24, "truncate")
     made = plan(histogram, method="optimal")
     assert made.num_packs % 4 == 0
-    made.to_json(folder / "plan.json")
+    made.save(folder / "plan.json")
     recipe = Recipe(
         made.num_packs // 2 // replicas, RATE, 3 * 26, 26, gradient_accumulation_steps=2, replicas=replicas,
         packing_factor=made.packing_factor, betas=BETAS, weight_decay=0.0,
@@ -113,21 +110,8 @@ def test_accelerate_makes_them_on_as_many_ranks_as_the_recipe_has(names, tmp_pat
     _, code = written(tmp_path, ranks)
     assert f"on {ranks} ranks" in code["accelerate"]
     Path("script.py").write_text(ON_RANKS.format(path=path, cache=str(tmp_path / "cache"), code=code, ranks=ranks))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    made = []
-    for rank in map(str, range(ranks)):  # what torchrun tells each process
-        told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
-        environment = {**os.environ, **told, "MASTER_PORT": port, "ACCELERATE_USE_CPU": "true"}
-        made.append(subprocess.Popen([sys.executable, "script.py"], env=environment, stdout=-1, stderr=-1, text=True))
-    try:
-        said = [process.communicate(timeout=100) for process in made]
-    finally:
-        for process in made:
-            process.kill()
-    for rank, (out, error) in enumerate(said):
-        assert f"same on rank {rank}" in out, error[-3000:]
+    said = on_ranks(Path("script.py"), ranks)
+    assert all(f"same on rank {rank}" in said for rank in range(ranks))
 
 
 def test_the_code_says_what_the_recipe_and_the_lengths_ask_for(tmp_path):
@@ -180,7 +164,7 @@ def test_on_several_ranks_the_trainer_repeats_no_pack():
 @pytest.mark.parametrize("overlong", ["truncate", "drop", "split"])
 def test_the_plan_of_the_advice_packs_the_data_whatever_becomes_of_longer_sequences(names, tmp_path, overlong):
     advice = advise([len(one) for one in sequences()], 24, overlong=overlong, keep_max_length=True)
-    advice.plan.to_json("plan.json")
+    advice.plan.save("plan.json")
     exec(advice.code["Packs"], names)
     assert f'overlong="{overlong}"' in advice.code["Packs"] and len(names["packed"]) == advice.plan.num_packs
     held = sum(len(row) for row in names["packed"]["input_ids"])

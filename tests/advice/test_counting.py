@@ -358,9 +358,49 @@ def test_the_page_says_what_the_json_says(case):
         assert all(text in said["page"] for text in decision.values())
     assert all(note in said["page"] for note in said["notes"])
     assert (
-        f"{many(whole.total(), 'sequence')} of {tokens_of(whole) / whole.total():.1f} tokens on average"
+        f"{many(whole.total(), 'sequence')} of {tokens_of(whole) / whole.total():,.1f} tokens on average"
         in said["page"]
     )
     for row in said["row_lengths"]:
         shown = (f"{row['max_length']:,}", f"{row['packs']:,}", f"{row['slots']:,}", f"{row['overlong']:,}")
         assert all(number in said["page"] for number in shown)
+
+
+@pytest.mark.parametrize("overlong", ["truncate", "drop", "split", "otherwise"])
+def test_what_was_cut_before(overlong):
+    source = log_normal(5, 1, 3000)
+    data = cut(source, 512, overlong if overlong != "otherwise" else "truncate")
+    if overlong == "otherwise":
+        data = data - Counter({7: 1}) + Counter({8: 1})
+    given, before = ([counts[length] for length in range(max(counts) + 1)] for counts in (data, source))
+    said = advise(LengthHistogram(given), 512, source=LengthHistogram(before), keep_max_length=True).as_dict()
+    found = said["source"]
+    longer = sum(count for length, count in source.items() if length > max(data))
+    missing = tokens_of(source) - tokens_of(data)
+    done = {"truncate": "cut to it", "drop": "left out", "split": "split", "otherwise": ""}[overlong]
+    assert (found["sequences"], found["tokens"]) == (source.total(), tokens_of(source))
+    assert (found["overlong"], found["lost"], found["done"]) == (longer, missing, done)
+    assert found["packs"] <= best_fit(cut(source, 512, "split"), 512)
+    assert found["packs"] >= -(-tokens_of(source) // 512)
+    reason = said["decisions"][-1]["reason"]
+    assert (
+        f"In the source, {longer} sequences ({percent(longer, source.total())}) are longer than {max(data)}" in reason
+    )
+    if overlong in ("truncate", "drop"):
+        assert f"which lost {missing:,} tokens ({percent(missing, tokens_of(source))})." in reason
+    if overlong != "split":
+        more = than(found["packs"], said["plan"]["packs"], "packs")
+        assert f"All of its tokens take {more}, {found['packs']:,}, and its" in reason
+        assert reason.endswith(f"and its longest sequence a row of {max(source):,}.")
+    else:
+        assert reason.endswith("split before the lengths were counted, which lost nothing.")
+    if overlong == "otherwise":
+        assert f"the data has {data.total():,} and {tokens_of(data):,}." in reason
+
+
+def test_a_source_that_was_not_cut():
+    counts = [0, 5, 0, 7]
+    same = advise(LengthHistogram(counts), source=LengthHistogram(counts)).decisions[-1].reason
+    assert same.endswith("The source has no sequence longer than 3, so none was cut before it was counted.")
+    other = advise(LengthHistogram(counts), source=[1, 2]).decisions[-1].reason
+    assert "but its lengths are others: it has 2 sequences and 3 tokens, and the data has 12 and 26." in other

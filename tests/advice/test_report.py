@@ -28,7 +28,7 @@ def idle(tmp_path, monkeypatch):
     Path("mine.txt").write_text("5\n7\n300\n")
     Path("broken.txt").write_text("5\nseven\n")
     Path("taken").touch()
-    Recipe(8, 1e-3, 100, packing_factor=2.0).to_json("packed.json")
+    Recipe(8, 1e-3, 100, packing_factor=2.0).save("packed.json")
     return tmp_path
 
 
@@ -67,7 +67,7 @@ def made(tmp_path_factory):
     folder.mkdir()
     lengths = np.random.default_rng(0).integers(1, 60, 2000)
     np.save(folder / f"{FILE_NAME}.npy", lengths)
-    Recipe(16, 1e-3, 100_000, gradient_accumulation_steps=8).to_json(folder / "recipe.json")
+    Recipe(16, 1e-3, 100_000, gradient_accumulation_steps=8).save(folder / "recipe.json")
     arguments = ["--max-length", "48", "--overlong", "drop", "--max-sequences-per-pack", "4", "--keep-max-length"]
     arguments += ["--recipe", str(folder / "recipe.json"), "--out", str(folder / "out")]
     assert cli.main(["report", str(folder / f"{FILE_NAME}.npy"), *arguments]) == 0
@@ -82,7 +82,7 @@ def test_the_files_are_there_and_nothing_else(made):
 
 def test_the_plan_packs_the_lengths_that_were_given(made):
     out, lengths = made
-    plan = PackingPlan.from_json(out / "plan.json")
+    plan = PackingPlan.load(out / "plan.json")
     assert plan.histogram == LengthHistogram.from_lengths(lengths, 48, "drop") and plan.deepest <= 4
     packs = assign(plan, lengths)
     assert sorted(packs.sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
@@ -90,7 +90,7 @@ def test_the_plan_packs_the_lengths_that_were_given(made):
 
 def test_the_advice_agrees_with_the_plan_and_the_data(made):
     out, lengths = made
-    advice, plan = json.loads((out / "advice.json").read_text()), PackingPlan.from_json(out / "plan.json")
+    advice, plan = json.loads((out / "advice.json").read_text()), PackingPlan.load(out / "plan.json")
     assert advice["data"]["name"] == one_line(FILE_NAME) and advice["plan"]["packs"] == plan.num_packs
     over = lengths[lengths > 48]
     assert (
@@ -138,7 +138,7 @@ def test_a_name_is_text_in_the_page(text):
 
 @pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", "..", "", "x" * 80, "\U0001f4e6" * 80])
 def test_a_name_is_no_path(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("packlib.advice.advising.load", lambda *_, **__: LengthHistogram([0, 1, 2], name=name))
+    monkeypatch.setattr("packlib.advice.data.load", lambda *_, **__: LengthHistogram([0, 1, 2], name=name))
     assert cli.main(["report", "squad", "--out", str(tmp_path / "a" / "out")]) == 0
     found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert found == ["a/out/advice.json", "a/out/plan.json", "a/out/report.html"]
@@ -157,3 +157,19 @@ def test_a_report_loads_neither_torch_nor_jupyter(tmp_path):
 def test_scripts_get_the_advice_as_json(tmp_path, capsys):
     assert cli.main(["report", "squad", "--overlong", "split", "--json", "--out", str(tmp_path)]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "advice.json").read_text())
+
+
+def test_a_source_is_a_second_file(tmp_path, capsys):
+    lengths = np.random.default_rng(1).integers(1, 900, 500)
+    np.save(tmp_path / "before.npy", lengths)
+    np.save(tmp_path / "after.npy", np.minimum(lengths, 300))
+    arguments = ["report", str(tmp_path / "after.npy"), "--out", str(tmp_path / "out"), "--json"]
+    assert cli.main(arguments) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert "may have been cut before" in alone["decisions"][-1]["reason"] and alone["source"] is None
+    assert alone["decisions"][-1]["reason"].endswith("only their lengths from before it can tell (--source).")
+    assert cli.main([*arguments, "--source", str(tmp_path / "before.npy")]) == 0
+    weighed = json.loads(capsys.readouterr().out)
+    assert weighed["source"]["lost"] == np.maximum(lengths - 300, 0).sum()
+    assert "may have been" not in weighed["decisions"][-1]["reason"]
+    assert weighed["decisions"][-1]["reason"] in Elements((tmp_path / "out" / "report.html").read_text()).text

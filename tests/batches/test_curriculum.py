@@ -14,30 +14,6 @@ from torch import nn
 from packlib.batches import IGNORED, PackedBatch, SequenceLengthWarmup, pad, shorten, warm_memory
 
 
-class TestPublicFaults:
-    """What PUBLISHED.md says of the public warm-up, as cases that it fails and this passes."""
-
-    def test_under_424_batches(self):
-        for total in (1, 2, 3, 10, 127, 423):
-            warmup = SequenceLengthWarmup(0.3, 8, 1024, 8)
-            lengths = [warmup.length(done, total) for done in range(total)]
-            assert lengths == sorted(lengths) and (total < 2 or lengths[0] == 8) and lengths[-1] == 1024
-
-    def test_batch_254_instead_of_300_of_1000(self):
-        warmup = SequenceLengthWarmup(0.3, 8, 1024, 8)
-        assert [warmup.length(done, 1000) for done in (0, 254, 299, 300)] == [8, 864, 1016, 1024]
-
-    def test_reshaping_keeps_the_tail_and_mixes_no_rows(self):
-        """The published example: 2 rows become 14 of length 8."""
-        ids = torch.arange(112).view(2, 56)
-        out = shorten({"input_ids": ids}, 8, truncate=False)["input_ids"]
-        assert out.shape == (14, 8) and torch.equal(out, ids.view(14, 8))
-        tail = torch.arange(1, 21).view(2, 10)
-        out = shorten({"input_ids": tail, "labels": tail}, 8, truncate=False)
-        assert out["input_ids"].tolist()[1:3] == [[9, 10, 0, 0, 0, 0, 0, 0], list(range(11, 19))]
-        assert out["labels"].tolist()[1] == [9, 10] + [IGNORED] * 6
-
-
 @given(
     st.floats(0, 1),
     st.integers(1, 50),
@@ -83,8 +59,15 @@ def ragged(lengths, width):
         mask[row, :length] = 1
         label[row] = torch.where(mask[row] > 0, ids[row] + 5, IGNORED)
     positions = torch.arange(width).expand(len(lengths), width).clone()
-    return {"input_ids": ids, "attention_mask": mask, "labels": label, "position_ids": positions,
-            "kind": torch.arange(len(lengths)), "name": "a batch", "number": torch.tensor(3)}  # fmt: skip
+    return {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "labels": label,
+        "position_ids": positions,
+        "kind": torch.arange(len(lengths)),
+        "name": "a batch",
+        "number": torch.tensor(3),
+    }
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 35))
@@ -103,8 +86,11 @@ def test_reshaping_keeps_every_token_in_its_row_and_order(lengths, length):
         of_row = out["kind"] == row
         assert of_row.sum() == ceil(n / length)
         real = out["attention_mask"][of_row] > 0
-        for name, expected in (("input_ids", batch["input_ids"][row, :n]), ("labels", batch["labels"][row, :n]),
-                               ("position_ids", torch.arange(n))):  # fmt: skip
+        for name, expected in (
+            ("input_ids", batch["input_ids"][row, :n]),
+            ("labels", batch["labels"][row, :n]),
+            ("position_ids", torch.arange(n)),
+        ):
             assert out[name][of_row][real].tolist() == expected.tolist()
     padding = out["attention_mask"] == 0
     assert (out["labels"][padding] == IGNORED).all()
@@ -187,17 +173,21 @@ def test_bad_input_gets_one_sentence():
     ids = torch.zeros(2, 10, dtype=torch.int64)
     make = {"duration": 0.3, "min_length": 8, "max_length": 64, "step": 8}
     for match, call in {
-        "duration must be at least 0 and at most 1, not 1.5": lambda: SequenceLengthWarmup(**{**make, "duration": 1.5}),
+        "duration must be at least 0 and at most 1, not 1.5": lambda: SequenceLengthWarmup(
+            **{**make, "duration": 1.5}
+        ),
         "max_length must be at least 8, not 4": lambda: SequenceLengthWarmup(**{**make, "max_length": 4}),
         "keep_end is for truncate=True": lambda: SequenceLengthWarmup(**make, truncate=False, keep_end=True),
         "labels has the shape .2, 9.; input_ids has 2 rows of 10": lambda: shorten(
-            {"input_ids": ids, "labels": ids[:, :9]}, 4),
+            {"input_ids": ids, "labels": ids[:, :9]}, 4
+        ),
         "make a mask of T × T after": lambda: shorten({"input_ids": ids, "mask": torch.zeros(2, 10, 10)}, 4),
         "no tensor of shape": lambda: shorten({"kind": torch.zeros(3)}, 4),
         "Rows of 10 do not divide by 4, .* give the batch an attention_mask": lambda: shorten(
-            {"input_ids": ids}, 4, truncate=False),
+            {"input_ids": ids}, 4, truncate=False
+        ),
         "holds several sequences: warm the length up before packing": lambda: shorten(make_batch(), 8),
-    }.items():  # fmt: skip
+    }.items():
         with pytest.raises(ValueError, match=match):
             call()
     with pytest.raises(TypeError, match="keep_end must be True or False, not 'no'"):

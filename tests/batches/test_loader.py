@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model_cases import MAX_LENGTH, masking, store
 
 from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
-from packlib.batches.schedule_sampler import ScheduleSampler
+from packlib.batches.samplers import ScheduleSampler
 from packlib.work import Work
 
 
@@ -136,12 +136,6 @@ def test_ranks_share_each_step_and_no_pack_comes_twice_or_not_at_all(packs, size
     assert [pack for step in together for pack in step] != [] and len(together) == len(steps)
     same = steps if drop_last or not 0 < rest < ranks else steps[:-2]
     assert list(map(sorted, same)) == list(map(sorted, together[: len(same)]))
-
-
-def test_seven_packs_are_dealt_in_turn_and_the_last_step_has_one_for_each_rank():
-    shares = [PackBatchSampler(7, 2, shuffle=False, ranks=3, rank=rank) for rank in range(3)]
-    dealt = [[[pack for _, pack in batch] for batch in share] for share in shares]
-    assert dealt == [[[0, 3], [4]], [[1], [5]], [[2], [6]]]
 
 
 def test_a_rank_resumes_where_any_rank_was():

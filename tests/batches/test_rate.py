@@ -4,8 +4,6 @@ from copy import deepcopy
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.optim import lr_scheduler
 
 from packlib.batches import VariableBatchLR, batch_by_tokens, scale_learning_rate
@@ -50,12 +48,7 @@ def test_the_worked_example():
     assert rates == [5e-3, 2e-3]
     schedule = VariableBatchLR(optimizer([1e-3]), reference=2)
     assert run(schedule, batches.sizes) == ([[5e-3], [2e-3]], [[1e-3], [1e-3]])
-
-
-def test_the_rules():
-    assert scale_learning_rate(0.5, 12, 3) == 2.0
-    assert scale_learning_rate(0.5, 12, 3, "sqrt") == 1.0
-    assert scale_learning_rate(0.5, 12, 3, "none") == 0.5
+    assert [scale_learning_rate(0.5, 12, 3, rule) for rule in ("linear", "sqrt", "none")] == [2.0, 1.0, 0.5]
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
@@ -72,14 +65,6 @@ def test_the_wrapped_scheduler_never_sees_the_scaling(name, rule):
         if name != "none":
             theirs.step()
         assert ours.get_last_lr() == [group["lr"] for group in plain.param_groups]  # bit for bit: no drift
-
-
-@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=60), st.sampled_from(["linear", "sqrt"]))
-def test_nothing_drifts_whatever_the_sizes(sizes, rule):
-    schedule = VariableBatchLR(optimizer([0.1]), 3, rule)
-    scaled, between = run(schedule, sizes)
-    assert between == [[0.1]] * len(sizes)
-    assert scaled == [[0.1 * (n / 3 if rule == "linear" else (n / 3) ** 0.5)] for n in sizes]
 
 
 def test_scaling_twice_is_scaling_once():
@@ -150,28 +135,20 @@ def test_a_rate_in_a_tensor_stays_that_tensor():
     assert schedule.get_last_lr() == before
 
 
-def test_an_update_moves_the_weights_by_the_scaled_rate():
-    weight = torch.nn.Parameter(torch.zeros(1))
-    schedule = VariableBatchLR(torch.optim.SGD([weight], lr=0.5), 4)
-    for size in (8, 2):
-        schedule.scale(size)
-        weight.grad = torch.ones(1)
-        schedule.optimizer.step()
-        schedule.step()
-    assert weight.item() == -(0.5 * 2 + 0.5 / 2)
-
-
 def test_bad_input_gets_one_sentence():
-    schedule = VariableBatchLR(optimizer(), 2)
+    schedule, by_root = VariableBatchLR(optimizer(), 2), VariableBatchLR(optimizer(), 2, "sqrt")
     for error, match, call in (
         (ValueError, "not 'quadratic'", lambda: scale_learning_rate(1, 2, 3, "quadratic")),
         (ValueError, "batch_size must be at least 1, not 0", lambda: schedule.scale(0)),
         (TypeError, "batch_size must be a whole number", lambda: schedule.scale(2.5)),
         (ValueError, "reference must be at least 1", lambda: VariableBatchLR(optimizer(), 0)),
         (TypeError, "wraps a scheduler or an optimizer, not a int", lambda: VariableBatchLR(3, 2)),
-        (ValueError, "The state has rule linear; this one has sqrt", lambda: VariableBatchLR(
-            optimizer(), 2, "sqrt").load_state_dict(schedule.state_dict())),
+        (
+            ValueError,
+            "The state has rule linear; this one has sqrt",
+            lambda: by_root.load_state_dict(schedule.state_dict()),
+        ),
         (ValueError, "rate must be at least 0", lambda: scale_learning_rate(-1.0, 2, 3)),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match=match):
             call()

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tokenizers
-from file_cases import full_disk
 from model_cases import store, tokenizer
 from transformers import PreTrainedTokenizerFast
 
@@ -77,15 +76,6 @@ def test_offsets_that_wrap_around_are_refused(kind):
     turns = np.array([0, 2**63 - 1, -(2**63), -1, 3]).astype(kind)  # differences in 64 bits are all positive
     with pytest.raises(ValueError, match="Sequence 1 has no token"):
         TokenStore(np.zeros(3, int), np.zeros(3, int), turns, np.zeros(4, int))
-
-
-def test_a_save_that_fails_leaves_the_old_file(tmp_path):
-    path = tmp_path / "some.tokens"
-    store().save(path)
-    before = path.read_bytes()
-    with full_disk(1000), pytest.raises(OSError, match="File too large"):
-        store().save(path)
-    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
 
 def test_bad_input_gets_one_sentence():

@@ -210,7 +210,7 @@ def stream(count: int = 4096, arrivals: float = 100.0) -> list[dict]:
 BENCHMARKS = {"speed": speed, "unpadding": unpadding, "bytes": bytes_sent, "collation": collation, "stream": stream}
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     for name in names or BENCHMARKS:
         rows = BENCHMARKS[name]()

@@ -16,9 +16,9 @@ from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import Autocast, PretrainingObjective, Recipe, evaluate, fit, make_optimizer, round_weights
-from packlib.training.scaling import recompute
 from packlib.training.updates import take_packs
 from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
+from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
 from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
 from packlib.workbook.chapters.n11_scaling_up.sharding import offload_state
 from packlib.workbook.chapters.shared.timeline import bubble_formula

@@ -1,10 +1,10 @@
 """Notebooks in JupyterLab in a real browser: run all cells, then move each control of each explorer by keyboard.
 
-One notebook runs in full. What the explorers of the others need stands together in one more, with one page to load and
-one kernel to start. `make test-all` runs all in full.
+One notebook runs in full. The explorers of the others stand together in one more, with one page to load and one kernel
+to start. `make test-all` runs all in full.
 """
 
-import ast
+import importlib
 import json
 import os
 import random
@@ -22,6 +22,7 @@ import pytest
 
 from packlib.workbook.copies import make_copies
 from packlib.workbook.execution import write
+from packlib.workbook.explorers import Explorer
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -105,41 +106,14 @@ def cells_of(name):
     return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells
 
 
-def explorers_from(name):
-    """For each explorer of a notebook in the lab, in order, the notebook that it is from."""
-    names = [name] if name in NAMES else [other for other in NAMES if other not in IN_FULL]
-    return [name for name in names for cell in cells_of(name) if is_explorer(cell)]
+def explorers_of(name):
+    """The explorers of a chapter; each can be made without arguments."""
+    lesson = importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
+    kinds = [value for value in vars(lesson).values() if isinstance(value, type) and issubclass(value, Explorer)]
+    return [kind for kind in kinds if kind.__module__ == lesson.__name__]
 
 
-def names_in(statement):
-    """The names that a statement binds, and those that it reads; those inside a comprehension are its own."""
-    bound, read, inside = set(), set(), set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name):
-            (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
-        elif isinstance(node, ast.comprehension):
-            inside |= {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            bound.add(node.name)
-    return bound - inside, read - inside
-
-
-def what_explorers_need(cells):
-    """The parameters, the explorers, and of the cells before them the statements that bind what these read."""
-    needed, kept = set(), []
-    for cell in reversed([cell for cell in cells if cell.cell_type == "code"]):
-        whole = is_explorer(cell) or "parameters" in cell.metadata.get("tags", ())
-        statements = []
-        for statement in reversed(ast.parse(cell.source).body):
-            bound, read = names_in(statement)
-            if whole or bound & needed:
-                needed = needed - bound | read
-                statements.insert(0, ast.unparse(statement))
-        if statements:
-            kept.insert(0, nbformat.v4.new_code_cell("\n".join(statements)))
-    return kept
+OTHERS = [(name, kind) for name in NAMES if name not in IN_FULL for kind in explorers_of(name)]
 
 
 def guesses_at(cell):
@@ -166,10 +140,10 @@ def lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     make_copies(ROOT / "notebooks", folder / "notebooks")  # as `make lab` does
     add_guesses(folder / "notebooks" / f"{GUESSED}.ipynb")
-    others = [cell for name in NAMES if name not in IN_FULL for cell in what_explorers_need(cells_of(name))]
-    write(nbformat.v4.new_notebook(cells=others), folder / "notebooks" / f"{TOGETHER}.ipynb")
-    cells = [nbformat.v4.new_markdown_cell(SMALL[0]), *map(nbformat.v4.new_code_cell, SMALL[1:])]
-    write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / "90_small.ipynb")
+    alone = [f"from {kind.__module__} import {kind.__name__}\n{kind.__name__}()" for _, kind in OTHERS]
+    for name, title, sources in ((TOGETHER, "# Explorers", alone), ("90_small", SMALL[0], SMALL[1:])):
+        cells = [nbformat.v4.new_markdown_cell(title), *map(nbformat.v4.new_code_cell, sources)]
+        write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / f"{name}.ipynb")
     tracker = folder / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
     tracker.parent.mkdir(parents=True)
     tracker.write_text('{"windowingMode": "none"}')  # else cells out of sight are not in the page
@@ -249,8 +223,8 @@ def test_a_reader_can_run_it_and_move_every_control_by_keyboard(page, lab, name)
             assert image.get_attribute("alt") and image.evaluate("i => i.complete && i.naturalWidth > 0")
         assert page.evaluate(FILTERS) == ["invert(0.933) hue-rotate(180deg)", "none"]
         explorers = page.query_selector_all(EXPLORERS)
-        assert explorers
-        for explorer, origin in zip(explorers, explorers_from(name), strict=True):
+        origins = [name] * sum(map(is_explorer, cells_of(name))) if name in NAMES else [other for other, _ in OTHERS]
+        for explorer, origin in zip(explorers, origins, strict=True):
             explorer.evaluate(ALERTS)
             assert explorer.query_selector(".widget-vbox").bounding_box()["height"] <= 640, "it does not fit a screen"
             assert explorer.evaluate(CUT_OFF) == [], "the name of a control or of a choice is cut off"

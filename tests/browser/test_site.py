@@ -1,6 +1,8 @@
-"""The site as its readers meet it: served over http, read by axe, played with the keyboard. It is built once."""
+"""The site as its readers meet it: served over http and opened as files, read by axe, played. It is built once."""
 
 import itertools
+import json
+import math
 import os
 import random
 import re
@@ -9,30 +11,40 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from packlib.lengths import LengthHistogram
+from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
+from packlib.packing.search.bound import direct_bound
+from packlib.work import Work, waiting
+from packlib.workbook.guesses import judge_guess
 from packlib.workbook.running import notebooks
 from packlib.workbook.website import building
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-PAGES = ["index", "game", "to/notebooks", "notebooks/02_greedy_packing", "api/packing"]
+PAGES = ["index", "game", "lengths", "to/notebooks", "notebooks/02_greedy_packing", "api/packing"]
 PAGES += ["_modules/packlib/lengths/synthetic"]  # a source
 if os.environ.get("PACKLIB_ALL"):
-    PAGES += ["notebooks/GLOSSARY", "CONTRIBUTING", "CHANGELOG", "packlib/rows/README", "data/benchmarks/README"]
+    PAGES += [
+        "README",
+        "notebooks/GLOSSARY",
+        "CONTRIBUTING",
+        "CHANGELOG",
+        "packlib/rows/README",
+        "data/benchmarks/README",
+    ]
     PAGES += sorted({f"notebooks/{name}" for name in notebooks()} - {*PAGES})
     PAGES += [f"api/{room}" for room in building.ROOMS if room != "packing"]
 FIRST = 500_000  # bytes that a reader waits for before the first figure
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, modules of JavaScript among them, and says nothing."""
-
-    def guess_type(self, path):
-        return "text/javascript" if str(path).endswith(".mjs") else super().guess_type(path)
+    """Serves files, and says nothing."""
 
     def log_message(self, *_):
         pass
@@ -42,7 +54,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def site(tmp_path_factory):
     """The folder of the site, and what Sphinx warned of."""
     folder = tmp_path_factory.mktemp("site") / "site"
-    return folder, building.build(folder, building.all_notebooks(), settings=4)
+    return folder, building.build(folder, building.all_notebooks(), "someone/packing", settings=4)
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +88,10 @@ def visit(chromium, address):
 
 def test_sphinx_has_nothing_to_warn_of(site):
     assert site[1] == []
+
+
+def test_hosted_services_find_their_copies(site):
+    assert (site[0] / "hosted" / "00_tour.ipynb").exists() and not list(site[0].rglob("_extra"))
 
 
 def test_no_page_asks_for_anything_beyond_the_site(site):
@@ -119,8 +135,7 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
     page.close()
 
 
-def test_an_explorer_moves_without_a_kernel(visit):
-    page = visit("notebooks/02_greedy_packing")
+def explorer_moves(page):
     image = page.locator("figure.frames img")
     before = image.get_attribute("src"), image.get_attribute("alt")
     page.locator("figure.frames input").first.focus()
@@ -128,16 +143,121 @@ def test_an_explorer_moves_without_a_kernel(visit):
     after = image.get_attribute("src"), image.get_attribute("alt")
     assert before[0] != after[0] and before[1] != after[1]
     assert page.locator("figure.frames [role=status]").inner_text() == after[1]
-    assert page.evaluate("document.querySelector('figure.frames img').complete")
+    page.wait_for_function("document.querySelector('figure.frames img').complete")
+    assert page.evaluate("document.querySelector('figure.frames img').naturalWidth") > 0
+
+
+def test_an_explorer_moves_without_a_kernel(visit):
+    page = visit("notebooks/02_greedy_packing")
+    explorer_moves(page)
     page.close()
 
 
-def test_answers_are_folded(visit):
+def test_a_yes_or_no_is_a_check_box(visit):
+    page = visit("notebooks/05_packed_attention")
+    image = page.locator("figure.frames img")
+    before = image.get_attribute("alt")
+    page.get_by_role("checkbox", name="The mask is block-diagonal").uncheck()
+    assert image.get_attribute("alt") != before
+    page.close()
+
+
+def test_all_of_it_works_where_the_pages_are_opened_as_files(chromium, site):
+    with chromium.new_context() as context:
+        page, said = context.new_page(), []
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and said.append(line.text))
+        page.goto((site[0] / "game.html").as_uri())
+        page.get_by_role("button", name="Next level").click()
+        page.goto((site[0] / "lengths.html").as_uri())
+        assert "64 sequences in rows of 512" in page.locator("#lengths [role=status]").inner_text()
+        page.goto((site[0] / "notebooks/02_greedy_packing.html").as_uri())
+        explorer_moves(page)
+        page.get_by_label("How many packs does the rule of the most space fill").fill("5")
+        page.keyboard.press("Enter")
+        assert page.locator(".guess [role=status]").first.inner_text() == "You guessed 5 packs: exactly right."
+        assert said == []
+
+
+def test_a_sentence_stands_where_scripts_are_off(chromium, site):
+    with chromium.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        for name, where in {
+            "game": "#game",
+            "lengths": "#lengths",
+            "notebooks/02_greedy_packing": "figure.frames .controls",
+        }.items():
+            page.goto((site[0] / f"{name}.html").as_uri())
+            assert "scripts" in page.locator(where).first.inner_text(), name
+        guess = page.locator(".guess").first
+        assert "takes scripts, which are off here" in guess.inner_text()
+        guess.locator("summary").click()
+        assert "5 packs." in guess.locator("details").inner_text()
+
+
+def test_a_guess_is_judged_and_opens_the_answer(visit):
     page = visit("notebooks/02_greedy_packing")
-    answers = page.locator("details:has(> summary:text('Show the answer'))")
-    assert answers.count() >= 8 and not answers.first.locator("p").is_visible()
-    answers.first.locator("summary").click()
-    assert "5 packs" in answers.first.locator("p").inner_text()
+    first, choice = page.locator(".guess").nth(0), page.locator(".guess").nth(1)
+    said, answer = first.locator("[role=status]"), first.locator("details p")
+    assert page.locator(".guess").count() >= 8 and not answer.is_visible()
+    typed = first.get_by_role("textbox")
+    for guess, says in {"many": "'many' is not a number; guess again.", "": "Write a guess first."}.items():
+        typed.fill(guess)
+        typed.press("Enter")
+        assert said.inner_text() == says and not answer.is_visible()
+    typed.fill("4")
+    first.get_by_role("button", name="Guess").click()
+    assert said.inner_text() == "You guessed 4 packs: 1 pack below the answer."
+    assert answer.is_visible() and "5 packs." in answer.inner_text()
+    choice.get_by_role("button", name="neither").click()
+    assert choice.locator("[role=status]").inner_text().startswith("You guessed neither, and that is wrong. ")
+    assert choice.locator("details p").is_visible()
+    choice.get_by_role("button", name="least space").click()
+    assert choice.locator("[role=status]").inner_text() == "You guessed least space, and that is right."
+    assert not page.locator(".guess").nth(2).locator("details p").is_visible() and page.said == []
+    page.close()
+
+
+def test_guesses_are_judged_as_in_a_notebook(visit):
+    page = visit("notebooks/02_greedy_packing")
+    judge = """cases => cases.map(one => {
+      const { state, message } = Guesses.judge(one.guess, one);
+      return [state, message]; })"""
+    cases = json.loads((Path(__file__).parents[1] / "guess_cases.json").read_text(encoding="utf-8"))
+    asked = [
+        {"limits": [None, None], "by_factor": False} | case | {"choices": dict.fromkeys(case.get("choices", ()), "")}
+        for case in cases
+    ]
+    for case, found in zip(cases, page.evaluate(judge, asked), strict=True):
+        assert found == [case["state"], case["says"]], case
+
+    pieces = st.sampled_from(
+        "4 3 10 1,144 .5 12.25 1e3 1e400 - − minus + and = about ~ k million a half third packs % percent rows times x "
+        "fewer yes no least space sqrt / [ ( ' \" ? . 1000.5 999.7 1,5 7/0".split()
+    )
+    texts = st.lists(st.one_of(pieces, st.just(" ")), min_size=1, max_size=5).map("".join)
+    numbers = st.one_of(st.integers(-9, 2000), st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), st.floats(0, 1))
+    cases = st.fixed_dictionaries(
+        {
+            "guess": st.one_of(texts, numbers.map(str)),
+            "truth": st.one_of(numbers, st.sampled_from(["yes", "no", "4 + 3 + 3", "least space"])),
+            "unit": st.sampled_from(["", "%", "packs", "times", "s", "sequences in a pack", "thousandths"]),
+            "choices": st.just({}),
+            "limits": st.sampled_from([[None, None], [0, 100], [0, None]]),
+            "by_factor": st.booleans(),
+        }
+    )
+
+    @settings(max_examples=400, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(cases)
+    def alike(case):
+        low, high = case["limits"]
+        limits = -math.inf if low is None else low, math.inf if high is None else high
+        judged = judge_guess(case["guess"], case["truth"], case["unit"], (), limits, case["by_factor"])
+        ((state, message),) = page.evaluate(judge, [case])
+        assert state == judged.state and (state == "none" or message == judged.message)
+
+    alike()
     page.close()
 
 
@@ -158,14 +278,11 @@ LOSES = {  # packs of SPFHP, of LPFHP, and the fewest
     "Twelve for four": (8, 5, 4),
     "Fifteen for five": (10, 6, 5),
 }
-SOLVE = """async puzzles => {
-  const game = await import("/_static/game.mjs");
-  return puzzles.map(([lengths, slots]) => {
-    const best = game.fewest(lengths, slots);
-    return {rules: [game.spfhp(lengths, slots).length, game.lpfhp(lengths, slots).length, best.packs.length],
-            packs: best.packs, proven: best.proven, prices: [...game.prices(lengths, slots)]};
-  });
-}"""
+SOLVE = """puzzles => puzzles.map(([lengths, slots]) => {
+  const best = Packing.fewest(lengths, slots);
+  return {rules: [Packing.spfhp(lengths, slots).length, Packing.lpfhp(lengths, slots).length, best.packs.length],
+          packs: best.packs, proven: best.proven, prices: [...Packing.prices(lengths, slots)]};
+})"""
 
 
 def planned(lengths, slots):
@@ -175,15 +292,13 @@ def planned(lengths, slots):
 
 def test_the_game_agrees_with_the_library(visit):
     page = visit("game")
-    levels = page.evaluate("import('/_static/game.mjs').then(game => game.LEVELS)")
+    levels = page.evaluate("PackingGame.LEVELS")
     assert {level["name"]: tuple(planned(level["lengths"], level["slots"])) for level in levels} == LOSES
     rng, puzzles = random.Random(0), [[level["lengths"], level["slots"]] for level in levels]
     for _ in range(80):
         slots = rng.randint(5, 40)
         puzzles.append([[rng.randint(1, slots) for _ in range(rng.randint(1, 14))], slots])
-    puzzles += page.evaluate(
-        "import('/_static/game.mjs').then(game => [...Array(40).keys()].map(s => [game.deal(s), 24]))"
-    )
+    puzzles += page.evaluate("[...Array(40).keys()].map(seed => [PackingGame.deal(seed), 24])")
     for (lengths, slots), found in zip(puzzles, page.evaluate(SOLVE, puzzles), strict=True):
         assert found["proven"] and found["rules"] == planned(lengths, slots), (lengths, slots)
         assert sorted(itertools.chain(*found["packs"])) == sorted(lengths) and max(map(sum, found["packs"])) <= slots
@@ -212,7 +327,7 @@ def test_the_game_is_played_with_the_keyboard(visit):
     assert "yours is proven best" in said.inner_text()
     assert "Level 2 of 7: Four threes (solved)" in page.locator(".pack-game h2").inner_text()
     page.get_by_role("button", name="Hint").click()
-    assert "no pack can be worth more than 100" in said.inner_text()
+    assert "No pack can be worth more than 100" in said.inner_text()
     page.get_by_role("button", name="Take 3 out of pack 2").click()
     assert "3 is on the table again." in said.inner_text()
     page.keyboard.press("0")
@@ -224,6 +339,44 @@ def test_the_game_is_played_with_the_keyboard(visit):
     help.click()
     help.click()
     assert "One of the packs in the best packing found holds 6 + 2 + 2." in said.inner_text()
+    assert page.said == []
+    page.close()
+
+
+def test_tiles_are_dragged_and_steps_undone_while_spfhp_plays_beside(visit):
+    page = visit("game")
+    said, tiles = page.locator(".pack-game [role=status]"), page.locator(".pg-table .pg-tile")
+
+    def drag(tile, pack):
+        start, end = tile.bounding_box(), page.locator(f"[data-pack='{pack}']").bounding_box()
+        page.mouse.move(start["x"] + 4, start["y"] + 4)
+        page.mouse.down()
+        page.mouse.move(start["x"] + 30, start["y"] + 30)
+        page.mouse.move(end["x"] + end["width"] - 4, end["y"] + 4)
+        page.mouse.up()
+
+    tile = tiles.first.bounding_box()["width"] / page.locator("[data-pack='0']").bounding_box()["width"]
+    assert tile == pytest.approx(0.9, abs=0.02), "the 9 has the scale of a pack of 10"
+    drag(tiles.first, 0)
+    assert "9 is in pack 1, which has 1 empty slot. 7 sequences left." in said.inner_text()
+    drag(tiles.nth(1), 0)  # the 6
+    assert "6 does not fit: pack 1 has 1 empty slot." in said.inner_text()
+    drag(tiles.nth(1), 1)
+    assert "6 is in pack 2, which has 4 empty slots. 6 sequences left." in said.inner_text()
+    theirs = page.get_by_role("list", name="Packs of SPFHP").get_by_role("listitem")
+    assert [row.inner_text().split() for row in theirs.all()] == [["9", "9/10"], ["7", "7/10"]]
+    drag(page.get_by_role("button", name="Take 6 out of pack 2"), "table")
+    assert "6 is on the table again." in said.inner_text() and tiles.count() == 7
+    page.get_by_role("button", name="Undo").click()
+    assert tiles.count() == 6
+    tiles.first.focus()
+    page.keyboard.press("Backspace")
+    assert tiles.count() == 7
+    page.get_by_role("button", name="Undo").click()
+    assert tiles.count() == 8 and page.get_by_role("button", name="Undo").is_disabled()
+    page.get_by_role("button", name="Hint").click()
+    heights = [tile.bounding_box()["height"] for tile in tiles.all()]
+    assert heights == sorted(heights, reverse=True) and heights[0] > heights[-1]
     assert page.said == []
     page.close()
 
@@ -245,6 +398,95 @@ def test_own_lengths_are_taken_or_refused(visit, typed, says):
     page.close()
 
 
+ANALYZE = """([text, slots, ranks]) => {
+  const found = YourLengths.analyze(text, slots, ranks);
+  const works = found.groups.flatMap(({lengths, count}) =>
+    Array(count).fill(lengths.reduce((all, length) => all + 53249 * length + length * length, 0)));
+  return {...found, groups: null, works};
+}"""
+
+
+@pytest.mark.parametrize(("name", "slots", "ranks"), [("docstrings", 512, 8), ("squad", 384, 64), ("wordnet", 128, 3)])
+def test_your_lengths_are_packed_as_by_the_library(visit, name, slots, ranks):
+    counts = load(name, max_length=slots, overlong="truncate").counts
+    check_lengths(
+        visit, "length,count\n" + "\n".join(f"{n},{count}" for n, count in enumerate(counts) if count), slots, ranks
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_lengths_are_packed_as_by_the_library(visit, seed):
+    rng = np.random.default_rng(seed)
+    slots, ranks = int(rng.integers(8, 3000)), int(rng.integers(2, 9))
+    lengths = rng.lognormal(math.log(slots / 6), 1, 800).astype(int).clip(1, slots)
+    check_lengths(visit, rng.choice([", ", "\n", " ; "]).join(map(str, lengths)), slots, ranks)
+
+
+def check_lengths(visit, text, slots, ranks):
+    page = visit("lengths")
+    found = page.evaluate(ANALYZE, [text, str(slots), str(ranks)])
+    page.close()
+    if text.startswith("length"):
+        pairs = [map(int, line.split(",")) for line in text.splitlines()[1:]]
+        lengths = np.repeat(*map(list, zip(*pairs, strict=True)))
+    else:
+        lengths = np.array(re.findall(r"\d+", text), int)
+    histogram = LengthHistogram.from_lengths(lengths, slots)
+    made = plan(histogram, method="lpfhp")
+    assert (found["sequences"], found["tokens"]) == (len(lengths), lengths.sum())
+    assert (found["packs"], found["least"]) == (made.num_packs, direct_bound(histogram.counts, None))
+    assert found["packed"] == pytest.approx(1 - made.efficiency) and found["slots"] == slots
+    assert found["padded"] == pytest.approx(1 - lengths.mean() / slots)
+    work = Work(per_token=53_249, per_square=1)
+    assert Work.decoder().per_token / Work.decoder().per_square == 53_249
+    each = np.sort(work.of(made.assign(lengths)))
+    assert np.array_equal(np.sort(found["works"]), each)
+    each = each[len(each) % ranks :]
+    expected = waiting(each, ranks)
+    assert expected.low - 1e-3 <= found["waits"]["dealt"] <= expected.high + 1e-3
+    assert found["waits"]["least"] == pytest.approx(expected.least, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("typed", "slots", "ranks", "says"),
+    [
+        (
+            "5 5 3",
+            "10",
+            "2",
+            "3 sequences in rows of 10: 2 rows instead of 3, 1.50 times fewer. No packing has fewer rows",
+        ),
+        ("5 5 30", "10", "2", "1 sequence is longer than a row and cut to it."),
+        ("5", "", "2", "2 ranks have not one row each"),
+        ("", "", "8", "Paste at least one length, such as 120 34 512."),
+        ("12 <b>", "", "8", "A length must be a whole number from 1 to 1,048,576, not <b>."),
+        ("length,count\n5", "", "8", "A line of the table must be a length and a count, not 5."),
+        ("5 5", "0", "8", "The row length must be a whole number from 1 to 1,048,576, not 0."),
+        ("5 5", "", "one", "The number of ranks must be a whole number from 2 to 4,096, not one."),
+    ],
+)
+def test_lengths_that_are_pasted_are_told_about_or_refused(visit, typed, slots, ranks, says):
+    page = visit("lengths")
+    page.locator("#lengths textarea").fill(typed)
+    page.get_by_label("Row length").fill(slots)
+    page.get_by_label("Ranks").fill(ranks)
+    page.get_by_role("button", name="Pack these").click()
+    assert says in page.locator("#lengths [role=status]").inner_text()
+    assert page.locator("#lengths svg").count() == (2 if "row" in says and "must" not in says else 0)
+    assert page.said == []
+    page.close()
+
+
+def test_a_file_of_lengths_is_read(visit, tmp_path):
+    page = visit("lengths")
+    (tmp_path / "mine.txt").write_text("7\n3\n")
+    page.get_by_label("A file").set_input_files(tmp_path / "mine.txt")
+    page.wait_for_function(
+        "document.querySelector('#lengths [role=status]').textContent.startsWith('2 sequences in rows of 7')"
+    )
+    page.close()
+
+
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(FileExistsError, match="holds something else than a site"):
@@ -252,12 +494,32 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     assert [path.name for path in Path(tmp_path).iterdir()] == ["mine"]
 
 
-def test_links_to_hosted_services_need_a_repository(tmp_path):
+def test_where_a_figure_was_recorded_stands_below_it_and_pictures_have_a_size(tmp_path):
+    (path,) = [path for name, path in notebooks().items() if name.startswith("05")]
+    building.Sources(tmp_path, settings=2).write([path])
+    shown = [
+        [output.get("data", {}).get("text/html", "") for output in cell.get("outputs", ())]
+        for cell in nbformat.read(tmp_path / "notebooks" / path.name, as_version=4).cells
+    ]
+    recorded = [pages for pages in shown if any('<p class="recorded">Recorded with' in page for page in pages)]
+    assert recorded and all('<p class="recorded">' not in pages[0] for pages in recorded)
+    images = re.findall("<img [^>]*>", " ".join(itertools.chain(*shown)))
+    assert images and all(re.search(r' width="\d+".* height="\d+"', image) for image in images)
+
+
+def test_hosted_services_open_copies_that_install_packlib(tmp_path):
     (path,) = [path for name, path in notebooks().items() if name.startswith("02")]
     building.Sources(tmp_path / "a", "someone/packing").write([path])
     text = (tmp_path / "a" / "notebooks" / path.name).read_text(encoding="utf-8")
-    assert f"https://colab.research.google.com/github/someone/packing/blob/main/notebooks/{path.name}" in text
+    assert f"https://colab.research.google.com/github/someone/packing/blob/gh-pages/hosted/{path.name}" in text
+    copy = nbformat.read(tmp_path / "a" / "_extra" / "hosted" / path.name, as_version=4)
+    nbformat.validate(copy)
+    assert copy.cells[0].source == (
+        '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/someone/packing"'
+    )
+    assert [cell.source for cell in copy.cells[1:]] == [cell.source for cell in nbformat.read(path, 4).cells]
     building.Sources(tmp_path / "b").write([path])
     assert "colab" not in (tmp_path / "b" / "notebooks" / path.name).read_text(encoding="utf-8")
+    assert not (tmp_path / "b" / "_extra" / "hosted").exists()
     with pytest.raises(ValueError, match="repository must be a name at GitHub, such as owner/name, not 'a b'"):
         building.Sources(tmp_path / "c", "a b")

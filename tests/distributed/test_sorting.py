@@ -184,23 +184,6 @@ def test_bad_rows_on_one_rank_are_one_sentence_on_all(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def die_in_exchange(rank):
-    exchanges, exchange = iter((False, True)), dist.all_to_all_single
-
-    def fatal(*args, **options):
-        if rank == 1 and next(exchanges):
-            os.kill(os.getpid(), signal.SIGKILL)
-        exchange(*args, **options)
-
-    dist.all_to_all_single = fatal
-    exact_sort(np.arange(1000)[::-1, None])
-
-
-def test_a_rank_that_dies_in_the_exchange_ends_the_sort():
-    with pytest.raises(RankError, match="Rank 1 of 3 was ended by SIGKILL"):
-        run_ranks(die_in_exchange, 3)
-
-
 def sort_to_file(rank, path):
     rows = np.split(np.random.default_rng(0).integers(0, 9, (1000, 2)), 4)
     mine = np.concatenate(rows[rank :: dist.get_world_size()])
@@ -262,23 +245,6 @@ def test_a_failed_write_leaves_no_file(tmp_path):
         with pytest.raises(RankError, match=f"Rank {victim} of 3 was ended by SIGKILL"):
             run_ranks(die_while_writing, 3, tmp_path / "rows", victim)
         assert os.listdir(tmp_path) == []
-
-
-def rename_onto_a_folder(rank, path):
-    with pytest.raises(RankError) as raised:
-        write_ordered(path, np.zeros((9, 2), np.int64))
-    return str(raised.value)
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
-    path = tmp_path / "rows"
-    write_ordered(path, np.ones((5, 2), np.int64))
-    run_ranks(fill_the_disk, 2, path)
-    assert os.listdir(tmp_path) == ["rows"] and (read_ordered(path) == 1).all()
-    (tmp_path / "folder").mkdir()
-    said = run_ranks(rename_onto_a_folder, 2, tmp_path / "folder")
-    assert said[0] == said[1] and said[0].startswith("Rank 0 of 2 raised FileExistsError")
-    assert sorted(os.listdir(tmp_path)) == ["folder", "rows"]
 
 
 def test_the_imbalance_is_the_slowest_over_the_mean():

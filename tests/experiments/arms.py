@@ -61,6 +61,7 @@ class Arm:
         recipe: from the padded recipe and the packing factor to the arm's recipe.
         packed: packs without a depth limit; else one sequence a row.
         times: what the padded recipe's rate is multiplied by before all else.
+        even: updates end at the sequence, so that each holds as many as the recipe says.
     """
 
     recipe: Adjusted
@@ -68,6 +69,7 @@ class Arm:
     objective: Objective | None = None
     optimizer: Callable[[nn.Module, Recipe], torch.optim.Optimizer] | None = None
     times: float = 1.0
+    even: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,17 @@ def nothing(padded: Recipe, factor: float) -> Recipe:
     return replace(padded, packing_factor=factor)
 
 
+def betas_and_rate(padded: Recipe, factor: float) -> Recipe:
+    """Both as the theory of small steps has it (Malladi and others 2022): betas to the power k, the rate times √k."""
+    recipe = adjust(padded, factor, "betas").recipe
+    return replace(recipe, learning_rate=recipe.learning_rate * factor**0.5)
+
+
+def as_many(padded: Recipe, factor: float) -> Recipe:
+    """Exactly the sequences of a padded update in each update, so as many updates; half of the rows, about."""
+    return replace(padded, packing_factor=float(padded.gradient_accumulation_steps), gradient_accumulation_steps=1)
+
+
 def strong_decay(padded: Recipe, factor: float) -> Recipe:
     return replace(divided(padded, factor), weight_decay=0.1)
 
@@ -126,6 +139,8 @@ def curves(padded: Recipe) -> Experiment:
         "betas": Arm(adjusted("betas")),
         "square-root rate": Arm(adjusted("sqrt_rate")),
         "linear rate": Arm(adjusted("linear_rate")),
+        "betas and square-root rate": Arm(betas_and_rate),
+        "divided, as many updates": Arm(as_many, even=True),
     })  # fmt: skip
 
 
@@ -135,7 +150,7 @@ def sweep(padded: Recipe, rates: tuple[float, ...]) -> Experiment:
         f"{name}, {rate:g}": replace(arm, times=rate / padded.learning_rate)
         for rate in rates
         for name, arm in curves(padded).arms.items()
-        if not name.endswith(" rate")
+        if name in ("padded", "divided", "nothing adjusted", "betas")
     })  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
 from packlib.model import packed_output
-from packlib.workbook.chapters.n15_evidence.runs import best_rates
+from packlib.workbook.chapters.n17_evidence.runs import best_rates
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
 from tests.experiments.recording import has_run, path_of, read, write
 from tests.experiments.sources import function_stores, module_rows

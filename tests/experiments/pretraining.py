@@ -133,7 +133,7 @@ def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: S
 
     return fit(
         model, data, recipe, arm.objective, folder=folder, on_update=look, save_every=200,
-        optimizer=None if arm.optimizer is None else arm.optimizer(model, recipe),
+        even_updates=arm.even, optimizer=None if arm.optimizer is None else arm.optimizer(model, recipe),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass
@@ -20,7 +21,8 @@ from file_cases import bounded_memory
 from packlib import arrays
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import Packs, Schedule, assign, plan
+from packlib.markup import one_line
+from packlib.packing import PackingPlan, Packs, Schedule, assign, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import _SEAL, CHECKPOINT, RunFolder
 from packlib.work import Work
@@ -96,6 +98,32 @@ def check_rows(rows: np.ndarray) -> None:
 def check_histogram(histogram: LengthHistogram) -> None:
     assert histogram.num_sequences == int(histogram.counts.sum()) > 0 and histogram.counts.min() == 0
     assert "LengthHistogram(" in repr(histogram)
+
+
+def check_plan(read: tuple[PackingPlan, dict]) -> None:
+    """The plan is what the text says, and packs each sequence once; with Python's integers only."""
+    made, raw = read
+    known, top = raw["histogram"], raw["histogram"]["max_length"]
+    wanted, packed = Counter(), Counter()
+    for length, count in zip(known["lengths"], known["counts"], strict=True):
+        assert type(length) is type(count) is int and 1 <= length <= top
+        wanted[length] += count
+    for strategy, repeats in zip(raw["strategies"], raw["repeats"], strict=True):
+        assert type(repeats) is int and repeats >= 1 <= sum(strategy) <= top
+        assert len(strategy) <= (raw["max_sequences_per_pack"] or len(strategy))
+        for length in strategy:
+            assert type(length) is int
+            packed[length] += repeats
+    tokens = sum(length * count for length, count in wanted.items())
+    assert packed == +wanted and sum(raw["repeats"]) == raw["num_packs"] == made.num_packs
+    assert -(-tokens // top) <= made.lower_bound == raw["lower_bound"] <= made.num_packs
+    assert made.histogram.num_tokens == tokens and made.histogram.num_sequences == packed.total()
+    assert [list(strategy) for strategy in made.strategies] == raw["strategies"]
+    assert made.repeats.tolist() == raw["repeats"] and made.histogram.name == one_line(known["name"])
+    for name in ("kind", "source", "max_length", "truncated", "dropped"):
+        assert getattr(made.histogram, name) == known[name]
+        assert type(getattr(made.histogram, name)) is type(known[name])
+    assert PackingPlan.from_json(made.to_json()).to_json() == made.to_json()
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -176,6 +204,14 @@ def write_packs(path: Path) -> None:
     assign(plan(LengthHistogram.from_lengths(LENGTHS), method="lpfhp"), LENGTHS).save(path)
 
 
+FEW = LengthHistogram.from_lengths([4, 4, *[3] * 7], 8, name="few")  # sums prove four packs, and prices five
+MANY = LengthHistogram([0, 3 * 10**15, 0, 10**16, 4], "many", 12, "synthetic", truncated=3)
+
+
+def read_plan(path: Path) -> tuple[PackingPlan, dict]:
+    return PackingPlan.load(path), json.loads(path.read_text(encoding="utf-8"))
+
+
 def write_schedule(path: Path) -> None:
     packs = assign(plan(LengthHistogram.from_lengths(LENGTHS), method="lpfhp"), LENGTHS)
     packs.balance(2, work=Work(2.5, 1)).save(path)
@@ -197,10 +233,13 @@ KINDS = [
     Kind("some.packs", write_packs, Packs.load, check_packs, reseal_arrays),
     Kind("some.schedule", write_schedule, Schedule.load, check_schedule, reseal_arrays, FEWER),
     Kind("some.tokens", write_store, TokenStore.load, check_store, reseal_arrays, FEWER),
+    Kind("few.json", plan(FEW, max_sequences_per_pack=3).save, read_plan, check_plan),
+    Kind("many.json", plan(MANY, max_sequences_per_pack=3).save, read_plan, check_plan, times=FEWER),
+    Kind("lengths.json", MANY.save, load, check_histogram, times=FEWER),
     Kind("rows", write_rows, read_ordered, check_rows),
     Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist, reseal_checkpoint),
     Kind("cell.json", write_cell, read_cell, check_cell, reseal_cell),
-    Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).to_json, Recipe.from_json, check_recipe, times=FEWER),
+    Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).save, Recipe.load, check_recipe, times=FEWER),
     Kind("lengths.txt", lambda path: path.write_text("length\n" + "\n".join(map(str, LENGTHS))), load, check_histogram),
     Kind("counts.csv", LengthHistogram.from_lengths(LENGTHS).to_csv, load, check_histogram, times=FEWER),
     Kind("column.csv", lambda path: path.write_text('"a ""title""",n\n"x, y",3\nz,5\n\'w,2\n'),

@@ -19,12 +19,11 @@ from packlib.markup import escaped, in_html, one_line
 from packlib.packing import plan
 from packlib.training import Recipe
 from packlib.training.scaling.compile_counter import CompileCounter
-from packlib.workbook.chapters.n02_greedy_packing.figures import show_table
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.comparison import compared, table, write_csv
 from packlib.workbook.figures import new_figure, svg
 from packlib.workbook.sweep import Outcome
-from packlib.workbook.tables import Points, Table
+from packlib.workbook.tables import Points, Table, show_table
 from tests.hostile import HOSTILE, Elements
 
 NAMES = pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -1,6 +1,5 @@
 """LengthHistogram: counting, validation, adding, files; the oracle is collections.Counter."""
 
-import os
 from collections import Counter
 from fractions import Fraction
 
@@ -72,16 +71,14 @@ def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
             LengthHistogram.from_lengths(lengths, top)
         with pytest.raises(ValueError, match=f"{over} sequences of lengths, .* are over the maximum length {top}"):
             whole.with_max_length(top)
-    if over < len(lengths):
-        rest = LengthHistogram.from_lengths(lengths, top, overlong="drop")
-        assert rest.expand().tolist() == sorted(length for length in lengths if length <= top)
-        assert (rest.max_length, rest.truncated, rest.dropped) == (top, 0, over)
-        again = whole.with_max_length(top, "drop")
-        assert again == rest and again.dropped == over
-    else:
-        for drop in (whole.with_max_length, lambda *a: LengthHistogram.from_lengths(lengths, *a)):
+    for drop in (whole.with_max_length, lambda *a: LengthHistogram.from_lengths(lengths, *a)):
+        if over == len(lengths):
             with pytest.raises(ValueError, match="holds no sequence"):
                 drop(top, "drop")
+            continue
+        rest = drop(top, "drop")
+        assert rest.expand().tolist() == sorted(length for length in lengths if length <= top)
+        assert (rest.max_length, rest.truncated, rest.dropped) == (top, 0, over)
 
 
 @given(LENGTHS, LENGTHS)
@@ -123,15 +120,6 @@ def test_csv_round_trip(tmp_path_factory, lengths, room):
     back = LengthHistogram.from_csv(path)
     assert back == histogram and back.max_length == histogram.max_length
     assert (back.name, back.source, back.kind) == ("mine", "mine.csv", "measured")
-
-
-def test_to_csv_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
-    path = tmp_path / "mine.csv"
-    LengthHistogram([0, 1]).to_csv(path)
-    monkeypatch.setattr("numpy.savetxt", lambda *a, **k: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        LengthHistogram([0, 2]).to_csv(path)
-    assert path.read_text() == "length,count\n1,1\n" and os.listdir(tmp_path) == ["mine.csv"]
 
 
 @pytest.mark.parametrize(

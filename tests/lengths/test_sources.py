@@ -22,28 +22,18 @@ def test_every_name_loads_and_says_what_it_is():
 
 
 @pytest.mark.parametrize(
-    ("name", "sequences", "top", "kind", "truncated"),
+    ("name", "sequences", "tokens", "top", "shortest", "full"),
     [
-        ("docstrings", 50_049, 512, "measured", 5_780),
-        ("wikipedia", 16_279_552, 512, "measured", 0),
-        ("squad", 88_641, 384, "measured", 0),
-        ("image-patch-like", 1_000_000, 576, "synthetic", 0),
+        ("wikipedia", 16_279_552, 4_164_796_173, 512, 5, 3_815_044),
+        ("squad", 88_641, 15_249_479, 384, 36, 1_054),
     ],
 )
-def test_sizes(name, sequences, top, kind, truncated):
+def test_the_published_histograms(name, sequences, tokens, top, shortest, full):
     histogram = load(name)
-    assert (histogram.num_sequences, histogram.max_length) == (sequences, top)
-    assert (histogram.kind, histogram.truncated) == (kind, truncated)
-
-
-@pytest.mark.parametrize(
-    ("name", "tokens", "shortest", "full"),
-    [("wikipedia", 4_164_796_173, 5, 3_815_044), ("squad", 15_249_479, 36, 1_054)],
-)
-def test_the_published_histograms(name, tokens, shortest, full):
-    histogram = load(name)
-    assert (histogram.num_tokens, histogram.counts[-1]) == (tokens, full)
-    assert np.flatnonzero(histogram.counts)[0] == shortest and "arXiv 2107.02027" in histogram.source
+    assert (histogram.num_sequences, histogram.num_tokens, histogram.max_length) == (sequences, tokens, top)
+    assert (histogram.counts[-1], np.flatnonzero(histogram.counts)[0]) == (full, shortest)
+    assert (histogram.kind, histogram.truncated) == ("measured", 0) and "arXiv 2107.02027" in histogram.source
+    assert load("docstrings").truncated == 5_780 and load("image-patch-like").max_length == 576
 
 
 @pytest.mark.parametrize("name", ["wordnet", "wikipedia"])

@@ -1,7 +1,6 @@
 """A user's own files: every kind, every way to be broken."""
 
 import os
-import signal
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, own_files
-from packlib.lengths.histogram_json import write_histogram
 
 LENGTHS = st.lists(st.integers(1, 5000), min_size=1, max_size=60)
 KINDS = "lengths.txt header.csv column.csv counts.csv lengths.npy one.parquet two.pq list.parquet".split()
@@ -92,7 +90,7 @@ def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(own_files, "_ROWS", 10)
     monkeypatch.setattr(own_files, "_BLOCK", 20)
     for kind in ("lengths.txt", "one.parquet"):
-        chunks, _, _ = own_files.read_lengths(write(tmp_path, kind, [5] * 95)["name_or_path"])
+        chunks, _ = own_files.read_lengths(write(tmp_path, kind, [5] * 95)["name_or_path"])
         sizes = [len(chunk) for chunk in chunks]
         assert max(sizes) <= 10 and sum(sizes) == 95
 
@@ -113,7 +111,6 @@ def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
     [
         ("", "broken.csv is empty"),
         ("length\n", "broken.csv holds no length"),
-        ("length,count\n", "broken.csv holds no length"),
         ("3\n4\nfive\n6\n", "broken.csv, line 3: expected a whole number, not 'five'"),
         ("3\n\n4\n", "broken.csv, line 2: expected a whole number, not a blank"),
         ("3\n0\n", "Length 0 at line 2 of .*broken.csv is not allowed"),
@@ -123,14 +120,12 @@ def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         ("3,4\n5,\n", "broken.csv, line 2: expected \"length,count\", not '5,'"),
         ("3,4\n3,5\n", "broken.csv, line 2: a length is from 1 to .* and comes once"),
         ("3,4\n4,-5\n", "broken.csv, line 2: .*a count is from 0 to"),
-        (f"3,{2**63}\n", "broken.csv, line 1: .*a count is from 0 to"),
         ("9" * 200_000, "line 1: '9{80}' is no CSV: field larger"),
         ("3,0\n", "holds no sequence"),
         ("id,length,words\n1,2,3\n", "has 3 columns: choose one of id, length, words by column"),
         ("[" + "1, " * 99 + "2]", "has 100 columns: .* 1, 1 and 88 more"),
         (f"2,{2**62}\n3,{2**61}\n", "broken.csv is no histogram of lengths: .* tokens; at most"),
         ("٣\n3\n", "broken.csv, line 1: expected a whole number, not '٣'"),
-        ("9" * 5000 + "\n", "broken.csv, line 1: expected a whole number"),
         ("3,1\n# " + "x" * 1_000_000 + "\n", "broken.csv, line 2: it has 1,000,000 characters or more"),
     ],
 )
@@ -147,7 +142,6 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
         ("id,length\n1,2\n3,x\n", "broken.csv, line 3: expected a whole number, not 'x'"),
         ("id,length\n1,2\n3,\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
         ("id,length\n1,2\n\n4,5\n", "broken.csv, line 3: expected a whole number, not a blank"),
-        ("length,7\n3,2\nx,2\n", "broken.csv, line 3: expected a whole number, not 'x'"),
         ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("length,id,length\n1,2,3\n", "broken.csv has 2 columns named length; one is needed"),
         ('id,length\n1,"2\n' + "3,4\n" * 50_000, r"broken.csv, line 2: expected a whole number, not '2\\n3,4"),
@@ -189,41 +183,27 @@ def test_files_that_are_not_what_they_seem(tmp_path):
         load(tmp_path / "noise.tx")
     with pytest.raises(FileNotFoundError, match=r"There is no file absent/lengths\.csv\."):
         load("absent/lengths.csv")
-
-
-@pytest.mark.parametrize("kind", ["lengths.npy", "one.parquet"])
-@pytest.mark.parametrize("keep", [0, 60, -1])
-def test_truncated_binary_files(tmp_path, kind, keep):
-    path = write(tmp_path, kind, list(range(1, 400)))["name_or_path"]
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(keep * len(whole)) if 0 < keep < 1 else keep])
-    with pytest.raises(ValueError, match=f"{kind} is (empty|no whole)") as raised:
-        load(path)
-    assert "\n" not in str(raised.value)
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(ValueError, match=r"pipe\.txt is a pipe, a socket or a device; a file of lengths is needed"):
+        load(tmp_path / "pipe.txt")
 
 
 def test_arrays_that_hold_no_lengths(tmp_path):
-    for array, error, message in (
+    path, none = tmp_path / "a.npy", r"a\.npy is no whole \.npy file of lengths: "
+    for content, error, message in (
         (np.ones((2, 2), int), ValueError, "one dimension"),
         (np.array([1.0, 2.5]), TypeError, "Length 2.5 at position 1 of .* is not a whole number"),
         (np.array([], int), ValueError, "a.npy holds no length"),
         (np.array(5), ValueError, "one dimension"),
-        (np.array([{}], object), ValueError, "no whole .npy file"),
+        (np.array([3, None]), ValueError, none + "it holds Python objects, which are never unpickled"),
+        (b"300\n400\n", ValueError, none + ".*the magic string is not correct"),
+        (b"", ValueError, "a.npy is empty"),
     ):
-        np.save(tmp_path / "a.npy", array, allow_pickle=True)
-        with pytest.raises(error, match=message):
-            load(tmp_path / "a.npy")
-
-
-def test_what_is_named_npy_and_is_none(tmp_path):
-    path = tmp_path / "a.npy"
-    for write, says in (
-        (lambda: path.write_text("300\n400\n"), "the magic string is not correct"),
-        (lambda: np.savez(open(path, "wb"), np.arange(3)), "the magic string is not correct"),
-        (lambda: np.save(path, np.array([3, None]), allow_pickle=True), "Python objects, which are never unpickled"),
-    ):
-        write()
-        with pytest.raises(ValueError, match=rf"a\.npy is no whole \.npy file of lengths: .*{says}") as refusal:
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            np.save(path, content, allow_pickle=True)
+        with pytest.raises(error, match=message) as refusal:
             load(path)
         assert "\n" not in str(refusal.value) and "allow_pickle" not in str(refusal.value)
 
@@ -251,18 +231,6 @@ def test_huge_files_are_refused_in_bounded_memory(tmp_path):
         ):
             with pytest.raises(kind, match=says):
                 load(tmp_path / name, column=column)
-
-
-@pytest.mark.parametrize("name", ["pipe.txt", "pipe.npy", "pipe.parquet"])
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
-    os.mkfifo(tmp_path / name)
-    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("It waits for the pipe."))
-    signal.alarm(20)
-    try:
-        with pytest.raises(ValueError, match=f"{name} is a pipe, a socket or a device; a file of lengths is needed"):
-            load(tmp_path / name)
-    finally:
-        signal.alarm(0)
 
 
 STRANGE = "a\n{b} {0}"
@@ -330,7 +298,8 @@ def test_a_name_wins_over_a_file_and_a_bare_file_is_found(tmp_path, monkeypatch)
 def test_a_histogram_in_json_keeps_all_that_is_known(tmp_path):
     path, about = tmp_path / "lengths.json", {"kind": "synthetic", "source": "a formula", "truncated": 2}
     whole = LengthHistogram([0, 3, 0, 1], name="a/b", max_length=9, dropped=4, **about)
-    write_histogram(whole, path)
+    whole.save(path)
+    assert LengthHistogram.from_json(whole.to_json()) == LengthHistogram.load(path) == whole
     found = load(path)
     assert found == whole and repr(found) == repr(whole) and found.source == "a formula"
     assert load(path, 2, overlong="truncate").truncated == 3
@@ -344,7 +313,7 @@ def test_a_histogram_in_json_keeps_all_that_is_known(tmp_path):
         path.write_text(path.read_text().replace(old, new))
         with pytest.raises(ValueError, match=rf"lengths\.json is no histogram of lengths: .*{says}"):
             load(path)
-        write_histogram(whole, path)
+        whole.save(path)
 
 
 @pytest.mark.parametrize("order", [1, -1])

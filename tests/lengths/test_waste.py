@@ -140,22 +140,6 @@ def test_batches_use_every_sequence_once(lengths, batch_size, habit, seed):
     assert batches == [batch.tolist() for batch in again]
 
 
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=300), st.integers(1, 40))
-def test_better_habits_never_cost_more_where_batches_are_full(lengths, batch_size):
-    lengths = lengths[: len(lengths) // batch_size * batch_size] or lengths[:1] * batch_size
-    cost = {habit: padding_waste(lengths, batch_size, habit).slots for habit in ("maximum", "random", "sorted")}
-    mega = [padding_waste(lengths, batch_size, "megabatches", window=w).slots for w in (1, 10**6)]
-    slack = 1e-9 * cost["maximum"]
-    assert sum(lengths) <= cost["sorted"] + slack
-    assert cost["sorted"] <= cost["random"] + slack <= cost["maximum"] + 2 * slack
-    assert mega[0] == pytest.approx(cost["random"], rel=1e-12) and mega[1] == cost["sorted"]
-
-
-def test_sorting_can_cost_more_where_the_smaller_batch_is_the_longest():
-    """[1, 1, 2] and [2] take 8 slots; half of the random orders leave a 1 for the smaller batch, and take 7."""
-    assert [padding_waste([1, 1, 2, 2], 3, habit).slots for habit in ("sorted", "random")] == [8, pytest.approx(7.5)]
-
-
 def test_the_formulas_hold_for_millions_of_sequences():
     """A batch of two from n equal halves of lengths 1 and 2 is 2 long unless both are 1."""
     half = 10**12

@@ -58,9 +58,10 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
     token_groups, hit_groups = [], []
     for p, segment in owners:
         mine = [
-            i for i, at in enumerate(output.token_positions.tolist())
+            i
+            for i, at in enumerate(output.token_positions.tolist())
             if at >= 0 and (at // slots, int(batch.segment_ids.flatten()[at])) == (p, segment)
-        ]  # fmt: skip
+        ]
         logits, labels = output.token_logits[mine], output.token_labels[mine]
         token_groups.append((p, cross_entropy(logits, labels, reduction="none").tolist() if mine else []))
         hit_groups.append((p, (logits.argmax(-1) == labels).double().tolist() if mine else []))
@@ -69,8 +70,11 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
         nsp_groups.append((p, [] if label == IGNORED else [float(cross_entropy(logits, label))]))
         right_groups.append((p, [] if label == IGNORED else [float(logits.argmax() == label)]))
     for function, groups in (
-        (token_loss, token_groups), (token_accuracy, hit_groups), (nsp_loss, nsp_groups), (nsp_accuracy, right_groups),
-    ):  # fmt: skip
+        (token_loss, token_groups),
+        (token_accuracy, hit_groups),
+        (nsp_loss, nsp_groups),
+        (nsp_accuracy, right_groups),
+    ):
         for mean in REDUCTIONS:
             got, (total, count) = function(output, batch, mean), by_definition(groups, mean)
             assert got.count == count
@@ -83,12 +87,6 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
     assert right.tolist() == [sum(v) for _, v in hit_groups]
 
 
-def test_only_the_token_mean_is_the_mean_over_packs_and_sequences():
-    """Two packs, one of a single long sequence: the three means are three numbers."""
-    batch, output = case([[6], [5, 1, 3]], seed=4)
-    assert len({round(float(token_loss(output, batch, mean).mean), 6) for mean in REDUCTIONS}) == 3
-
-
 def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():
     batch, output = case([[2, 3]], seed=0)
     batch = PackedBatch({**batch, "sequence_labels": torch.full((2,), IGNORED)})
@@ -98,11 +96,6 @@ def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():
         assert sums.mean == 0 and sums.count == 0
         sums.mean.backward()
         assert not output.nsp_logits.grad.any()
-
-
-def test_sums_add_up():
-    total = sum([Sums(torch.tensor(3.0), torch.tensor(2))] * 3, start=Sums(torch.tensor(0.0), torch.tensor(0)))
-    assert (total.total, total.count, total.mean) == (9, 6, 1.5)
 
 
 def test_backward_goes_back_from_the_mean():

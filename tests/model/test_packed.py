@@ -37,29 +37,6 @@ def test_a_trainer_of_transformers_is_refused(tmp_path):
         trainer.evaluate()
 
 
-@pytest.mark.slow
-def test_static_shapes_compile_to_one_graph():
-    graphs = []
-
-    def counting(graph, _):
-        graphs.append(graph)
-        return graph.forward
-
-    torch.compiler.reset()
-    model = make_model("bert", max_predictions_per_pack=24).eval()
-    compiled = torch.compile(model, backend=counting, fullgraph=True, dynamic=False)
-    with torch.no_grad():
-        for depth in (8, 3, None):
-            batch = make_batch(depth, max_sequences_per_pack=12, max_predictions_per_pack=24)
-            expected = model(**batch)
-            output = compiled(**batch)
-            assert (output.token_logits - expected.token_logits).abs().max() < 1e-10
-            assert abs(output.loss - expected.loss) < 1e-10
-    assert len(graphs) == 1
-    with torch.no_grad(), pytest.raises(RuntimeError):  # too many masked tokens: loud when compiled, too
-        compiled(**{**batch, "labels": torch.ones_like(batch.input_ids)})
-
-
 def test_recomputation_gives_the_same_gradients():
     model, batch = make_model("bert"), make_batch(packs=3)
     gradients = []

@@ -46,6 +46,45 @@ NAMED = [
 ]
 
 
+HYBRIDS = (
+    "bamba falcon_h1 granitemoehybrid lfm2 lfm2_moe nemotron_h olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next "
+    "qwen4_exp_text zamba2"
+).split()
+ONLY_FLASH = ["EsmForMaskedLM", "NeoMMEForMaskedLM", "UltrabertForMaskedLM"]
+
+
+def test_twelve_families_are_exact_with_kernels_that_take_bounds():
+    rows = {family: row for (_, family), row in table().items() if row["kernels"]}
+    assert list(rows) == HYBRIDS
+    assert {package for row in rows.values() for package in row["kernels"].split()} == {
+        "causal_conv1d", "fla", "mamba_ssm",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["qwen3_next", "nemotron_h", "lfm2"])
+def test_a_hybrid_begins_its_state_anew_where_seq_idx_says_and_nowhere_else(family, monkeypatch):
+    assert difference("causal", family, "auto", "sdpa") < 1e-10
+    right = Handover.__call__
+
+    def one_sequence(self, batch):
+        given = right(self, batch)
+        given["seq_idx"] = torch.zeros_like(given["seq_idx"])
+        return given
+
+    monkeypatch.setattr(Handover, "__call__", one_sequence)
+    assert difference("causal", family, "auto", "sdpa") > 1e-3
+
+
+def test_without_its_kernels_a_hybrid_refuses_packs():
+    with quiet():
+        model = transformers.Lfm2ForCausalLM(small_config("causal", "lfm2"))
+    given = for_transformers(make_batch("causal"), model)
+    assert given["seq_idx"].dtype == torch.int32 and given["seq_idx"].shape == given["input_ids"].shape
+    assert given["seq_idx"][0].unique_consecutive(return_counts=True)[1].equal(given["cu_seq_lens_q"].diff())
+    with pytest.raises(ValueError, match="can't keep packed sequences apart without"):
+        model(**given)
+
+
 def exact_forms():
     for kind, family, changes in NAMED:
         row = table()[kind, family]
@@ -93,8 +132,11 @@ def test_the_comparison_sees_labels_and_positions_that_run_on(monkeypatch, lost,
 def test_the_table_has_every_family():
     found = [(kind, name) for kind, mapping in MAPPINGS.items() for name in mapping]
     assert list(table()) == found, f"run {TABLE.read_text().splitlines()[0]}"
-    exact = [row for row in table().values() if not (row["dense"] and row["padding_free"])]
-    assert len(exact) == 147 and not any(row["dense"] for row in exact), "auto takes dense but for flash kernels"
+    exact = [row for row in table().values() if not all(row[form] for form in (*FORMS, "flash"))]
+    assert sum(not row["dense"] for row in exact) == 147
+    assert [row["class"] for row in exact if row["dense"] and not row["kernels"]] == ONLY_FLASH
+    for row in exact:  # what auto takes
+        assert not row["dense"] or row["kernels"] or not row["flash"]
 
 
 @pytest.mark.slow
@@ -163,7 +205,7 @@ def not_exact():
 def test_no_family_is_taken_that_is_not_exact():
     """The name of its class and its `model_type` are enough."""
     refused = list(not_exact())
-    assert len(refused) == 90
+    assert len(refused) == 78
     for kind, family, name, reason in refused:
         own = getattr(transformers, name)
         model = object.__new__(type("Mine", (own,), {}))
@@ -191,6 +233,8 @@ def wrong_models():
     yield "auto", "token_dropout=True computes from", lambda: a_model(*esm, "flash_attention_2", token_dropout=True)
     yield "auto", "it makes its mask its own way", lambda: a_model(*esm)
     yield "dense", "alibi=True computes from", lambda: a_model(FalconForCausalLM, "causal", "falcon", alibi=True)
+    qwen = transformers.Qwen4ExpForCausalLM, "causal", "qwen4_exp_text"
+    yield "auto", r"ple_layer_ids=\[2\] computes", lambda: a_model(*qwen, ple_layer_ids=[2], eos_token_id=1)
     yield "dense", "'original_full' does not", lambda: a_model(*big_bird, attention_type="block_sparse")
     yield "dense", "look ahead", lambda: a_model(BertLMHeadModel, "causal", "bert", is_decoder=False)
     yield "dense", "it carries a state", lambda: a_model(*llama, layer_types=["conv"] * 4)

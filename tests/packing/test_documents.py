@@ -131,12 +131,9 @@ def test_rows_that_are_wrong_are_seen():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (([3, -1], 8), "Length -1 at position 1 is not allowed"),
         (([3, 0], 8), "Length 0 at position 1 is not allowed"),
         (([], 8), "at least one is needed"),
-        (([2.5], 8), "Length 2.5 at position 0 is not a whole number"),
         (([3], 0), "max_length must be from 1 to 16777216, not 0"),
-        (([3], 2.5), "max_length must be a whole number"),
         (([INT64_MAX, 1], 8), "hold 9223372036854775808 tokens; at most"),
         (([2**63], 8), "does not fit in 64 bits"),
     ],

@@ -91,34 +91,29 @@ def test_unpacked_is_a_pack_for_each():
     assert made.num_packs == HYPERBOLA.num_sequences and made.packing_factor == 1 and made.deepest == 1
 
 
-def test_a_wrong_call_gets_one_sentence():
-    with pytest.raises(ValueError, match="not 'spfph': did you mean 'spfhp'"):
-        plan(HYPERBOLA, method="spfph")
-    with pytest.raises(TypeError, match="spfhp has no option 'weight': it has none"):
-        plan(HYPERBOLA, method="spfhp", weight=1)
-    with pytest.raises(TypeError, match="nnlshp has no option 'penalty': its options are cutoff, weight, rounding"):
-        plan(HYPERBOLA, method="nnlshp", max_sequences_per_pack=2, penalty=1)
-    with pytest.raises(TypeError, match="wieght"):
-        plan(HYPERBOLA, method="nnlshp", wieght=1)
-    with pytest.raises(ValueError, match="max_sequences_per_pack must be at least 1, not 0"):
-        plan(HYPERBOLA, method="lpfhp", max_sequences_per_pack=0)
-    for depth in (1.5, "3", True):
-        with pytest.raises(TypeError, match="max_sequences_per_pack must be a whole number"):
-            plan(HYPERBOLA, method="lpfhp", max_sequences_per_pack=depth)
-    for wrong in (3, "wikipedia", None):
-        with pytest.raises(TypeError, match="takes lengths or a LengthHistogram, not"):
-            plan(wrong)
-    assert list(METHODS)[-1] == "optimal"
+@pytest.mark.parametrize(
+    ("arguments", "options", "kind", "says"),
+    [
+        ((), {"method": "spfph"}, ValueError, "not 'spfph': did you mean 'spfhp'"),
+        ((), {"method": "spfhp", "weight": 1}, TypeError, "spfhp has no option 'weight': it has none"),
+        ((), {"method": "nnlshp", "penalty": 1}, TypeError, "'penalty': its options are cutoff, weight, rounding"),
+        ((), {"method": "nnlshp", "wieght": 1}, TypeError, "wieght"),
+        ((), {"max_sequences_per_pack": 0}, ValueError, "max_sequences_per_pack must be at least 1, not 0"),
+        ((), {"max_sequences_per_pack": True}, TypeError, "max_sequences_per_pack must be a whole number"),
+        ((3,), {}, ValueError, f"max_length must be {HYPERBOLA.max_length}, that of the histogram"),
+        (("lpfhp",), {}, TypeError, "max_length must be a whole number, not 'lpfhp': the method comes after it"),
+        ((None, "lpfhp", 3), {}, TypeError, "positional"),
+    ],
+)
+def test_a_wrong_call_gets_one_sentence(arguments, options, kind, says):
+    with pytest.raises(kind, match=says):
+        plan(HYPERBOLA, *arguments, **options)
 
 
-def test_the_order_of_arguments_that_plan_once_had_is_refused():
-    with pytest.raises(TypeError, match="max_length must be a whole number, not 'lpfhp': the method comes after it"):
-        plan(HYPERBOLA, "lpfhp")
-    with pytest.raises(TypeError, match="positional"):
-        plan(HYPERBOLA, None, "lpfhp", 3)
-    with pytest.raises(ValueError, match=f"max_length must be {HYPERBOLA.max_length}, that of the histogram"):
-        plan(HYPERBOLA, 3)
-    assert plan(HYPERBOLA, HYPERBOLA.max_length, "lpfhp").num_packs == plan(HYPERBOLA, method="lpfhp").num_packs
+@pytest.mark.parametrize("wrong", [3, "wikipedia", None])
+def test_what_holds_no_lengths_is_refused(wrong):
+    with pytest.raises(TypeError, match="takes lengths or a LengthHistogram, not"):
+        plan(wrong)
 
 
 def test_a_plan_takes_lengths_and_the_name_of_trl():

@@ -1,4 +1,4 @@
-"""The examples in the docstrings: they run, and what is used most has one."""
+"""The examples in the docstrings run as they stand, pasted whole; what packlib itself offers has one."""
 
 import doctest
 import importlib
@@ -10,22 +10,13 @@ import pytest
 
 import packlib
 
-ROOMS = "lengths packing work distributed batches model training training.scaling rows check auditing".split()
-OFFERED = {
-    name: value
-    for room in ROOMS
-    for name, value in inspect.getmembers(importlib.import_module(f"packlib.{room}"))
-    if inspect.isclass(value) or inspect.isfunction(value)
-}
-
 
 def examples():
-    """The examples of all modules, of the workbook's those that have some; each may use what the rooms offer."""
+    """The examples of all modules that have some, each with nothing but what it imports."""
     finder = doctest.DocTestFinder(exclude_empty=True)
     for module in pkgutil.walk_packages(packlib.__path__, "packlib."):
-        source = Path(module.module_finder.find_spec(module.name).origin)
-        if not module.name.startswith("packlib.workbook") or ">>> " in source.read_text(encoding="utf-8"):
-            found = finder.find(importlib.import_module(module.name), extraglobs=OFFERED)
+        if ">>> " in Path(module.module_finder.find_spec(module.name).origin).read_text(encoding="utf-8"):
+            found = finder.find(importlib.import_module(module.name), globs={})
             yield from (test for test in found if test.examples)
 
 
@@ -37,3 +28,11 @@ def test_example(name):
     said = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(EXAMPLES[name], out=said.append)
     assert not said, "".join(said)
+
+
+OFFERED = [name for name in dir(packlib) if name[0] != "_" and callable(getattr(packlib, name)) and name != "late"]
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_what_packlib_offers_has_an_example(name):
+    assert ">>> from packlib" in inspect.getdoc(getattr(packlib, name))

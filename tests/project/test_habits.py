@@ -12,7 +12,7 @@ from click.testing import CliRunner
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-WORKFLOW = ROOT / ".github/workflows/test.yml"
+WORKFLOWS = ROOT / ".github/workflows"
 
 
 def check(schema, path):
@@ -24,7 +24,7 @@ def check(schema, path):
     ("schema", "path", "wrong"),
     [
         ("citation-file-format", ROOT / "CITATION.cff", ("type: article", "type: paper")),
-        ("github-workflows", WORKFLOW, ("runs-on:", "runs_on:")),
+        *(("github-workflows", path, ("runs-on:", "runs_on:")) for path in sorted(WORKFLOWS.glob("*.yml"))),
     ],
 )
 def test_it_is_valid_by_the_official_schema(schema, path, wrong, tmp_path):

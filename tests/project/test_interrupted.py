@@ -7,7 +7,8 @@ import time
 import pytest
 from processes import gone_within, waiting
 
-from packlib import cli, places
+from packlib import cli
+from packlib import files as packlib_files
 from packlib.workbook import exits, gallery, running
 
 pytest_plugins = ("workbook_cases",)
@@ -47,13 +48,13 @@ def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
     (done,) = small.glob("swept/*/cell.json")
     before = done.stat().st_mtime_ns
 
-    monkeypatch.setattr(places, "PATIENCE", 0.1)
+    monkeypatch.setattr(packlib_files, "PATIENCE", 0.1)
     assert cli.main(arguments) == 2
     assert f"Another run is writing to {small / 'swept'}: wait until it ends, or" in capsys.readouterr().err
 
     killed.kill()
     killed.communicate()
-    assert (small / "swept" / places.WORK).exists() and gone_within(30, kernels), "its runs end with it"
+    assert (small / "swept" / packlib_files.WORK).exists() and gone_within(30, kernels), "its runs end with it"
     (running.NOTEBOOKS / "go").touch()
     again = clone(*arguments)
     said, complaints = again.communicate(timeout=120)
@@ -80,7 +81,7 @@ def test_figures_that_are_killed_go_on(small, clone):
             before = (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns
         for waits in running.NOTEBOOKS.glob("waiting-*"):
             waits.unlink()
-    assert (small / "figures" / places.WORK).is_dir()
+    assert (small / "figures" / packlib_files.WORK).is_dir()
     (running.NOTEBOOKS / "go").touch()
     gallery.main(small / "figures", [one, two])
     assert sorted(path.name for path in (small / "figures").iterdir()) == [

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 
-from packlib import cli, places
-from packlib.files import atomic_path
+from packlib import cli, files
+from packlib.files import atomic_path, output_path, work_folder
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.places import output_path, work_folder
 from packlib.training import Recipe
 from packlib.workbook import gallery, results, running, slides, talk
 from packlib.workbook.website import building
@@ -151,7 +150,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
 
 def test_a_folder_has_one_run_at_a_time(tmp_path, monkeypatch):
     out = tmp_path / "out"
-    monkeypatch.setattr(places, "PATIENCE", 0.1)
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
     with work_folder(out) as work:
         (work / "x").touch()
         (out / "kept").touch()
@@ -182,7 +181,7 @@ def test_a_folder_that_vanishes_while_it_is_looked_at_is_no_fault(tmp_path, monk
         return real(at, *args, **options)
 
     monkeypatch.setattr(owner, step, remove_first)
-    assert places.output_path(tmp_path / "out", folder=True) == tmp_path / "out"
+    assert output_path(tmp_path / "out", folder=True) == tmp_path / "out"
     assert not (tmp_path / "out").exists()
 
 
@@ -209,7 +208,7 @@ def test_runs_that_begin_together_take_turns(tmp_path):
 
 def test_what_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
     """Another process may end, or take a file for a dead one's, between the making and the locking."""
-    lock, removed = places._lock, []
+    lock, removed = files._lock, []
 
     def lock_late(handle):
         for path in (tmp_path / "out").iterdir() if len(removed) < 1 else ():
@@ -221,7 +220,7 @@ def test_what_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypat
                 path.unlink()
         return lock(handle)
 
-    monkeypatch.setattr(places, "_lock", lock_late)
+    monkeypatch.setattr(files, "_lock", lock_late)
     with work_folder(tmp_path / "out") as work:
         handle = os.open(work, os.O_RDONLY)
         assert removed == [work] and not lock(handle), "the folder that is there is the one that is locked"
@@ -238,15 +237,15 @@ def test_what_is_delivered_replaces_all_or_nothing(tmp_path):
 
     with (
         pytest.raises(FileExistsError, match=r"b' is a folder; name a file"),
-        running.delivery(tmp_path) as (work, files),
+        running.delivery(tmp_path) as (work, delivered),
     ):
         for name in "ab":
             (work / name).write_text("new")
-    assert not files
+    assert not delivered
     assert (tmp_path / "a").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["../x.json", "", "a/b"])
+@pytest.mark.parametrize("name", ["../x.json", "/x.json", "..", "", "a/b"])
 def test_what_a_notebook_keeps_is_in_its_folder(tmp_path, monkeypatch, name):
     monkeypatch.setenv(results.RESULTS_FOLDER, str(tmp_path))
     with pytest.raises(ValueError, match="name must be a file name without folders, not '"):
@@ -259,8 +258,8 @@ def inputs(idle):
     """What the commands read, each under its own name, by a link and by a hard link; and what all of it holds."""
     Dataset.from_dict({"input_ids": [[5, 6, 7], [8, 9]]}).to_parquet("tokens.parquet")
     Path("mine.csv").write_text("3\n2\n")
-    plan(LengthHistogram.from_lengths([3, 2], 8)).to_json("plan.json")
-    Recipe(8, 1e-3, 100).to_json("recipe.json")
+    plan(LengthHistogram.from_lengths([3, 2], 8)).save("plan.json")
+    Recipe(8, 1e-3, 100).save("recipe.json")
     for path in list(Path().iterdir()):
         Path("link-" + path.name).symlink_to(path)
         os.link(path, "hard-" + path.name)

@@ -5,12 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
+import nbformat
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from packlib.workbook.website import building
 
 ROOT = Path(__file__).parents[2]
 TRAIN = ("torch", "transformers", "accelerate")
@@ -110,8 +114,14 @@ def test_what_is_in_the_repository_alone_says_so(python):
     done = packlib(python, "run 01_padding_waste")
     said = "notebooks/01_padding_waste.ipynb is not installed: clone packlib's repository, and there run"
     assert done.returncode == 2 and done.stderr == f"packlib: {said} pip install -e .\n"
-    done = python("-c", "from packlib.lengths import tokenizer_path; tokenizer_path()")
-    assert "data/wordnet/tokenizer is not installed: clone packlib's repository" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_data_is_in_the_wheel(python):
+    code = "from packlib.batches import wordnet_tokenizer; print(len(wordnet_tokenizer()))"
+    assert python("-c", code).stdout == "4000\n"
+    code = "from packlib.advice.records import recorded; print(len(recorded('baselines', 'runs').rows) > 0)"
+    assert python("-c", code).stdout == "True\n"
 
 
 @pytest.mark.slow
@@ -155,3 +165,31 @@ def test_the_package_index_would_take_both_files(wheel):
     files = [*wheel.parent.glob("packlib-*.whl"), *wheel.parent.glob("packlib-*.tar.gz")]
     done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
     assert len(files) == 2 and done.returncode == 0 and done.stdout.count("PASSED") == 2, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["00_tour", "13_balanced_work"])
+def test_a_hosted_copy_runs_where_its_first_cell_installed_the_wheel(wheel, tmp_path, name):
+    environment, bare = tmp_path / "environment", tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    python = environment / "bin" / "python"
+    (folder,) = environment.glob("lib/python*/site-packages")
+    (folder / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # what is there, packlib left out
+    copy = building.hosted(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4), "someone/packing")
+    (file,) = wheel.parent.glob("packlib-*.whl")
+    address = "packlib[train,lab,hub] @ git+https://github.com/someone/packing"
+    assert address in copy.cells[0].source
+    copy.cells[0].source = copy.cells[0].source.replace(f'"{address}"', f"--no-deps --no-index {file}")
+    copy.cells[1:1] = [nbformat.v4.new_code_cell("import packlib; print(packlib.__file__)")]
+    bare.mkdir()
+    nbformat.write(copy, bare / "hosted.ipynb")
+    run = [python, "-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", "hosted.ipynb"]
+    done = subprocess.run(
+        run, cwd=bare, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    ran = nbformat.read(bare / "hosted.ipynb", 4)
+    assert ran.cells[1].outputs[0].text.startswith(str(environment))
+    assert ran.cells[-1].source == copy.cells[-1].source and all(
+        c.get("execution_count") for c in ran.cells if "outputs" in c
+    )

@@ -4,8 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from small_families import small_config
-from transformers import BertForMaskedLM, LlamaForCausalLM
+import torch
+from accelerate import ParallelismConfig
+from accelerate.big_modeling import _attach_context_parallel_hooks
+from accelerate.state import AcceleratorState
+from small_families import quiet, small_config
+from transformers import BertForMaskedLM, Lfm2ForCausalLM, LlamaForCausalLM
 
 from packlib.batches import IGNORED
 from packlib.rows import TransformersCollator, pack_dataset
@@ -75,3 +79,30 @@ def test_rows_of_a_multiple_leave_the_loss_and_the_logits_as_they_are(form, mult
 def test_a_multiple_is_a_whole_number():
     with pytest.raises(ValueError, match="pad_to_multiple_of must be at least 1, not 0"):
         TransformersCollator(LlamaForCausalLM(small_config("causal", "llama")), pad_to_multiple_of=0)
+
+
+def test_the_padding_of_a_hybrid_s_row_is_a_sequence_of_its_own():
+    with quiet():
+        model = Lfm2ForCausalLM(small_config("causal", "lfm2"))
+    given = TransformersCollator(model, pad_to_multiple_of=8)(ROWS)
+    assert given["seq_idx"].tolist() == [[0, 0, 1, 1, 2, 2, 2, 3]] and given["cu_seq_lens_q"].tolist() == [
+        0,
+        2,
+        4,
+        7,
+        8,
+    ]
+
+
+@pytest.mark.parametrize("form", ["dense", "padding_free"])
+def test_context_parallelism_which_drops_masks_is_refused(form, monkeypatch):
+    """accelerate's own hook, in one process: what it does to packs is why."""
+    model = LlamaForCausalLM(small_config("causal", "llama")).eval()
+    collator = TransformersCollator(model, form)
+    with torch.no_grad():
+        before = model(**collator(ROWS)).logits
+        _attach_context_parallel_hooks(model)
+        assert (model(**collator(ROWS)).logits - before).abs().max() > 1e-3
+    monkeypatch.setitem(AcceleratorState._shared_state, "parallelism_config", ParallelismConfig(cp_size=2))
+    with pytest.raises(ValueError, match="cp_size of accelerate's ParallelismConfig must be 1 for packs, not 2"):
+        collator(ROWS)

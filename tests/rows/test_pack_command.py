@@ -101,6 +101,91 @@ def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
     assert Path("there.parquet").read_text() == Path("full/mine.txt").read_text() == "mine"
 
 
+# A run of the command that kills itself in the middle of its fourth file
+KILLED = """
+import os, signal, sys
+import pyarrow.parquet as pq
+from packlib import cli
+writer, files = pq.ParquetWriter, []
+def last(path, *more, **options):
+    files.append(made := writer(path, *more, **options))
+    if len(files) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return made
+pq.ParquetWriter = last
+cli.main(sys.argv[1:])
+"""
+
+
+def test_a_killed_run_into_a_folder_goes_on(capsys):
+    def arguments(data, out, each=3, most=64):
+        sizes = ["--max-length", str(most), "--packs-per-file", str(each)]
+        return ["pack", data, *sizes, "--out", out, "--no-progress"]
+
+    assert cli.main(arguments("x.parquet", "whole")) == 0
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments("x.parquet", "out")], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in sorted(Path("out").glob("*.parquet"))}
+    assert len(kept) == 3 < len(list(Path("whole").iterdir()))
+    Dataset.from_list(ROWS[1:]).to_parquet("other.parquet")
+    capsys.readouterr()
+    for says, other in {
+        "max_length 64, not 63": arguments("x.parquet", "out", most=63),
+        "packs_per_file 3, not 4": arguments("x.parquet", "out", each=4),
+        "other data": arguments("other.parquet", "out"),
+        "overlong 'error', not 'drop'": [*arguments("x.parquet", "out"), "--overlong", "drop"],
+    }.items():
+        assert cli.main(other) == 2
+        said = capsys.readouterr().err
+        assert f"out' holds files of a packing that was stopped, of {says}: ask for the same" in said
+        assert said.count("\n") == 1
+    damaged = min(kept)
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    assert cli.main(arguments("x.parquet", "out")) == 0
+    assert all(path.stat().st_mtime_ns == before for path, before in kept.items() if path != damaged)
+    assert contents("out") == contents("whole")
+    assert cli.main(arguments("x.parquet", "out")) == 2
+    assert "out' exists: name another folder." in capsys.readouterr().err
+
+
+def contents(folder):
+    """The bytes of every file, hidden ones included."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def test_a_data_set_of_the_hub_is_packed_by_its_name_and_split(monkeypatch, capsys):
+    options = ["--max-length", "64", "--no-progress", "--json", "--out"]
+    whole, asked = Dataset.from_list(ROWS), []
+
+    def load_dataset(name, split):
+        asked.append((name, split))
+        return whole if split == "train" else whole.select(range(5))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(datasets, "load_dataset", load_dataset)
+        for split, count in (("train", 60), ("test", 5)):
+            assert cli.main(["pack", "owner/name", "--split", split, *options, f"{split}.parquet"]) == 0
+            assert json.loads(capsys.readouterr().out)["sequences"] == count
+        assert asked == [("owner/name", "train"), ("owner/name", "test")]
+        assert pq.read_table("train.parquet").to_pylist() == pack_dataset(ROWS, 64).to_list()
+        datasets.DatasetDict(train=whole, test=whole.select(range(9))).save_to_disk("owner/name")  # now it is a path
+        assert cli.main(["pack", "owner/name", "--split", "test", *options, "local.parquet"]) == 0
+        assert json.loads(capsys.readouterr().out)["sequences"] == 9
+        assert len(asked) == 2
+    for says, data in {
+        "The data set no/body of the hub cannot be loaded: Couldn't reach 'no/body' on the Hub": ["no/body"],
+        "split must be 'train' or 'test', not 'valid'": ["owner/name"],
+        "split must be left out for x.parquet, which has no splits.": ["x.parquet"],
+        "split must be left out for several paths.": ["x.parquet", "owner/name"],
+        "There is no file no.parquet": ["no.parquet"],
+    }.items():
+        assert cli.main(["pack", *data, "--split", "valid", *options, "no"]) == 2
+        said = capsys.readouterr().err
+        assert says in said and said.count("\n") == 1 and not Path("no").exists()
+    assert cli.main(["pack", "no/body", *options, "no"]) == 2
+    assert "There is no file no/body" in capsys.readouterr().err  # nothing is asked of the hub without a split
+
+
 def test_a_window_keeps_the_order(capsys):
     options = ["pack", "x.parquet", "--max-length", "64", "--no-progress"]
     for window in (1, 5):
@@ -142,7 +227,7 @@ def test_an_interrupt_while_pandas_loads_is_not_lost(tmp_path, number, code):
 
 def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, capsys):
     made = plan(LengthHistogram.from_lengths(LENGTHS, 32, "truncate"), method="spfhp", max_sequences_per_pack=3)
-    made.to_json("plan.json")
+    made.save("plan.json")
     arguments = ["pack", "x.parquet", "--no-progress", "--plan", "plan.json", "--out"]
     assert cli.main([*arguments, "packed.parquet", "--overlong", "truncate", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

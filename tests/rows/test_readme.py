@@ -1,10 +1,6 @@
 """The examples of packlib/rows/README.md run as they stand, on a tiny model, and train on what they should."""
 
-import os
 import re
-import socket
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -13,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from processes import on_ranks
 from torch.utils.data import DataLoader
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -21,7 +18,7 @@ from packlib.rows import TransformersCollator
 
 PAGE = (Path(__file__).resolve().parents[2] / "packlib" / "rows" / "README.md").read_text(encoding="utf-8")
 EXAMPLES = dict(zip(
-    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate"),
+    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate", "groups"),
     re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True,
 ))  # fmt: skip
 
@@ -57,11 +54,6 @@ def names(tmp_path, monkeypatch):
     return given | {"TransformersCollator": TransformersCollator, "DataLoader": DataLoader}
 
 
-def test_each_example_has_at_most_twelve_lines():
-    for example in EXAMPLES.values():
-        assert len(example.strip().splitlines()) <= 12
-
-
 def test_packs_have_the_columns_that_the_page_names(names):
     packed = names["packed"]
     assert set(packed.column_names) == {"input_ids", "labels", "position_ids", "seq_lengths"}
@@ -86,6 +78,17 @@ def test_the_loop_trains_on_each_sequence_alone(names):
         steps.step()
         steps.zero_grad()
     assert_same(names["model"], reference)
+
+
+def test_answers_that_share_a_prompt_get_what_each_gets_alone(names):
+    prompts, answers = sequences(3), [sequences(2), sequences(4)[2:], sequences(3)]
+    model = a_model()
+    exec(EXAMPLES["groups"], given := {"model": model, "prompts": prompts, "answers": answers})
+    batch, found = given["batch"], given["log_probabilities"]
+    for group, number, sum_of_logs in zip(batch.groups, batch.answers, found.tolist(), strict=True):
+        ids = torch.tensor([prompts[group] + answers[group][number]])
+        scores = model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])
+        assert abs(scores[len(prompts[group]) - 1 :].sum().item() - sum_of_logs) < 1e-4
 
 
 def test_fit_trains_on_the_same_rows_and_evaluates_them(names):
@@ -147,18 +150,5 @@ print("same on rank", accelerator.process_index)
 def test_accelerate_on_two_ranks_makes_the_update_of_one(names, tmp_path):
     path = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     Path("script.py").write_text(ON_RANKS.format(path=path, cache=str(tmp_path / "cache")))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    ranks = []
-    for rank in ("0", "1"):  # what torchrun tells each process
-        told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        environment = {**os.environ, **told, "ACCELERATE_USE_CPU": "true"}
-        ranks.append(subprocess.Popen([sys.executable, "script.py"], env=environment, stdout=-1, stderr=-1, text=True))
-    try:
-        said = [process.communicate(timeout=100) for process in ranks]
-    finally:
-        for process in ranks:
-            process.kill()
-    for rank, (out, error) in enumerate(said):
-        assert f"same on rank {rank}" in out, error[-3000:]
+    said = on_ranks(Path("script.py"))
+    assert "same on rank 0" in said and "same on rank 1" in said

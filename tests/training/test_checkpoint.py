@@ -15,7 +15,7 @@ from file_cases import full_disk
 from processes import waiting
 from training_cases import loader, recipe, small_model, stable
 
-from packlib import places
+from packlib import files
 from packlib.distributed import RankError, run_ranks
 from packlib.training import fit
 from packlib.training.checkpoint import CHECKPOINT, METRICS, PREVIOUS, RunFolder
@@ -179,7 +179,7 @@ fit(small_model(), loader(2), recipe(2, 2), folder=Path(sys.argv[1]) / "run", on
 
 
 def test_a_folder_has_one_run_at_a_time_and_is_free_when_that_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(places, "PATIENCE", 0.1)
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     first = subprocess.Popen([sys.executable, "-c", WAITS, tmp_path], env=environment)
     try:
@@ -209,7 +209,7 @@ def _enter(rank, folder):
 
 def test_all_ranks_leave_together_where_another_run_has_the_folder(tmp_path):
     with RunFolder(tmp_path / "run", {}, None, {}).alone():
-        assert run_ranks(_enter, 2, tmp_path / "run") == [[places.WORK], None]
+        assert run_ranks(_enter, 2, tmp_path / "run") == [[files.WORK], None]
 
 
 SETTING = recipe(4, 1, 40, warmup_sequences=8, packing_factor=3.6, decay="polynomial")
@@ -225,10 +225,13 @@ def begun(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("micro_batch", 3), ("learning_rate", 0.01), ("optimizer", "adamw"), ("betas", (0.9, 0.98)),
+        ("micro_batch", 3),
+        ("learning_rate", 0.01),
+        ("optimizer", "adamw"),
+        ("betas", (0.9, 0.98)),
         ("even_updates", True),
     ],
-)  # fmt: skip
+)
 def test_a_run_of_another_setting_is_refused_by_its_name(begun, name, value):
     before = {path.name: path.read_bytes() for path in begun.iterdir()}
     even = name == "even_updates"

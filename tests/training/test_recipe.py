@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 from packlib.training import Recipe, adjust
 
 PAPER = Recipe(
-    micro_batch=15, gradient_accumulation_steps=10, replicas=10, optimizer="lamb", learning_rate=6e-3,
-    betas=(0.81, 0.81), total_sequences=10_500_000, warmup_sequences=3_000_000, weight_decay=0.01, max_length=512,
-)  # fmt: skip
+    micro_batch=15,
+    gradient_accumulation_steps=10,
+    replicas=10,
+    optimizer="lamb",
+    learning_rate=6e-3,
+    betas=(0.81, 0.81),
+    total_sequences=10_500_000,
+    warmup_sequences=3_000_000,
+    weight_decay=0.01,
+    max_length=512,
+)
 
 
 def test_the_papers_accumulation():
@@ -113,9 +121,12 @@ def test_micro_batch_and_accumulation_keep_the_sequences_an_update_or_the_betas_
         assert f"becomes {after.betas[0]:.6g}" in reasons[1]
         assert f"{PAPER.learning_rate * math.sqrt(1 + error):.6g}" in reasons[1]
     assert after == replace(
-        before, micro_batch=after.micro_batch, gradient_accumulation_steps=after.gradient_accumulation_steps,
-        betas=after.betas, packing_factor=factor,
-    )  # fmt: skip
+        before,
+        micro_batch=after.micro_batch,
+        gradient_accumulation_steps=after.gradient_accumulation_steps,
+        betas=after.betas,
+        packing_factor=factor,
+    )
 
 
 def test_a_batch_that_cannot_shrink_changes_the_betas():
@@ -139,10 +150,15 @@ def test_steps_become_sequences():
 
 
 def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
-    PAPER.to_json(tmp_path / "recipe.json")
-    assert Recipe.from_json(tmp_path / "recipe.json") == PAPER == Recipe.from_json(PAPER.to_json())
-    with pytest.raises(ValueError, match=r"The text is no recipe: .*micro_batch must be at least 1"):
-        Recipe.from_json(PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'))
+    PAPER.save(tmp_path / "recipe.json")
+    assert Recipe.load(tmp_path / "recipe.json") == PAPER == Recipe.from_json(PAPER.to_json())
+    assert (tmp_path / "recipe.json").read_text() == PAPER.to_json()
+    for wrong, says in (
+        (PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'), "micro_batch must be at least 1"),
+        ("[]", "It must hold one JSON object"),
+    ):
+        with pytest.raises(ValueError, match=f"The text is no recipe: .*{says}"):
+            Recipe.from_json(wrong)
     for text in (repr(PAPER), PAPER._repr_html_()):
         for words in ("1,500 of 512 tokens", "15 × 10 × 10", "lamb", "3,000,000 sequences, 2,000 updates"):
             assert words in text
@@ -191,10 +207,12 @@ def test_bad_advice_is_refused_in_one_sentence(call, says):
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "recipe.json"
     with pytest.raises(FileNotFoundError, match=r"There is no file .*recipe.json"):
-        Recipe.from_json(path)
+        Recipe.load(path)
     path.write_text("[]")
     with pytest.raises(ValueError, match="must hold one JSON object"):
-        Recipe.from_json(path)
+        Recipe.load(path)
     os.truncate(path, 2**26 + 1)
-    with pytest.raises(ValueError, match=r"recipe.json is no recipe: It has 67,108,865 bytes, too many\."):
-        Recipe.from_json(path)
+    with pytest.raises(
+        ValueError, match=r"recipe.json is no recipe: It has 67,108,865 bytes; at most 67,108,864 are read\."
+    ):
+        Recipe.load(path)

@@ -5,6 +5,7 @@ import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.optim import lr_scheduler
 
 from packlib.training import Recipe, SequenceSchedule, adjust, rate_at
 
@@ -25,33 +26,25 @@ def rates(scheduler, optimizer, updates=UPDATES + 5, **step):
 
 
 @pytest.mark.parametrize(
-    ("settings", "theirs"),
+    ("warm", "settings", "theirs"),
     [
-        ({}, lambda o: transformers.get_linear_schedule_with_warmup(o, WARM, UPDATES)),
+        (WARM, {}, lambda o: transformers.get_linear_schedule_with_warmup(o, WARM, UPDATES)),
         (
+            WARM,
             {"decay": "polynomial", "power": 2.0},
             lambda o: transformers.get_polynomial_decay_schedule_with_warmup(o, WARM, UPDATES, lr_end=0, power=2),
         ),
-        ({"decay": "cosine"}, lambda o: transformers.get_cosine_schedule_with_warmup(o, WARM, UPDATES)),
+        (WARM, {"decay": "cosine"}, lambda o: transformers.get_cosine_schedule_with_warmup(o, WARM, UPDATES)),
+        (0, {}, lambda o: lr_scheduler.LinearLR(o, 1.0, 0.0, UPDATES)),
+        (0, {"decay": "polynomial", "power": 0.5}, lambda o: lr_scheduler.PolynomialLR(o, UPDATES, 0.5)),
+        (0, {"decay": "cosine"}, lambda o: lr_scheduler.CosineAnnealingLR(o, UPDATES)),
     ],
 )
-def test_equal_updates_give_transformers_schedules(settings, theirs):
+def test_equal_updates_give_the_schedules_of_transformers_and_torch(warm, settings, theirs):
     ours, other = optimizer(), optimizer()
-    schedule = SequenceSchedule(ours, UPDATES * BATCH, WARM * BATCH, **settings)
+    schedule = SequenceSchedule(ours, UPDATES * BATCH, warm * BATCH, **settings)
     expected = rates(theirs(other), other, UPDATES)
     assert rates(schedule, ours, UPDATES, sequences=BATCH) == pytest.approx(expected, abs=1e-12)
-
-
-def test_without_warmup_they_are_torchs():
-    for settings, theirs in (
-        ({"decay": "cosine"}, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 40)),
-        ({"decay": "polynomial", "power": 0.5}, lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 40, 0.5)),
-        ({}, lambda o: torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.0, 40)),
-    ):
-        ours, other = optimizer(), optimizer()
-        schedule = SequenceSchedule(ours, UPDATES * BATCH, **settings)
-        got = rates(schedule, ours, UPDATES, sequences=BATCH)
-        assert got == pytest.approx(rates(theirs(other), other, UPDATES), abs=1e-12)
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=30), st.sampled_from(["linear", "cosine"]))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packlib.packing import Packs
-from packlib.training.scaling import Phase, Setup, calculate, value_of
 from packlib.work import SHARDINGS, Work, context_shards
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
 
 TOKENS, SQUARES = Work(1, 0), Work(0, 1)
 PACKS = st.lists(st.lists(st.integers(1, 20), min_size=1, max_size=5), min_size=1, max_size=4)
@@ -50,7 +50,7 @@ def test_every_rank_has_the_cells_of_its_rows_of_the_mask(of_packs, ranks, shard
         held, cells = by_mask(pack, ranks, sharding)
         assert tokens.work[i].tolist() == held.tolist()
         assert squares.work[i].tolist() == (2 * cells - held).tolist()
-        assert squares.padding[i] == held.sum() - sum(pack)
+        assert squares.padding_tokens[i] == held.sum() - sum(pack)
         if sharding == "sequence":
             assert len(set(cells)) == 1  # what head and tail are for
     both = context_shards(packs, ranks, sharding, work=Work(3, 2)).work
@@ -67,14 +67,14 @@ def test_whole_sequences_are_dealt_no_worse_than_graham_proved(pack, ranks):
     deals = itertools.product(range(ranks), repeat=len(pack))
     best = min(np.bincount(deal, each, ranks).max() for deal in deals)
     assert best <= shards.work.max() <= (4 / 3 - 1 / (3 * ranks)) * best * (1 + 1e-12)
-    assert shards.work.sum() == each.sum() and shards.padding.tolist() == [0]
+    assert shards.work.sum() == each.sum() and shards.padding_tokens.tolist() == [0]
 
 
 @pytest.mark.parametrize("sharding", SHARDINGS)
 def test_one_rank_has_it_all_and_pads_nothing(sharding):
     packs = packed([[5, 3], [7]])
     shards = context_shards(packs, 1, sharding, work=Work(2, 1))
-    assert shards.work.tolist() == [[16 + 34], [14 + 49]] and shards.padding.tolist() == [0, 0]
+    assert shards.work.tolist() == [[16 + 34], [14 + 49]] and shards.padding_tokens.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8, 16])
@@ -82,24 +82,9 @@ def test_the_calculator_pads_as_much_on_average(ranks):
     """Lengths that leave every rest equally often, four in each pack."""
     of_packs = np.random.default_rng(0).permutation(np.arange(1, 129)).reshape(-1, 4).tolist()
     packs = packed(of_packs)
-    padding = context_shards(packs, ranks, work=TOKENS).padding
+    padding = context_shards(packs, ranks, work=TOKENS).padding_tokens
     phase = Phase(512, 1e6, packing_factor=4.0)
     assert value_of(calculate(Setup(context_ranks=ranks), [phase]), "padding") == padding.mean()
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.uint8])
-def test_a_small_integer_of_numpy_is_a_number_like_any_other(kind):
-    packs = packed([[5, 3], [7]])
-    for sharding in SHARDINGS:
-        found, plain = (context_shards(packs, ranks, sharding, work=SQUARES) for ranks in (kind(127), 127))
-        assert np.array_equal(found.work, plain.work) and np.array_equal(found.padding, plain.padding)
-    sheets = [
-        calculate(
-            Setup(layers=some(24), vocabulary=some(120), context_ranks=some(16)), [Phase(some(96), 1e6, some(8))]
-        )
-        for some in (kind, int)
-    ]
-    assert sheets[0] == sheets[1]
 
 
 FEW = Packs([0, 1, 2], [0, 2, 3], [4, 4, 8], max_length=8)

@@ -7,8 +7,8 @@ import pytest
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import Packs, assign, plan
-from packlib.training.scaling import Phase, Setup, calculate, value_of
 from packlib.work import Work
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
 
 LENGTHS = [5, 3, 3, 2, 8, 1]
 

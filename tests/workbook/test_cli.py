@@ -133,7 +133,7 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     histogram = load("docstrings", 128)
     expected = plan(histogram, method="lpfhp", max_sequences_per_pack=2)
     assert capsys.readouterr().out == f"{histogram}\n{expected}\n{path}\n"
-    assert PackingPlan.from_json(path).strategies == expected.strategies
+    assert PackingPlan.load(path).strategies == expected.strategies
     assert cli.main([*common, "--json"]) == 0
     said, best = json.loads(capsys.readouterr().out), plan(histogram, method="optimal", max_sequences_per_pack=2)
     assert (said["num_packs"], said["gap"], said["truncated"]) == (best.num_packs, best.gap, histogram.truncated)

@@ -1,4 +1,4 @@
-"""Intervals, baselines and the commands of notebook 15 are what they say."""
+"""Intervals, baselines and the commands of notebook 17 are what they say."""
 
 import itertools
 from pathlib import Path
@@ -10,11 +10,11 @@ from experiments import arms
 from scipy import stats
 
 from packlib.advice.records import recorded
-from packlib.workbook.chapters.n15_evidence import runs
+from packlib.workbook.chapters.n17_evidence import runs
 from packlib.workbook.chapters.shared.baselines import bigram_loss, neighbors, unigram_loss
-from packlib.workbook.chapters.shared.recorded_runs import against, by_arm, interval
+from packlib.workbook.chapters.shared.recorded_runs import against, at_end, best_rates, by_arm, by_rate, interval
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "15_evidence.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_evidence.ipynb"
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
@@ -126,6 +126,52 @@ def with_a_rule_ascending_ends_lower():
     )
 
 
+def length_sweep(column="held_out_loss"):
+    """By arm and rate of the sweep of the length warm-up: a value a seed."""
+    return by_rate(at_end(by_arm(recorded("curriculum-length-sweep", "runs").rows), column))
+
+
+def truncated_rows_stand_higher_rates():
+    """Whether full rows lose most at twice their best rate, and truncated rows are best there."""
+    at_twice = {arm: rates[0.006].mean().round(2) for arm, rates in length_sweep().items()}
+    best = best_rates(length_sweep())
+    return (
+        best["no warm-up"] == best["0.3, reshaped"] == 0.003
+        and best["0.3, truncated"] == best["0.6, truncated"] == 0.006
+        and list(at_twice.values()) == [2.70, 2.28, 2.24, 2.52]
+    )
+
+
+def gradient_norms_are_as_told():
+    """Whether the largest norms of the runs of each arm lie where the notebook says."""
+    full, *truncated, reshaped = (
+        np.concatenate(list(rates.values())) for rates in length_sweep("largest_gradient_norm").values()
+    )
+    large, large_reshaped = np.rint(full[full > 10]), np.rint(reshaped[reshaped > 10])
+    return (
+        (len(full), len(large), large.min(), large.max()) == (10, 5, 17, 38)
+        and (len(large_reshaped), large_reshaped.min(), large_reshaped.max()) == (3, 12, 33)
+        and (np.concatenate(truncated) < 5.9).all()
+        and np.size(truncated) == 20
+    )
+
+
+def reshaped_ends_lower_in_all_pairs():
+    """Whether it does at all five rates, and in two of the ten pairs by less than 0.008."""
+    swept = length_sweep()
+    less = np.array([swept["0.3, reshaped"][rate] - ends for rate, ends in swept["no warm-up"].items()])
+    return less.shape == (5, 2) and (less < 0).all() and (less > -0.008).sum() == 2
+
+
+def time_is_not_saved():
+    """Whether reshaped rows take 7 % more processor time, and for truncated rows nothing can be told."""
+    took = runs.shares("curriculum-length", "cpu_seconds", 0.95)
+    reshaped = took.pop("0.3, reshaped")
+    return f"{100 * reshaped.mean:.1f} ± {100 * reshaped.half:.1f}" == "107.1 ± 1.8" and all(
+        abs(share.mean - 1) < share.half for share in took.values()
+    )
+
+
 def faults_end_higher():
     """Whether both faults of a packed run end higher on five seeds."""
     found = [less("ablations", arm, "packed") for arm in ("no mask", "no position reset")]
@@ -133,7 +179,7 @@ def faults_end_higher():
 
 
 OPTIMIZERS = ("lamb", "adamw")
-LARGER = ("nothing adjusted", "betas", "square-root rate", "linear rate")
+LARGER = ("nothing adjusted", "betas", "square-root rate", "betas and square-root rate", "linear rate")
 
 
 def adjusted(optimizer, arm, base="padded", confidence=0.95):
@@ -176,25 +222,40 @@ def one_rate_is_best():
     return True
 
 
+def verdicts(arm, base="padded"):
+    return [adjusted(optimizer, arm, base).verdict for optimizer in OPTIMIZERS]
+
+
 STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it true
     ("07_hyperparameters", "The rate was the best of four for padded rows."): lambda: (
         one_rate_is_best() and len(runs.swept("sweep-lamb")["padded"]) == 4),
     ("07_hyperparameters", "Both runs end below the bigram"): lambda: below_the_bigram(
         "curves-lamb", ("padded", "divided")).all(),
-    ("15_evidence", "Divided accumulation comes closest to padded rows, with LAMB and with AdamW."): divided_is_closest,
-    ("15_evidence", "The arms that keep the batch make half as many updates, and all of them ended higher."): (
+    ("17_evidence", "Divided accumulation comes closest to padded rows, with LAMB and with AdamW."): divided_is_closest,
+    ("17_evidence", "The arms that keep the batch make half as many updates, and all of them ended higher."): (
         larger_updates_end_higher),
-    ("15_evidence", "The betas ended higher than nothing adjusted with LAMB, and lower with AdamW."): (
+    ("17_evidence", "The betas ended higher than nothing adjusted with LAMB, and lower with AdamW."): (
         betas_help_with_one_optimizer),
-    ("15_evidence", "The interval of divided accumulation with AdamW then holds 0."): lambda: (
-        adjusted("adamw", "divided").verdict == "higher"
-        and adjusted("adamw", "divided", confidence=1 - 0.05 / 10).verdict == "cannot be told"),
-    ("15_evidence", "each arm has its best rate where padded rows have theirs"): one_rate_is_best,
-    ("15_evidence", "All runs of AdamW's short sweep above are of this kind."): lambda: all(
+    ("07_hyperparameters", "with as many updates as the padded run no difference can be told, for either optimizer"): (
+        lambda: verdicts("divided, as many updates") == ["cannot be told"] * 2),
+    ("07_hyperparameters", "Half of the updates with twice the batch ended higher whatever was done about it."): (
+        larger_updates_end_higher),
+    ("07_hyperparameters", "Raising the betas helped AdamW and hurt LAMB"): betas_help_with_one_optimizer,
+    ("07_hyperparameters", "adding √k to the betas made no difference that can be told"): lambda: (
+        verdicts("betas and square-root rate", "betas") == ["cannot be told"] * 2),
+    ("07_hyperparameters", "LAMB with the rate times k ended highest of all"): lambda: (
+        max(runs.ends_of("curves-lamb").items(), key=lambda arm: arm[1].mean())[0] == "linear rate"),
+    ("07_hyperparameters", "with √k and raised betas it ended above nothing adjusted"): lambda: (
+        adjusted("lamb", "betas and square-root rate", "nothing adjusted").verdict == "higher"),
+    ("07_hyperparameters", "each change ended no lower in the runs above"): lambda: all(
+        adjusted("lamb", arm, "nothing adjusted").verdict != "lower" for arm in runs.ends_of("curves-lamb")
+        if arm not in ("padded", "nothing adjusted") and not arm.startswith("divided")),
+    ("17_evidence", "each arm has its best rate where padded rows have theirs"): one_rate_is_best,
+    ("17_evidence", "All runs of AdamW's short sweep above are of this kind."): lambda: all(
         (ends > runs.baselines()["docstrings"]["bigram"]).all()
         for by_rate in runs.swept("sweep-adamw").values() for ends in by_rate.values()),
     ("05_packed_attention", "both faults ended at a higher loss on five seeds"): faults_end_higher,
-    ("15_evidence", "for the mean over packs no difference can be told"): lambda: (
+    ("17_evidence", "for the mean over packs no difference can be told"): lambda: (
         less("ablations", "pack mean", "packed").verdict == "cannot be told"),
     ("08_curriculum", "With either rule ascending order ends lower. Without one that cannot be told"): (
         with_a_rule_ascending_ends_lower),
@@ -202,22 +263,33 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"),
     ("08_curriculum", "It also makes 30 % more updates"): lambda: round(100 * made_updates("0.6, truncated")) == 130,
     ("08_curriculum", "make as many updates as full ones, and there no difference can be told"): same_as_full_rows,
-    ("15_evidence", "The longer warm-up ends lower. It also makes more updates"): lambda: (
+    ("08_curriculum", "At 0.006, twice the best rate of full rows, full rows end at 2.70, truncated rows at 2.28 and "
+     "2.24, and reshaped rows at 2.52."): truncated_rows_stand_higher_rates,
+    ("08_curriculum", "Full rows meet gradient norms of 17 to 38 in 5 of 10 runs, and reshaped rows norms of 12 to 33 "
+     "in 3 of 10. In 20 runs truncated rows meet none above 5.9."): gradient_norms_are_as_told,
+    ("08_curriculum", "end lower in all ten pairs, in two of them by less than 0.008"): (
+        reshaped_ends_lower_in_all_pairs),
+    ("08_curriculum", "7 % more processor time than full rows (107.1 ± 1.8 %), and for truncated rows no difference "
+     "can be told."): time_is_not_saved,
+    ("08_curriculum", "In ascending order both rules end *higher* than none. In shuffled batches that cannot be told."
+     ): lambda: (all(one.verdict == "higher" for one in rate_pairs("ascending: "))
+                 and all(one.verdict == "cannot be told" for one in rate_pairs("shuffled: "))),
+    ("17_evidence", "The longer warm-up ends lower. It also makes more updates"): lambda: (
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"
         and made_updates("0.6, truncated") > made_updates("0.3, truncated") > 1),
-    ("15_evidence", "No other way can be told from padded: a difference of more than 0.03 is unlikely for bucketed and "
+    ("17_evidence", "No other way can be told from padded: a difference of more than 0.03 is unlikely for bucketed and "
      "packed, and one of more than 0.06 for the token budget."): lambda: all(
         0.6 * most < farthest(way) < most
         for way, most in (("bucketed", 0.03), ("packed", 0.03), ("token budget", 0.06))),
-    ("15_evidence", "All four take less time than padding"): lambda: all(
+    ("17_evidence", "All four take less time than padding"): lambda: all(
         share.mean + share.half < 1 for share in runs.shares("curriculum-comparison", "cpu_seconds", 0.95).values()),
-    ("15_evidence", "0.003, the best rate of full rows in a sweep"): lambda: (
+    ("17_evidence", "0.003, the best rate of full rows in a sweep"): lambda: (
         runs.best_rates("curriculum-length-sweep")["no warm-up"] == 0.003),
-    ("15_evidence", "Truncated rows have their best rate at 0.006 there"): lambda: all(
+    ("17_evidence", "Truncated rows have their best rate at 0.006 there"): lambda: all(
         runs.best_rates("curriculum-length-sweep")[f"{share}, truncated"] == 0.006 for share in (0.3, 0.6)),
-    ("15_evidence", "In shuffled batches no rule can be told from none."): lambda: all(
+    ("17_evidence", "In shuffled batches no rule can be told from none."): lambda: all(
         one.verdict == "cannot be told" for one in rate_pairs("shuffled: ")),
-    ("15_evidence", "In ascending order both rules end higher than none."): lambda: all(
+    ("17_evidence", "In ascending order both rules end higher than none."): lambda: all(
         one.verdict == "higher" for one in rate_pairs("ascending: ")),
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ import os
 import pkgutil
 
 import ipywidgets as widgets
+import nbformat
 import pytest
 from figure_style import style_faults
 
@@ -12,6 +13,8 @@ from packlib.workbook import chapters
 from packlib.workbook.chapters.n02_greedy_packing.lesson import StepByStep
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, png, svg
+from packlib.workbook.results import meanings
+from packlib.workbook.running import notebooks
 from packlib.workbook.website import frames
 
 
@@ -165,17 +168,27 @@ def test_the_chosen_name_stands_beside_its_slider():
     assert [*seen, row.children[1].value] == ["meters", "feet"]
 
 
-def test_frames_keep_to_the_room_that_they_have(monkeypatch):
-    means = {"explorer": StepByStep()._made}
-    four = frames.frames_of(means, most=4)
-    size = sum(len(picture) for picture, _ in four.pictures.values())
-    monkeypatch.setattr(frames, "ROOM", size - 1)
-    fewer = frames.frames_of(means, most=4)
-    assert len(four.pictures) == 4 and 2 <= len(fewer.pictures) < 4 and fewer.first in fewer.pictures
-    assert sum(len(picture) for picture, _ in fewer.pictures.values()) < size
-    monkeypatch.setattr(frames, "ROOM", 10)
-    with pytest.raises(ValueError, match="The pictures of StepByStep have more than 10 bytes, however few there are"):
-        frames.frames_of(means, most=2)
+def stored_explorers():
+    """What the outputs of the chapters say of their explorers, as the site finds it."""
+    for name, path in notebooks().items():
+        if path.parent.name == "notebooks":
+            for means in meanings(nbformat.read(path, as_version=4), "figure"):
+                if "explorer" in means:
+                    yield pytest.param(means, id=name)
+
+
+@pytest.mark.parametrize("means", list(stored_explorers()))
+def test_on_the_site_an_explorer_starts_as_in_its_notebook(means):
+    made = frames.frames_of(means, most=4)
+    start = dict(zip(made.controls, made.first, strict=True))
+    kind = getattr(importlib.import_module(means["explorer"]["module"]), means["explorer"]["name"])
+    explorer = kind(*means["explorer"]["args"], **means["explorer"]["options"])
+    controls = {control.description: control for control in explorer.widgets.values()}
+    for label, place in start.items():
+        (chosen,) = [text for text, value in frames.all_values(controls[label]) if value == controls[label].value]
+        assert made.controls[label][place] == chosen
+    assert made.pictures[made.first] == (png(explorer.figure, dpi=100), explorer.alt)
+    assert 2 <= len(made.pictures) <= 4
 
 
 def test_a_control_needs_a_label():

@@ -17,7 +17,7 @@ from packlib.markup import escaped
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
-from packlib.workbook.results import results_of
+from packlib.workbook.results import meanings, results_of
 from packlib.workbook.website.building import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +96,7 @@ def test_the_file_is_small_and_settled(stored):
 
 
 def test_few_outputs_are_ignored(stored):
+    """What is ignored is not compared, so it must stay the exception."""
     cells = code(read(stored))
     ignored = [cell for cell in cells if IGNORED in tags(cell)]
     assert len(ignored) <= 0.15 * len(cells)
@@ -182,6 +183,16 @@ def test_formulas_are_understood_without_a_network(stored):
 
 
 # What holds for each chapter
+
+
+def test_figures_have_names_of_their_own_for_files_carry_them(notebook):
+    names = [figure["name"] for figure in meanings(notebook, "figure")]
+    assert len(set(names)) == len(names)
+
+
+def test_each_question_is_stored_with_how_the_site_judges_a_guess(notebook):
+    for asked in meanings(notebook, "reveal"):
+        assert asked["judging"].keys() == {"truth", "unit", "choices", "limits", "by_factor"}, asked["question"]
 
 
 def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):

@@ -13,9 +13,16 @@ from packlib.batches import PackedBatch
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert
 from packlib.training import PretrainingObjective, Recipe, make_optimizer
-from packlib.training.scaling.calculator import SCHEDULES
 from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline, split_layers
-from packlib.workbook.chapters.shared.timeline import Bar, bubble, bubble_formula, gantt, in_flight, work_order
+from packlib.workbook.chapters.shared.timeline import (
+    SCHEDULES,
+    Bar,
+    bubble,
+    bubble_formula,
+    gantt,
+    in_flight,
+    work_order,
+)
 
 RECIPE = Recipe(2, 0.01, 100, optimizer="lamb")
 

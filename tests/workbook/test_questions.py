@@ -1,5 +1,6 @@
 """A question folds its answer until there is a guess, then shows it; each wrong choice gets its own reply."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -21,44 +22,37 @@ def questions():
     )
 
 
-@pytest.fixture
-def displayed(monkeypatch):
-    """What a notebook would be sent: data and metadata."""
-    shown = []
-    monkeypatch.setattr(
-        "IPython.display.display", lambda bundle, raw, metadata: shown.append((bundle, metadata["packlib"]))
-    )
-    return shown
-
-
 def test_without_a_guess_the_answer_is_folded(questions, displayed):
     questions.reveal("share", ..., packs=4)
-    ((bundle, meant),) = displayed
+    (bundle,) = displayed
     page, _, folded = bundle["text/html"].partition("<details><summary>Show the answer</summary>")
     assert page.startswith("<p>No guess yet.") and "25 %" not in page + bundle["text/plain"]
     assert folded == "<p><b>25 %.</b> 4 &lt;packs&gt;.</p></details>"
+    meant = bundle["packlib"]
+    judging = meant.pop("judging")
     assert meant == {"kind": "reveal", "question": "How full, in percent?", "answer": "25 %", "why": "4 <packs>."}
+    assert judging == {"truth": 25.0, "unit": "%", "choices": {}, "limits": [0, 100], "by_factor": False}
 
 
 def test_with_a_guess_verdict_and_reason_stand_open(questions, displayed):
     questions.reveal("share", 30, packs=4)
     said = "You guessed 30 %: 5 points above the answer."
     page = f"<p>{said}</p><p><b>25 %.</b> 4 &lt;packs&gt;.</p>"
-    assert displayed[0][0] == {"text/html": page, "text/plain": f"{said} 25 %. 4 <packs>."}
+    assert displayed[0]["text/html"] == page and displayed[0]["text/plain"] == f"{said} 25 %. 4 <packs>."
 
 
 def test_a_second_run_keeps_the_guess(questions, displayed):
     for guess in (30, ..., ..., 20, ...):
         questions.reveal("share", guess, packs=4)
-    assert [bundle["text/plain"][12:14] for bundle, _ in displayed] == ["30", "30", "30", "20", "20"]
+    assert [bundle["text/plain"][12:14] for bundle in displayed] == ["30", "30", "30", "20", "20"]
     questions.reveal("rule", ...)
-    assert "No guess yet" in displayed[-1][0]["text/plain"]
+    assert "No guess yet" in displayed[-1]["text/plain"]
 
 
 def test_an_unclear_guess_is_asked_back_and_the_answer_stays_folded(questions, displayed):
     for name, guess in {"share": 0.3, "rule": "longest"}.items():
         questions.reveal(name, guess, **({"packs": 4} if name == "share" else {}))
-    (share, _), (rule, _) = displayed
+    share, rule = displayed
     assert share["text/html"].startswith("<p>Do you mean 30 %?") and "<details><summary>" in share["text/html"]
     assert "25" not in share["text/html"].partition("<details>")[0] + share["text/plain"]
     assert rule["text/plain"].endswith("'longest' is not among the choices: most, least, none.")
@@ -67,7 +61,7 @@ def test_an_unclear_guess_is_asked_back_and_the_answer_stays_folded(questions, d
 
 def test_who_gives_up_sees_the_answer(questions, displayed):
     questions.reveal("rule", "?")
-    assert displayed[0][0]["text/html"] == "<p><b>least.</b> It fills packs up.</p>"
+    assert displayed[0]["text/html"] == "<p><b>least.</b> It fills packs up.</p>"
 
 
 def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
@@ -94,7 +88,7 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
 )
 def test_each_wrong_choice_gets_its_reply(questions, displayed, guess, says):
     questions.reveal("rule", guess)
-    assert displayed[0][0]["text/plain"] == says
+    assert displayed[0]["text/plain"] == says
 
 
 def test_a_guess_is_none_at_the_next_question(questions, displayed, monkeypatch):
@@ -102,6 +96,34 @@ def test_a_guess_is_none_at_the_next_question(questions, displayed, monkeypatch)
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     questions.reveal("rule", shell.user_ns["guess"])
     assert shell.user_ns["guess"] is ...
+
+
+def test_questions_stand_in_a_file_beside_the_lesson(tmp_path, displayed):
+    lesson = str(tmp_path / "lesson.py")
+    first = '[share]\nwords = "How full?"\nunit = "%"\nwhy = "{packs:,} packs and {best.real}."\n'
+    second = '[rule]\nwords = "Which: a or b?"\ntruth = "a"\nchoices.b = "No."\n'
+    (tmp_path / "questions.toml").write_text(first + second)
+    found = Questions.beside(lesson, {"share": lambda packs, best: 1e5 / packs}, {"rule": lambda: "Since."})
+    found.reveal("share", "?", packs=4000, best=3)
+    found.reveal("rule", "b")
+    said = ["25 %. 4,000 packs and 3.", "You guessed b, and that is wrong. a. No. Since."]
+    assert list(found) == ["share", "rule"] and [bundle["text/plain"] for bundle in displayed] == said
+    with pytest.raises(ValueError, match="question must be 'share' or 'rule', not 'shar'"):
+        Questions.beside(lesson, {"shar": len})
+    with pytest.raises(ValueError, match=r"A truth is missing .*: of share"):
+        Questions.beside(lesson, {}, {"rule": len})
+
+
+@pytest.mark.parametrize(
+    "guess", ["<img src=x onerror=alert(1)>", "</details><script>alert(1)</script>", "\x1b[31m\ud800\0"]
+)
+@pytest.mark.parametrize("truth", [4, "sorted", True, "4 + 3 + 3"])
+def test_a_guess_brings_no_markup_into_the_page(guess, truth, displayed):
+    Questions(asked=Question("How many?", truth, "Because.")).reveal("asked", guess)
+    (bundle,) = displayed
+    tags = {"<details>", "<summary>", "</summary>", "<p>", "<b>", "</b>", "</p>", "</details>"}
+    assert set(re.findall(r"<[^>]*>", bundle["text/html"])) <= tags
+    assert bundle["text/html"].isprintable() and bundle["text/plain"].isprintable()
 
 
 def test_an_unknown_question_is_refused(questions, displayed):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from packlib.training.scaling import Phase, calculate, value_of
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, calculate, value_of
 from packlib.workbook.chapters.n11_scaling_up.figures import ring_states
 from packlib.workbook.chapters.n11_scaling_up.lesson import PodExplorer, chart_of, human, make_pod, two_phases
 from packlib.workbook.chapters.n11_scaling_up.pod import PHASES, POD, against_published

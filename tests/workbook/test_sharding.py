@@ -13,8 +13,8 @@ from transformers import GPT2LMHeadModel
 from packlib.distributed import run_ranks
 from packlib.model import PackedBert, for_transformers
 from packlib.training import PretrainingObjective, fit, make_optimizer
-from packlib.training.scaling import recompute
 from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
+from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
 from packlib.workbook.chapters.n11_scaling_up.sharding import memory_of, offload_state, shard_model, shard_optimizer
 
 KINDS = ("lamb", "adamw")

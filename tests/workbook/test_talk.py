@@ -1,16 +1,20 @@
 """The talk can be given as it is: every slide is there, makes a claim, and the speaker knows what to say."""
 
+import base64
 import re
 
 import pytest
 
-from packlib.workbook.slides import deck
-from packlib.workbook.talk import talk
+from packlib.workbook.figures import new_figure, svg
+from packlib.workbook.slides import deck, headed
+from packlib.workbook.talk import check_with_faults, talk
 
 
 def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
-    slides = talk()
+    slides = talk(address="https://example.org/packing")
     claims = [slide.heading for slide in slides]
+    assert slides[-1].body.count("https://example.org/packing") == 2, "the address, and what it leads to"
+    assert not any(re.search("[{}]", slide.heading + slide.notes) for slide in slides), "a number is missing"
     assert slides[0].kind == "title" and len(set(claims)) == len(claims) and all(slide.notes for slide in slides)
     alts = [re.search('<img alt="([^"]+)"', slide.body) for slide in slides if slide.kind == "figure"]
     assert alts and all(alts)
@@ -39,3 +43,42 @@ def test_a_slide_of_words_is_markdown_and_a_claim_is_text(tmp_path):
     assert title.body == "<h1>A &lt; B</h1>\n<p>S</p>" and section.kind == "section"
     assert words.body.startswith("<h2>&lt;b&gt;</h2>") and "<li>a</li>" in words.body
     assert "<em>n</em>" in words.notes and words.section == "One"
+
+
+def test_numbers_are_those_that_the_figure_says(tmp_path):
+    script = tmp_path / "talk.toml"
+    entry = '[[slide]]\nnotebook = "00_tour"\nfigure = "packed"\nclaim = "{n} rows"\nnotes = "{n}!"\n'
+    script.write_text(
+        f'title = "T"\nsubtitle = "S"\nnotes = "N"\n{entry}numbers = {{ n = "they take ([0-9]+) rows, 3" }}\n'
+    )
+    slide = talk(script)[1]
+    assert re.fullmatch("[0-9]+ rows", slide.heading) and slide.heading.split()[0] in slide.notes
+    script.write_text(script.read_text().replace("they take", "nobody takes"))
+    with pytest.raises(ValueError, match="The figure 'packed' does not say 'n', looked for as 'nobody takes"):
+        talk(script)
+
+
+def test_a_claim_takes_the_place_of_the_figures_title():
+    fig, ax = new_figure()
+    ax.plot([1, 2])
+    ax.set_title("The old one")
+    drawn = base64.b64encode(svg(fig, "Words.").encode()).decode()
+    image = f'<img alt="Words." src="data:image/svg+xml;base64,{drawn}" data-build="2">'
+    body = headed("The <new> one", image)
+    assert body.startswith("<h2>The &lt;new&gt; one</h2>\n<img alt=") and body.endswith(' data-build="2">')
+    kept = base64.b64decode(re.search('base64,([^"]+)', body)[1]).decode()
+    assert kept.count('<g id="claim">') == 1 and "<style>#claim { display: none }</style>" in kept
+    assert (
+        headed("A", "<img src='data:image/png;base64,AA=='>") == "<h2>A</h2>\n<img src='data:image/png;base64,AA=='>"
+    )
+
+
+def test_the_check_that_is_shown_found_its_faults():
+    lines = check_with_faults().splitlines()
+    failed = [line.split(maxsplit=1)[1] for line in lines if line.startswith("failed")]
+    assert failed == [
+        "isolation from earlier sequences",
+        "isolation from later sequences",
+        "positions",
+        "same as alone",
+    ]

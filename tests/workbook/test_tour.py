@@ -83,7 +83,12 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
     assert [point[0] for point in race.points["packed"]] == [0, 120]
     shown.clear()
     race.finish("race")
-    assert "times as fast" in shown[-1]["text/plain"] and shown[-1]["text/plain"] in shown[-1]["text/html"]
+    assert shown[-1]["text/plain"].startswith("Without the mask ")
+    assert shown[-1]["text/plain"] in shown[-1]["text/html"]
+    shown.clear()
+    del race.points["no mask"]
+    race.finish("race")  # a picture of its own
+    assert "times as fast" in shown[-1]["text/plain"]
 
 
 def test_the_explorer_takes_any_number_of_lengths():

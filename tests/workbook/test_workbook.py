@@ -45,16 +45,6 @@ def small_figure():
     return fig
 
 
-@pytest.fixture
-def displayed(monkeypatch):
-    """What a notebook would be sent."""
-    shown = []
-    monkeypatch.setattr(
-        "IPython.display.display", lambda bundle, raw, metadata=(): shown.append({**bundle, **dict(metadata)})
-    )
-    return shown
-
-
 # Figures
 
 
@@ -172,6 +162,17 @@ def test_check_answers_and_never_raises(name, answer, says, check, capsys, displ
     said = capsys.readouterr().out
     assert says in said and said.count("\n") == 1
     assert len(displayed) == (name == "total" and ": right" in said), "a solution where there are levels"
+
+
+def test_the_words_of_exercises_stand_in_a_file_beside_the_lesson(tmp_path):
+    words = "[total]\nlevel = 2\nminutes = 9\nhint = 'Add.'\ncases = [[[1]], [[2, 3]]]\n"
+    (tmp_path / "exercises.toml").write_text(words)
+    given = exercises.Exercise("total", total, wrong={"the largest": max})
+    (found,) = exercises.Exercises.beside(str(tmp_path / "lesson.py"), given).values()
+    assert (found.level, found.minutes, found.hint, found.wrong) == (2, 9, "Add.", given.wrong)
+    assert found.judge(total).message == "total: right. 2 cases agree."
+    with pytest.raises(ValueError, match=r"exercises\.toml must be about total, halves, and is about total"):
+        exercises.Exercises.beside(str(tmp_path / "lesson.py"), given, exercises.Exercise("halves", 2))
 
 
 def test_a_hint_comes_after_the_second_miss(check, capsys):
@@ -372,4 +373,4 @@ def test_running_twice_gives_the_same_bytes(tmp_path):
 
 
 def test_the_cover_is_what_its_command_draws():
-    assert Path(__file__).parents[2].joinpath("README.svg").read_text() == figures.svg(*draw_cover())
+    assert Path(__file__).parents[2].joinpath("README.svg").read_text() == draw_cover()

@@ -26,7 +26,6 @@ _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands 
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
-_COPIES = 16  # one sequence that stands for so many is replaced by them one by one
 _WRITING = 1.5e-7  # seconds a sequence, at least
 _SLOW = 4  # times what packing all sequences took is kept for writing, which took 0.7 to 5 times that in 39 plans
 _PATIENCE, _ATTEMPTS, _QUICK = 30, 120, 6  # to better a plan: without success, in all, and for the first plan
@@ -73,7 +72,7 @@ class LongSearch:
         self.proof: np.ndarray | None = None
         self.listed = False
         self.each = -(-histogram.num_sequences // _ITEMS)
-        self.writing = min(histogram.num_sequences, _ITEMS * _COPIES) * _WRITING
+        self.writing = min(histogram.num_sequences, _ITEMS) * _WRITING
         self.packing = self.writing  # seconds that it takes to pack all, a guess at first
         self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than the start
 
@@ -208,22 +207,6 @@ class LongSearch:
         if self.pack_of is None:
             return self.start
         order, sizes = np.argsort(self.pack_of, kind="stable"), np.bincount(self.pack_of)
-        if self.each > _COPIES:
-            return fill_places([(pack, self.each) for pack in _cut(self.lengths[order], sizes)], self.counts)[0]
-        # A row for each of `lengths`: those it stands for; the last row is filled up with zeros.
-        real = np.repeat(np.arange(self.top, -1, -1, dtype=np.int32), self.counts[::-1])
-        real = np.append(real, np.zeros(-len(real) % self.each, np.int32)).reshape(-1, self.each)[order]
-        new = np.ones((len(sizes), self.each), bool)  # which copies of a pack are not like the one before
-        new[:, 1:] = np.logical_or.reduceat(real[:, 1:] != real[:, :-1], np.cumsum(sizes) - sizes)
-        repeats = np.zeros(new.shape, np.int64)
-        repeats[new] = np.diff(np.flatnonzero(new), append=new.size)
-        best = list[Group]()
-        for copy, now in enumerate(new.T):
-            packs = _cut(real[np.repeat(now, sizes), copy], sizes[now])
-            best += zip(packs, repeats[now, copy].tolist(), strict=True)
-        return [(pack[: len(pack) - (pack[-1] == 0)], n) for pack, n in best if pack[0]]
-
-
-def _cut(items: np.ndarray, sizes: np.ndarray) -> list[tuple[int, ...]]:
-    listed, ends = items.tolist(), np.cumsum(sizes).tolist()
-    return [tuple(listed[a:b]) for a, b in itertools.pairwise([0, *ends])]
+        items, ends = self.lengths[order].tolist(), np.cumsum(sizes).tolist()
+        packs = [(tuple(items[a:b]), self.each) for a, b in itertools.pairwise([0, *ends])]
+        return packs if self.each == 1 else fill_places(packs, self.counts)[0]

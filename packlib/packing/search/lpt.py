@@ -19,7 +19,7 @@ from packlib.packing.search.deadline import Deadline
 
 _SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
 _NEAR = 1000  # the search ends within this part of the packs
-_EFFECT = 16  # sequences a place of one more pack that then find a pack: a guess, until two trials have shown it
+_EFFECT = 16  # sequences that find a pack for each place of one more: a guess, until two trials measured it
 
 
 def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
@@ -80,22 +80,24 @@ def _fewer(closed, still_open, left, top, limit, best, bound, deadline, seconds)
     opened = sum(n for _, n in closed + groups)
     lengths = np.flatnonzero(left)[::-1].copy()
 
-    few, many, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
-    total, without, effect, shown, filled = few + 1, 0, float(limit * _EFFECT), False, None
-    while many - few > near and deadline.seconds_left() > seconds:
+    too_few, enough, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
+    left_out = 0  # sequences that find no pack where there are too few
+    gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack
+    tried, filled = too_few + 1, None
+    while enough - too_few > near and deadline.seconds_left() > seconds:
         from packlib.packing.search.leveling import fill_evenly  # here, since it takes a while to import
 
-        packs[0] = total - opened
+        packs[0] = tried - opened
         trial = fill_evenly(lengths, left[lengths], space, places, packs)
         now = int(trial.left.sum())
         if now:
-            shown = without > now
-            effect = (without - now) / (total - few) if shown else effect / 2
-            few, without = total, now
+            measured = left_out > now
+            gain = (left_out - now) / (tried - too_few) if measured else gain / 2
+            too_few, left_out = tried, now
         else:
-            many, filled = total, trial
-            if shown:
+            enough, filled = tried, trial
+            if measured:
                 break
-            effect *= 4
-        total = min(few + math.ceil(without / effect) + near // 2, many - 1)
+            gain *= 4
+        tried = min(too_few + math.ceil(left_out / gain) + near // 2, enough - 1)
     return best if filled is None else closed + filled.packs(groups)

@@ -217,7 +217,6 @@ class _Search:
                 return True
             self.report("pricing")
         return False
-        raise AssertionError("count does not end")
 
     def price(self, prices: np.ndarray) -> Knapsack:
         """Find the packs that are worth most, and what that proves."""

@@ -79,7 +79,7 @@ def prepare() -> None:
     swap_search(np.array([5, 4, 3, 3, 3, 2]), 10, 3, 2, 1, 0)
 
 
-def _exchange(lengths, max_length, members, sizes, rooms, outside, waiting, steps, rng):  # type: ignore[no-untyped-def]
+def _exchange(lengths, max_length, members, sizes, rooms, outside, waiting, steps, rng):  # type: ignore[no-untyped-def]  # pragma: no mutate block
     """Take `steps` steps, or stop where what waits fits into a pack; return how many wait.
 
     The arrays change in place: pack p holds the sequences members[p, :sizes[p]] and has rooms[p] slots left;

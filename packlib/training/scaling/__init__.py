@@ -1,18 +1,16 @@
-"""Scaling: what a run on many processors costs, and how compilers see shapes.
+"""Scaling: few shapes for compilers, and a count of what they compile.
 
-Read first `calculator.py`, which reckons memory and time of a run; `compiling.py` compiles a model for a few shapes.
+Read first `compiling.py`, which compiles a model for a few shapes; `buckets.py` chooses them.
 """
 
 from typing import TYPE_CHECKING
 
 from packlib.installed import late
 from packlib.training.scaling.buckets import Buckets, choose_buckets, waste_curve
-from packlib.training.scaling.calculator import PRECISIONS, Phase, Setup, calculate, value_of
 
 if TYPE_CHECKING:
     from packlib.training.scaling.compile_counter import CompileCounter
     from packlib.training.scaling.compiling import ShapeGraphs, blank_batch, compile_for_shapes, onset_schedule
-    from packlib.training.scaling.recomputation import recompute
 else:  # they load torch
     __getattr__, __dir__ = late(
         __name__,
@@ -24,6 +22,5 @@ else:  # they load torch
                 "compile_for_shapes",
                 "onset_schedule",
             ],
-            "packlib.training.scaling.recomputation": ["recompute"],
         },
     )

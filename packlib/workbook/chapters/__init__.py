@@ -7,8 +7,9 @@ The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`, a pac
 Its `lesson`, which loads what the lesson needs, defines
 
     EXERCISES    an `Exercises` with solutions and named wrong answers; `check = EXERCISES`
-    QUESTIONS    a `Questions`: truth and reason of what is to be guessed; `reveal = QUESTIONS.reveal`
+    QUESTIONS    a `Questions`: what is to be guessed; `reveal = QUESTIONS.reveal`
 
-and its `Explorer` classes, each of which can be made without arguments. `figures` draws, `runs` computes and trains.
+and its `Explorer` classes, each of which can be made without arguments. The words of exercises and questions stand
+beside it in `exercises.toml` and `questions.toml`. `figures` draws, `runs` computes and trains.
 What several chapters use is in `shared`, in files named for their idea; no chapter imports another.
 """

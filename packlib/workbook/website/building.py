@@ -12,21 +12,24 @@ import hashlib
 import importlib
 import inspect
 import io
+import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
+from PIL import Image
 
 from packlib.checks import shown
-from packlib.files import write_text
+from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
-from packlib.places import output_path, work_folder
+from packlib.markup import escaped
 from packlib.workbook.exits import exit_code
 from packlib.workbook.results import meaning
 from packlib.workbook.running import NOTEBOOKS
@@ -41,9 +44,10 @@ PAGES = (
     "notebooks/INSTRUCTORS.md", "notebooks/REFERENCES.md", "CONTRIBUTING.md", "CHANGELOG.md",
 )  # fmt: skip
 _HOSTED = (
-    "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/main/notebooks/{1}) or "
-    "[Binder](https://mybinder.org/v2/gh/{0}/main?labpath=notebooks/{1})."
+    "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/gh-pages/hosted/{1}) or "
+    "[Binder](https://mybinder.org/v2/gh/{0}/gh-pages?labpath=hosted/{1})."
 )
+_INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
 _HERE = Path(__file__).parent
 _IMAGE = re.compile(r'(?:<style>[^<]*</style>)?<img alt="([^"]*)"([^>]*?) src="data:image/png;base64,([^"]+)">')
 
@@ -53,7 +57,7 @@ class Sources:
 
     Args:
         folder: an empty folder.
-        repository: "owner/name" at GitHub, for links that open a notebook in hosted services; "" for none.
+        repository: "owner/name" at GitHub, for copies of the notebooks that hosted services open; "" for none.
         settings: pictures of an explorer at most.
 
     Raises:
@@ -70,19 +74,22 @@ class Sources:
         pages = [page for page in PAGES if (ROOT / page).exists()]
         for page in pages:
             self._page(page)
+        titles = {}
         for path in notebooks:
             notebook = nbformat.read(path, as_version=4)
             place = path.relative_to(NOTEBOOKS)
+            titles[place.with_suffix("").as_posix()] = f"{path.name[:2]} {_heading(notebook)}"
             self.up = "../" * len(place.parts)
             shown_as = self.notebook(notebook)
             if self.repository:
                 shown_as.cells[0].source += _HOSTED.format(self.repository, place)
+                write_text(self.extra / "hosted" / place, nbformat.writes(hosted(notebook, self.repository)))
             write_text(self.folder / "notebooks" / place, nbformat.writes(shown_as))
         for room in ROOMS:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
-        write_text(self.folder / "game.md", (_HERE / "game.md").read_text(encoding="utf-8"))
-        names = [path.relative_to(NOTEBOOKS).with_suffix("").as_posix() for path in notebooks]
-        for name, text in _leading(pages, names).items():
+        for page in ("game.md", "lengths.md"):
+            write_text(self.folder / page, (_HERE / page).read_text(encoding="utf-8"))
+        for name, text in _leading(pages, titles).items():
             write_text(self.folder / f"{name}.md", text)
         shutil.copy(ROOT / "README.svg", self.folder)
 
@@ -93,17 +100,16 @@ class Sources:
         def keep(link: re.Match) -> str:
             words, to = link.groups()
             target = os.path.normpath(Path(page).parent / to.partition("#")[0])
-            if target == "README.md":  # the index shows it
-                return f"[{words}]({to.replace('README.md', 'index.md')})"
             known = target in PAGES or re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target) or to[0] == "#"
             return link[0] if known or "://" in to else f"{words} (`{target}`)"
 
         source = re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", keep, source)
-        write_text(self.folder / page, source.replace("(README.svg)", "(README.svg){.dark-light}"))
+        write_text(self.folder / page, source.replace("(README.svg)", "(README.svg){.dark-light .cover}"))
 
     def notebook(self, notebook: NotebookNode) -> NotebookNode:
         """A copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""
         made = copy.deepcopy(notebook)
+        made.cells = [cell for cell in made.cells if not cell.source.startswith("guess = ...")]  # the site asks itself
         for cell in made.cells:
             if cell.cell_type == "markdown":  # Jupyter and Sphinx name headings differently
                 cell.source = re.sub(
@@ -114,6 +120,8 @@ class Sources:
                 tags.append("hide-input")
             for output in cell.get("outputs", ()):
                 self._output(output)
+            if cell.cell_type == "code":
+                cell.outputs = _captions_below(cell.outputs)
         return made
 
     def _output(self, output: NotebookNode) -> None:
@@ -121,13 +129,19 @@ class Sources:
         data.pop("application/vnd.jupyter.widget-view+json", None)
         if frames := frames_of(means, self.settings):
             data["text/html"] = player(frames, self._picture)
+        elif means.get("kind") == "reveal":
+            data["text/html"] = _asked(means)
+        elif _is_caption(means):
+            data["text/html"] = f'<p class="recorded">{escaped(means["text"])}</p>'
         elif "text/html" in data:
             data["text/html"] = _IMAGE.sub(lambda image: self._img(*image.groups()), data["text/html"])
 
     def _img(self, alt: str, attributes: str, encoded: str) -> str:
-        address = self._picture(base64.b64decode(encoded))
+        content = base64.b64decode(encoded)
+        wide, high = Image.open(io.BytesIO(content)).size
         attributes = attributes.replace("packlib-figure", "dark-light figure")
-        return f'<img alt="{alt}"{attributes} loading="lazy" src="{address}">'
+        size = f'height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
+        return f'<img alt="{alt}"{attributes} {size} loading="lazy" src="{self._picture(content)}">'
 
     def _picture(self, content: bytes) -> str:
         """The address of a picture, as the page of this notebook sees it."""
@@ -136,6 +150,26 @@ class Sources:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return f"{self.up}figures/{path.name}"
+
+
+def hosted(notebook: NotebookNode, repository: str) -> NotebookNode:
+    """A copy of a notebook for a service that has no packlib: its first cell installs it from the repository."""
+    made = copy.deepcopy(notebook)
+    made.cells.insert(0, nbformat.v4.new_code_cell(_INSTALL.format(repository), id="install"))
+    return made
+
+
+def _asked(means: Mapping[str, Any]) -> str:
+    """A question of a notebook and its folded answer; `guesses.js` asks for the guess and judges it."""
+    if "judging" not in means:
+        raise ValueError(f"The question {means['question']!r} was stored without its truth: run make notebooks.")
+    told = json.dumps({"question": means["question"], **means["judging"]}).replace("<", "\\u003c")
+    answer = f"<p><b>{escaped(means['answer'])}.</b> {escaped(means['why'])}</p>"
+    return (
+        f'<div class="guess"><script type="application/json">{told}</script>'
+        "<p>To be told how near your guess is takes scripts, which are off here.</p>"
+        f"<details><summary>Show the answer</summary>{answer}</details></div>"
+    )
 
 
 def offered(room: str) -> list[str]:
@@ -166,30 +200,55 @@ def interface(room: str) -> str:
     return "\n\n".join([*parts, "```", ""]).replace("```{eval-rst}\n\n", "```{eval-rst}\n")
 
 
+def _is_caption(means: Mapping[str, Any]) -> bool:
+    """Whether an output says where a figure was recorded."""
+    return means.get("kind") == "source" and "file" not in means
+
+
+def _captions_below(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
+    """Where a figure or table was recorded stands below it, and not above."""
+    made: list[NotebookNode] = []
+    captions: list[NotebookNode] = []
+    for output in outputs:
+        if _is_caption(meaning(output)):
+            captions.append(output)
+        else:
+            made += [output, *captions]
+            captions = []
+    return made + captions
+
+
+def _heading(notebook: NotebookNode) -> str:
+    """What a notebook's first line says."""
+    return notebook.cells[0].source.partition("\n")[0].strip("# ")
+
+
 def _with_tree(title: str, about: str, names: Sequence[str], hidden: bool = False) -> str:
     """A page that leads to others."""
     options = ":hidden:\n" if hidden else ":maxdepth: 1\n"
     return "\n".join([f"# {title}\n" if title else "", about, "", f"```{{toctree}}\n{options}", *names, "```", ""])
 
 
-def _leading(pages: Sequence[str], notebooks: Sequence[str]) -> dict[str, str]:
-    """The pages that lead to the others, by name."""
-    solved = [name for name in notebooks if name.startswith("solutions/")]
-    chapters = [f"../notebooks/{name}" for name in notebooks if name not in solved]
-    others = [f"../{page.removesuffix('.md')}" for page in pages if page != "README.md"]
+def _leading(pages: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
+    """The pages that lead to the others, by name; `titles` are those of the notebooks by theirs."""
+    named = {name: f"{title} <../notebooks/{name}>" for name, title in titles.items()}
+    solved = [named[name] for name in named if name.startswith("solutions/")]
+    chapters = [entry for entry in named.values() if entry not in solved]
+    others = [f"../{page.removesuffix('.md')}" for page in pages]
     about = {
         "notebooks": (
             "Notebooks",
             "All as they were run. `make lab` opens them so that you can change them.",
             chapters,
         ),
-        "solutions": ("Solutions", "One way to do each exercise.", [f"../notebooks/{name}" for name in solved]),
+        "solutions": ("Solutions", "One way to do each exercise.", solved),
         "interface": ("Interface", "What each room of `packlib` offers.", [f"../api/{room}" for room in ROOMS]),
         "reference": ("Reference", "Words, habits and changes.", others),
     }
-    made = {f"to/{name}": _with_tree(*told) for name, told in about.items()}
-    names = ["to/notebooks", "game", *(f"to/{name}" for name in about if name != "notebooks")]
-    return made | {"index": _with_tree("", "```{include} README.md\n```", names, hidden=True)}
+    made = {f"to/{name}": _with_tree(*page) for name, page in about.items()}
+    names = ["to/notebooks", "game", "lengths", *(f"to/{name}" for name in about if name != "notebooks")]
+    front = (_HERE / "index.md").read_text(encoding="utf-8")
+    return made | {"index": _with_tree("", front, names, hidden=True)}
 
 
 def _lighten(folder: Path) -> None:
@@ -222,20 +281,20 @@ def build(folder: Path, notebooks: Sequence[Path], repository: str = "", setting
     folder = output_path(folder, folder=True, reads=[*notebooks, _HERE])
     if folder.exists() and any(folder.iterdir()) and not (folder / "objects.inv").exists():
         raise FileExistsError(f"{folder} holds something else than a site; name another folder.")
-    told = io.StringIO()
+    warnings = io.StringIO()
     with work_folder(folder.parent) as work:
         Sources(work / "source", repository, settings).write(notebooks)
         source, html, trees = (str(work / part) for part in ("source", "html", "trees"))
         options = {"release": version("packlib"), "html_extra_path": [str(work / "source" / "_extra")]}
         with patch_docutils(str(_HERE)), docutils_namespace():
-            app = Sphinx(source, str(_HERE), html, trees, "html", options, status=None, warning=told)
+            app = Sphinx(source, str(_HERE), html, trees, "html", options, status=None, warning=warnings)
             app.build()
         if app.statuscode:
-            raise RuntimeError(f"Sphinx could not build the site: {told.getvalue()}")
+            raise RuntimeError(f"Sphinx could not build the site: {warnings.getvalue()}")
         _lighten(work / "html")
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(work / "html", folder)
-    return told.getvalue().splitlines()
+    return warnings.getvalue().splitlines()
 
 
 def all_notebooks() -> list[Path]:
@@ -249,7 +308,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("folder", type=Path, help="where it goes")
     parser.add_argument("notebooks", type=Path, nargs="*", help="all if none is named")
     parser.add_argument(
-        "--repository", default="", help="owner/name, for links that open a notebook in hosted services"
+        "--repository", default="", help="owner/name at GitHub, for notebooks that hosted services open"
     )
     given = parser.parse_args(arguments)
     paths = [path.resolve() for path in given.notebooks] or all_notebooks()

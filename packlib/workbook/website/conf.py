@@ -1,26 +1,33 @@
 """What Sphinx asks for; `packlib.workbook.website.building` lays out the sources and calls it."""
 
+import json
 import re
 from typing import Any
 
 from docutils import nodes
-from latex2mathml.converter import convert
+
+from packlib.workbook.guesses import WORDS
+from packlib.workbook.pages import mathml
 
 project = "The packing workbook"
 author = "The packing workbook's authors"
 copyright = "the packing workbook's authors, MIT license"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 root_doc = "index"
-exclude_patterns = ["README.md"]
+exclude_patterns = ["_extra"]  # it is copied as it is
 html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_js_files = [("frames.mjs", {"type": "module"})]
+html_js_files = [
+    ("frames.js", {"defer": "defer"}),
+    (None, {"body": f"const GUESS_WORDS = {json.dumps(WORDS)};"}),
+    ("guesses.js", {"defer": "defer"}),
+]
 html_favicon = "static/icon.svg"
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars: dict[str, list[str]] = {"index": [], "game": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "game": [], "lengths": []}
 html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": True,
@@ -48,18 +55,18 @@ html_math_renderer = "mathml"
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(convert(node.astext()))
+    writer.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def _block(writer: Any, node: nodes.math_block) -> None:
-    writer.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    writer.body.append(f'<div class="math">{mathml(node.astext(), block=True)}</div>')
     raise nodes.SkipNode
 
 
-def _as_restructured_text(*told: Any) -> None:
+def _as_restructured_text(*event: Any) -> None:
     """Docstrings are written as Markdown has it: code stands in an indented block, or ends within a word."""
-    lines: list[str] = told[-1]
+    lines: list[str] = event[-1]
     if lines and lines[0].startswith("Alias for field number"):  # Python's own words: the class says more
         lines.clear()
     sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from packlib.markup import escaped
-from packlib.workbook.explorers import Explorer
-from packlib.workbook.figures import png
+from packlib.workbook.figures import png, styled
 
-ROOM = 300_000  # bytes that all pictures of one explorer may have
-MOST = 24  # settings of an explorer
+MOST = 16  # settings of an explorer
 _CHAPTERS = "packlib.workbook.chapters."
 
 
@@ -42,26 +40,32 @@ class Frames:
 def frames_of(means: Mapping[str, Any], most: int = MOST) -> Frames | None:
     """The frames of the explorer that an output shows; None if it shows none, or one that cannot be made again.
 
+    The first picture is the one that the notebook starts with, and controls that do not move here stay as they are.
+
     Args:
-        most: settings; fewer are drawn if the pictures have more than `ROOM` bytes.
+        most: settings; of a control with more values than that, some are left out.
     """
     made = means.get("explorer")
     if made is None or not made["module"].startswith(_CHAPTERS):
         return None
-    kind = getattr(importlib.import_module(made["module"]), made["name"])
-    explorer = kind(*made["args"], **made["options"])
-    names = explorer.telling or tuple(explorer.widgets)[:1]
-    all_values = {name: _all_values(explorer.widgets[name]) for name in names}
-    while most >= 2:
-        frames = _draw(explorer, _some(all_values, explorer, most))
-        size = sum(map(len, {picture for picture, _ in frames.pictures.values()}))
-        if size <= ROOM:
-            return frames
-        most = min(len(frames.pictures) - 1, len(frames.pictures) * ROOM // size)
-    raise ValueError(f"The pictures of {made['name']} have more than {ROOM:,} bytes, however few there are.")
+    explorer = getattr(importlib.import_module(made["module"]), made["name"])(*made["args"], **made["options"])
+    start = {name: control.value for name, control in explorer.widgets.items()}
+    names = explorer.telling or tuple(start)[:1]
+    values = _some({name: all_values(explorer.widgets[name]) for name in names}, start, most)
+    pictures = {}
+    for places in itertools.product(*(range(len(of)) for of in values.values())):
+        setting = {name: of[at][1] for (name, of), at in zip(values.items(), places, strict=True)}
+        figure, alt = explorer.figure, explorer.alt  # of the start, which is drawn already
+        if not setting.items() <= start.items():
+            with styled():  # once, and not for each thing that is drawn
+                figure, alt = explorer.draw(**{**start, **setting})
+        pictures[places] = png(figure, dpi=100), alt
+    labels = {explorer.widgets[name].description: [text for text, _ in of] for name, of in values.items()}
+    first = tuple([value for _, value in of].index(start[name]) for name, of in values.items())
+    return Frames(explorer.title, labels, first, pictures)
 
 
-def _all_values(control: Any) -> list[tuple[str, Any]]:
+def all_values(control: Any) -> list[tuple[str, Any]]:
     """The values of a control with their names."""
     if hasattr(control, "options"):
         return [option if isinstance(option, tuple) else (str(option), option) for option in control.options]
@@ -70,38 +74,22 @@ def _all_values(control: Any) -> list[tuple[str, Any]]:
     return [("no", False), ("yes", True)]
 
 
-def _some(values: Mapping[str, list], explorer: Explorer, most: int) -> dict[str, list[tuple[str, Any]]]:
-    """At most `most` settings in all; the first value, the last and the one that it has are always among them."""
+def _some(values: Mapping[str, list], start: Mapping[str, Any], most: int) -> dict[str, list[tuple[str, Any]]]:
+    """At most `most` settings in all; the value at the start is always among them."""
     sizes = {name: len(of) for name, of in values.items()}
     while math.prod(sizes.values()) > most:
         sizes[max(sizes, key=lambda name: sizes[name])] -= 1
     some = {}
     for name, of in values.items():
-        now = next(at for at, (_, value) in enumerate(of) if value == explorer.widgets[name].value)
+        first = [value for _, value in of].index(start[name])
         places = np.linspace(0, len(of) - 1, sizes[name]).round().astype(int).tolist()
-        places[min(range(len(places)), key=lambda at: abs(places[at] - now))] = now
+        places[min(range(len(places)), key=lambda at: abs(places[at] - first))] = first
         some[name] = [of[at] for at in sorted(set(places))]
     return some
 
 
-def _draw(explorer: Explorer, values: Mapping[str, list[tuple[str, Any]]]) -> Frames:
-    now = tuple(
-        next(at for at, (_, value) in enumerate(of) if value == explorer.widgets[name].value)
-        for name, of in values.items()
-    )
-    pictures = {}
-    for places in itertools.product(*(range(len(of)) for of in values.values())):
-        for (name, of), at in zip(values.items(), places, strict=True):
-            explorer.widgets[name].value = of[at][1]
-        if explorer.error:
-            raise explorer.error
-        pictures[places] = png(explorer.figure, dpi=100), explorer.alt
-    labels = {explorer.widgets[name].description: [text for text, _ in of] for name, of in values.items()}
-    return Frames(explorer.title, labels, now, pictures)
-
-
 def player(frames: Frames, address: Callable[[bytes], str]) -> str:
-    """The HTML of the frames; `frames.mjs` makes the controls. Without scripts the first picture stands alone.
+    """The HTML of the frames; `frames.js` makes the controls. Without scripts a sentence stands in their place.
 
     Args:
         address: where a picture is found.
@@ -110,11 +98,12 @@ def player(frames: Frames, address: Callable[[bytes], str]) -> str:
         "-".join(map(str, at)): {"src": address(picture), "alt": alt} for at, (picture, alt) in frames.pictures.items()
     }
     controls = [{"label": label, "values": names} for label, names in frames.controls.items()]
-    told = json.dumps({"controls": controls, "first": frames.first, "pictures": pictures}).replace("<", "\\u003c")
+    settings = json.dumps({"controls": controls, "first": frames.first, "pictures": pictures}).replace("<", "\\u003c")
     first = pictures["-".join(map(str, frames.first))]
     image = (
         f'<img alt="{escaped(first["alt"])}" width="800" height="450" class="dark-light figure" src="{first["src"]}">'
     )
     heading = f"<figcaption>{escaped(frames.title)}</figcaption>"
-    data = f'<script type="application/json">{told}</script>'
-    return f'<figure class="frames">{heading}{data}<div class="controls"></div>{image}</figure>'
+    data = f'<script type="application/json">{settings}</script>'
+    still = "<p>The controls need scripts, which are off here; this is the first picture.</p>"
+    return f'<figure class="frames">{heading}{data}<div class="controls">{still}</div>{image}</figure>'

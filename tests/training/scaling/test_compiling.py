@@ -219,6 +219,9 @@ def test_packing_is_one_shape_and_one_graph_and_trains_as_before():
     with compile_for_shapes(model, [make_batch(8, 4, max_sequences_per_pack=8)], backend="eager") as graphs:
         with CompileCounter() as compiles:
             records = fit(model, loader(), recipe, progress=False)
+            batch = next(iter(loader()))
+            with pytest.raises(RuntimeError, match="nonzero"):  # too many masked tokens: loud when compiled, too
+                model(**{**batch, "labels": torch.ones_like(batch.input_ids)})
         assert graphs.compiles.graphs == 1 and not compiles.compiles
     plain = fit(eager, loader(), recipe, progress=False)
     assert len(records) > 2 and [r["loss"] for r in records] == pytest.approx([r["loss"] for r in plain], rel=1e-9)

@@ -1,6 +1,5 @@
 """Notebook 00: the whole in ten minutes, on real text."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 TRIED = {
     "numbers": {"seed": 7, "number": 700, "max_length": 64, "updates": 20},
@@ -57,69 +56,31 @@ class RowsExplorer(Explorer):
             f"{percent(1 - lengths.sum() / texts / slots)} empty. Packed: {best.num_packs} rows, "
             f"{percent(1 - best.efficiency)} empty: {best.packing_factor:.2f} texts in an average row. "
             f"{cut or 'None'} of the texts had to be cut."
-        )  # fmt: skip
+        )
 
 
 def _range(shares: Sequence[float]) -> str:
     return f"{100 * min(shares):.0f} to {percent(max(shares), 0)}"
 
 
-QUESTIONS = Questions(
-    waste=Question(
-        "What share of the slots is empty, in percent?",
-        unit="%",
-        truth=lambda share, mean, slots: round(100 * share, 1),
-        why=lambda share, mean, slots: f"A text has {mean:.1f} tokens on average, and a row {slots} slots.",
-    ),
-    rows=Question(
-        "How many rows do these 48 texts need, if no text may be cut?",
-        unit="rows",
-        truth=lambda rows, tokens, bound: rows,
-        why=lambda rows, tokens, bound: (
-            f"They have {tokens:,} tokens in all, and it is proven that no packing needs fewer than {bound} rows."
-        ),
-    ),
-    mask=Question(
-        "Without the mask, how far off are the answers, in percent?",
-        unit="%",
-        limits=(0, math.inf),
-        truth=lambda off: round(100 * off),
-        why="The model has not learned anything yet, so this says nothing of a trained one. But the answers of a text "
-        "now depend on which strangers share its row.",
-    ),
-    same=Question(
-        "After as many sentences, how many hidden words does the packed run get right, compared with the padded one: "
-        "fewer, as many or more?",
-        truth=lambda padded, packed: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "waste": lambda share, mean, slots: round(100 * share, 1),
+        "rows": lambda rows, tokens, bound: rows,
+        "mask": lambda off: round(100 * off),
+        "same": lambda padded, packed: (
             "as many" if abs(packed - padded) < 0.01 else "more" if packed > padded else "fewer"
         ),
-        why="With mask and positions each sentence gives the model the same gradient in both runs, so the two models "
-        "stay the same but for rounding.",
-        choices={
-            "fewer": "The mask keeps the sentences of a row apart, so nothing disturbs them.",
-            "as many": "",
-            "more": "Packing saves empty slots; it adds nothing to what a sentence teaches.",
-        },
-    ),
-    unmasked=Question(
-        "And without the mask, how many of the hidden words are right in the end, in percent?",
-        unit="%",
-        truth=lambda share: round(100 * share),
-        why=lambda share: (
-            "Every word of the row can be seen, and nothing says which two belong to the sentence. What the model "
-            "learns from such rows helps it little when a sentence stands alone."
-        ),
-        by_factor=True,
-    ),
-    reached=Question(
-        "In the larger model, what share of the packing factor became speed, in percent?",
-        unit="%",
-        truth=lambda packed, alone: round(100 * sum(packed) / len(packed)),
-        why=lambda packed, alone: (
+        "unmasked": lambda share: 10 * round(10 * share),
+        "reached": lambda packed, alone: round(100 * sum(packed) / len(packed)),
+    },
+    reasons={
+        "reached": lambda packed, alone: (
             f"That is the mean; single runs had {_range(packed)}. Rows of one text, where nothing is packed, had "
             f"{_range(alone)}, so the difference to 100 % may be noise."
         ),
-    ),
+    },
 )
 reveal = QUESTIONS.reveal
 
@@ -176,46 +137,40 @@ def strangers(lengths):
     return 1 - sum(length**2 for length in lengths) / sum(lengths) ** 2
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "three_rows", [[12, 8, 4], [11, 7, 6], [10, 9, 5]],
-        fault=lambda packs: pack_fault(packs, NINE, ROW, 3),
+        "three_rows",
+        [[12, 8, 4], [11, 7, 6], [10, 9, 5]],
         wrong={
             "from long to short": first_fit(NINE, ROW),
             "one too full": [[12, 8, 5], [11, 7, 6], [10, 9, 4]],
             "forgets the shortest": [[12, 8], [11, 7, 6], [10, 9, 5]],
             "cuts a text in two": [[12, 8, 4], [11, 7, 6], [10, 9, 3, 2]],
         },
-        hint="three full rows leave no slot empty. Which two texts can stand beside 12, and which beside 11?",
-        level=1,
-        minutes=5,
+        fault=lambda packs: pack_fault(packs, NINE, ROW, 3),
     ),
     Exercise(
-        "strangers", strangers,
-        cases=(([3],), ([1, 1],), ([2, 1],), ([4, 4, 4],), ([5, 1, 2],), ([40, 30, 30, 20, 8],)),
+        "strangers",
+        strangers,
         wrong={
             "counts each text as one": lambda lengths: 1 - 1 / len(lengths),
             "the share of the pairs that are allowed": lambda lengths: 1 - strangers(lengths),
             "leaves out the pairs of a token with itself": lambda lengths: (
-                1 - sum(n * (n - 1) for n in lengths) / max(1, sum(lengths) * (sum(lengths) - 1))),
+                1 - sum(n * (n - 1) for n in lengths) / max(1, sum(lengths) * (sum(lengths) - 1))
+            ),
         },
-        hint="a text of n tokens has n × n pairs of its own: its block in the picture of the mask.",
-        level=2,
-        minutes=10,
     ),
     Exercise(
-        "my_packs", first_fit,
-        cases=(([3], 8), ([5, 5], 8), ([1, 7, 4, 4], 8), ([5, 4, 3, 2, 2], 8), (list(MANY), 64), (list(MANY), 128)),
-        fault=_near_the_best,
+        "my_packs",
+        first_fit,
         wrong={
             "a row for each": lambda lengths, max_length: [[length] for length in lengths],
             "only looks at the last row": _next_fit,
             "all in one row": lambda lengths, max_length: [list(lengths)],
             "each length once": lambda lengths, max_length: first_fit(set(lengths), max_length),
         },
-        hint="keep a list of rows, take the texts from long to short, and look at every row for room.",
-        level=3,
-        minutes=15,
+        fault=_near_the_best,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

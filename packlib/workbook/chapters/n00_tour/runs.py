@@ -83,11 +83,15 @@ class Race:
         return float((said.token_logits.argmax(-1) == said.token_labels)[there].double().mean())
 
     def finish(self, name: str) -> None:
-        """Leave the last picture, under `name` in a folder of figures too."""
+        """Leave the last picture, under `name` in a folder of figures too; the next run begins another one."""
         (_, slow, padded), (_, fast, packed) = (self.points[run][-1] for run in ("padded", "packed"))
         what = "what" if abs(padded - packed) < 0.01 else "about what"
-        fig, alt = self.draw(f"Packed learns {what} padded learns, {slow / fast:.1f} times as fast")
-        self._show(fig, alt, name)
+        title = f"Packed learns {what} padded learns, {slow / fast:.1f} times as fast"
+        if "no mask" in self.points:
+            right = percent(self.points["no mask"][-1][2], 0)
+            title = f"Without the mask {right} are right, with it {percent(packed, 0)}"
+        self._show(*self.draw(title), name)
+        self._handle = None
 
     def draw(self, title: str) -> tuple[Figure, str]:
         """Hidden words that are right over sentences, and over seconds, as far as the runs have come."""

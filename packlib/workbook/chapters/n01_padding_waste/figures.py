@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from packlib.lengths import LengthHistogram
 from packlib.markup import one_line
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES
-from packlib.workbook.figures import INK, PADDING, percent, series
+from packlib.workbook.figures import INK, PADDING, name_rows, percent, series
 
 
 def draw_batch(ax: Axes, lengths: Sequence[int], max_length: int) -> None:
@@ -63,8 +63,8 @@ def draw_causes(ax: Axes, shares: dict[str, float]) -> None:
     for row, (_, share) in enumerate(shares.items()):
         ax.barh(row, 100 * share, 0.7, color="#999999" if row == len(shares) - 1 else series("packed")["color"])
         ax.text(100 * share + 1, row, percent(share), va="center")
-    ax.set_yticks(range(len(shares)), list(shares))
-    ax.set(xlim=(0, 80), ylim=(len(shares) - 0.5, -0.5), xlabel="padding at 512, % of all slots")
+    name_rows(ax, list(shares))
+    ax.set(xlim=(0, 80), xlabel="padding at 512, % of all slots")
 
 
 def draw_examples(ax: Axes, counts: dict[str, np.ndarray], bins: int = 32) -> None:
@@ -85,8 +85,8 @@ def draw_habits(ax: Axes, waste: dict[str, dict[str, float]]) -> None:
         for habit, share in shares.items():
             look = {**series(habit), "linestyle": "", "markersize": 10}
             ax.plot(100 * share, row, **look, label=HABIT_NAMES[habit], zorder=3 if habit == "maximum" else 2)
-    ax.set_yticks(range(len(waste)), list(waste))
-    ax.set(xlim=(-2, 100), ylim=(len(waste) - 0.5, -0.5))
+    name_rows(ax, list(waste))
+    ax.set_xlim(-2, 100)
     handles, labels = ax.get_legend_handles_labels()
     few = len(HABIT_NAMES)
     beside = {"loc": "upper right", "bbox_to_anchor": (1, -0.16), "ncols": 3, "frameon": False, "fontsize": 11}
@@ -98,8 +98,8 @@ def draw_spread(ax: Axes, spread: dict[str, Sequence[float]]) -> None:
     for row, (habit, (low, middle, high)) in enumerate(spread.items()):
         ax.barh(row, max(high - low, high / 200), left=low, height=0.3, color=series(habit)["color"])
         ax.plot(middle, row, marker="o", color="white", markeredgecolor=INK)
-    ax.set_yticks(range(len(spread)), [HABIT_NAMES[habit] for habit in spread])
-    ax.set(ylim=(len(spread) - 0.5, -0.5), xlim=(0, None))
+    name_rows(ax, [HABIT_NAMES[habit] for habit in spread])
+    ax.set_xlim(0, None)
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_xlabel("slots in a batch: 5th percentile, median (circle), 95th")
 

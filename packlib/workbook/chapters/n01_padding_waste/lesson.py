@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load, padding_waste
+from packlib.lengths import padding_waste
 from packlib.workbook.chapters.n01_padding_waste.figures import draw_batches
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste, make_batches
-from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
+from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sample_lengths, sets_to_explore, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 EXPLORED = ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia", "log-normal", "uniform", "two-humped")
 MOST, ROWS = 20_000, 128  # sequences that make the explorer's batches, and about so many rows of them are drawn
@@ -30,15 +30,13 @@ class WasteExplorer(Explorer):
         self, dataset: str = "wikipedia", own: Sequence[int] = (12, 15, 9, 120, 14, 11, 13, 10), slots: int = 128
     ) -> None:
         self.dataset = dataset
-        self.histograms = {name: load(name) for name in dict.fromkeys((dataset, *EXPLORED))}
-        self.histograms["your own"] = LengthHistogram.from_lengths(own, slots, name="your own")
+        self.histograms = sets_to_explore(dataset, EXPLORED, own, slots)
         self.sample, self.waste = cache(self._sample), cache(self._waste)  # a move of one control repeats the others
         super().__init__()
 
     def controls(self):
-        names = [(shown_name(histogram), name) for name, histogram in self.histograms.items()]
         return {
-            "dataset": choice("Lengths", names, self.dataset),
+            "dataset": choice_of_lengths(self.histograms, self.dataset),
             "batch_size": choice("Batch size", [2**k for k in range(1, 11)], 32),
             "habit": choice("Habit", [(label, name) for name, label in HABIT_NAMES.items()], "random"),
         }
@@ -77,72 +75,35 @@ class WasteExplorer(Explorer):
         )
 
 
-QUESTIONS = Questions(
-    eight_rows=Question(
-        "If all eight rows are padded to 128 slots, how much of the rectangle is padding, in percent?",
-        unit="%",
-        truth=lambda share: 100 * share,
-        why="The sentences are far shorter than the 128-token rows.",
-    ),
-    least_padding=Question(
-        "Padded to the maximum, which set has the smallest share of padding: wordnet, wordnet-pairs, docstrings, "
-        "squad or wikipedia?",
-        truth=lambda shares: min(shares, key=shares.get),
-        why="Its mean length is the largest share of its maximum, and even so about half of its slots are padding.",
-        choices={
-            "wordnet": "Single sentences are the shortest of all, and their rows have 128 slots.",
-            "wordnet-pairs": "A pair is longer than a single sentence, but its rows have 128 slots too.",
-            "docstrings": "Some fill their row, but the mean is below a third of it.",
-            "squad": "That was close. A question with its paragraph fills a little less than half of a row on average.",
-            "wikipedia": "",
-        },
-    ),
-    cause=Question(
-        "Which causes more padding: documents that end, random shortening or neither?",
-        truth=lambda documents, shortened: (
-            "neither" if abs(documents - shortened) < 0.01 else
-            "documents that end" if documents > shortened else "random shortening"
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "eight_rows": lambda share: 100 * share,
+        "least_padding": lambda shares: min(shares, key=shares.get),
+        "cause": lambda documents, shortened: (
+            "neither"
+            if abs(documents - shortened) < 0.01
+            else "documents that end"
+            if documents > shortened
+            else "random shortening"
         ),
-        why=lambda documents, shortened: (
+        "random_batches": lambda saved, full: round(100 * saved, 1) + 0.0,
+        "windows": lambda ratio: round(ratio, 1),
+        "best_factor": lambda uniform, wikipedia: (
+            "neither" if abs(uniform - wikipedia) < 0.1 else "uniform" if uniform > wikipedia else "wikipedia"
+        ),
+    },
+    reasons={
+        "cause": lambda documents, shortened: (
             f"Alone, documents that end leave {percent(documents)} of the slots empty, and random shortening "
             f"{percent(shortened)}: a tenth of the rows is then half empty on average."
         ),
-        choices={
-            "documents that end": "",
-            "random shortening": "It concerns a tenth of the examples only.",
-            "neither": "They differ by far.",
-        },
-    ),
-    random_batches=Question(
-        "On Wikipedia, how many percentage points of padding do random batches of 32 save, compared with rows of 512?",
-        unit="points",
-        truth=lambda saved, full: round(100 * saved, 1) + 0.0,
-        why=lambda saved, full: (
+        "random_batches": lambda saved, full: (
             f"{percent(full)} of the examples are full, so {percent(1 - (1 - full) ** 32, 2)} of the batches hold at "
             "least one of them. It sets the width for all."
         ),
-    ),
-    windows=Question(
-        "With sorted windows, how many times larger is a 95th-percentile batch than a 5th-percentile one?",
-        unit="times",
-        truth=lambda ratio: round(ratio, 1),
-        why="The short sequences of a window meet in one batch, the long ones in another.",
-    ),
-    best_factor=Question(
-        "Which has the larger best factor, by 0.1 or more: uniform, wikipedia or neither?",
-        truth=lambda uniform, wikipedia: (
-            "neither" if abs(uniform - wikipedia) < 0.1 else "uniform" if uniform > wikipedia else "wikipedia"
-        ),
-        why=lambda uniform, wikipedia: (
-            f"Both means are close to half of the maximum, so the factors are {uniform:.2f} and {wikipedia:.2f}."
-        ),
-        choices={
-            "uniform": "What is the mean of the numbers from 1 to 512, as a share of 512?",
-            "wikipedia": "Its many short examples lower the mean, but its many full ones raise it.",
-            "neither": "",
-        },
-    ),
-)  # fmt: skip
+    },
+)
 reveal = QUESTIONS.reveal
 
 
@@ -181,61 +142,54 @@ def _with_repeats(lengths, batch_size):
     return sum(length * chance for length, chance in zip(sorted(lengths), chances, strict=True))
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "padding_share", padding_share,
-        cases=(([4], 4), ([1], 4), ([1, 3], 4), ([2, 2, 8], 8), ([5, 7, 7, 1], 16)),
+        "padding_share",
+        padding_share,
         wrong={
             "share of tokens": lambda lengths, max_length: sum(lengths) / (len(lengths) * max_length),
             "pads to the longest": lambda lengths, max_length: 1 - sum(lengths) / (len(lengths) * max(lengths)),
             "forgets the number of sequences": lambda lengths, max_length: 1 - sum(lengths) / max_length,
         },
-        hint="count the slots of the whole rectangle first.",
-        level=1,
-        minutes=5,
     ),
     Exercise(
-        "best_factor", best_factor,
+        "best_factor",
+        best_factor,
         cases=(([0, 1],), ([0, 2, 0],), ([0, 1, 1],), ([0, 3, 0, 1, 2],), ([0] + [1] * 512,)),
         wrong={
             "longest that occurs": lambda counts: (
-                max(n for n, c in enumerate(counts) if c) * sum(counts) / sum(n * c for n, c in enumerate(counts))),
+                max(n for n, c in enumerate(counts) if c) * sum(counts) / sum(n * c for n, c in enumerate(counts))
+            ),
             "one slot too many": lambda counts: len(counts) * sum(counts) / sum(n * c for n, c in enumerate(counts)),
             "mean over lengths, not sequences": lambda counts: (
-                (len(counts) - 1) / np.mean([n for n, c in enumerate(counts) if c])),
+                (len(counts) - 1) / np.mean([n for n, c in enumerate(counts) if c])
+            ),
         },
-        hint="divide the maximum length by the mean length of a sequence.",
-        level=1,
-        minutes=5,
     ),
     Exercise(
-        "slots_of_batches", slots_of_batches,
-        cases=(([3], 1), ([1, 3], 2), ([1, 3], 1), ([4, 1, 2], 2), ([2, 5, 1, 1, 6, 3, 2], 3)),
+        "slots_of_batches",
+        slots_of_batches,
         wrong={
             "one width for all": lambda lengths, batch_size: len(lengths) * max(lengths),
             "drops the smaller last batch": lambda lengths, batch_size: slots_of_batches(
-                lengths[: len(lengths) // batch_size * batch_size], batch_size),
+                lengths[: len(lengths) // batch_size * batch_size], batch_size
+            ),
             "fills up the last batch": lambda lengths, batch_size: sum(
-                batch_size * max(lengths[i : i + batch_size]) for i in range(0, len(lengths), batch_size)),
+                batch_size * max(lengths[i : i + batch_size]) for i in range(0, len(lengths), batch_size)
+            ),
             "sorts first": lambda lengths, batch_size: slots_of_batches(sorted(lengths), batch_size),
         },
-        hint="the last batch may hold fewer sequences, and it is a rectangle all the same.",
-        level=2,
-        minutes=10,
     ),
     Exercise(
-        "mean_width", mean_width,
-        cases=(([5], 1), ([4, 6], 1), ([1, 3], 2), ([1, 2, 3], 2), ([7, 2, 5, 2], 3), ([3, 9, 1, 4, 4, 8, 2], 4)),
+        "mean_width",
+        mean_width,
         wrong={
             "lets a sequence come twice": _with_repeats,
             "the longest of all": lambda lengths, batch_size: max(lengths),
             "the mean length": lambda lengths, batch_size: sum(lengths) / len(lengths),
             "in the order given": lambda lengths, batch_size: slots_of_batches(lengths, batch_size) / len(lengths),
         },
-        hint="sort the lengths. If one of them is the longest chosen, all the others come from those before it: "
-        "in how many ways?",
-        level=3,
-        minutes=20,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

@@ -11,8 +11,7 @@ from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, plan
 from packlib.workbook.chapters.n02_greedy_packing.runs import GREEDY_RULES, PUBLISHED_PACKS, newest, one_by_one
 from packlib.workbook.chapters.shared.packs import draw_packs
-from packlib.workbook.figures import INK, new_figure, series, show
-from packlib.workbook.tables import Table
+from packlib.workbook.figures import INK, new_figure, plain_ticks, series, show
 
 
 def draw_strip(lengths: Sequence[int], slots: int, rule: str) -> Figure:
@@ -37,7 +36,7 @@ def show_groups(copies: Mapping[int, int], slots: int) -> None:
         copies: of each length, from long to short.
     """
     fig, axes = new_figure(1, len(copies))
-    told = []
+    listed = []
     for step, (ax, length) in enumerate(zip(axes, copies, strict=True), 1):
         counts = np.zeros(slots + 1, np.int64)
         counts[list(copies)[:step]] = list(copies.values())[:step]
@@ -45,17 +44,17 @@ def show_groups(copies: Mapping[int, int], slots: int) -> None:
         groups = sorted(zip(made.strategies, made.repeats.tolist(), strict=True), key=lambda group: -sum(group[0]))
         draw_packs(ax, [pack for pack, _ in groups], slots, 3, labels=[f"{number:,} ×" for _, number in groups])
         ax.set_title(f"{copies[length]:,} of length {length}", fontsize=13)
-        told.append(f"after length {length} " + ", ".join(f"{n:,} × {' + '.join(map(str, p))}" for p, n in groups))
+        listed.append(f"after length {length} " + ", ".join(f"{n:,} × {' + '.join(map(str, p))}" for p, n in groups))
     number = sum(copies.values())
-    fig.suptitle(f"{number:,} sequences are placed in {len(copies)} steps", x=0.02, ha="left")
-    show(fig, alt=f"Groups of equal packs under SPFHP: {'; '.join(told)}.", name="groups")
+    fig.suptitle(f"{number:,} sequences are placed in {len(copies)} steps")
+    show(fig, alt=f"Groups of equal packs under SPFHP: {'; '.join(listed)}.", name="groups")
 
 
 def show_published() -> None:
     """Empty slots by depth limit, ours as lines and the published packs as rings, for both published sets."""
     fig, axes = new_figure(1, 2)
     equal = known = 0
-    told = []
+    listed = []
     for ax, (name, published) in zip(axes, PUBLISHED_PACKS.items(), strict=True):
         histogram, depths = load(name), range(len(published))
         slots = histogram.num_tokens / histogram.max_length
@@ -68,17 +67,18 @@ def show_published() -> None:
             ax.plot(*zip(*there, strict=True), "o", markersize=15, fillstyle="none", color=INK, label="published")
             known += len(there)
             equal += sum(made.num_packs == packs for made, packs in zip(plans, counts, strict=True))
-            told.append(f"{name}, {rule.upper()}: " + ", ".join(f"{share:.2f} %" for share in empty))
+            listed.append(f"{name}, {rule.upper()}: " + ", ".join(f"{share:.2f} %" for share in empty))
         ax.set_yscale("symlog", linthresh=0.1, linscale=0.4)
-        ax.set_yticks((ticks := [0, 0.1, 1, 10, 50]), ticks)
-        ax.minorticks_off()
+        plain_ticks(ax.yaxis, (0, 0.1, 1, 10, 50))
         ax.set_xticks(depths, [str(depth or "none") for depth in published])
         ax.set(title=f"{name}, packs of {histogram.max_length}", xlabel="depth limit", ylim=(-0.01, 70))
     axes[0].set_ylabel("empty slots, %")
     handles, labels = axes[0].get_legend_handles_labels()
     axes[1].legend(handles[:3], [*labels[:2][:1], "published, both rules", labels[2]])
-    fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack", x=0.02, ha="left")
-    show(fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(told)}.", name="published")
+    fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack")
+    show(
+        fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(listed)}.", name="published"
+    )
 
 
 def draw_strategies(ax: Axes, best: PackingPlan, number: int = 6) -> None:
@@ -91,15 +91,7 @@ def draw_strategies(ax: Axes, best: PackingPlan, number: int = 6) -> None:
 def log_axes(ax: Axes, ticks: Sequence[int]) -> None:
     """Both axes logarithmic with plain numbers; the y axis reaches down to 0."""
     ax.set_xscale("log")
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    plain_ticks(ax.xaxis, ticks)
     ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
-    ax.set_yticks((shown := [0, 0.01, 0.1, 1, 10, 100]), shown)
+    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
     ax.set_ylim(-0.001, 1.5 * ax.dataLim.ymax + 0.01)
-    ax.minorticks_off()
-
-
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Numbers written as text, as a table."""
-    from IPython.display import display
-
-    display(Table(tuple(columns), rows, right=True))

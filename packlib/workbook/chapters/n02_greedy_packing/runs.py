@@ -54,7 +54,7 @@ def worst_fit_packs(histogram: LengthHistogram) -> int:
     return len(spaces)
 
 
-def told(packs: Sequence[Pack]) -> str:
+def in_words(packs: Sequence[Pack]) -> str:
     """Packs in words: "9 | 7 + 3 | 6 + 4"."""
     return " | ".join(" + ".join(map(str, pack)) for pack in packs)
 

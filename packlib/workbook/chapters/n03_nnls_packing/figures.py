@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from packlib.workbook.chapters.n03_nnls_packing.runs import about
 from packlib.workbook.chapters.shared.above import draw_above as above_the_bound
 from packlib.workbook.chapters.shared.packs import draw_packs
-from packlib.workbook.figures import INK, series
+from packlib.workbook.figures import INK, plain_ticks, series
 
 __all__ = ["draw_above", "draw_columns", "draw_matrix", "draw_misses", "draw_packs", "draw_rounding"]
 
@@ -84,5 +84,4 @@ def draw_rounding(ax: Axes, sizes: Sequence[int], cost: Mapping[str, np.ndarray]
         ax.plot(sizes, draws.mean(axis=1), **look)
         ax.annotate(rounding, (sizes[0], draws[0].mean()), (14, 9), textcoords="offset points")
     ax.set(xscale="log", xlabel="sequences drawn", ylabel="packs above the best, %", ylim=(-0.1, None))
-    ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    ax.minorticks_off()
+    plain_ticks(ax.xaxis, sizes)

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.workbook.figures import INK, label_ends, series
+from packlib.workbook.figures import INK, label_ends, name_rows, plain_ticks, series
 
 
 def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fraction]) -> None:
@@ -23,8 +23,8 @@ def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fract
             left += price
         ax.text(float(left) + 0.03, row, str(left), va="center")
     ax.axvline(1, color=INK, linestyle=":", linewidth=2, zorder=0)
-    ax.set_yticks(range(len(packs)), [" + ".join(map(str, pack)) for pack in packs])
-    ax.set(xlim=(0, 1.4), ylim=(len(packs) - 0.4, -0.6), xlabel="worth, in packs")
+    name_rows(ax, [" + ".join(map(str, pack)) for pack in packs], above=0.6, below=0.6)
+    ax.set(xlim=(0, 1.4), xlabel="worth, in packs")
 
 
 def draw_rounds(ax: Axes, solutions: Sequence[float], bounds: Sequence[int]) -> None:
@@ -53,9 +53,7 @@ def draw_depths(ax: Axes, depths: Sequence[int | None], more: Mapping[str, Seque
     names = dict(spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
     lines = {ax.plot(range(len(depths)), more[name], **series(name))[0]: said for name, said in names.items()}
     ax.set_yscale("symlog", linthresh=0.01, linscale=0.5)
-    ticks = (0, 0.01, 0.1, 1, 10, 100)
-    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
+    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
     ax.set_xticks(range(len(depths)), [str(depth or "none") for depth in depths])
     ax.set(ylim=(-0.002, 300), xlabel="depth limit", ylabel="packs above no limit, %")
     label_ends(lines)

@@ -8,18 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load
 from packlib.markup import in_html
 from packlib.packing import Method, PackingPlan, plan
 from packlib.packing.search.progress import Progress
 from packlib.workbook.chapters.n04_optimal_packing.runs import as_fraction, best_pack
 from packlib.workbook.chapters.shared.above import draw_above
-from packlib.workbook.chapters.shared.histograms import shown_name
+from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sets_to_explore, shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs, spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import new_figure, percent, series
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
 METHOD_NAMES: dict[Method, str] = dict(unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
@@ -42,14 +41,12 @@ class GapExplorer(Explorer):
         self, dataset: str = "wikipedia", own: Sequence[int] = (15, 10, 10, 6, 6, 6, 6), slots: int = 30
     ) -> None:
         self.dataset = dataset
-        self.histograms = {name: load(name) for name in dict.fromkeys((dataset, *EXPLORED))}
-        self.histograms["your own"] = LengthHistogram.from_lengths(own, slots, name="your own")
+        self.histograms = sets_to_explore(dataset, EXPLORED, own, slots)
         super().__init__()
 
     def controls(self):
-        names = [(shown_name(histogram), name) for name, histogram in self.histograms.items()]
         return {
-            "dataset": choice("Lengths", names, self.dataset),
+            "dataset": choice_of_lengths(self.histograms, self.dataset),
             "max_length": choice("Maximum length", [("its own", 0), *((str(n), n) for n in TOPS)], 0),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in DEPTHS], 3),
             "method": choice("Method", [(said, name) for name, said in METHOD_NAMES.items()], "lpfhp"),
@@ -101,82 +98,27 @@ def _sum(pack: Sequence[int]) -> str:
     return " + ".join(map(str, pack))
 
 
-QUESTIONS = Questions(
-    threes=Question(
-        "How many packs do these seven sequences really need?",
-        unit="packs",
-        truth=lambda packs: packs,
-        why="Two of them fit into a pack, and three do not.",
-    ),
-    three=Question(
-        "What is the highest fair price of length 3, if packs have eight slots and there are no other lengths?",
-        unit="packs",
-        truth=0.5,
-        why="A pack holds two of them at most, so two may be worth a whole pack. Seven are then worth 3.5 "
-        "packs, and that proves four.",
-    ),
-    bargain=Question(
-        "Which pack of ten slots is worth most at these prices?",
-        truth=lambda pack, worth: _sum(pack),
-        why=lambda pack, worth: f"It is worth {as_fraction(worth)} packs, and costs only one.",
-    ),
-    four=Question(
-        "Will the price of a 4 go up, go down or stay?",
-        truth=lambda before, after: "stay" if before == after else "down" if after < before else "up",
-        why=lambda before, after: f"It was {before} and is {after}: a 4 can now share a full pack with two 3s.",
-        choices={
-            "up": "A new pack is one more way to place a 4, and no way is lost.",
-            "down": "",
-            "stay": "The pack 4 + 4 is no longer the only one for a 4, so it no longer sets the price.",
-        },
-    ),
-    strategies=Question(
-        "How many of them will the method have added when it stops?",
-        unit="strategies",
-        by_factor=True,
-        truth=lambda known, start, rounds: known - start,
-        why=lambda known, start, rounds: (
-            f"It began with the {start:,} of LPFHP. After {rounds} rounds no strategy was worth more than a pack."
-        ),
-    ),
-    spoiled=Question(
-        "Can the bound become too high, and so false: yes or no?",
-        truth=lambda proven, packs: "yes" if max(proven) > packs else "no",
-        why="The check looks for the best pack at the spoiled prices, and divides by what that one is worth. The "
-        "quotients are fair prices, whatever the prices were.",
-        choices={
-            "yes": "Prices that are too high also make the best pack worth more, and the check divides by that.",
-            "no": "",
-        },
-    ),
-    worth=Question(
-        "What is a sequence of 200 tokens worth, in packs, at depth 3?",
-        unit="packs",
-        truth=lambda price: round(price, 3),
-        why="It takes one of the three places of a pack. At depth 3 places are scarce, and tokens are not.",
-    ),
-    rounding=Question(
-        "How many packs above the bound is the packing that is rounded down, with the rest packed greedily?",
-        unit="packs",
-        by_factor=True,
-        truth=lambda above, end: above,
-        why=lambda above, end: f"Diving and exchanging then end at {end}.",
-    ),
-    seven=Question(
-        "How many packs do these seven need?",
-        unit="packs",
-        truth=lambda packs, fractions: packs,
-        why=lambda packs, fractions: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "threes": lambda packs: packs,
+        "bargain": lambda pack, worth: _sum(pack),
+        "four": lambda before, after: "stay" if before == after else "down" if after < before else "up",
+        "strategies": lambda known, start, rounds: known - start,
+        "spoiled": lambda proven, packs: "yes" if max(proven) > packs else "no",
+        "worth": lambda price: round(price, 3),
+        "rounding": lambda above, end: above,
+        "seven": lambda packs, fractions: packs,
+        "depth": lambda enough, packs, fewest: enough or "no limit",
+    },
+    reasons={
+        "bargain": lambda pack, worth: f"It is worth {as_fraction(worth)} packs, and costs only one.",
+        "seven": lambda packs, fractions: (
             "Two packs would hold 59 tokens in 60 slots, so one of them would be full. Only 15 + 15, 10 + 10 + 10 and "
             "6 + 6 + 6 + 6 + 6 fill a pack, and no length occurs that often. In fractions "
             f"{as_fraction(fractions)} packs are enough, half of 15 + 15 among them."
         ),
-    ),
-    depth=Question(
-        "From which depth limit on does the best packing need at most 0.01 % more packs than without a limit?",
-        truth=lambda enough, packs, fewest: enough or "no limit",
-        why=lambda enough, packs, fewest: f"It needs {packs:,} packs there, and {fewest:,} without a limit.",
-    ),
+    },
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
@@ -231,62 +173,63 @@ def _not_the_round(answer):
     return None
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "simple_bound", simple_bound,
-        cases=(([3], 8, 1), ([8, 8], 8, 2), ([1, 1, 1], 8, 2), ([5, 5, 5], 8, 3), ([7, 1, 1, 1, 1, 1], 8, 2)),
+        "simple_bound",
+        simple_bound,
         wrong={
             "by tokens only": lambda lengths, max_length, depth: math.ceil(sum(lengths) / max_length),
             "by places only": lambda lengths, max_length, depth: math.ceil(len(lengths) / depth),
             "rounds down": lambda lengths, max_length, depth: max(sum(lengths) // max_length, len(lengths) // depth),
         },
-        hint="both bounds hold, so the larger one does. A number of packs is whole: round up.",
-        level=1,
-        minutes=5,
     ),
     Exercise(
-        "prices", {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)},
+        "prices",
+        {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)},
         wrong={
             "by the token": {7: 0.7, 6: 0.6, 4: 0.4},
             "a pack for each": {7: 1, 6: 1, 4: 1},
             "only long ones count": {7: 1, 6: 1, 4: 0},
             "forgets a length": {7: 1, 6: 0.5},
         },
-        hint="nothing fits beside 7. What is it worth then?",
         fault=_unproven,
-        level=2,
-        minutes=10,
     ),
     Exercise(
-        "one_round", ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)),
+        "one_round",
+        ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)),
         wrong={
             "prices by the token": ({7: 7 / 12, 5: 5 / 12, 4: 1 / 3}, (7, 5)),
             "a known pack": ({7: 2 / 3, 5: 1 / 2, 4: 1 / 3}, (4, 4, 4)),
             "a pack that is too long": ({7: 2 / 3, 5: 1 / 2, 4: 1 / 3}, (7, 7)),
             "the longest alone": ({7: 1, 5: 1 / 2, 4: 1 / 3}, (7, 5)),
         },
-        hint="a pack that the solution uses is worth exactly 1. Which of the three packs has one length only?",
         fault=_not_the_round,
-        level=2,
-        minutes=15,
     ),
     Exercise(
-        "may_use", may_use,
-        cases=(((3,), {3: 1}, {3: 1}, 1, 1), ((3,), {3: 2}, {3: 1}, 2, 1), ((3, 3), {3: 2}, {3: 1}, 2, 1),
-               ((4,), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7), ((4, 4), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7),
-               ((4, 4), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7), ((4, 3, 3), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7)),
+        "may_use",
+        may_use,
+        cases=(
+            ((3,), {3: 1}, {3: 1}, 1, 1),
+            ((3,), {3: 2}, {3: 1}, 2, 1),
+            ((3, 3), {3: 2}, {3: 1}, 2, 1),
+            ((4,), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7),
+            ((4, 4), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7),
+            ((4, 4), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7),
+            ((4, 3, 3), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7),
+        ),
         wrong={
-            "only packs that are worth most": lambda pack, counts, prices, best, packs: sum(
-                prices[length] for length in pack) == best,
+            "only packs that are worth most": lambda pack, counts, prices, best, packs: (
+                sum(prices[length] for length in pack) == best
+            ),
             "counts the pack beside the others": lambda pack, counts, prices, best, packs: may_use(
-                pack, counts, prices, best, packs + 1),
+                pack, counts, prices, best, packs + 1
+            ),
             "an equal sum is too much": lambda pack, counts, prices, best, packs: may_use(
-                pack, counts, prices, best - 1, packs),
-            "always": lambda pack, counts, prices, best, packs: True,
+                pack, counts, prices, best - 1, packs
+            ),
+            "always": lambda *given: True,
         },
-        hint="how much must the other packs be worth together, and how much can they be?",
-        level=3,
-        minutes=20,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from packlib.model.attention import allowed_pairs
 from packlib.workbook.chapters.shared.segments import name_segments, spans
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows
 
 OWN, STRANGER = OKABE_ITO[0], OKABE_ITO[1]  # pairs within a sequence, pairs across
 LOOKS = {  # of the forms of the mask
@@ -85,5 +85,5 @@ def draw_pairs(ax: Axes, ratios: Mapping[str, Mapping[str, float]]) -> None:
         ax.barh(rows, values, height=0.25, color=LOOKS[form]["color"])
         for row, value in zip(rows, values, strict=True):
             ax.text(value + 0.05, row, f"{form} {value:.1f}", va="center", fontsize=11)
-    ax.set_yticks(range(len(ratios)), list(ratios))
-    ax.set(xlabel="pairs computed for one that is needed; packs of so many slots", ylim=(len(ratios) - 0.5, -0.5))
+    name_rows(ax, list(ratios))
+    ax.set_xlabel("pairs computed for one that is needed; packs of so many slots")

@@ -20,7 +20,7 @@ from packlib.workbook.chapters.shared.small_models import small_bert, small_gpt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer
 from packlib.workbook.figures import INK, new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 
 class LeakExplorer(Explorer):
@@ -75,111 +75,34 @@ class LeakExplorer(Explorer):
             f"positions {'restart' if restart else 'run on'}: {int(allowed.sum())} pairs allowed, "
             f"{outside} of them between strangers. Largest change of an answer: "
             f"{', '.join(f'{name} {change}' for name, change in worst.items())}."
-        )  # fmt: skip
+        )
 
 
-QUESTIONS = Questions(
-    strangers=Question(
-        "With the padding mask, do most pairs of real tokens join one sequence, two strangers, or is it half and half?",
-        truth=lambda own, pairs: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "strangers": lambda own, pairs: (
             "half and half" if 2 * own == pairs else "one sequence" if 2 * own > pairs else "two strangers"
         ),
-        why=lambda own, pairs: (
-            f"Pairs grow with the square of the length: 9² + 7² + 5² = {own} of the 21² = {pairs} pairs lie within a "
-            "sequence."
-        ),
-        choices={
-            "one sequence": "Add up the squares of the three lengths, and compare with the square of their sum.",
-            "two strangers": "Add up the squares of the three lengths, and compare with the square of their sum.",
-            "half and half": "That would need two sequences of equal length.",
-        },
-    ),
-    empty_row=Question(
-        "What would the softmax of that row be: 0, 1, or nan?",
-        truth=lambda value: str(value),
-        why="It divides 0 by 0. One nan spreads to the loss, so no row of a mask should be empty.",
-        choices={
-            "0": "The weights of a softmax add up to 1, so they cannot all be 0.",
-            "1": "The weights add up to 1 as long as one of the scores is finite.",
-            "nan": "",
-        },
-    ),
-    attention_leak=Question(
-        "With the padding mask only, how much of the attention of an average token goes to strangers, in percent?",
-        unit="%",
-        truth=lambda leaked: 100 * leaked,
-        why="The softmax does not know whose a token is. Five of the six sequences are strangers, and if all six were "
-        "looked at alike, these five would get 83 %.",
-    ),
-    positions_move=Question(
-        "Can one sequence move another's loss then: yes or no?",
-        truth=lambda moved: bool(moved.any()),
-        why="Only what a token may look at can move it, and positions open no way to a stranger.",
-    ),
-    worst_fault=Question(
-        "Which fault costs the trained model more accuracy: no mask, positions that run on, or the same for both?",
-        truth=lambda accuracy: (
+        "empty_row": lambda value: str(value),
+        "attention_leak": lambda leaked: 100 * leaked,
+        "positions_move": lambda moved: bool(moved.any()),
+        "worst_fault": lambda accuracy: (
             "the same for both"
             if accuracy["no mask"] == accuracy["positions run on"]
             else min(("no mask", "positions that run on"), key=lambda name: accuracy[name.replace("that ", "")])
         ),
-        why=lambda accuracy: (
-            "This model needs the sequence's own words, and without the mask it reads those of strangers. Positions "
-            "tell it which of the two words is due; far into a pack it meets positions that it has never trained on. "
-            "A model that needs positions for more than that may lose more."
-        ),
-        choices={
-            "no mask": "Think of what is lost: with positions that run on it still reads its own words.",
-            "positions that run on": "Think of what is lost: with positions that run on it still reads its own words.",
-            "the same for both": "Of what the model needs, one fault takes the words, the other the places.",
-        },
-    ),
-    most_leaks=Question(
-        "Which joins the most pairs of strangers in our pack: the window, the convolution, or the state?",
-        truth=lambda crossed: f"the {max(('window', 'convolution', 'state'), key=crossed.get)}",
-        why=lambda crossed: (
-            f"The window joins {crossed['window']} pairs, the convolution {crossed['convolution']}, and the state "
-            f"{crossed['state']}. The first two reach few slots over a border; the state carries all before it."
-        ),
-        choices={
-            "the window": "It reaches three slots over a border, and no further.",
-            "the convolution": "It reaches one slot over a border, on either side.",
-            "the state": "",
-        },
-    ),
-    share_of_scores=Question(
-        "At T = 512, which part has more multiplications: the weights, the scores and sums, or neither?",
-        truth=lambda share: "the weights" if share < 0.5 else "the scores and sums",
-        why=lambda share: (
+        "most_leaks": lambda crossed: f"the {max(('window', 'convolution', 'state'), key=crossed.get)}",
+        "share_of_scores": lambda share: "the weights" if share < 0.5 else "the scores and sums",
+        "pairs": lambda ratio: round(ratio, 1),
+        "grows": lambda growth: max(growth, key=growth.get),
+    },
+    reasons={
+        "share_of_scores": lambda share: (
             f"Scores and sums have {percent(share, 0)}. They grow with T, the weights do not: at 8,192 it is "
             f"{percent(8192 / (6 * 768 + 8192), 0)}, so masked-out work matters in long packs."
         ),
-        choices={
-            "the weights": "",
-            "the scores and sums": "Compare 12 d with 2 T for d = 768.",
-            "neither": "They are equal at T = 6 d, which is 4,608.",
-        },
-    ),
-    pairs=Question(
-        "The definitions of WordNet in packs of 128: how many pairs does a dense mask compute for one that is needed?",
-        unit="pairs",
-        truth=lambda ratio: round(ratio, 1),
-        why="The definitions are short, so each pack holds many, and each is a small block.",
-    ),
-    grows=Question(
-        "Which of these grows when the same tokens stand in longer rows: the dense mask, the segment ids, or the "
-        "bounds?",
-        truth=lambda growth: max(growth, key=growth.get),
-        why=lambda growth: (
-            "B × T is fixed, so B × T × T grows with T. At 8,192 slots it is "
-            f"{growth['the dense mask']:.0f} times as large as at 128."
-        ),
-        choices={
-            "the dense mask": "",
-            "the segment ids": "There is one for each slot, and the number of slots stays.",
-            "the bounds": "There is one for each sequence, and the number of sequences stays.",
-        },
-    ),
+    },
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
@@ -268,23 +191,21 @@ def _ids(*ids):
     return torch.tensor(ids)
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "bounds", bounds,
-        cases=(([[1]],), ([[1, 1, 2]],), ([[1, 2, 0]],), ([[1, 1], [1, 1]],), ([[1, 2, 2], [1, 1, 0], [1, 0, 0]],)),
+        "bounds",
+        bounds,
         wrong={
             "lengths, not bounds": lambda packs: np.diff(bounds(packs)).tolist(),
             "forgets the end": lambda packs: bounds(packs)[:-1],
             "does not see where a pack ends": lambda packs: bounds([[s for pack in packs for s in pack]]),
             "drops the padding": lambda packs: bounds([[s for s in pack if s] for pack in packs]),
         },
-        hint="a segment begins where the id differs from the slot before, and at the start of every pack.",
-        level=1, minutes=10,
     ),
     Exercise(
-        "next_tokens", next_tokens,
-        cases=(([7], [1]), ([7, 8], [1, 1]), ([7, 8], [1, 2]), ([7, 8, 9, 4, 0], [1, 1, 1, 2, 0]),
-               ([5, 6, 7, 8, 9, 0, 0], [1, 1, 2, 2, 2, 0, 0])),
+        "next_tokens",
+        next_tokens,
         wrong={
             "over the border": lambda tokens, ids: [
                 new if s and t else -100 for new, s, t in zip([*tokens[1:], 0], ids, [*ids[1:], 0], strict=True)
@@ -294,24 +215,28 @@ EXERCISES = Exercises([
                 new if s == t else -100 for new, s, t in zip([*tokens[1:], 0], ids, [*ids[1:], -1], strict=True)
             ],
         },
-        hint="compare the segment id of a slot with that of the slot after it; padding predicts nothing.",
-        level=2, minutes=10,
     ),
     Exercise(
-        "window_mask", window_mask,
-        cases=((_ids(1), 1), (_ids(1, 1), 1), (_ids(1, 1, 1), 2), (_ids(1, 1, 2, 2), 3), (_ids(1, 1, 1, 2, 2, 0), 2),
-               (_ids(1, 1, 1, 1, 1, 2, 2), 4)),
+        "window_mask",
+        window_mask,
+        cases=(
+            (_ids(1), 1),
+            (_ids(1, 1), 1),
+            (_ids(1, 1, 1), 2),
+            (_ids(1, 1, 2, 2), 3),
+            (_ids(1, 1, 1, 2, 2, 0), 2),
+            (_ids(1, 1, 1, 1, 1, 2, 2), 4),
+        ),
         wrong={
             "the window alone": lambda ids, window: window_mask(torch.ones_like(ids), window),
             "the sequence alone": lambda ids, window: window_mask(ids, len(ids)),
             "one slot too far": lambda ids, window: window_mask(ids, window + 1),
             "looks ahead": lambda ids, window: window_mask(ids, window).T,
         },
-        hint="three conditions joined by &: equal segment ids, query - key at least 0, and less than the window.",
-        level=2, minutes=15,
     ),
     Exercise(
-        "who_hears_whom", who_hears_whom,
+        "who_hears_whom",
+        who_hears_whom,
         cases=tuple(_layers(_ids(1, 1, 2, 2, 2, 3, 3))) + tuple(_layers(_ids(1, 1, 1, 2, 3, 3, 0))[3:6]),
         wrong={
             "only neighbors": partial(_hears, neighbors=True),
@@ -319,8 +244,6 @@ EXERCISES = Exercises([
             "everybody hears everybody": partial(_hears, move=0.0),
             "nobody hears anybody": lambda layer, ids: [],
         },
-        hint="run the layer again with the inputs of one sequence changed, and see whose outputs move.",
-        level=3, minutes=20,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

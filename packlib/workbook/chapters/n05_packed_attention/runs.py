@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from packlib.batches import PackedBatch, TokenStore, collate, pack_lengths
 from packlib.model import PackedBert, per_sequence
@@ -77,12 +77,16 @@ def carried(x: Tensor) -> Tensor:
 
 
 def surveyed() -> dict[str, int]:
-    """How many causal families of transformers were compared, are exact with a mask of pairs, or leak, and how."""
+    """How many causal families of transformers were compared, are exact with a mask of pairs, or leak, and how.
+
+    "kernels": of those that leak, how many are exact with kernels that begin anew with each sequence.
+    """
+    kernels = sum(kind == "causal" and row["kernels"] != "" for (kind, _), row in table().items())
     rows = [row["dense"] for (kind, _), row in table().items() if kind == "causal"]
     compared = [row for row in rows if not row.startswith("it was not compared")]
     why = {"state": "carries a state", "convolution": "convolves", "own mask": "its mask its own way"}
     found = {name: sum(said in row for row in compared) for name, said in why.items()}
-    return found | {"compared": len(compared), "exact": compared.count("")}
+    return found | {"compared": len(compared), "exact": compared.count(""), "kernels": kernels}
 
 
 def hidden_states(model: PackedBert | GPT2LMHeadModel, ids: Tensor, segment_ids: Tensor, positions: Tensor) -> Tensor:
@@ -98,6 +102,15 @@ def small_llama(seed: int) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     return LlamaForCausalLM(LlamaConfig(vocab_size=4000, initializer_range=0.2, **sizes)).double().eval()
+
+
+def small_hybrid(seed: int) -> Lfm2ForCausalLM:
+    """Layers that convolve and one that attends, at random."""
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4}
+    return Lfm2ForCausalLM(
+        Lfm2Config(vocab_size=4000, layer_types=["conv", "full_attention"], num_hidden_layers=2, **sizes)
+    )
 
 
 def with_dense_mask(query: Tensor, key: Tensor, value: Tensor, segment_ids: Tensor, causal: bool) -> Tensor:

@@ -58,9 +58,9 @@ def draw_first_tokens(ax: Axes, batch: PackedBatch) -> None:
     rows, slots = np.divmod(batch.sequence_starts[: batch.num_sequences].numpy(), batch.max_length)
     used = (batch.segment_ids > 0).sum(1)
     ax.barh(range(batch.num_packs), used, height=0.75, color="#dbe9f4")
+    dot = {"marker": "o", "linestyle": "", "color": OKABE_ITO[0], "markersize": 6, "markeredgewidth": 1.5}
     for at_start, face in ((slots == 0, OKABE_ITO[0]), (slots > 0, "white")):
-        ax.plot(slots[at_start], rows[at_start], marker="o", linestyle="", color=OKABE_ITO[0], markerfacecolor=face,
-                markersize=6, markeredgewidth=1.5, clip_on=False)  # fmt: skip
+        ax.plot(slots[at_start], rows[at_start], **dot, markerfacecolor=face, clip_on=False)
     ax.set(xlabel="slot", ylabel="pack", ylim=(batch.num_packs - 0.5, -0.5), xlim=(0, batch.max_length))
     ax.spines["left"].set_visible(False)
     ax.set_yticks([])

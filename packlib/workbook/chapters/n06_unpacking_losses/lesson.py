@@ -1,6 +1,5 @@
 """Notebook 06: the loss, the accuracy and the gradients of the unpacked run."""
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,7 +14,7 @@ from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 
 class MeansExplorer(Explorer):
@@ -76,77 +75,34 @@ def _closest(from_tokens: float, from_sequences: float) -> str:
     return "the mean over tokens" if from_tokens < from_sequences else "the mean over sequences"
 
 
-QUESTIONS = Questions(
-    toy_packed=Question(
-        "What does the same code give on the two packed rows: 4 again, less or more?",
-        truth=lambda mean: "4 again" if mean == 4 else "less" if mean < 4 else "more",
-        why=lambda mean: (
-            f"The second row's mean is 5, and (2 + 5) / 2 is {mean:g}. B and C now share one vote. Nothing crashed, "
-            "but another quantity is minimized."
-        ),
-        choices={
-            "4 again": "That would need B and C to keep a vote each, but the code sees rows.",
-            "less": "",
-            "more": "B and C have the higher losses, and they lose weight.",
-        },
-    ),
-    closer=Question(
-        "To which of the other two is the mean over packs closer: the mean over tokens, the mean over sequences, or "
-        "neither?",
-        truth=lambda token, sequence, pack: _closest(abs(pack - token), abs(pack - sequence)),
-        why=lambda token, sequence, pack: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "toy_packed": lambda mean: "4 again" if mean == 4 else "less" if mean < 4 else "more",
+        "closer": lambda token, sequence, pack: _closest(abs(pack - token), abs(pack - sequence)),
+        "beyond_eight": lambda sizes: 100 * np.maximum(sizes - 8, 0).sum() / sizes.sum(),
+        "first_tokens": lambda packs, sequences: "the first of each pack" if packs < sequences else "all of them",
+        "gradient_off": lambda off, losses: 100 * off,
+        "accumulated": lambda off, counts: 100 * off,
+    },
+    reasons={
+        "closer": lambda token, sequence, pack: (
             f"It is {abs(pack - token):.3f} from the mean over tokens, and {abs(pack - sequence):.3f} from the mean "
             "over sequences. Rows that hold about equally many predicted tokens weigh tokens equally, and rows of one "
             "sequence weigh sequences equally."
         ),
-        choices={
-            "the mean over tokens": "With few sequences in a pack, packs weigh about as sequences do.",
-            "the mean over sequences": "A full pack holds many sequences or few, but always about as many tokens.",
-            "neither": "One of the distances is clearly smaller.",
-        },
-    ),
-    beyond_eight=Question(
-        "What share of the sequences comes after the eighth of its pack, in percent?",
-        unit="%",
-        truth=lambda sizes: 100 * np.maximum(sizes - 8, 0).sum() / sizes.sum(),
-        why=lambda sizes: (
+        "beyond_eight": lambda sizes: (
             f"Some packs hold many short definitions, and the deepest holds {sizes.max()}. A pack of 20 alone has 12 "
             "after its eighth."
         ),
-    ),
-    first_tokens=Question(
-        "Which sequences would such a head be trained on: all of them, the first of each pack, or none?",
-        truth=lambda packs, sequences: "the first of each pack" if packs < sequences else "all of them",
-        why=lambda packs, sequences: (
+        "first_tokens": lambda packs, sequences: (
             f"That is {packs} of {sequences}. The other {sequences - packs} would never be trained on, and no error "
             "would say so."
         ),
-        choices={
-            "all of them": "A pack has one position 0, however many sequences it holds.",
-            "the first of each pack": "Here each sequence has a row of its own.",
-            "none": "At position 0 there is a [CLS], that of the first sequence.",
-        },
-    ),
-    gradient_off=Question(
-        "How far is the gradient of the mean over packs from that of the mean over sequences, in percent of its "
-        "length?",
-        unit="%",
-        limits=(0, math.inf),
-        truth=lambda off, losses: 100 * off,
-        why=lambda off, losses: (
-            f"The two losses, {losses[0]:.2f} and {losses[1]:.2f}, look alike. A gradient is a sum of many vectors "
-            "that point in different directions, and in the two means they have different weights."
-        ),
-    ),
-    accumulated=Question(
-        "How far is that gradient from the whole batch's, in percent of its length?",
-        unit="%",
-        limits=(0, math.inf),
-        truth=lambda off, counts: 100 * off,
-        why=lambda off, counts: (
+        "accumulated": lambda off, counts: (
             f"The micro-batches hold {', '.join(map(str, counts))} sequences. A sequence counts more in a small one."
         ),
-    ),
+    },
 )
 reveal = QUESTIONS.reveal
 
@@ -189,11 +145,11 @@ def _counts_elsewhere(values, slots, starts, side=True, first=0):
     return tuple(part[: len(starts)] for part in found)
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "sequence_mean", sequence_mean,
-        cases=(([[[2.0]]],), ([[[1.0, 3.0]], [[4.0]]],), ([[[2.0], [4.0]], [[9.0]]],), ([[[1.0, 2.0], []], [[6.0]]],),
-               ([[[8.0, 2.0, 2.0]], [[1.0], [5.0, 3.0], []]],)),
+        "sequence_mean",
+        sequence_mean,
         wrong={
             "over tokens": lambda packs: _mean([x for pack in packs for losses in pack for x in losses]),
             "over packs": lambda packs: _mean([_mean([x for losses in pack for x in losses]) for pack in packs]),
@@ -202,26 +158,26 @@ EXERCISES = Exercises([
                 sum(_mean(losses) for pack in packs for losses in pack if losses) / sum(map(len, packs))
             ),
         },
-        hint="one mean for each sequence that has a loss, then one mean of those, whatever their packs.",
-        level=1, minutes=5,
     ),
     Exercise(
-        "loss_factor", loss_factor,
-        cases=(([[4]],), ([[4, 6]],), ([[4], [6]],), ([[1, 2], [3, 4]],), ([[5, 1, 1], [2, 2, 2], [9, 0, 1]],)),
+        "loss_factor",
+        loss_factor,
         wrong={
             "forgets that replicas are averaged": lambda counts: 1 / sum(map(sum, counts)),
             "the mean of means": lambda counts: 1 / (len(counts[0]) * counts[0][0]),
             "each replica its own count": lambda counts: 1 / sum(counts[0]),
             "averages the steps too": lambda counts: len(counts) * len(counts[0]) / sum(map(sum, counts)),
         },
-        hint="gradients are added over steps and averaged over replicas: undo the averaging, divide by all sequences.",
-        level=2, minutes=10,
     ),
     Exercise(
-        "unpack", unpack,
+        "unpack",
+        unpack,
         cases=(
-            _tensors([3], [0], [0]), _tensors([3, 4], [1, 2], [0]), _tensors([3, 4], [1, 4], [0, 4]),
-            _tensors([1, 2, 4, 8], [0, 3, 5, 9], [0, 4, 8]), _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
+            _tensors([3], [0], [0]),
+            _tensors([3, 4], [1, 2], [0]),
+            _tensors([3, 4], [1, 4], [0, 4]),
+            _tensors([1, 2, 4, 8], [0, 3, 5, 9], [0, 4, 8]),
+            _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
         ),
         wrong={
             "the border belongs to the sequence before": partial(_counts_elsewhere, side=False),
@@ -229,20 +185,17 @@ EXERCISES = Exercises([
             "means in place of sums": lambda *x: (unpack(*x)[0] / unpack(*x)[1].clamp(min=1), unpack(*x)[1]),
             "leaves out who has nothing to predict": lambda *x: tuple(p[unpack(*x)[1] > 0] for p in unpack(*x)),
         },
-        hint="torch.searchsorted(starts, slots, right=True) - 1 says whose each value is; then two index_add.",
-        level=2, minutes=15,
     ),
     Exercise(
-        "broken_trainer", FAULTS,
-        fault=not_the_four,
+        "broken_trainer",
+        FAULTS,
         wrong={
             "what cannot be missed": ["isolation", "positions"],
             "all suspects": ["tokens", "isolation", "padding", "positions", "labels", "mean", "accumulation"],
             "no suspect": ["attention", "positions", "mean", "accumulation"],
             "one of them innocent": ["padding", "positions", "mean", "accumulation"],
         },
-        hint="two faults are in `collate`, one is in `loss`, and one is in `step`.",
-        level=3, minutes=30,
+        fault=not_the_four,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

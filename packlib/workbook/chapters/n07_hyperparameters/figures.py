@@ -5,10 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from packlib.training import Recipe
+from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
 from packlib.workbook.chapters.shared.recorded_runs import Interval
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, series
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, series
 
 
 def draw_updates(ax: Axes, updates: dict[str, list[np.ndarray]]) -> None:
@@ -70,6 +72,36 @@ def draw_difference(ax: Axes, x: np.ndarray, found: list[Interval]) -> None:
     ax.plot(x / 1000, mean, **{**series("packed"), "marker": ""})
     ax.axhline(0, **{**series("unpacked"), "marker": "", "linewidth": 1.5})
     ax.set(xlabel="sequences, thousands", ylabel="difference, 95 % interval")
+
+
+_ORDER = {  # as the picture names the arms, from what divides to what scales the rate
+    "divided, as many updates": "divided, as many updates",
+    "divided": "divided",
+    "nothing adjusted": "nothing adjusted",
+    "betas": "betas to the power of k",
+    "square-root rate": "rate × √k",
+    "betas and square-root rate": "betas, and rate × √k",
+    "linear rate": "rate × k",
+}
+
+
+def all_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> tuple[Figure, str]:
+    """A panel for each optimizer: how far each way to adjust ends from padded rows, with its updates; and alt text."""
+    fig, axes = new_figure(1, 2, sharey=True)
+    told = []
+    for ax, (optimizer, arms) in zip(axes, found.items(), strict=True):
+        rows = {f"{name} ({arms[arm][1]})": arms[arm][0] for arm, name in _ORDER.items()}
+        draw_intervals(ax, rows)
+        ax.set_title(optimizer, fontsize=13)
+        ax.set_xlabel("loss less padded")
+        told += [f"{optimizer}, {name}: {one}, {one.verdict}" for name, one in rows.items()]
+    kept = [one for arms in found.values() for arm, (one, _) in arms.items() if not arm.startswith("divided")]
+    higher = sum(one.verdict == "higher" for one in kept)
+    title = f"{higher} of {len(kept)} arms that keep the large batch end above padded rows"
+    axes[0].set_ylabel("in brackets: updates")
+    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in brackets the updates of an arm"
+    return fig, f"{title}. {what}. {'; '.join(told)}."
 
 
 def draw_sizes(ax: Axes, sizes: dict[str, np.ndarray], target: float) -> None:

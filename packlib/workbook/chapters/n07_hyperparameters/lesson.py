@@ -11,7 +11,7 @@ from packlib.workbook.chapters.n07_hyperparameters.figures import draw_recipes
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import OKABE_ITO, new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 
 def weight_left(beta: float, sequences_per_update: float, age: np.ndarray) -> np.ndarray:
@@ -41,9 +41,14 @@ class RecipeExplorer(Explorer):
 
     def draw(self, factor, accumulation, betas, how) -> tuple[Figure, str]:
         before = Recipe(
-            micro_batch=15, gradient_accumulation_steps=accumulation, learning_rate=0.006, betas=betas,
-            optimizer="lamb", total_sequences=10_500_000, warmup_sequences=3_000_000,
-        )  # fmt: skip
+            micro_batch=15,
+            gradient_accumulation_steps=accumulation,
+            learning_rate=0.006,
+            betas=betas,
+            optimizer="lamb",
+            total_sequences=10_500_000,
+            warmup_sequences=3_000_000,
+        )
         packed = replace(before, packing_factor=float(factor))
         after = packed if how == "nothing" else adjust(before, factor, how).recipe
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 4))
@@ -63,124 +68,66 @@ class RecipeExplorer(Explorer):
         off = after.sequences_per_update / before.sequences_per_update - 1
         memory = after.half_lives[0] / before.half_lives[0]
         title = f"{off:+.1%} sequences an update, memory × {memory:.2f}"
-        fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+        fig.suptitle(title, fontsize=15)
         return fig, (
             f"Factor {factor:g}, change {how}: sequences an update {before.sequences_per_update:,.0f} before, "
             f"{after.sequences_per_update:,.0f} after ({off:+.1%}); rows {before.global_batch:,} and "
             f"{after.global_batch:,}; updates {before.total_steps:,} and {after.total_steps:,}. Betas "
             f"{before.betas[0]:.4g} and {before.betas[1]:.4g} become {after.betas[0]:.4g} and {after.betas[1]:.4g}. "
             f"The moments halve after {lives[0]} sequences before, {lives[1]} after."
-        )  # fmt: skip
+        )
 
 
-QUESTIONS = Questions(
-    update=Question(
-        "If only the data are packed, what changes for one update: its rows, its sequences or nothing?",
-        truth=lambda before, after: (
+def _kept(recorded) -> list[bool]:
+    """Whether each arm that keeps the large batch ends above padded rows."""
+    return [
+        one.verdict == "higher"
+        for arms in recorded.values()
+        for arm, (one, _) in arms.items()
+        if not arm.startswith("divided")
+    ]
+
+
+def _share(found: list[bool]) -> str:
+    return "all" if all(found) else "some" if any(found) else "none"
+
+
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "update": lambda before, after: (
             "its sequences" if after.sequences_per_update > before.sequences_per_update else "nothing"
         ),
-        why=lambda before, after: (
-            f"The code still takes {after.global_batch:,} rows, and each row now holds {after.packing_factor:g} "
-            f"sequences on average: {after.sequences_per_update:,.1f} instead of {before.sequences_per_update:,.0f}. "
-            f"The same data last {after.total_steps:,} updates instead of {before.total_steps:,}."
+        "bubble": lambda before, after: "larger" if after > before else "equal",
+        "recorded": lambda found: found.verdict,
+        "keep_batch": lambda recorded: _share(_kept(recorded)),
+        "half_life": lambda recipe: round(recipe.half_lives[0]),
+        "second_moment": lambda left, off: round(left[2]),
+        "rate_rule": lambda misses: min(("linear", "sqrt"), key=misses.get),
+        "lamb_step": lambda shares, adamw: (
+            "equal" if abs(shares[0] - shares[1]) < 1e-6 else "small" if shares[0] > shares[1] else "large"
         ),
-        choices={
-            "its rows": "A loader counts rows, and a pack is one row like any other.",
-            "its sequences": "",
-            "nothing": "Look at how many sequences an average row holds.",
-        },
-    ),
-    bubble=Question(
-        "With the divided accumulation, is the share of the time that stages wait larger, smaller or equal?",
-        truth=lambda before, after: "larger" if after > before else "equal",
-        why=lambda before, after: (
+        "bias": lambda left: "without it" if left["without it"] < left["with the ratio"] else "with the ratio",
+        "schedule": lambda left: round(100 * left),
+    },
+    reasons={
+        "bubble": lambda before, after: (
             f"{percent(after)} instead of {percent(before)}. The stages wait as long at the ends of each update as "
             "before, and between the ends there is less to do."
         ),
-        choices={
-            "larger": "",
-            "smaller": "An update is shorter now, but its two ends, where stages wait, are as long as before.",
-            "equal": "The formula has the micro-batches in its denominator only.",
-        },
-    ),
-    recorded=Question(
-        "How does packed compare with padded after 12,000 docstrings: lower, higher or cannot be told?",
-        truth=lambda found: found.verdict,
-        why=lambda found: (
+        "recorded": lambda found: (
             f"The difference of the losses is {found}: with 95 % confidence it lies between "
             f"{found.mean - found.half:+.2f} and {found.mean + found.half:+.2f}. With these seeds a difference below "
             f"{found.half:.2f} is easily missed."
         ),
-        choices={
-            "lower": "The mean of the packed runs is not lower.",
-            "higher": "The mean of the packed runs is higher, but by less than what the seeds leave open.",
-            "cannot be told": "",
-        },
-    ),
-    half_life=Question(
-        "After how many sequences has the weight of a gradient in the first moment halved?",
-        unit="sequences",
-        truth=lambda recipe: round(recipe.half_lives[0]),
-        why=lambda recipe: (
+        "keep_batch": lambda recorded: (
+            f"{sum(_kept(recorded))} of {len(_kept(recorded))} intervals lie above 0, with LAMB and AdamW together."
+        ),
+        "half_life": lambda recipe: (
             f"β to the power of {recipe.half_lives[0] / recipe.sequences_per_update:.1f} is one half, and each update "
             f"sees {recipe.sequences_per_update:,.0f} sequences. The second moment takes {recipe.half_lives[1]:,.0f}."
         ),
-    ),
-    second_moment=Question(
-        "With k = 2, what share of the second moment is left, in percent?",
-        unit="%",
-        truth=lambda left, off: round(left[2]),
-        why=lambda left, off: (
-            f"Gradients that are nothing but noise would leave about 50 %, equal ones 100 %. The first moment is only "
-            f"{off[2]:.1f} % off. With k = 4, {left[4]:.0f} % are left, and with 8, {left[8]:.0f} %."
-        ),
-    ),
-    rate_rule=Question(
-        "A batch four times as large, with Adam: which rule stays closer to the small batch, linear or sqrt?",
-        truth=lambda misses: min(("linear", "sqrt"), key=misses.get),
-        why=lambda misses: (
-            f"On average the loss is {misses['sqrt']:.0f} % away with the square root and {misses['linear']:.0f} % "
-            "with the linear rule. Adam divides by the root of the second moment, which is mostly noise here. With "
-            "less noise its steps are longer already by √4, and the rule adds the other √4."
-        ),
-        choices={"linear": "That is the rule for SGD, whose step follows the gradient and nothing else.", "sqrt": ""},
-    ),
-    lamb_step=Question(
-        "Which layer does LAMB move farther, in percent of its own length: small, large or equal?",
-        truth=lambda shares, adamw: (
-            "equal" if abs(shares[0] - shares[1]) < 1e-6 else "small" if shares[0] > shares[1] else "large"
-        ),
-        why=lambda shares, adamw: (
-            f"Both move by {shares[0]:.2f} %. The trust ratio takes the length of the update out and puts the length "
-            f"of the weights in, so only the rate is left. AdamW moves the small layer by {adamw[0]:.1f} % and the "
-            f"large one by {adamw[1]:.1f} %."
-        ),
-        choices={
-            "small": "That is what AdamW does: its steps do not know how long the weights are.",
-            "large": "Multiply the step by the trust ratio that is printed above.",
-            "equal": "",
-        },
-    ),
-    bias=Question(
-        "Which bias comes closer to its target in fifty updates: with the ratio, without it or neither?",
-        truth=lambda left: "without it" if left["without it"] < left["with the ratio"] else "with the ratio",
-        why=lambda left: (
-            f"The loss ends at {left['without it']:.2f} without the ratio, and at {left['with the ratio']:.2f} with "
-            "it. A step of 2 % of almost nothing is almost nothing, so a small bias stays small."
-        ),
-        choices={
-            "with the ratio": "How long is 2 % of a bias whose length is 0.002?",
-            "without it": "",
-            "neither": "The two lengths of a step differ by a lot: 2 % of 0.002, or about 0.02 for each number.",
-        },
-    ),
-    schedule=Question(
-        "At what share of its highest rate does the packed run end, in percent?",
-        unit="%",
-        truth=lambda left: round(100 * left),
-        why="The schedule waits for updates that never come. The warm-up took twice as many sequences as planned, and "
-        "the data ended before the rate had fallen.",
-    ),
+    },
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
@@ -245,62 +192,41 @@ def _from_the_gradient(weights, gradient, rate, decay, excluded):
     return (np.array(weights) - rate * ratio * u).tolist()
 
 
-EXERCISES = Exercises(
-    [
-        Exercise(
-            "same_memory",
-            same_memory,
-            cases=((0.81, 64, 128), (0.9, 100, 100), (0.9, 100, 50), (0.98, 64, 131.2), (0.999, 1500, 2985)),
-            wrong={
-                "upside down": lambda beta, before, after: beta ** (before / after),
-                "times, not to the power": lambda beta, before, after: beta * before / after,
-                "the first order only": lambda beta, before, after: 1 - (1 - beta) * after / before,
-                "keeps it": lambda beta, before, after: beta,
-            },
-            hint="the weight that is left after n sequences is beta to the power of n / (sequences an update).",
-            level=1,
-            minutes=5,
-        ),
-        Exercise(
-            "fit_device",
-            fit_device,
-            cases=((64, 2, 1, 16), (64, 2.05, 1, 16), (60, 1.5, 1, 16), (1500, 1.99, 10, 15), (30_000, 1.99, 8, 40)),
-            wrong={
-                "rounds only the accumulation": lambda target, factor, replicas, most_rows: (
-                    most_rows, max(1, round(target / (most_rows * replicas * factor)))
-                ),
-                "forgets the factor": lambda target, factor, replicas, most_rows: fit_device(
-                    target, 1, replicas, most_rows
-                ),
-                "forgets the replicas": lambda target, factor, replicas, most_rows: fit_device(
-                    target, factor, 1, most_rows
-                ),
-                "one micro-batch": lambda target, factor, replicas, most_rows: (round(target / replicas / factor), 1),
-            },
-            fault=_fault,
-            hint="try every micro batch that is allowed, each with the accumulation that comes closest.",
-            level=2,
-            minutes=10,
-        ),
-        Exercise(
-            "first_lamb_step",
-            first_lamb_step,
-            cases=(
-                ([2.0], [1.0], 0.1, 0.0, False), ([3.0, 4.0], [1.0, 1.0], 0.1, 0.0, False),
-                ([3.0, 4.0], [-10.0, 0.1], 0.02, 0.5, False), ([0.0, 0.0], [1.0, -2.0], 0.1, 0.5, False),
-                ([0.5, -0.1], [3.0, -2.0], 0.1, 0.5, True),
+EXERCISES = Exercises.beside(
+    __file__,
+    Exercise(
+        "same_memory",
+        same_memory,
+        wrong={
+            "upside down": lambda beta, before, after: beta ** (before / after),
+            "times, not to the power": lambda beta, before, after: beta * before / after,
+            "the first order only": lambda beta, before, after: 1 - (1 - beta) * after / before,
+            "keeps it": lambda beta, before, after: beta,
+        },
+    ),
+    Exercise(
+        "fit_device",
+        fit_device,
+        wrong={
+            "rounds only the accumulation": lambda target, factor, replicas, most_rows: (
+                most_rows,
+                max(1, round(target / (most_rows * replicas * factor))),
             ),
-            wrong={
-                "AdamW: no trust ratio": _adamw,
-                "the gradient itself, scaled": _from_the_gradient,
-                "forgets the decay": _without_decay,
-                "a ratio for biases too": _never_excluded,
-            },
-            hint="at the first step m̂ / √v̂ is the sign of the gradient; add the decay; the ratio is ‖x‖ / ‖u‖, or 1 "
-            "where ‖x‖ is 0.",
-            level=3,
-            minutes=15,
-        ),
-    ]
-)  # fmt: skip
+            "forgets the factor": lambda target, factor, *device: fit_device(target, 1, *device),
+            "forgets the replicas": lambda target, factor, _, most_rows: fit_device(target, factor, 1, most_rows),
+            "one micro-batch": lambda target, factor, replicas, most_rows: (round(target / replicas / factor), 1),
+        },
+        fault=_fault,
+    ),
+    Exercise(
+        "first_lamb_step",
+        first_lamb_step,
+        wrong={
+            "AdamW: no trust ratio": _adamw,
+            "the gradient itself, scaled": _from_the_gradient,
+            "forgets the decay": _without_decay,
+            "a ratio for biases too": _never_excluded,
+        },
+    ),
+)
 check = EXERCISES

@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from packlib.advice.records import recorded
 from packlib.batches import PackLoader
 from packlib.model import PackedBert, nsp_loss, token_loss
 from packlib.packing import Packs
 from packlib.training import Recipe
 from packlib.workbook.chapters.shared.gradients import gradients
-from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, interval
+from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, against, at_end, by_arm, interval
 
 
 def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
@@ -58,7 +59,8 @@ def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98
 
     The loss is Σ λᵢ wᵢ² / 2, and every w begins at 3. `noise` is the deviation of what is added to a gradient of the
     small batch; it falls with the root of the batch. All runs see as many
-    samples. "adam" is without weight decay, its betas raised to the power of `times`.
+    samples. "adam" and "lamb" are without weight decay, their betas raised to the power of `times`; to LAMB the four
+    weights are one layer.
     """
     curvature, rng = np.array([1.0, 0.5, 0.2, 0.1]), np.random.default_rng(seed)
     w, losses = np.full((400, 4), 3.0), []
@@ -71,7 +73,10 @@ def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98
             w = w - rate * g
         else:
             m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
-            w = w - rate * (m / (1 - beta1**t)) / np.sqrt(v / (1 - beta2**t))
+            u = (m / (1 - beta1**t)) / np.sqrt(v / (1 - beta2**t))
+            if optimizer == "lamb":
+                u *= np.linalg.norm(w, axis=1, keepdims=True) / np.linalg.norm(u, axis=1, keepdims=True)
+            w = w - rate * u
     return np.array(losses)
 
 
@@ -88,3 +93,15 @@ def differences(found: dict[str, tuple], arm: str, base: str) -> tuple[np.ndarra
     (x, y), (base_x, base_y) = found[arm], found[base]
     met = np.array([np.interp(base_x, x, seed) for seed in y])  # the arms are evaluated a few sequences apart
     return base_x, [interval(column) for column in (met - base_y).T]
+
+
+def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
+    """By arm of a recorded experiment: its loss at the end less that of padded rows, and its updates."""
+    runs = by_arm(recorded(name, "runs").rows)
+    updates = {arm: round(float(np.mean(each))) for arm, each in at_end(runs, "update").items()}
+    return {arm: (one, updates[arm]) for arm, one in against(at_end(runs), "padded").items()}
+
+
+def contrast(name: str, arm: str, base: str) -> Interval:
+    """The loss at the end of an arm less that of another one, seed by seed."""
+    return against(at_end(by_arm(recorded(name, "runs").rows)), base)[arm]

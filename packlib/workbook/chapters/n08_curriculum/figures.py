@@ -1,4 +1,4 @@
-"""What notebook 08 draws: words and batches."""
+"""What notebook 08 draws: words, batches, and what a sweep of the rate came to."""
 
 from collections.abc import Sequence
 
@@ -6,16 +6,24 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from packlib.batches import TokenBatches
 from packlib.batches.variable_rate import RATE_RULES
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING
+from packlib.workbook.chapters.shared.recorded_runs import Swept, best_rates
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, plain_ticks
 
 PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
 LOOKS = {  # a rule is no batching habit, so it has a line and a marker and no color
     rule: {"color": INK, "linestyle": line, "marker": marker}
     for rule, line, marker in zip(RATE_RULES, ("-", "--", ":"), "osx", strict=True)
+}
+ARMS = {  # of the length warm-up
+    "no warm-up": {"color": INK, "linestyle": "--", "marker": "o"},
+    "0.3, truncated": {"color": OKABE_ITO[0], "linestyle": "-", "marker": "s"},
+    "0.6, truncated": {"color": OKABE_ITO[2], "linestyle": "-.", "marker": "^"},
+    "0.3, reshaped": {"color": OKABE_ITO[1], "linestyle": ":", "marker": "D"},
 }
 
 
@@ -72,3 +80,37 @@ def draw_micro_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, ran
     ax.set_yticks([(i + 0.4) * high for i in range(ranks)], [f"process {i + 1}" for i in range(ranks)])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
+
+
+def rates(losses: Swept, norms: Swept) -> tuple[Figure, str]:
+    """Each arm over the rate, every seed a mark: the loss at the end with the mean as a line, and the largest norm.
+
+    Args:
+        losses, norms: what each run of the sweep came to.
+
+    Returns:
+        The figure and its alt text.
+    """
+    fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
+    lines, told = {}, []
+    for arm, by_rate in losses.items():
+        ends, largest = np.array(list(by_rate.values())), np.array(list(norms[arm].values()))
+        marks = {**ARMS[arm], "linestyle": "", "markersize": 5}
+        lines[left.plot(list(by_rate), ends.mean(1), **{**ARMS[arm], "marker": ""})[0]] = arm
+        left.plot(list(by_rate), ends, **marks)
+        right.plot(list(by_rate), largest, **marks)
+        means = ", ".join(f"{loss:.3f}" for loss in ends.mean(1))
+        told.append(f"{arm} {means}, largest gradient norm {largest.max():.1f}")
+    best, seeds = best_rates(losses), ends.shape[1]
+    lowest = ", ".join(f"{arm} at {rate:g}" for arm, rate in best.items())
+    left.set(xlabel="highest rate", ylabel=f"held-out loss at the end, {seeds} seeds")
+    right.set(xlabel="highest rate", ylabel="largest gradient norm of the run", ylim=(0, None))
+    for ax in (left, right):
+        ax.set_xscale("log")
+        plain_ticks(ax.xaxis, list(by_rate))
+        ax.tick_params(axis="x", labelrotation=45)
+    label_ends(lines)
+    truncated = " and ".join(sorted({f"{rate:g}" for arm, rate in best.items() if "truncated" in arm}))
+    fig.suptitle(f"Full rows end lowest at {best['no warm-up']:g}, truncated rows at {truncated}")
+    tried = ", ".join(f"{rate:g}" for rate in by_rate)
+    return fig, f"Means of {seeds} seeds at the rates {tried}: {'; '.join(told)}. Lowest: {lowest}."

@@ -1,7 +1,9 @@
 """Notebook 08: lengths that grow, batches of as many tokens, and rates that follow the batch."""
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
@@ -11,10 +13,11 @@ from packlib.batches.variable_rate import RATE_RULES
 from packlib.lengths import LengthHistogram, load
 from packlib.workbook.chapters.n08_curriculum.figures import LOOKS, draw_batches
 from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
+from packlib.workbook.chapters.shared.recorded_runs import interval
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 
 class BudgetExplorer(Explorer):
@@ -62,94 +65,48 @@ def _change(before: float, after: float) -> str:
     return "stay" if abs(after - before) < 0.1 else "rise" if after > before else "fall"
 
 
-QUESTIONS = Questions(
-    rarity=Question(
-        "Without these tokens in the score, does the correlation rise, stay or fall?",
-        truth=_change,
-        why=lambda before, after: (
-            f"It is {after:.2f} instead of {before:.2f}. Each pair has the same three special tokens, and they are "
-            "frequent. In a short pair they weigh more, so they alone make short pairs look easy."
-        ),
-        choices={
-            "rise": "The special tokens do not hide a relation.",
-            "stay": "In a short pair, three tokens are a large share.",
-            "fall": "",
-        },
-    ),
-    saved=Question(
-        "With duration 0.3, what share of the slots of the whole run does the warm-up save, in percent?",
-        unit="%",
-        truth=lambda share: round(100 * share, 1),
-        why="During 30 % of the run the rows have about half of the full length on average.",
-    ),
-    fair=Question(
-        "What should both runs have in common to be compared: updates, rows or tokens?",
-        truth="tokens",
-        why=lambda share: (
+def _rules_lose(ended: dict[str, np.ndarray]) -> str:
+    """By how much each rule is above none in ascending order, and a possible reason."""
+    rules = [rule for rule in RATE_RULES if rule != "none"]
+    less = " and ".join(
+        f"{interval(ended[f'ascending, {rule}'] - ended['ascending, none'])} ({rule})" for rule in rules
+    )
+    return (
+        f"Less none, the differences are {less}. A possible reason: a budget of tokens gives every update about as "
+        "many bytes. One of many short functions has hardly less noise than one of few long ones, and needs no other "
+        "rate."
+    )
+
+
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "rarity": _change,
+        "saved": lambda share: round(100 * share, 1),
+        "norms": lambda short_less_full: {"higher": "short", "lower": "full"}.get(short_less_full.verdict, "neither"),
+        "padding": lambda mixed, ordered: round(100 * mixed.padding_fraction, 1),
+        "best_rate": lambda best: best["0.3, truncated"],
+        "rule": lambda ended: min(RATE_RULES, key=lambda rule: ended[f"ascending, {rule}"].mean()),
+        "shapes": lambda cost: round(100 * cost["random"], 1),
+        "fewest": lambda slots: min(slots, key=slots.get),
+    },
+    reasons={
+        "fair": lambda share: (
             f"After as many updates, or rows, the run with the warm-up has seen {percent(share, 0)} of the tokens. Li "
             "and others stop both runs after as many tokens, and let the rate fall by tokens too."
         ),
-        choices={
-            "updates": "An update with rows of 8 tokens sees far fewer tokens than one with rows of 128.",
-            "rows": "A row that is cut to 8 tokens is still a row.",
-            "tokens": "",
-        },
-    ),
-    norms=Question(
-        "In the first update, which rows have the larger gradient norm: short, full or neither?",
-        truth=lambda short_less_full: {"higher": "short", "lower": "full"}.get(short_less_full.verdict, "neither"),
-        why=lambda short_less_full: (
-            f"The difference is {short_less_full}. A mean over fewer tokens has more noise in it, and noise has a "
-            "length too."
-        ),
-        choices={
-            "short": "",
-            "full": "The reason given for a warm-up is about outliers later in the run.",
-            "neither": "The short rows have an eighth of the tokens. What does that do to the noise?",
-        },
-    ),
-    padding=Question(
-        "In random order, what share of the slots is padding, in percent?",
-        unit="%",
-        truth=lambda mixed, ordered: round(100 * mixed.padding_fraction, 1),
-        why=lambda mixed, ordered: (
+        "rule": _rules_lose,
+        "padding": lambda mixed, ordered: (
             "The longest sample of a batch sets the width of all. Sorted, neighbors are about as long as each other, "
             f"and {percent(ordered.padding_fraction)} of the slots are padding."
         ),
-    ),
-    order=Question(
-        "Without a rule for the rate, where does training in ascending order end, against shuffled batches: lower, "
-        "higher or cannot be told?",
-        truth=lambda found: found.verdict,
-        why=lambda found: (
-            f"The difference is {found}. All five seeds end lower, but one of them by far "
-            "more than the others, and that makes the interval wide."
+        "shapes": lambda cost: (
+            f"In ascending order it is {percent(cost['ascending'])}, because neighbors are alike anyway."
         ),
-        choices={
-            "lower": "All five seeds end lower, but the interval holds 0, because they differ so much.",
-            "higher": "None of the five seeds says so.",
-            "cannot be told": "",
-        },
-    ),
-    shapes=Question(
-        "In random order, what share of all slots is there only because four shapes must be equal, in percent?",
-        unit="%",
-        truth=lambda cost: round(100 * cost["random"], 1),
-        why=lambda cost: f"In ascending order it is {percent(cost['ascending'])}, because neighbors are alike anyway.",
-    ),
-    fewest=Question(
-        "Which computes the fewest slots: padded, bucketed, token budget or packed?",
-        truth=lambda slots: min(slots, key=slots.get),
-        why=lambda slots: "Slots: " + ", ".join(f"{how} {number:,}" for how, number in slots.items()) + ".",
-        choices={
-            "padded": "Every row is as wide as the widest of all.",
-            "bucketed": "Texts of similar length still differ a little within a batch.",
-            "token budget": "Texts of similar length still differ a little within a batch.",
-            "packed": "A pack that no text fits into keeps a few empty slots, and there is one shape for all.",
-        },
-    ),
+        "fewest": lambda slots: "Slots: " + ", ".join(f"{how} {number:,}" for how, number in slots.items()) + ".",
+    },
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises
@@ -184,6 +141,16 @@ def _public_rule(done, total, duration, lengths):
     return lengths[min(len(lengths) - 1, done // every)]
 
 
+def _not_whole(done, total, duration, lengths):
+    """Without the `round` that makes the updates of the warm-up a whole number."""
+    warmup = duration * total
+    return lengths[-1] if done >= warmup else lengths[int((len(lengths) - 1) * done / warmup)]
+
+
+def _rounds_down(done, total, duration, lengths):
+    return length_due(done, int(duration * total), 1.0, lengths)
+
+
 def _all_share(done, total, duration, lengths):
     warmup = max(1, round(duration * total))
     return lengths[min(len(lengths) - 1, len(lengths) * done // warmup)]
@@ -208,6 +175,12 @@ def _small_and_in_order(lengths, budget):
     return [[[i + j] for j in range(4)] for i in range(0, len(lengths), 4)]
 
 
+def _small_and_sorted(lengths, budget):
+    """Hardly any padding, and as many updates as there can be: the budget is not used."""
+    ids = sorted(range(len(lengths)), key=lengths.__getitem__)
+    return [[[i] for i in ids[at : at + 4]] for at in range(0, len(ids), 4)]
+
+
 def _different_shapes(lengths, budget):
     ids = sorted(range(len(lengths)), key=lengths.__getitem__)
     return [
@@ -228,60 +201,75 @@ def _pipeline_fault(got, lengths, budget):
         if size > budget:
             return f"the micro-batches of update {number} have {size} slots; the budget is {budget}."
         slots += 4 * size
+    enough = math.ceil(sum(lengths) / (4 * budget))
+    if len(got) > enough:
+        return f"it makes {len(got)} updates, and {enough} have room for all samples."
     padding = 1 - sum(lengths) / slots
     return f"{percent(padding)} of the slots are padding; 20 % are allowed." if padding > 0.2 else None
 
 
 _REAL = (23, 31, 58, 17, 40, 26, 22, 35, 64, 19, 28, 45, 30, 21, 37, 25)  # lengths of sentence pairs
 _PUBLIC = list(range(8, 1025, 8))  # the lengths of the public warm-up
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "cut_by_tokens", cut_by_tokens,
-        cases=(([5], 5), ([2, 3], 5), ([3, 3], 5), ([1, 1, 4, 5, 2, 3], 5), (list(_REAL), 128)),
+        "cut_by_tokens",
+        cut_by_tokens,
         wrong={
             "loses the last batch": _without_the_last,
             "stays below the budget": lambda lengths, budget: cut_by_tokens(lengths, budget - 1),
             "counts samples": lambda lengths, budget: [lengths[i : i + 2] for i in range(0, len(lengths), 2)],
         },
-        hint="begin a batch only where the next length does not fit into the last one.", level=1, minutes=5,
     ),
     Exercise(
-        "update_rates", update_rates,
-        cases=(
-            ([2], 1, 1, 2, 1e-3), ([10, 4], 1, 1, 2, 1e-3), ([3, 5, 4, 2], 2, 1, 8, 1e-3),
-            ([3, 5, 4, 2, 9, 1, 1, 1], 2, 2, 8, 0.5),
-        ),
+        "update_rates",
+        update_rates,
         wrong={
             "a rate for each micro-batch": lambda sizes, ranks, accumulation, reference, rate: [
-                rate * size / reference for size in sizes],
+                rate * size / reference for size in sizes
+            ],
             "forgets the ranks": lambda sizes, ranks, accumulation, reference, rate: update_rates(
-                sizes, 1, accumulation, reference, rate),
+                sizes, 1, accumulation, reference, rate
+            ),
             "the mean of the micro-batches": lambda sizes, ranks, accumulation, reference, rate: [
-                r / (ranks * accumulation) for r in update_rates(sizes, ranks, accumulation, reference, rate)],
+                r / (ranks * accumulation) for r in update_rates(sizes, ranks, accumulation, reference, rate)
+            ],
         },
-        hint="an update is ranks × accumulation micro-batches; all their samples count.", level=2, minutes=10,
     ),
     Exercise(
-        "length_due", length_due,
-        cases=((0, 10, 0.0, [8, 16]), (0, 10, 0.5, [8, 16]), (5, 10, 0.5, [8, 16]), (4, 10, 0.5, [8, 16, 24]),
-               *((done, 100, 0.3, _PUBLIC) for done in (0, 1, 29, 30)),
-               *((done, 1000, 0.3, _PUBLIC) for done in (0, 2, 3, 253, 254, 299, 300, 999))),
+        "length_due",
+        length_due,
+        cases=(
+            (0, 10, 0.0, [8, 16]),
+            (0, 10, 0.5, [8, 16]),
+            (5, 10, 0.5, [8, 16]),
+            (4, 10, 0.5, [8, 16, 24]),
+            *((done, 100, 0.3, _PUBLIC) for done in (0, 1, 29, 30)),
+            *((done, 1000, 0.3, _PUBLIC) for done in (0, 2, 3, 253, 254, 299, 300, 999)),
+            *((done, 99, 0.3, _PUBLIC) for done in (15, 29, 30)),  # 0.3 × 99 is not whole
+        ),
         wrong={
             "the public rule": _public_rule,
+            "no rounding": _not_whole,
+            "rounds down": _rounds_down,
             "all lengths share": _all_share,
             "forgets the duration": lambda done, total, duration, lengths: length_due(done, total, 1.0, lengths),
             "counts from the end": lambda done, total, duration, lengths: length_due(
-                total - done - 1, total, duration, lengths),
+                total - done - 1, total, duration, lengths
+            ),
         },
-        hint="multiply before you divide: (number of steps) × done // (updates of the warm-up).", level=2, minutes=15,
     ),
     Exercise(
-        "pipeline_updates", pipeline_updates,
+        "pipeline_updates",
+        pipeline_updates,
         cases=(([7, 7, 7, 7], 7), ([10, 30, 11, 31, 10, 30, 12, 31], 40), (list(_REAL) * 4, 256)),
+        wrong={
+            "data set order, one row each": _small_and_in_order,
+            "sorted, one row each": _small_and_sorted,
+            "different shapes": _different_shapes,
+            "loses the last update": lambda lengths, budget: pipeline_updates(lengths, budget)[:-1],
+        },
         fault=_pipeline_fault,
-        wrong={"data set order, one row each": _small_and_in_order, "different shapes": _different_shapes,
-               "loses the last update": lambda lengths, budget: pipeline_updates(lengths, budget)[:-1]},
-        hint="neighbors in sorted order have about one length.", level=3, minutes=20,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 
 from packlib.distributed import load_imbalance
 from packlib.workbook.chapters.n09_distributed_sorting.runs import step_loads
-from packlib.workbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent
+from packlib.workbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, plain_ticks
 
 PLAIN = {"color": OKABE_ITO[1], "marker": "s", "linestyle": "--"}  # cuts at splitters from samples
 COUNTED = {"color": OKABE_ITO[0], "marker": "o", "linestyle": "-"}  # cuts that are counted
@@ -21,7 +21,7 @@ THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 def draw_cells(
     ax: Axes, rows: Sequence[np.ndarray], title: str, shades: Sequence | None = None, texts: Sequence | None = None
-) -> None:  # fmt: skip
+) -> None:
     """A line of cells for each rank: a cell is a sample and says its length, and so does its shade."""
     shades, texts = (rows if other is None else other for other in (shades, texts))
     grid = np.full((len(rows), max(map(len, rows))), np.nan)
@@ -61,7 +61,7 @@ def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tu
     for at, name in ((1, "loaded"), (2, "local"), (3, "global"), (5, "dealt")):
         axes[at].set_xlabel(f"imbalance {uneven[name]:.2f}", fontsize=11)
     title = f"Sort all, then deal out: imbalance {uneven['dealt']:.2f} instead of {uneven['local']:.2f}"
-    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    fig.suptitle(title, fontsize=15)
     return fig, (
         f"{len(lengths)} samples on {len(stages)} ranks, a step a column. Imbalance of the steps: loaded in turn "
         f"{uneven['loaded']:.2f}, local curriculum {uneven['local']:.2f}, global sort {uneven['global']:.2f}, "
@@ -112,7 +112,7 @@ def draw_steps(loads: dict[str, np.ndarray], title: str) -> tuple[Figure, str]:
         ax.title.set_fontsize(13)
     axes[0].set_ylabel("tokens of a rank in a step")
     axes[-1].legend(loc="lower right")
-    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    fig.suptitle(title, fontsize=15)
     return fig, f"Tokens of the ranks at each of {len(tokens)} steps. Imbalance: {', '.join(words)}."
 
 
@@ -122,15 +122,14 @@ def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> t
     (plain,) = ax.loglog(ranks, uneven, **PLAIN)
     (counted,) = ax.loglog(ranks, np.ones(len(ranks)), **COUNTED)
     ax.plot(ranks, [max(1, jump * p) for p in ranks], color="#999999", linestyle=":", zorder=0)
-    ax.set_xticks(ranks, [f"{p:,}" for p in ranks])
-    ax.set_yticks([1, 10, 100], [1, 10, 100])
-    ax.minorticks_off()
+    plain_ticks(ax.xaxis, ranks)
+    plain_ticks(ax.yaxis, [1, 10, 100])
     ax.set(xlabel="ranks", ylabel="imbalance")
     ax.set_title(f"Imbalance {uneven[2]:.2g} on {ranks[2]} ranks, {uneven[-1]:,.3g} on {ranks[-1]:,}")
     label_ends({plain: "splitters\nfrom samples", counted: "counted cuts"})
-    told = ", ".join(f"{value:.4g} on {p:,}" for p, value in zip(ranks, uneven, strict=True))
+    listed = ", ".join(f"{value:.4g} on {p:,}" for p, value in zip(ranks, uneven, strict=True))
     return fig, (
-        f"Imbalance of plain sample sort in one process, by the number of ranks: {told}. With counted cuts it is 1. "
+        f"Imbalance of plain sample sort in one process, by the number of ranks: {listed}. With counted cuts it is 1. "
         f"The dotted line is {jump:.3f} times the number of ranks."
     )
 
@@ -143,8 +142,8 @@ def draw_loads(plain: Sequence[int], counted: Sequence[int]) -> tuple[Figure, st
     ax.bar(places + 0.2, counted, 0.4, color=COUNTED["color"], label="counted cuts")
     ax.set(xlabel="rank", ylabel="rows", ylim=(0, 1.2 * max(plain)), xticks=places)
     ax.yaxis.set_major_formatter(THOUSANDS)
-    ax.set_title(f"Counted cuts give each rank {min(counted):,} to {max(counted):,} rows" if len(set(counted)) > 1
-                 else f"Counted cuts give each rank {counted[0]:,} rows")  # fmt: skip
+    each = f"{min(counted):,} to {max(counted):,}" if len(set(counted)) > 1 else f"{counted[0]:,}"
+    ax.set_title(f"Counted cuts give each rank {each} rows")
     ax.legend(loc="upper left")
     return fig, (
         f"Rows of the ranks after a sort. Splitters from samples: {', '.join(f'{n:,}' for n in plain)}. "
@@ -159,17 +158,17 @@ def draw_scale(ranks: np.ndarray, parts: dict[str, Sequence[float]], sequences: 
     lines = {ax.loglog(ranks, parts[kind], **styles[kind], markevery=10)[0]: kind for kind in styles}
     above = np.flatnonzero(np.greater(parts["histograms"], parts["sample ids"]))
     ax.set(xlabel="ranks", ylabel="GB that a rank sends")
-    ticks = [10**k for k in range(3, 7)]
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    ax.set_yticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
-    ax.minorticks_off()
+    plain_ticks(ax.xaxis, [10**k for k in range(3, 7)])
+    plain_ticks(ax.yaxis, [0.01, 0.1, 1])
     label_ends(lines)
     crossing = f"some {round(ranks[above[0]], -4):,.0f} ranks" if above.size else ""
     title = f"From {crossing} on, histograms weigh more than ids"
     ax.set_title(title if crossing else "Ids weigh more than histograms")
-    told = "; ".join(f"{kind} {values[0]:.4f} on {ranks[0]:,.0f}, {values[-1]:.4f} on {ranks[-1]:,.0f}"
-                     for kind, values in parts.items())  # fmt: skip
-    return (
-        fig,
-        f"GB that a rank sends for {sequences:,} sequences: {told}. They cross at {crossing or 'no number of ranks'}.",
+    listed = "; ".join(
+        f"{kind} {values[0]:.4f} on {ranks[0]:,.0f}, {values[-1]:.4f} on {ranks[-1]:,.0f}"
+        for kind, values in parts.items()
+    )
+    return fig, (
+        f"GB that a rank sends for {sequences:,} sequences: {listed}. "
+        f"They cross at {crossing or 'no number of ranks'}."
     )

@@ -11,12 +11,11 @@ from packlib.distributed import load_imbalance
 from packlib.lengths import LengthHistogram, load
 from packlib.workbook.chapters.n09_distributed_sorting.figures import COUNTED, PLAIN, THOUSANDS
 from packlib.workbook.chapters.n09_distributed_sorting.runs import plain_loads
-from packlib.workbook.chapters.shared.columns import in_two_columns
 from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 
 class BucketExplorer(Explorer):
@@ -28,6 +27,7 @@ class BucketExplorer(Explorer):
 
     title = "How many rows does each rank end with?"
     telling = ("offers", "ranks")
+    columns = 2
     most = 64
 
     def __init__(self, dataset: str = "wikipedia", own: Sequence[int] = (5, 5, 5, 1)):
@@ -35,7 +35,6 @@ class BucketExplorer(Explorer):
         typed = LengthHistogram.from_lengths(own)
         self.sets = {"made up, a pile at 512": None, "your own": typed, shown_name(histogram): histogram}
         super().__init__()
-        in_two_columns(self)
 
     def controls(self):
         return {
@@ -76,7 +75,7 @@ class BucketExplorer(Explorer):
         right.minorticks_off()
         uneven = load_imbalance(loads)
         title = f"{loads.max():,} rows on one rank, {loads.min():,} on another: imbalance {uneven:.2f}"
-        fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+        fig.suptitle(title, fontsize=15)
         return fig, (
             f"{ranks} ranks with {each:,} samples each, {said}; a rank offers "
             f"{offers} lengths. The fullest rank ends with {loads.max():,} rows, the emptiest with "
@@ -84,84 +83,44 @@ class BucketExplorer(Explorer):
         )
 
 
-QUESTIONS = Questions(
-    local_curriculum=Question(
-        "What is the imbalance of the local curriculum on these 16 samples?",
-        unit="times",
-        truth=lambda imbalance: round(imbalance, 2),
-        why="Each rank is in order, but a rank that was dealt long samples keeps the others waiting.",
-    ),
-    pile=Question(
-        "How many times its fair share does the fullest rank hold after plain sample sort?",
-        unit="times",
-        truth=lambda imbalance, spike, jump, ranks: round(imbalance, 2),
-        why=lambda imbalance, spike, jump, ranks: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "local_curriculum": lambda imbalance: round(imbalance, 2),
+        "pile": lambda imbalance, spike, jump, ranks: round(imbalance, 2),
+        "more_ranks": lambda few, many, jump: "larger" if many > few else "smaller" if many < few else "equal",
+        "rounds": lambda rounds, low, high: rounds,
+        "in_turn": lambda imbalance, ranks: round(imbalance, 2),
+        "what_is_sent": lambda sent: max(sent, key=sent.get),
+        "seconds": lambda seconds: (
+            "under a second" if seconds < 1 else "over an hour" if seconds > 3600 else "about a minute"
+        ),
+    },
+    reasons={
+        "pile": lambda imbalance, spike, jump, ranks: (
             f"All rows of length {spike} go to one rank: {percent(jump)} in place of {percent(1 / ranks)}."
             if jump > 1 / ranks
             else "The largest pile fits into one rank's fair share. The rest is the error of the samples."
         ),
-    ),
-    more_ranks=Question(
-        "On 64 ranks, is the imbalance smaller, larger or equal?",
-        truth=lambda few, many, jump: "larger" if many > few else "smaller" if many < few else "equal",
-        why=lambda few, many, jump: (
+        "more_ranks": lambda few, many, jump: (
             f"It is {many:.3g} in place of {few:.3g}. The pile stays {percent(jump)} of all rows on one rank, and the "
             "fair share of a rank shrinks."
         ),
-        choices={
-            "smaller": "More ranks make the fair share smaller, but not the pile.",
-            "larger": "",
-            "equal": "The rows of the fullest rank stay; what they are compared with does not.",
-        },
-    ),
-    rounds=Question(
-        "How many rounds of counting does it take to find the length at the last cut?",
-        unit="rounds",
-        truth=lambda rounds, low, high: rounds,
-        why=lambda rounds, low, high: (
+        "rounds": lambda rounds, low, high: (
             f"Each round halves the lengths that are left. From {low} to {high} there are {high - low + 1}, so "
             f"{int(high - low).bit_length()} rounds are the most that it can take."
         ),
-    ),
-    in_turn=Question(
-        "What is the imbalance of the local curriculum if short and long samples come in turn?",
-        unit="times",
-        truth=lambda imbalance, ranks: round(imbalance, 2),
-        why=lambda imbalance, ranks: (
+        "in_turn": lambda imbalance, ranks: (
             "The number of ranks is odd, so every rank is dealt short and long ones alike."
             if ranks % 2
             else "Some ranks are dealt the short samples and others the long ones. Sorting within a rank cannot change "
             "that."
         ),
-    ),
-    what_is_sent=Question(
-        "Of what do four ranks send the most bytes to pack their samples together: histograms, sample ids or lengths?",
-        truth=lambda sent: max(sent, key=sent.get),
-        why=lambda sent: (
+        "what_is_sent": lambda sent: (
             ", ".join(f"{kind} {size:,} bytes a rank" for kind, size in sent.items())
             + ". Each sample id goes to the rank of its pack; lengths follow from the histograms."
         ),
-        choices={
-            "histograms": "A histogram has 8 bytes for each length that can occur, however many samples there are.",
-            "sample ids": "",
-            "lengths": "From the histograms every rank knows which length stands where in the plan.",
-        },
-    ),
-    seconds=Question(
-        "How long does each rank have to send: under a second, about a minute or over an hour?",
-        truth=lambda seconds: (
-            "under a second" if seconds < 1 else "over an hour" if seconds > 3600 else "about a minute"
-        ),
-        why=lambda seconds: (
-            f"It takes {seconds:.2f} s. A rank holds a billion samples and sends their ids, 4 bytes each. Only one id "
-            "in a thousand stays where it is."
-        ),
-        choices={
-            "under a second": "",
-            "about a minute": "A rank sends ids of its own samples only, and all ranks send at the same time.",
-            "over an hour": "That would be near if one rank received the ids of all.",
-        },
-    ),
+    },
 )
 reveal = QUESTIONS.reveal
 
@@ -190,42 +149,36 @@ def uneven_fault(got):
     return None if loads.max() >= 7 else f"the ranks end with {', '.join(map(str, loads))} rows; one needs 7."
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "buckets", buckets,
-        cases=(([1], [2]), ([2], [2]), ([3, 1, 2], [2, 3]), ([5, 5, 5, 1], [5]), ([1, 4, 4, 9], [4, 4, 8])),
+        "buckets",
+        buckets,
         wrong={
             "ties go before": lambda lengths, splitters: buckets(lengths, [s + 1 for s in splitters]),
             "forgets the last rank": lambda lengths, splitters: buckets(lengths, splitters)[:-1],
             "adds up": lambda lengths, splitters: np.cumsum(buckets(lengths, splitters)).tolist(),
         },
-        hint="the rank of a length is the number of splitters that are at most as large.",
-        level=1,
-        minutes=5,
     ),
     Exercise(
-        "tie_cuts", tie_cuts,
-        cases=(([2], 1), ([1, 1], 1), ([3, 2, 4], 4), ([0, 5, 1], 5), ([2, 2, 2], 0), ([1, 0, 3, 2], 6)),
+        "tie_cuts",
+        tie_cuts,
         wrong={
             "each gives as many as it can": lambda ties, wanted: [min(wanted, count) for count in ties],
             "the last rank first": lambda ties, wanted: tie_cuts(ties[::-1], wanted)[::-1],
             "all in one piece": lambda ties, wanted: [wanted if count >= wanted else 0 for count in ties],
         },
-        hint="a rank gives what is still wanted after the ranks before it, but no less than 0 and no more than it has.",
-        level=2,
-        minutes=10,
     ),
     Exercise(
-        "uneven", [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5], fault=uneven_fault,
+        "uneven",
+        [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5],
         wrong={
             "no ties": list(range(1, 17)),
             "four of each": [1, 2, 3, 4] * 4,
             "too often": [1] * 9 + list(range(2, 9)),
             "too few": [1, 2, 2, 2, 2],
         },
-        hint="in the sorted list, give the splitter where this rank begins ties on its left, and the next one none.",
-        level=3,
-        minutes=15,
+        fault=uneven_fault,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

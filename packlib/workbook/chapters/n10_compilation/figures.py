@@ -10,7 +10,17 @@ from matplotlib.patches import Rectangle
 
 from packlib.lengths import LengthHistogram
 from packlib.training.scaling import Buckets, choose_buckets, waste_curve
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, series
+from packlib.workbook.figures import (
+    INK,
+    OKABE_ITO,
+    PADDING,
+    label_ends,
+    name_rows,
+    new_figure,
+    percent,
+    plain_ticks,
+    series,
+)
 
 BLUE, VERMILION, GREEN, _, SKY, ORANGE, _ = OKABE_ITO
 
@@ -43,11 +53,9 @@ def draw_graphs(ran: dict[str, Sequence[int]], lengths: Sequence[int]) -> tuple[
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     counts = [max(graphs) for graphs in ran.values()]
-    fig.suptitle(
-        f"The same five batches: {counts[0]}, {counts[1]} and {counts[2]} graphs", x=0.02, ha="left", fontsize=15
-    )
-    told = "; ".join(f"{name}: {', '.join(map(str, graphs))}" for name, graphs in ran.items())
-    return fig, f"Which graph runs for the batches of length {', '.join(map(str, lengths))}. {told}."
+    fig.suptitle(f"The same five batches: {counts[0]}, {counts[1]} and {counts[2]} graphs", fontsize=15)
+    listed = "; ".join(f"{name}: {', '.join(map(str, graphs))}" for name, graphs in ran.items())
+    return fig, f"Which graph runs for the batches of length {', '.join(map(str, lengths))}. {listed}."
 
 
 def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None:
@@ -82,10 +90,10 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
                 look = {"color": INK if method == "equal_count" else "white", "fontweight": "bold", "fontsize": 11}
                 ax.text(end - share / 2, row, f"{edge:,}", ha="center", va="center", **look)
         ax.text(sum(shares), row, f" {percent(buckets.padding_fraction)}", va="center")
-        told = ", ".join(f"{edge:,} with {share:.1f} %" for edge, share in zip(buckets.lengths, shares, strict=True))
-        words.append(f"{LOOKS[method].name} {told}")
-    ax.set_yticks(range(len(choices)), [LOOKS[method].name for method in choices])
-    ax.set(ylim=(len(choices) - 0.5, -0.5), xlabel="padding, % of all slots; in the bars, the length padded to")
+        listed = ", ".join(f"{edge:,} with {share:.1f} %" for edge, share in zip(buckets.lengths, shares, strict=True))
+        words.append(f"{LOOKS[method].name} {listed}")
+    name_rows(ax, [LOOKS[method].name for method in choices])
+    ax.set_xlabel("padding, % of all slots; in the bars, the length padded to")
     ax.set_xlim(0, 115 * max(choice.padding_fraction for choice in choices.values()))
     best = min(choices, key=lambda method: choices[method].slots)
     ax.set_title(f"Where padding arises: {LOOKS[best].name} has least, {percent(choices[best].padding_fraction)}")
@@ -103,13 +111,12 @@ def draw_curve(histogram: LengthHistogram, k: int, most: int = 64) -> tuple[Figu
         marks = [number - 1 for number in (1, 2, 4, 8, 16, 32, 64) if number <= len(best)]
         lines[ax.plot(numbers, [100 * share for share in waste], **style, markevery=marks)[0]] = name
     ax.set(xscale="log", xlabel="number of lengths", ylabel="padding, %", ylim=(0, None))
-    ax.set_xticks([mark + 1 for mark in marks], [mark + 1 for mark in marks])
-    ax.minorticks_off()
+    plain_ticks(ax.xaxis, [mark + 1 for mark in marks])
     ax.legend(lines, lines.values(), loc="upper right")
     more = f", {2 * k} leave {percent(best[2 * k - 1])}" if 2 * k <= len(best) else ""
     ax.set_title(f"The best {k} lengths leave {percent(best[k - 1])} padding{more}")
-    told = ", ".join(f"{mark + 1}: {percent(best[mark])}" for mark in marks)
-    return fig, f"{histogram.name}: padding by the number of lengths; with the best choice {told}."
+    listed = ", ".join(f"{mark + 1}: {percent(best[mark])}" for mark in marks)
+    return fig, f"{histogram.name}: padding by the number of lengths; with the best choice {listed}."
 
 
 def draw_onset(runs: dict[str, np.ndarray]) -> tuple[Figure, str]:
@@ -153,8 +160,8 @@ def draw_breaks(operations: Sequence[int], between: str) -> tuple[Figure, str]:
     ax.set(xlim=(-0.1, 2 * len(operations) - 0.7), ylim=(0.1, 0.95), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     ax.set_title(f"A graph break: {len(operations)} graphs of one function")
-    told = " and ".join(f"{number} operations" for number in operations)
-    return fig, f"{len(operations)} graphs of one function, of {told}; between them Python runs: {between}."
+    listed = " and ".join(f"{number} operations" for number in operations)
+    return fig, f"{len(operations)} graphs of one function, of {listed}; between them Python runs: {between}."
 
 
 def draw_launches(kernels: int = 12, replays: int = 2) -> tuple[Figure, str]:

@@ -1,6 +1,7 @@
 """Notebook 10: graphs for few shapes."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,7 +14,7 @@ from packlib.workbook.chapters.n10_compilation.runs import meets_new
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import INK, new_figure, percent, series
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 
 class ShapesExplorer(Explorer):
@@ -33,7 +34,7 @@ class ShapesExplorer(Explorer):
         self.first, self.seconds = load(dataset).name, seconds
         plans = {name: plan(histogram, method="lpfhp") for name, histogram in self.histograms.items()}
         self.packed = {name: 1 - made.efficiency for name, made in plans.items()}
-        self._curves: dict[tuple, dict[str, list[float]]] = {}
+        self.curves = cache(self._curves)  # a move of another control repeats them
         super().__init__()
 
     def controls(self):
@@ -44,18 +45,15 @@ class ShapesExplorer(Explorer):
             "dataset": choice("Data set", list(self.histograms), self.first),
         }
 
-    def curves(self, dataset: str, multiple: int) -> dict[str, list[float]]:
-        """Padding in percent by the number of lengths, for each way to choose them; made once."""
-        if (dataset, multiple) not in self._curves:
-            histogram = self.histograms[dataset]
-            best = waste_curve(histogram, self.most, multiple)
-            found = {"optimal": (100 * best).tolist()}
-            for method in list(LOOKS)[1:]:
-                all_k = range(1, len(best) + 1)
-                made = (choose_buckets(histogram, k, multiple, method) for k in all_k)
-                found[method] = [100 * buckets.padding_fraction for buckets in made]
-            self._curves[dataset, multiple] = found
-        return self._curves[dataset, multiple]
+    def _curves(self, dataset: str, multiple: int) -> dict[str, list[float]]:
+        """Padding in percent by the number of lengths, for each way to choose them."""
+        histogram = self.histograms[dataset]
+        best = waste_curve(histogram, self.most, multiple)
+        found = {"optimal": (100 * best).tolist()}
+        for method in list(LOOKS)[1:]:
+            made = (choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1))
+            found[method] = [100 * buckets.padding_fraction for buckets in made]
+        return found
 
     def react(self, name):
         if name in ("multiple", "dataset"):
@@ -103,76 +101,31 @@ def padded_to(histogram: LengthHistogram, lengths: Sequence[int]) -> Buckets:
     return Buckets(edges, histogram.num_tokens, slots, "own", histogram.name)
 
 
-QUESTIONS = Questions(
-    static_graphs=Question(
-        "We call a function with lengths 10, 20, 30, 40 and 20. How many graphs?",
-        unit="graphs",
-        truth=lambda graphs: graphs,
-        why="There is one for each length; the second 20 finds the graph of the first.",
-    ),
-    automatic=Question(
-        "How many graphs does the default make?",
-        unit="graphs",
-        truth=lambda graphs: graphs,
-        why="The first is static. At 48 the length becomes a symbol, and that graph fits the rest.",
-    ),
-    limit=Question(
-        "Twelve lengths, each twice, static: how many of the twelve end up with a graph?",
-        unit="lengths",
-        truth=lambda ran: len(set(ran)),
-        why="Torch keeps at most 8 graphs of a function. The ninth length finds no room, so it and all after it run "
-        "eagerly, every time.",
-    ),
-    padding=Question(
-        "With the best choice of as many lengths as buckets says, what share of the slots is padding, in percent?",
-        unit="%",
-        truth=lambda best, one: 100 * best,
-        why=lambda best, one: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "static_graphs": lambda graphs: graphs,
+        "automatic": lambda graphs: graphs,
+        "limit": lambda ran: len(set(ran)),
+        "padding": lambda best, one: 100 * best,
+        "stalls": lambda met: int(met.any(axis=0).sum()),
+        "ranks": lambda milliseconds: min(milliseconds, key=milliseconds.get),
+        "packed_graphs": lambda graphs: "one" if graphs == 1 else "three" if graphs == 3 else "more than three",
+        "epochs": lambda seconds, gain: round(seconds / gain),
+    },
+    reasons={
+        "padding": lambda best, one: (
             f"With one length it would be {percent(one)}. Each bucket pads only up to its own length."
         ),
-    ),
-    stalls=Question(
-        "In how many of the steps does at least one rank compile?",
-        unit="steps",
-        truth=lambda met: int(met.any(axis=0).sum()),
-        why=lambda met: (
+        "stalls": lambda met: (
             f"Each rank compiles {int(met[0].sum())} times, but not in the same steps, and in each of those steps all "
             "others wait."
         ),
-    ),
-    ranks=Question(
-        "Which takes the least time a step: eager, one graph or split graphs?",
-        truth=lambda milliseconds: min(milliseconds, key=milliseconds.get),
-        why=lambda milliseconds: (
+        "ranks": lambda milliseconds: (
             f"The medians are {'; '.join(f'{run} {ms:.0f} ms' for run, ms in milliseconds.items())}. It is one "
             "recording, on two ranks that share two cores."
         ),
-        choices={
-            "eager": "Its all-reduces overlap, but its forward and backward are not compiled.",
-            "one graph": "It is compiled, but its all-reduces come after all of backward.",
-            "split graphs": "Its all-reduces overlap, but here messages and backward share the cores.",
-        },
-    ),
-    packed_graphs=Question(
-        "How many graphs does a static compile make of them: one, three, or more than three?",
-        truth=lambda graphs: "one" if graphs == 1 else "three" if graphs == 3 else "more than three",
-        why=lambda graphs: (
-            f"It makes {graphs}. The rows have one shape, but what comes with them does not, and the function breaks "
-            "into several graphs."
-        ),
-        choices={
-            "one": "The rows have one shape, but a batch carries more than rows.",
-            "three": "That is one for each batch, if each were captured as a whole.",
-            "more than three": "",
-        },
-    ),
-    epochs=Question(
-        "After how many epochs has it made up for its compile time?",
-        unit="epochs",
-        by_factor=True,
-        truth=lambda seconds, gain: round(seconds / gain),
-        why=lambda seconds, gain: f"It takes {seconds:.0f} s to compile and saves {gain:.2f} s in each epoch.",
-    ),
+    },
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
@@ -235,47 +188,51 @@ def _order_fault(got, lengths, ranks):
 
 _MANY = [7 * i % 97 + i % 5 + 1 for i in range(120)]  # of far more choices than can be tried
 _LENGTHS = (3, 5, 5, 6, 9, 10, 17, 18, 18, 24, 40, 41, 64)
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "padded_slots", padded_slots,
-        cases=(([3], [4]), ([4], [4, 8]), ([3, 5, 9], [4, 16]), ([5, 1, 8, 16, 9], [8, 12, 16]),
-               (list(_LENGTHS), [8, 24, 64])),
+        "padded_slots",
+        padded_slots,
         wrong={
             "a length that fits exactly goes one further": lambda lengths, edges: sum(
-                min((edge for edge in edges if edge > length), default=edges[-1]) for length in lengths),
+                min((edge for edge in edges if edge > length), default=edges[-1]) for length in lengths
+            ),
             "counts only the padding": lambda lengths, edges: padded_slots(lengths, edges) - sum(lengths),
             "all to the longest": lambda lengths, edges: len(lengths) * edges[-1],
         },
-        hint="a sequence goes to the first edge that is not shorter than it is.",
-        level=1, minutes=5,
     ),
     Exercise(
-        "warm_order", warm_order,
-        cases=(([8], 1), ([8, 16], 1), ([8, 8, 16, 16], 2), ([8, 16, 8, 24, 16, 24, 8, 8, 16], 2),
-               ([24, 8, 8, 16, 8, 16, 24, 8, 24, 16, 8, 8], 3)),
-        fault=_order_fault,
+        "warm_order",
+        warm_order,
         wrong={
             "as they come": lambda lengths, ranks: list(range(len(lengths))),
             "sorted as a whole": lambda lengths, ranks: sorted(range(len(lengths)), key=lambda i: -lengths[i]),
             "one of each at the start": lambda lengths, ranks: warm_order(lengths, 1),
             "shortest first": lambda lengths, ranks: sorted(range(len(lengths)), key=lengths.__getitem__),
         },
-        hint="take `ranks` batches of the longest length, then of the next; what is left follows as it was.",
-        level=2, minutes=15,
+        fault=_order_fault,
     ),
     Exercise(
-        "best_edges", best_edges,
-        cases=(([7], 1), ([1, 2, 9], 2), ([2, 2, 2, 8, 9], 2), ([1, 5, 6, 7, 20], 3), (list(_LENGTHS), 4), (_MANY, 12)),
-        fault=_edges_fault,
+        "best_edges",
+        best_edges,
+        cases=(
+            ([7], 1),
+            ([1, 2, 9], 2),
+            ([2, 2, 2, 8, 9], 2),
+            ([1, 5, 6, 7, 20], 3),
+            (list(_LENGTHS), 4),
+            (_MANY, 12),
+        ),
         wrong={
             "equal steps": lambda lengths, k: [-(-max(lengths) * i // k) for i in range(1, k + 1)],
             "as many sequences in each": lambda lengths, k: [
-                sorted(lengths)[-(-len(lengths) * i // k) - 1] for i in range(1, k + 1)],
+                sorted(lengths)[-(-len(lengths) * i // k) - 1] for i in range(1, k + 1)
+            ],
             "the most frequent lengths": lambda lengths, k: sorted(
-                sorted(set(lengths), key=lambda length: -lengths.count(length))[:k]),
+                sorted(set(lengths), key=lambda length: -lengths.count(length))[:k]
+            ),
         },
-        hint="keep with each best sum of slots the list of its edges, and take the minimum over pairs of both.",
-        level=3, minutes=30,
+        fault=_edges_fault,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

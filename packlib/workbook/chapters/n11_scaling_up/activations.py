@@ -7,6 +7,8 @@ from torch import Tensor, nn
 class SavedActivations(torch.autograd.graph.saved_tensors_hooks):
     """Count what autograd keeps between forward and backward: exact, the same each time, on any device.
 
+    >>> import torch
+    >>> from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
     >>> layer = torch.nn.Linear(8, 4)
     >>> with SavedActivations(layer) as saved:
     ...     loss = layer(torch.ones(2, 8)).square().sum()

@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from packlib.training.scaling import Setup
-from packlib.training.scaling.calculator import SCHEDULES
+from packlib.workbook.chapters.n11_scaling_up.calculator import Setup
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
 from packlib.workbook.chapters.n11_scaling_up.ring import ring_steps
-from packlib.workbook.chapters.shared.timeline import Bar, bubble, bubble_formula, gantt, in_flight
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent
+from packlib.workbook.chapters.shared.timeline import SCHEDULES, Bar, bubble, bubble_formula, gantt, in_flight
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, plain_ticks
 
 
 def draw_pod(setup: Setup, micro_batch: int, accumulation: int, most: int = 16) -> tuple[Figure, str]:
@@ -55,7 +54,7 @@ def ring_states(world_size: int) -> list[np.ndarray]:
     states = [np.ones((world_size, world_size), np.int64)]
     for transfers in ring_steps(world_size):
         before, after = states[-1], states[-1].copy()
-        for phase, _, sender, receiver, chunk in transfers:
+        for phase, sender, receiver, chunk in transfers:
             own = before[receiver, chunk] if phase == "reduce-scatter" else 0
             after[receiver, chunk] = own + before[sender, chunk]
         states.append(after)
@@ -82,7 +81,7 @@ def draw_ring(ranks: int = 4) -> tuple[Figure, str]:
     axes[1, 0].set_ylabel("rank")
     axes[1, 0].set_xlabel("chunk")
     title = f"After {len(states) - 1} steps every chunk adds up all {ranks} ranks"
-    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    fig.suptitle(title, fontsize=15)
     halfway = (states[ranks - 1] == ranks).sum()
     return fig, (
         f"A ring all-reduce of {ranks} ranks and {ranks} chunks: how many ranks each chunk adds up, before and after "
@@ -124,12 +123,12 @@ def draw_schedules(stages: int = 4, micro_batches: int = 6) -> tuple[Figure, str
         ax.set_title(title, fontsize=12, pad=5)
     axes[1].set_xlabel("time, in forward passes")
     same = percent(bubble(charts["gpipe"]))
-    fig.suptitle(f"The same bubble, {same}; 1f1b holds fewer micro-batches", x=0.02, ha="left", fontsize=15)
-    told = "; ".join(
+    fig.suptitle(f"The same bubble, {same}; 1f1b holds fewer micro-batches", fontsize=15)
+    listed = "; ".join(
         f"{schedule} bubble {percent(bubble(bars))}, in flight {', '.join(map(str, in_flight(bars)))}"
         for schedule, bars in charts.items()
     )
-    return fig, f"{stages} stages and {micro_batches} micro-batches on paper: {told}."
+    return fig, f"{stages} stages and {micro_batches} micro-batches on paper: {listed}."
 
 
 def draw_measured(rows: list[dict]) -> tuple[Figure, str]:
@@ -156,8 +155,7 @@ def draw_measured(rows: list[dict]) -> tuple[Figure, str]:
         words.append(f"{stages} stages, {work}, by micro-batches, gpipe and 1f1b: {pairs}")
     ax.text(0.98, 0.95, "lines: formula\nhollow: gpipe\nfilled: 1f1b", transform=ax.transAxes, ha="right", va="top")
     ax.set(xscale="log", xlabel="micro-batches", ylabel="bubble, %", ylim=(0, 50), xlim=(1.4, 36), yticks=(0, 20, 40))
-    ax.set_xticks([2, 4, 8, 16, 32], [2, 4, 8, 16, 32])
-    ax.minorticks_off()
+    plain_ticks(ax.xaxis, [2, 4, 8, 16, 32])
     ax.set_title("Measured bubbles lie above the formula" if above else "Bubbles by formula, and measured")
     return fig, f"Measured bubbles in percent. {'; '.join(words)}."
 
@@ -178,7 +176,7 @@ def draw_rounding(walks: dict[str, np.ndarray], step: float, rows: list[dict]) -
     left.plot(updates, exact, **ROUNDED["fp32"], linewidth=4)
     for name, paths in walks.items():
         left.plot(updates, paths.mean(1), **ROUNDED[name])
-    told = ", ".join(f"{name} {paths[-1].mean():.3f}" for name, paths in walks.items())
+    listed = ", ".join(f"{name} {paths[-1].mean():.3f}" for name, paths in walks.items())
     words = []
     for name, look in ROUNDED.items():
         found = [(r["update"], r["held-out MLM loss"]) for r in rows if r["weights"] == name]
@@ -192,10 +190,10 @@ def draw_rounding(walks: dict[str, np.ndarray], step: float, rows: list[dict]) -
     left.set_title("One weight, mean of many", fontsize=13)
     right.set_title("A small BERT, recorded", fontsize=13)
     right.legend(loc="upper right")
-    fig.suptitle("Rounding to nearest stalls; the other ways stay together", x=0.02, ha="left", fontsize=15)
+    fig.suptitle("Rounding to nearest stalls; the other ways stay together", fontsize=15)
     return fig, (
         f"A bfloat16 weight of 1, lowered by {step:.5f} at each of {updates[-1]} updates; at the end the mean of "
-        f"{walks['stochastic'].shape[1]} copies is: {told}; exact {exact[-1]:.3f}. Losses of BERT at the end: "
+        f"{walks['stochastic'].shape[1]} copies is: {listed}; exact {exact[-1]:.3f}. Losses of BERT at the end: "
         f"{', '.join(words)}."
     )
 
@@ -212,23 +210,25 @@ def draw_trade(rows: list[dict]) -> tuple[Figure, str]:
     (second,) = ax.loglog(m, plain, color=OKABE_ITO[1], marker="s", linestyle="--")
     (third,) = ax.loglog(m, scaled, color=OKABE_ITO[2], marker="P", linestyle="-.")
     ax.set(xlabel="accumulation, micro-batches", ylabel="% of the time, % of the gradients", ylim=(1e-3, 100))
-    ax.set_xticks(m, [f"{k:,}" for k in m])
-    ax.set_yticks([0.01, 1, 100], ["0.01", "1", "100"])
-    ax.minorticks_off()
+    plain_ticks(ax.xaxis, m)
+    plain_ticks(ax.yaxis, [0.01, 1, 100])
     against = bubbles == sorted(bubbles, reverse=True) and plain == sorted(plain)
     ax.set_title("More accumulation: less waiting, more underflow" if against else "Bubble and underflow")
     label_ends({first: "bubble", second: "underflow", third: f"underflow,\nloss × 2^{np.log2(max(scales)):.0f}"})
-    told = "; ".join(
+    listed = "; ".join(
         f"{k:,}: bubble {percent(at[k]['bubble'], 2)}, underflow {percent(at[k][scales[1.0]], 2)}, scaled "
-        f"{percent(at[k][scales[max(scales)]], 3)}" for k in (8, 128, 512, 2048)
-    )  # fmt: skip
-    return fig, f"By accumulation, {told}."
+        f"{percent(at[k][scales[max(scales)]], 3)}"
+        for k in (8, 128, 512, 2048)
+    )
+    return fig, f"By accumulation, {listed}."
 
 
 PARTS = {  # of a device's memory: color and hatch; moments that live off the device are hollow
-    "weights": (OKABE_ITO[0], ""), "gradients": (OKABE_ITO[3], "\\\\"), "activations": (OKABE_ITO[2], ".."),
+    "weights": (OKABE_ITO[0], ""),
+    "gradients": (OKABE_ITO[3], "\\\\"),
+    "activations": (OKABE_ITO[2], ".."),
     "moments": (PADDING, "//"),
-}  # fmt: skip
+}
 
 
 def draw_memory(ax: Axes, of: dict, offload: bool = False) -> None:
@@ -263,14 +263,13 @@ def draw_layouts(layouts: dict[tuple[int, ...], dict]) -> tuple[Figure, str]:
         lean += of["ON_DEVICE"]
         full += of["MEMORY"]
         sizes = ", ".join(f"{size / 1e6:,.0f}" for size in of["ON_DEVICE"])
-        words.append(f"{name} layers {sizes}, with moments "
-                     f"{', '.join(f'{size / 1e6:,.0f}' for size in of['MEMORY'])}")  # fmt: skip
+        words.append(f"{name} layers {sizes}, with moments {', '.join(f'{size / 1e6:,.0f}' for size in of['MEMORY'])}")
     handles, labels = axes[0].get_legend_handles_labels()
     axes[-1].legend(handles[::-1], labels[::-1], fontsize=12, loc="center left", bbox_to_anchor=(1, 0.5))
     axes[0].set(ylabel="GB of a device; dotted: 0.9", ylim=(0, 1.05 * max(full) / 1e9))
     sharp = max(lean) <= ON_CHIP < min(full)
     title = "Without its moments every stage fits; with them, none does" if sharp else "Memory of each stage"
-    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    fig.suptitle(title, fontsize=15)
     return fig, f"MB of stages 0 to 3 without moments, {'; '.join(words)}. The chip holds {ON_CHIP / 1e6:,.0f} MB."
 
 

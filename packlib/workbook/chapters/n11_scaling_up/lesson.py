@@ -8,17 +8,15 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packlib.training.scaling import Phase, Setup, calculate, value_of
-from packlib.training.scaling.calculator import PRECISIONS, Line
+from packlib.workbook.chapters.n11_scaling_up.calculator import PRECISIONS, Line, Phase, Setup, calculate, value_of
 from packlib.workbook.chapters.n11_scaling_up.figures import draw_facts, draw_gantt, draw_impossible, draw_memory
 from packlib.workbook.chapters.n11_scaling_up.pipeline import split_layers
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD
-from packlib.workbook.chapters.shared.columns import in_two_columns
 from packlib.workbook.chapters.shared.timeline import Bar, gantt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import StyledFigure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 from packlib.workbook.tables import Table
 
 PREDICTIONS = {128: 20, 384: 56, 512: 76}  # masked tokens of a row
@@ -57,6 +55,7 @@ def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (
 def human(value: float, unit: str) -> str:
     """A value with its unit, to read.
 
+    >>> from packlib.workbook.chapters.n11_scaling_up.lesson import human
     >>> human(1.94e9, "bytes"), human(0.0058, "share of the time"), human(65536, "rows")
     ('1.94 GB', '0.6 % of the time', '65,536 rows')
     """
@@ -99,10 +98,7 @@ class PodExplorer(Explorer):
 
     title = "What holds this pod up, and what does not fit?"
     telling = ("accumulation", "stages")
-
-    def __init__(self) -> None:
-        super().__init__()
-        in_two_columns(self)
+    columns = 2
 
     def controls(self):
         return {
@@ -152,125 +148,47 @@ class PodExplorer(Explorer):
         draw_facts(fig.add_subplot(grid[1, 1]), facts)
         waits = f"Stage {idle.index(max(idle))} waits {percent(max(idle), 0)} of the time"
         fits = f"the fullest chip {'has room' if fullest <= ON_CHIP else 'overflows'}"
-        fig.suptitle(f"{waits}; {fits}", x=0.02, ha="left", fontsize=15)
-        told = f"{of['global_batch']:,} rows an update, bubble {percent(of['bubble'])}"
-        told = "; ".join([told, *(f"{name} {value}" for name, value in facts.items())])
-        return fig, f"{asked} {waits}, and {fits}: {told}."
+        fig.suptitle(f"{waits}; {fits}", fontsize=15)
+        listed = f"{of['global_batch']:,} rows an update, bubble {percent(of['bubble'])}"
+        listed = "; ".join([listed, *(f"{name} {value}" for name, value in facts.items())])
+        return fig, f"{asked} {waits}, and {fits}: {listed}."
 
 
-QUESTIONS = Questions(
-    more_rows=Question(
-        "To double the rows behind an update while no device holds more, what do you raise: micro batch, "
-        "accumulation or stages?",
-        truth=lambda possible: " and ".join(possible),
-        why="More micro-batches one after the other need no more memory at a time. A larger micro-batch needs larger "
-        "activations.",
-        choices={
-            "micro batch": "That doubles the rows, and the activations with them.",
-            "accumulation": "",
-            "stages": "Stages split the model; the batch stays as it is.",
-        },
-    ),
-    heavier=Question(
-        "If each replica takes the mean over its own sequences, and the two means are averaged, whose sequences weigh "
-        "more: replica 0, replica 1 or neither?",
-        truth=lambda few, many: "neither" if few == many else "replica 0",
-        why=lambda few, many: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "more_rows": lambda possible: " and ".join(possible),
+        "heavier": lambda few, many: "neither" if few == many else "replica 0",
+        "ring_sends": lambda ranks: 2 * (ranks - 1) / ranks,
+        "bubble": lambda waits: 100 * waits,
+        "less_waiting": lambda bubbles: (
+            "neither" if len({round(b, 9) for b in bubbles.values()}) == 1 else min(bubbles, key=bubbles.get)
+        ),
+        "layout": lambda published, even: (
+            "slower" if published < even else "faster" if published > even else "equally fast"
+        ),
+        "recomputation": lambda longer: round(100 * longer),
+        "underflow": lambda lost: round(100 * lost[2048]),
+        "longer_rows": lambda cost: round(100 * (cost[512] / cost[128] - 1), 1),
+        "each_update": lambda seconds: max(seconds, key=seconds.get),
+    },
+    reasons={
+        "heavier": lambda few, many: (
             f"A sequence of replica 0 weighs 1/{few}, halved, and one of replica 1 weighs 1/{many}, halved: "
             f"{many / few:.3g} times less. One process would give each sequence the same weight."
         ),
-        choices={
-            "replica 0": "",
-            "replica 1": "It has more sequences, so each is a smaller part of its mean.",
-            "neither": "That would need as many sequences on both.",
-        },
-    ),
-    ring_sends=Question(
-        "With 1,000 ranks, how many times the size of its gradients does each rank send?",
-        unit="times",
-        truth=lambda ranks: 2 * (ranks - 1) / ranks,
-        why="In each of 2 (p − 1) steps a rank sends one of p chunks, so it sends 2 (p − 1) / p of its gradients: 1.5 "
-        "times with 4 ranks, and under twice with any number.",
-    ),
-    bubble=Question(
-        "With 4 stages and 6 micro-batches, for what share of the time does a stage wait, in percent?",
-        unit="%",
-        truth=lambda waits: 100 * waits,
-        why="A stage works for 6 micro-batches and waits as long as 3 would take: the first stage in the middle, the "
-        "last one at the beginning and at the end. So 3 of 9 are lost.",
-    ),
-    less_waiting=Question(
-        "Which schedule leaves the stages waiting for less of the time: gpipe, 1f1b or neither?",
-        truth=lambda bubbles: (
-            "neither" if len({round(b, 9) for b in bubbles.values()}) == 1 else min(bubbles, key=bubbles.get)
-        ),
-        why="Both have to fill the pipeline once and empty it once. What differs is how many micro-batches a stage "
-        "holds at once.",
-        choices={
-            "gpipe": "Its waiting is in one piece, in the middle. Add up the pieces of the other.",
-            "1f1b": "Its waiting is spread out. Add up the pieces.",
-            "neither": "",
-        },
-    ),
-    layout=Question(
-        "Compared with 6 + 6 + 6 + 6 layers, does a micro-batch pass the published layout faster, slower or equally "
-        "fast?",
-        truth=lambda published, even: (
-            "slower" if published < even else "faster" if published > even else "equally fast"
-        ),
-        why=lambda published, even: (
+        "layout": lambda published, even: (
             "The slowest stage sets the pace, and 7 layers take longer than 6 and the head. The stages work "
             f"{percent(published)} of the time on average; in the even layout they would work {percent(even)}."
         ),
-        choices={
-            "faster": "That would hold if the head took as long as three layers. It works on 20 tokens of 128.",
-            "slower": "",
-            "equally fast": "The stages with 7 layers set the pace.",
-        },
-    ),
-    recomputation=Question(
-        "How much longer does a step take if all layers are computed twice, in percent?",
-        unit="%",
-        limits=(0, math.inf),
-        truth=lambda longer: round(100 * longer),
-        why="A forward pass and a backward pass, which is about two, become four passes in place of three: a third "
-        "longer. The embedding and the heads are not computed twice.",
-    ),
-    underflow=Question(
-        "Divided by 2,048, what share of the gradients of a small BERT becomes 0 in FP16, in percent?",
-        unit="%",
-        truth=lambda lost: round(100 * lost[2048]),
-        why=lambda lost: (
+        "underflow": lambda lost: (
             f"At an accumulation of 512, {percent(lost[512])} are lost, and at 1 only {percent(lost[1], 2)}."
         ),
-    ),
-    rounding_up=Question(
-        "1.001 lies between 1 and 1.0078125. In what share of the draws must it be rounded up, in percent?",
-        unit="%",
-        truth=100 * 0.001 * 2**7,
-        why="The share that is rounded up is the distance from the lower neighbor, as a part of the spacing: 0.001 of "
-        "0.0078125. Then the mean of many draws is 1.001.",
-    ),
-    longer_rows=Question(
-        "How many more FLOP does a token of BERT-Large cost in a row of 512 than in one of 128, in percent?",
-        unit="%",
-        limits=(0, math.inf),
-        truth=lambda cost: round(100 * (cost[512] / cost[128] - 1), 1),
-        why="Most of the work is in matrices whose size does not depend on the length; only the attention scores grow.",
-    ),
-    each_update=Question(
-        "What holds an update up the longest: bubble, all-reduce or moments?",
-        truth=lambda seconds: max(seconds, key=seconds.get),
-        why=lambda seconds: (
+        "each_update": lambda seconds: (
             ", ".join(f"{name} {taken:.3f} s" for name, taken in seconds.items())
             + ". All three come once an update, however long the accumulation is."
         ),
-        choices={
-            "bubble": "It is three micro-batches of the slowest stage, which are short.",
-            "all-reduce": "Gradients have 2 bytes a parameter, and a rank sends them not quite twice.",
-            "moments": "Moments have 8 bytes a parameter, and they travel both ways.",
-        },
-    ),
+    },
 )
 reveal = QUESTIONS.reveal
 
@@ -299,9 +217,14 @@ def round_at_random(value, spacing, draw):
     return (below + (draw < steps - below)) * spacing
 
 
-FASTER = {
-    "layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 4, "gradient_accumulation_steps": 1024, "recompute": False,
-}  # fmt: skip
+PUBLISHED = {
+    "layout": (3, 7, 7, 7),
+    "replicas": 16,
+    "micro_batch": 8,
+    "gradient_accumulation_steps": 512,
+    "recompute": True,
+}
+FASTER = PUBLISHED | {"micro_batch": 4, "gradient_accumulation_steps": 1024, "recompute": False}
 
 
 def _pod_fault(got):
@@ -337,64 +260,52 @@ def _held(parameters, ranks, sharded, share=None):
     )
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "sharded_bytes", sharded_bytes,
-        cases=((8, 4, 0), (8, 4, 1), (8, 4, 2), (8, 4, 3), (10, 4, 1), (336_226_108, 16, 3)),
+        "sharded_bytes",
+        sharded_bytes,
         wrong={
             "shards one kind only": lambda n, ranks, level: _held(n, ranks, SHARDED[max(0, level - 1) : level]),
-            "one moment": lambda n, ranks, level: sharded_bytes(n, ranks, level) - 4 * (-(-n // ranks) if level else n),
+            "one moment": lambda n, ranks, level: (
+                sharded_bytes(n, ranks, level) - 4 * (-(-n // ranks) if level else n)
+            ),
             "the average rank": lambda n, ranks, level: _held(n, ranks, SHARDED[:level], share=n / ranks),
             "weights first": lambda n, ranks, level: _held(n, ranks, SHARDED[::-1][:level]),
         },
-        hint="each level shards one thing more: first the moments, then the gradients, then the weights.",
-        level=1,
-        minutes=5,
     ),
     Exercise(
-        "loss_weights", loss_weights,
-        cases=(([5],), ([1, 3],), ([8, 32],), ([4, 4, 4],), ([7, 0, 2, 3],)),
+        "loss_weights",
+        loss_weights,
         wrong={
             "all the same": lambda counts: [1.0 for _ in counts],
             "forgets that ranks are averaged": lambda counts: [count / sum(counts) for count in counts],
             "only the number of ranks": lambda counts: [float(len(counts)) for _ in counts],
         },
-        hint="first give each rank its share of all sequences; then undo the division by the number of ranks.",
-        level=2,
-        minutes=10,
     ),
     Exercise(
-        "round_at_random", round_at_random,
-        cases=((0.5, 1, 0.25), (0.5, 1, 0.75), (3.0, 1, 0.0), (1.001, 2**-7, 0.1), (1.001, 2**-7, 0.2),
-               (-0.25, 1, 0.5), (-0.25, 1, 0.8)),
+        "round_at_random",
+        round_at_random,
         wrong={
             "to the nearest": lambda value, spacing, draw: round(value / spacing) * spacing,
             "up when it should go down": lambda value, spacing, draw: round_at_random(value, spacing, 1 - draw),
             "a coin": lambda value, spacing, draw: (math.floor(value / spacing) + (draw < 0.5)) * spacing,
             "cuts digits off": lambda value, spacing, draw: (
-                int(value / spacing) + (draw < value / spacing - int(value / spacing))) * spacing,
+                (int(value / spacing) + (draw < value / spacing - int(value / spacing))) * spacing
+            ),
         },
-        hint="`math.floor` gives the lower neighbor of negative numbers, too; go up if `draw` is below the rest.",
-        level=2,
-        minutes=10,
     ),
     Exercise(
-        "faster_pod", FASTER, fault=_pod_fault,
+        "faster_pod",
+        FASTER,
         wrong={
-            "the published pod": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8,
-                                  "gradient_accumulation_steps": 512, "recompute": True},
-            "even stages alone": {"layout": (6, 6, 6, 6), "replicas": 16, "micro_batch": 8,
-                                  "gradient_accumulation_steps": 512, "recompute": True},
-            "does not fit": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 8,
-                             "gradient_accumulation_steps": 512, "recompute": False},
-            "accumulates too long": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2,
-                                     "gradient_accumulation_steps": 2048, "recompute": False},
-            "a smaller batch": {"layout": (3, 7, 7, 7), "replicas": 16, "micro_batch": 2,
-                                "gradient_accumulation_steps": 1024, "recompute": False},
+            "the published pod": PUBLISHED,
+            "even stages alone": PUBLISHED | {"layout": (6, 6, 6, 6)},
+            "does not fit": PUBLISHED | {"recompute": False},
+            "accumulates too long": FASTER | {"micro_batch": 2, "gradient_accumulation_steps": 2048},
+            "a smaller batch": FASTER | {"micro_batch": 2},
         },
-        hint="what takes most of the time, and what would have to shrink to do without it?",
-        level=3,
-        minutes=20,
+        fault=_pod_fault,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

@@ -25,6 +25,7 @@ _TORCH_SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
 def split_layers(layers: int, stages: int, layout: Sequence[int] | None = None) -> list[int]:
     """How many layers each stage holds: the `layout`, or as even as possible.
 
+    >>> from packlib.workbook.chapters.n11_scaling_up.pipeline import split_layers
     >>> split_layers(24, 4), split_layers(24, 4, (3, 7, 7, 7))
     ([6, 6, 6, 6], [3, 7, 7, 7])
     """
@@ -36,8 +37,8 @@ def split_layers(layers: int, stages: int, layout: Sequence[int] | None = None) 
     layout = [whole_number("layers of a stage", count, 1) for count in layout]
     parts, held = len(layout), sum(layout)
     if (parts, held) != (stages, layers):
-        told = " + ".join(map(str, layout))
-        raise ValueError(f"The layout {told} is of {parts} stages and {held} layers, not {stages} and {layers}.")
+        sizes = " + ".join(map(str, layout))
+        raise ValueError(f"The layout {sizes} is of {parts} stages and {held} layers, not {stages} and {layers}.")
     return layout
 
 
@@ -141,10 +142,10 @@ class Pipeline:
         self._run(shapes[0], len(batches)).step(*inputs, target=which, return_outputs=False)
         if self.stages > 1 and (self.stage.is_first or self.stage.is_last):
             dist.all_reduce(self.model.get_output_embeddings().weight.grad, group=self._ends)
-        told = None
+        measured = None
         if self.stage.is_last:
-            told = {name: reduce(add, (one[name] for one in self._sums)) for name in self._sums[0]}
-        return Collectives().gather_objects(told)[-1]
+            measured = {name: reduce(add, (one[name] for one in self._sums)) for name in self._sums[0]}
+        return Collectives().gather_objects(measured)[-1]
 
     def _run(self, shape: tuple[int, int], micro_batches: int) -> Schedule1F1B | ScheduleGPipe:
         """torch's schedule for batches of this shape; it is told what it sends, or it would try with random numbers."""

@@ -14,26 +14,24 @@ class Transfer(NamedTuple):
 
     Attributes:
         phase: "reduce-scatter" (the receiver adds the chunk to its own) or "all-gather" (it takes it over).
-        step: from 0 to p − 2 in each phase; all transfers of a step happen at once.
         sender, receiver: ranks, neighbors in the ring.
         chunk: which of the p chunks.
     """
 
     phase: str
-    step: int
     sender: int
     receiver: int
     chunk: int
 
 
 def ring_steps(world_size: int) -> list[list[Transfer]]:
-    """The 2 (p − 1) steps of a ring of p ranks; in each of them every rank sends one chunk to the next rank.
+    """The 2 (p − 1) steps of a ring of p ranks; in each of them every rank sends one chunk to the next, all at once.
 
     Source: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations".
     """
     p = whole_number("world_size", world_size, 1)
     return [
-        [Transfer(phase, step, rank, (rank + 1) % p, (rank + first - step) % p) for rank in range(p)]
+        [Transfer(phase, rank, (rank + 1) % p, (rank + first - step) % p) for rank in range(p)]
         for phase, first in (("reduce-scatter", 0), ("all-gather", 1))
         for step in range(p - 1)
     ]

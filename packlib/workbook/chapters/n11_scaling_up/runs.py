@@ -10,9 +10,9 @@ from torch import nn
 from packlib.batches import PackedBatch
 from packlib.checks import number
 from packlib.training import PretrainingObjective, round_weights, stochastic_round
-from packlib.training.scaling import recompute
 from packlib.training.updates import join_packs, take_packs
 from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
+from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
 from packlib.workbook.chapters.shared.gradients import Gradients, gradients, largest_difference
 
 

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from packlib.training.lamb import make_optimizer
 from packlib.training.recipe import Recipe
-from packlib.training.scaling.recomputation import transformer_layers
+from packlib.workbook.chapters.n11_scaling_up.recomputation import transformer_layers
 
 
 def shard_optimizer(model: nn.Module, recipe: Recipe) -> ZeroRedundancyOptimizer:

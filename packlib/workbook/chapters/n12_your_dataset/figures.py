@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from packlib.advice import TODAY, Advice
 from packlib.lengths import LengthHistogram
-from packlib.workbook.figures import INK, series
+from packlib.workbook.figures import INK, name_rows, plain_ticks, series
 
 RING = {  # around what was chosen
     "marker": "o", "markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2,
@@ -51,9 +51,7 @@ def draw_rows(left: Axes, right: Axes, advice: Advice) -> None:
         ax.plot(tops, values, **style)
         ax.plot(tops[at], values[at], clip_on=False, **RING)
         ax.set_xscale("log", base=2)
-        marked = sorted({tops[0], tops[at], tops[-1]})
-        ax.set_xticks(marked, [f"{top:,}" for top in marked])
-        ax.minorticks_off()
+        plain_ticks(ax.xaxis, sorted({tops[0], tops[at], tops[-1]}))
         ax.set(xlabel="row length", ylim=(0, 1.1 * max(*values, 1)))
     left.set_ylabel("slots for each token")
     right.set_ylabel("tokens cut, %")
@@ -67,9 +65,9 @@ def draw_slots(ax: Axes, advice: Advice) -> None:
         ax.barh(row, slots / 1e6, height=0.7, color=series(color)["color"])
         times = "" if name == "packed" else f", {slots / advice.slots:.2f} times"
         ax.text(slots / 1e6, row, f" {slots / 1e6:,.4g}{times}", va="center")
-    ax.set_yticks(range(len(bars) + 1), [f"today: {bars[0][0]}", *(name for name, *_ in bars[1:]), "packed"])
+    name_rows(ax, [f"today: {bars[0][0]}", *(name for name, *_ in bars[1:]), "packed"])
     most = max(advice.slots, *(slots for *_, slots in bars)) / 1e6
-    ax.set(xlim=(0, 1.45 * most), ylim=(len(bars) + 0.5, -0.5), xlabel="slots of one pass, in millions")
+    ax.set(xlim=(0, 1.45 * most), xlabel="slots of one pass, in millions")
 
 
 def draw_updates(ax: Axes, advice: Advice) -> None:

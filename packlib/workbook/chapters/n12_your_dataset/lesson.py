@@ -1,12 +1,13 @@
 """Notebook 12: your own lengths, and the advice."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
-from packlib.advice.advising import uncut
+from packlib.advice.data import uncut
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.workbook.chapters.shared.histograms import shown_name
@@ -14,7 +15,7 @@ from packlib.workbook.chapters.shared.packs import spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, series
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 EXPLORED_DEPTHS = (2, 4, 8, None)
 
@@ -30,14 +31,14 @@ class MaximumExplorer(Explorer):
 
     def __init__(self, dataset: str = "docstrings", max_length: int = 0, own: Sequence[int] | None = None) -> None:
         if own is None:
-            self.whole, longest = uncut(dataset)
+            self.whole, longest, _ = uncut(dataset)
             longest = max(longest, max_length)
         else:
             self.whole = LengthHistogram.from_lengths(own)
             longest = self.whole.max_length
         shortest = int(np.flatnonzero(self.whole.counts)[0])
         self.tops = sorted({max(shortest, longest * eighths // 8) for eighths in range(1, 9)})
-        self._found: dict[tuple, list[tuple[float, float, float]]] = {}
+        self.costs = cache(self._costs)  # a move of another control repeats them
         super().__init__()
 
     def controls(self):
@@ -47,21 +48,15 @@ class MaximumExplorer(Explorer):
             "drop": Checkbox(False, description="Leave longer ones out"),
         }
 
-    def costs(self, depth: int, drop: bool) -> list[tuple[float, float, float]]:
+    def _costs(self, depth: int, drop: bool) -> list[tuple[float, float, float]]:
         """Padded and packed slots a token, and the share of the tokens that is lost, for each maximum length."""
-        if (depth, drop) not in self._found:
-            cut = [self.whole.with_max_length(top, "drop" if drop else "truncate") for top in self.tops]
-            self._found[depth, drop] = [
-                (
-                    h.max_length / h.mean_length,
-                    plan(h, method="lpfhp", max_sequences_per_pack=depth or None).num_packs
-                    * h.max_length
-                    / h.num_tokens,
-                    1 - h.num_tokens / self.whole.num_tokens,
-                )
-                for h in cut
-            ]
-        return self._found[depth, drop]
+        found = []
+        for top in self.tops:
+            cut = self.whole.with_max_length(top, "drop" if drop else "truncate")
+            packs = plan(cut, method="lpfhp", max_sequences_per_pack=depth or None).num_packs
+            lost = 1 - cut.num_tokens / self.whole.num_tokens
+            found.append((cut.max_length / cut.mean_length, packs * cut.max_length / cut.num_tokens, lost))
+        return found
 
     def draw(self, max_length: int, depth: int, drop: bool) -> tuple[Figure, str]:
         padded, packed, lost = (np.array(column) for column in zip(*self.costs(depth, drop), strict=True))
@@ -87,38 +82,13 @@ class MaximumExplorer(Explorer):
         )
 
 
-QUESTIONS = Questions(
-    padding=Question(
-        "Every sequence gets a row of its own, filled up to the maximum. How much of the rows is padding, in percent?",
-        unit="%",
-        truth=lambda histogram: 100 * histogram.padding_fraction,
-        why=lambda histogram: (
-            f"The mean is {histogram.mean_length:.1f} of {histogram.max_length:,} tokens, and the rest of each row is "
-            "empty. A few long sequences raise the mean above the length that half of them do not pass."
-        ),
-    ),
-    longer=Question(
-        "With rows twice as long, how many slots does each token take in packs: more, fewer or as many?",
-        truth=lambda now, then: "as many" if abs(then / now - 1) < 0.02 else "more" if then > now else "fewer",
-        why=lambda now, then: (
-            f"It is {now:.2f} slots a token now, and {then:.2f} in rows of twice the length, both packed by LPFHP. "
-            "Padded, each sequence pays for the whole row instead."
-        ),
-        choices={
-            "more": "Padded, it would be so, since each sequence gets the whole row.",
-            "fewer": "Packs were nearly full before, so there is little left to save.",
-            "as many": "Packs of the shorter rows were not full, and longer rows leave more choice.",
-        },
-    ),
-    fewer=Question(
-        "How many times fewer slots do the packs take than the batches of today?",
-        unit="times",
-        truth=lambda times, today, packed: round(times, 2),
-        why=lambda times, today, packed: (
-            f"It is {today:,.0f} slots over {packed:,}. One long sequence makes a whole batch "
-            "wide that is padded to its longest."
-        ),
-    ),
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "padding": lambda histogram: 100 * histogram.padding_fraction,
+        "longer": lambda now, then: "as many" if abs(then / now - 1) < 0.02 else "more" if then > now else "fewer",
+        "fewer": lambda times, today, packed: round(times, 2),
+    },
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
@@ -161,58 +131,52 @@ def _packable(lengths):
     return None
 
 
-EXERCISES = Exercises([
+EXERCISES = Exercises.beside(
+    __file__,
     Exercise(
-        "expected_speedup", expected_speedup,
-        cases=((100, 100, 0.0), (200, 100, 0.0), (200, 100, 0.1), (512_000, 257_000, 0.045)),
+        "expected_speedup",
+        expected_speedup,
         wrong={
             "forgets the overhead": lambda slots_now, slots_packed, overhead: slots_now / slots_packed,
             "upside down": lambda slots_now, slots_packed, overhead: slots_packed / slots_now * (1 - overhead),
             "as extra time": lambda slots_now, slots_packed, overhead: slots_now / slots_packed / (1 + overhead),
         },
-        hint="overhead is lost speed: at 0.1, nine tenths of the speed are left.",
-        level=1,
-        minutes=5,
     ),
     Exercise(
-        "smallest_depth", smallest_depth,
+        "smallest_depth",
+        smallest_depth,
         cases=(({1: 5}, 0.0), ({1: 9, 2: 5}, 0.0), ({1: 100, 2: 51, 3: 50}, 0.05), ({4: 80, 2: 100, 8: 80}, 0.1)),
         wrong={
             "the very best": lambda packs, within: smallest_depth(packs, 0),
             "within of the first": lambda packs, within: min(
-                d for d in packs if packs[d] <= packs[min(packs)] * (1 + within)),
+                d for d in packs if packs[d] <= packs[min(packs)] * (1 + within)
+            ),
             "the deepest": lambda packs, within: max(packs),
         },
-        hint="first find the fewest packs at any depth, then the smallest depth near it.",
-        level=2,
-        minutes=5,
     ),
     Exercise(
-        "stubborn", [51] * 10,
+        "stubborn",
+        [51] * 10,
         wrong={
             "halves": [50] * 10,
             "full rows": [100] * 10,
             "one short": [60] * 9 + [40],
             "too few": [55] * 9,
         },
-        hint="what is the shortest length of which no two fit into a pack?",
         fault=_packable,
-        level=2,
-        minutes=10,
     ),
     Exercise(
-        "same_update", same_update,
-        cases=((8, 1.0, 4), (256, 3.158, 12), (256, 5.71, 32), (20, 7.0, 9), (100, 2.0, 7), (5, 9.0, 3)),
+        "same_update",
+        same_update,
         wrong={
             "forgets the factor": lambda sequences, factor, most: same_update(sequences, 1.0, most),
             "always the largest micro batch": lambda sequences, factor, most: (
-                most, max(1, round(sequences / factor / most))),
+                most,
+                max(1, round(sequences / factor / most)),
+            ),
             "one pack at a time": lambda sequences, factor, most: (1, max(1, round(sequences / factor))),
             "forgets the bound": lambda sequences, factor, most: same_update(sequences, factor, sequences),
         },
-        hint="there are few pairs: try them all, and keep the first whose product with the factor is nearest.",
-        level=3,
-        minutes=15,
     ),
-])  # fmt: skip
+)
 check = EXERCISES

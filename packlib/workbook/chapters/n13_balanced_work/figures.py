@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packlib.work import Work
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, plain_ticks
 
 TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
 
@@ -61,8 +61,7 @@ def draw_windows(axes: np.ndarray, found: list[dict], at_random: float) -> None:
     ticks = [
         tick for tick in (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000) if low <= tick <= high
     ]
-    right.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
-    right.minorticks_off()
+    plain_ticks(right.yaxis, ticks)
     right.legend(fontsize=12, loc="upper left")
     for ax in axes:
         ax.set_xscale("log", base=2)

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from packlib.packing import DocumentRows
 from packlib.workbook.chapters.n14_whole_documents.runs import letter
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, series
-from packlib.workbook.tables import Table
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, name_rows, plain_ticks, series
 
 CUT = OKABE_ITO[1]  # the pieces of documents that are cut
 
@@ -46,16 +44,8 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
 def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
     """A logarithmic axis of row lengths, with plain numbers."""
     ax.set_xscale("log", base=2)
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    ax.minorticks_off()
+    plain_ticks(ax.xaxis, ticks)
     ax.set_xlabel("slots in a row")
-
-
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Numbers written as text, as a table."""
-    from IPython.display import display
-
-    display(Table(tuple(columns), rows, right=True))
 
 
 def bars(ax: Axes, values: dict[str, float], texts: Sequence[str], labels: Sequence[str]) -> None:
@@ -63,5 +53,5 @@ def bars(ax: Axes, values: dict[str, float], texts: Sequence[str], labels: Seque
     for at, (value, text) in enumerate(zip(values.values(), texts, strict=True)):
         ax.barh(at, value, height=0.6, color=series("packed")["color"])
         ax.text(value + 0.02 * max(values.values()), at, text, va="center")
-    ax.set_yticks(np.arange(len(values)), labels)
-    ax.set(xlim=(0, 1.75 * max(values.values())), ylim=(len(values) - 0.4, -0.6))
+    name_rows(ax, labels, above=0.6, below=0.6)
+    ax.set_xlim(0, 1.75 * max(values.values()))

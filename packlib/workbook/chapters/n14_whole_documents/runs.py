@@ -42,16 +42,20 @@ def compared(found: dict[str, DocumentRows]) -> tuple[list[str], list[list[str]]
     columns = ["rule", "slots", "rows", "documents cut", "cuts", "tokens lost", "a token sees"]
     rows = [
         [
-            SPOKEN[rule], f"{made.max_length:,}", f"{len(made):,}",
-            percent(made.cut_documents / len(made.document_lengths)), f"{made.cuts:,}",
-            percent(made.lost_tokens / int(made.document_lengths.sum())), f"{made.mean_context:.1f}",
+            SPOKEN[rule],
+            f"{made.max_length:,}",
+            f"{len(made):,}",
+            percent(made.cut_documents / len(made.document_lengths)),
+            f"{made.cuts:,}",
+            percent(made.lost_tokens / int(made.document_lengths.sum())),
+            f"{made.mean_context:.1f}",
         ]
         for rule, made in found.items()
-    ]  # fmt: skip
+    ]
     return columns, rows
 
 
-def told(rows: DocumentRows) -> str:
+def in_words(rows: DocumentRows) -> str:
     """Rows in words, documents as letters: "A 8 | B 7 | A 6 + D 2"."""
     return " | ".join(" + ".join(f"{letter(i)} {n}" for i, _, n in row.tolist()) for row in rows)
 

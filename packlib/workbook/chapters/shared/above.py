@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 
+from packlib.workbook.figures import name_rows, plain_ticks
+
 
 def draw_above(
     ax: Axes, above: Mapping[str, int], looks: Sequence[Mapping[str, str]], written: Callable[[int], str]
@@ -21,7 +23,6 @@ def draw_above(
     largest = max(*above.values(), 10)
     ax.set_xscale("symlog", linthresh=1, linscale=0.5)
     ticks = [tick for tick in (0, 1, 1_000, 1_000_000) if tick <= 3 * largest]
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    ax.minorticks_off()
-    ax.set(xlim=(-0.2, 300 * largest), ylim=(len(above) - 0.4, -0.6), xlabel="packs above the lower bound")
-    ax.set_yticks(range(len(above)), list(above))
+    plain_ticks(ax.xaxis, ticks)
+    ax.set(xlim=(-0.2, 300 * largest), xlabel="packs above the lower bound")
+    name_rows(ax, list(above), above=0.6, below=0.6)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from packlib.checks import one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.lengths.waste import HABITS, bucket_bounds
-from packlib.workbook.figures import percent, series
+from packlib.workbook.figures import name_rows, percent, series
 
 HABIT_NAMES = {  # the names of `padding_waste`, and how people say it
     "maximum": "pad to the maximum",
@@ -24,8 +24,8 @@ def draw_waste(ax: Axes, waste: dict[str, float]) -> None:
     for row, (habit, share) in enumerate(waste.items()):
         ax.barh(row, 100 * share, height=0.7, color=series(habit)["color"])
         ax.text(100 * share + 1, row, percent(share), va="center")
-    ax.set_yticks(range(len(waste)), [HABIT_NAMES[habit] for habit in waste])
-    ax.set(xlim=(0, 100), ylim=(len(waste) - 0.5, -0.5), xlabel="padding, % of all slots")
+    name_rows(ax, [HABIT_NAMES[habit] for habit in waste])
+    ax.set(xlim=(0, 100), xlabel="padding, % of all slots")
 
 
 def make_batches(

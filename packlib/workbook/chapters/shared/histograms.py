@@ -1,17 +1,31 @@
-"""Lengths as several chapters name, coarsen and sample them."""
+"""Lengths as several chapters name, choose, coarsen and sample them."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import ipywidgets as widgets
 import numpy as np
 
-from packlib.lengths import LengthHistogram
+from packlib.lengths import LengthHistogram, load
 from packlib.markup import one_line
+from packlib.workbook.explorers import choice
 
 
 def shown_name(histogram: LengthHistogram) -> str:
     """The name for figures, where little room is: what was not measured says so."""
     name = one_line(histogram.name, 30)
     return name if histogram.kind == "measured" else f"{name} ({histogram.kind})"
+
+
+def sets_to_explore(dataset: str, others: Iterable[str], own: Sequence[int], slots: int) -> dict[str, LengthHistogram]:
+    """The notebook's data set, others, and the reader's own lengths in rows of `slots`, by the names of `load`."""
+    sets = {name: load(name) for name in dict.fromkeys((dataset, *others))}
+    return sets | {"your own": LengthHistogram.from_lengths(own, slots, name="your own")}
+
+
+def choice_of_lengths(sets: Mapping[str, LengthHistogram], dataset: str) -> widgets.SelectionSlider:
+    """A control that chooses among them, at first `dataset`."""
+    return choice("Lengths", [(shown_name(histogram), name) for name, histogram in sets.items()], dataset)
 
 
 def in_blocks(histogram: LengthHistogram, blocks: int) -> LengthHistogram:

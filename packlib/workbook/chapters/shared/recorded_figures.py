@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packlib.workbook.chapters.shared.recorded_runs import Interval
-from packlib.workbook.figures import INK, OKABE_ITO
+from packlib.workbook.figures import INK, OKABE_ITO, name_rows
 
 COUNTED = "#777777"  # what counting tokens reaches
 ZERO = "#999999"
@@ -43,7 +43,6 @@ def draw_intervals(ax: Axes, found: Mapping[str, Interval]) -> None:
 
 def _name_rows(ax: Axes, names: Iterable[str]) -> None:
     names = list(names)
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.6)
+    name_rows(ax, names, above=0.6)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import t
 
 Runs = dict[str, list[dict[str, np.ndarray]]]  # by arm, for each seed, columns of shape (evaluations,)
+Swept = dict[str, dict[float, np.ndarray]]  # by arm, for each rate from low to high, a value a seed
 
 
 def by_arm(rows: list[dict]) -> Runs:
@@ -22,6 +23,20 @@ def by_arm(rows: list[dict]) -> Runs:
 def at_end(runs: Runs, column: str = "held_out_loss") -> dict[str, np.ndarray]:
     """By arm: the last value of each seed."""
     return {arm: np.array([run[column][-1] for run in seeds]) for arm, seeds in runs.items()}
+
+
+def by_rate(ended: dict[str, np.ndarray]) -> Swept:
+    """The ends of a sweep, whose arms have their rate behind the last comma of their names."""
+    found: Swept = {}
+    for name, ends in ended.items():
+        arm, _, rate = name.rpartition(", ")
+        found.setdefault(arm, {})[float(rate)] = ends
+    return {arm: dict(sorted(rates.items())) for arm, rates in found.items()}
+
+
+def best_rates(swept: Swept) -> dict[str, float]:
+    """By arm of a sweep: the rate with the lowest mean."""
+    return {arm: min(rates, key=lambda rate: rates[rate].mean()) for arm, rates in swept.items()}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,338 @@
+"""What advice says: decisions and notes in sentences, made of the numbers of an `Outcome`."""
+
+from typing import NamedTuple
+
+from packlib.advice.depths import best_plans
+from packlib.advice.micro_batch import EVIDENCE
+from packlib.advice.outcome import Outcome
+from packlib.advice.row_lengths import WORTH, choose, count_cut, cut
+from packlib.advice.today import TODAY
+from packlib.advice.upstream import Upstream
+from packlib.advice.waits import about_waiting
+from packlib.advice.words import compared, gigabytes, many, share_of, signed
+from packlib.training.adjustment import TOLERATED
+
+_MUCH = 0.01  # of the tokens: more that are cut ask for longer rows
+_FEW = 100  # updates in one pass: below, a pack more or less is felt
+
+
+class Decision(NamedTuple):
+    """What to do about one thing, why, and what the next best choice would cost."""
+
+    about: str
+    choice: str
+    reason: str
+    runner_up: str
+
+
+def decisions(found: Outcome) -> tuple[Decision, ...]:
+    """What to do, in the order of the page."""
+    about = (_about_rows, _about_method, _about_saving, _about_update, _about_pass, _about_cut)
+    return tuple(decide(found) for decide in about)
+
+
+def notes(found: Outcome) -> tuple[str, ...]:
+    """What else to know, in sentences; behind the fold of the page."""
+    said = [
+        _attention(found),
+        _memory(found),
+        _positions(found),
+        about_waiting(found.plan, found.update.after, found.work, found.dealt),
+        _other_rows(found),
+        _few(found),
+        _depths_needed(found),
+        _reconstructed(found),
+    ]
+    return tuple(filter(None, said))
+
+
+def about_loss(found: Outcome) -> str:
+    """How many tokens the loss sees, in words; empty where the data does not say."""
+    if found.trained is None:
+        return ""
+    share, tokens = found.trained / found.whole.num_tokens, found.tokens_an_update
+    return (
+        f"{share_of(share)} of the tokens ({found.trained:,}) are trained on, as labels or masks say, so that the loss "
+        f"of an update sees about {share * tokens:,.0f} of its {tokens:,.0f} tokens."
+    )
+
+
+def _about_rows(found: Outcome) -> Decision:
+    now, best = found.now, found.chosen
+    others = [row for row in found.row_lengths if row is not best]
+    if best is not now:
+        return Decision(
+            "Row length",
+            f"{best.max_length:,} tokens instead of {now.max_length:,}",
+            f"Rows of {best.max_length:,} are {share_of(1, best.slots_a_token)} full and those of "
+            f"{now.max_length:,} are {share_of(1, now.slots_a_token)}, so the same tokens take "
+            f"{share_of(1 - best.slots_a_token / now.slots_a_token)} fewer slots.",
+            f"{now.max_length:,} as now, with {compared(now.slots_a_token, best.slots_a_token, 'slots')} for a token.",
+        )
+    kept = f"{now.max_length:,} tokens, as now"
+    if (better := choose(found.row_lengths, now.max_length)) is not now:
+        slots = compared(better.slots_a_token, now.slots_a_token, "slots")
+        return Decision("Row length", kept, "It was to be kept.", f"{better.max_length:,}, with {slots} for a token.")
+    lengths = f"from {found.row_lengths[0].max_length:,} to {found.row_lengths[-1].max_length:,}"
+    reason = (
+        f"Of {many(len(others), 'other length')} {lengths}, none saves more than {share_of(WORTH)} of the slots "
+        "without cutting more tokens."
+    )
+    if longer := _cuts_less(found):
+        return Decision("Row length", kept, reason, longer)
+    allowed = [row for row in others if row.tokens_cut <= now.tokens_cut]
+    if not allowed:
+        return Decision("Row length", kept, reason, "Every other length cuts more tokens.")
+    least = min(allowed, key=lambda row: row.slots_a_token)
+    slots = compared(least.slots_a_token, now.slots_a_token, "slots")
+    return Decision("Row length", kept, reason, f"{least.max_length:,}, with {slots} for a token.")
+
+
+def _cuts_less(found: Outcome) -> str:
+    """The first longer row that cuts at most half as many tokens, where many are cut."""
+    now, all_tokens = found.now, found.whole.num_tokens
+    if now.tokens_cut <= _MUCH * all_tokens:
+        return ""
+    row = next((row for row in found.row_lengths if row.tokens_cut <= now.tokens_cut / 2), found.row_lengths[-1])
+    if row.tokens_cut >= now.tokens_cut:
+        return ""
+    return (
+        f"{row.max_length:,} cuts {share_of(row.tokens_cut, all_tokens)} of the tokens instead of "
+        f"{share_of(now.tokens_cut, all_tokens)}, with {compared(row.slots_a_token, now.slots_a_token, 'slots')} "
+        f"for a token, whose work is {signed(row.skipping / now.skipping - 1)}."
+    )
+
+
+def _about_method(found: Outcome) -> Decision:
+    best, other = found.plan, found.plans[1]
+    depth = best.max_sequences_per_pack
+    full = f"{many(best.num_packs, 'pack')}, {share_of(best.efficiency)} full: "
+    proof = "no packing has fewer"
+    if best.gap:
+        proof += f" than {best.lower_bound:,}, {share_of(best.gap, best.num_packs)} below"
+    return Decision(
+        "Method",
+        best.method if depth is None else f"{best.method} with at most {many(depth, 'sequence')} in a pack",
+        f"{full}{proof}{'' if depth is None else ' at this depth'}.{_about_depth(found)}",
+        f"{other.method}: {compared(other.num_packs, best.num_packs, 'packs')}, {other.num_packs:,}.",
+    )
+
+
+def _about_depth(found: Outcome) -> str:
+    if found.limit or not found.depths:
+        return ""
+    return (
+        " The model has something once for each sequence, and this is the smallest depth tried within half a "
+        f"percent of the {many(found.depths[-1].packs, 'pack')} of a deeper one."
+    )
+
+
+def _about_saving(found: Outcome) -> Decision:
+    today, packed = found.today, found.slots
+    saved = today.slots - packed
+    other = min(found.habits, key=lambda one: one.slots)
+    name = TODAY[other.habit][1]
+    if saved <= 0:
+        choice = "Nothing to gain: do not pack"
+    else:
+        choice = f"{found.times_fewer:.2f} times fewer slots than today"
+    return Decision(
+        "Against today",
+        choice,
+        f"{today.in_words.capitalize()}, take {_about(today.slots)} slots in {many(today.batches, 'batch')} of "
+        f"{today.batch_size:,}, and the packs take {_about(packed)}: {_about(abs(saved))} "
+        f"({share_of(abs(saved), today.slots)}) {'fewer' if saved > 0 else 'more'}.",
+        f"{name.capitalize()}: {compared(other.slots, packed, 'slots')} than packs"
+        f"{', but a batch holds sequences of one length' if other.habit == 'sorted' else ''}.",
+    )
+
+
+def _about_update(found: Outcome) -> Decision:
+    update, after, before = found.update, found.update.after, found.update.before
+    devices = f" × {many(after.replicas, 'device')}" if after.replicas > 1 else ""
+    wanted = before.sequences_per_update
+    reason = (
+        f"They hold {after.sequences_per_update:,.1f} sequences, {signed(update.off)} against {wanted:,.0f} today"
+        f"{' (an example)' if found.is_example else ''}"
+    )
+    if update.exact:
+        reason += ", so rate and betas stay; "
+    else:
+        reason += f", and none comes within {share_of(TOLERATED)}: {_about_betas(found)} "
+    reason += _about_room(found) + "."
+    other = "There is no other."
+    if pair := update.runner_up:
+        other = f"{pair[0]:,} × {pair[1]:,}: {signed(update.off_with(*pair))} of the sequences"
+        other += f", {_passes(pair[1])} an update instead of {after.gradient_accumulation_steps:,}."
+    return Decision(
+        "Micro batch × accumulation",
+        f"{after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{devices}",
+        reason[0].upper() + reason[1:],
+        other,
+    )
+
+
+def _about_betas(found: Outcome) -> str:
+    before, after = found.update.before, found.update.after
+    if before.betas == after.betas:
+        return f"{EVIDENCE[before.optimizer]} Besides,"
+    old, new = (" and ".join(f"{beta:.5g}" for beta in recipe.betas) for recipe in (before, after))
+    return f"the betas {old} become {new}. {EVIDENCE[before.optimizer]} Besides,"
+
+
+def _about_room(found: Outcome) -> str:
+    fit, most, memory, rows = found.fit, found.update.most, found.memory, found.update.after.micro_batch
+    if fit is None or memory is None:
+        today = f"the {found.today.slots_a_batch:,.0f} slots of an average batch today"
+        if found.today.slots_a_batch < found.row_length:
+            return f"one pack alone is more than {today}"
+        return f"{many(most, 'pack')} at most {'takes' if most == 1 else 'take'} no more than {today}"
+    need = f"{gigabytes(memory.total)} of {gigabytes(fit.room)}"
+    if not fit.rows:
+        return f"not even one pack fits: it needs about {need}, so several devices have to share a row"
+    how = ["each layer computed twice"] * fit.recompute
+    if fit.shards > 1:
+        how.append(f"weights, gradients and moments shared by the {fit.shards:,} devices (FSDP)")
+    told = f"about {need}" + f" with {' and '.join(how)}" * bool(how)
+    fits = f"at most {many(fit.rows, 'pack')} {'fits' if fit.rows == 1 else 'fit'}"
+    return f"{many(rows, 'pack')} {'takes' if rows == 1 else 'take'} {told}, and {fits}"
+
+
+def _about_pass(found: Outcome) -> Decision:
+    rows, packs = found.update.after.global_batch, found.plan.num_packs
+    last = packs - (found.updates - 1) * rows
+    before = -(-found.today.rows // found.update.before.global_batch)
+    reason = f"{many(packs, 'pack')} in updates of {rows:,}; today it is {many(before, 'update')}."
+    other = "Every update is full."
+    if last < rows:
+        are = "is" if last == 1 else "are"
+        other = f"{many(found.updates - 1, 'update')}, if the last {many(last, 'pack')} {are} left out."
+    return Decision("One pass over the data", many(found.updates, "update"), reason, other)
+
+
+def _about_cut(found: Outcome) -> Decision:
+    top, all_tokens, now = found.row_length, found.whole.num_tokens, found.chosen
+    longest, piled = found.piled_up
+    suspect = ""
+    if found.upstream:
+        suspect = " " + _about_upstream(found, found.upstream)
+    elif piled:
+        suspect = (
+            f" But {many(piled, 'sequence')} ({share_of(piled, found.whole.num_sequences)}) have exactly {longest:,} "
+            "tokens, far more than have just below: they may have been cut before they were counted. How many tokens "
+            "that lost, only their lengths from before it can tell (--source)."
+        )
+    if not now.overlong:
+        reason = f"The longest sequence has {longest:,} tokens.{suspect}"
+        return Decision("What is cut", "Nothing", reason, "There is nothing to choose.")
+    are = "is" if now.overlong == 1 else "are"
+    done = {"truncate": "cut off", "drop": "left out", "split": "moved to further pieces"}[found.overlong]
+    other = "split" if found.overlong != "split" else "truncate"
+    return Decision(
+        "What is cut",
+        f"{share_of(now.tokens_cut, all_tokens)} of the tokens {'lost' if found.overlong != 'split' else 'moved'}",
+        f"{many(now.overlong, 'sequence')} ({share_of(now.overlong, found.whole.num_sequences)}) {are} longer than "
+        f"{top:,}, and {now.tokens_cut:,} tokens are {done}.{suspect}",
+        _cut_otherwise(found, other),
+    )
+
+
+def _about_upstream(found: Outcome, upstream: Upstream) -> str:
+    source, whole, over = upstream.source, found.whole, upstream.overlong
+    sizes = (
+        f"it has {many(source.num_sequences, 'sequence')} and {many(source.num_tokens, 'token')}, and the data has "
+        f"{whole.num_sequences:,} and {whole.num_tokens:,}"
+    )
+    if not over:
+        said = f"The source has no sequence longer than {upstream.longest:,}, so none was cut before it was counted"
+        return f"{said}." if upstream.done else f"{said}, but its lengths are others: {sizes}."
+    said = f"In the source, {many(over, 'sequence')} ({share_of(over, source.num_sequences)}) "
+    said += f"{'is' if over == 1 else 'are'} longer than {upstream.longest:,}"
+    if not upstream.done:
+        said += f"; to cut them does not give these lengths: {sizes}."
+    elif upstream.lost:
+        said += f" and {'was' if over == 1 else 'were'} {upstream.done} before the lengths were counted, which lost "
+        said += f"{many(upstream.lost, 'token')} ({share_of(upstream.lost, source.num_tokens)})."
+    else:
+        return (
+            f"{said} and {'was' if over == 1 else 'were'} split before the lengths were counted, which lost nothing."
+        )
+    packs = f"{compared(upstream.packs, found.plan.num_packs, 'packs')}, {upstream.packs:,}"
+    return f"{said} All of its tokens take {packs}, and its longest sequence a row of {upstream.longest_source:,}."
+
+
+def _cut_otherwise(found: Outcome, other: str) -> str:
+    depth = found.plan.max_sequences_per_pack
+    packs = best_plans(cut(found.whole, found.row_length, other), depth)[0].num_packs
+    lost = 0 if other == "split" else count_cut(found.whole, found.row_length, other)[1]
+    loses = "nothing is lost" if not lost else f"{share_of(lost, found.whole.num_tokens)} of the tokens are lost"
+    change = compared(packs, found.plan.num_packs, "packs")
+    return f"{other.capitalize()} them instead: {loses}, with {change}, {packs:,}."
+
+
+def _attention(found: Outcome) -> str:
+    saved, of = found.skipping_saves, found.shape.name if found.shape else "Llama 3 8B"
+    take = "attention that skips what lies between sequences (flash_attention_2, on a GPU)"
+    if not found.skips:
+        take = "scaled_dot_product_attention with a dense mask"
+    return f"Take {take}: skipping saves {share_of(saved)} of the work of the layers (counted in FLOP, for {of})."
+
+
+def _memory(found: Outcome) -> str:
+    memory, rows = found.memory, found.update.after.micro_batch
+    if memory is None or found.shape is None:
+        return ""
+    return (
+        f"{found.shape.name} has {found.shape.parameters / 1e9:.3g} billion weights. With {many(rows, 'pack')} of "
+        f"{found.row_length:,} tokens it takes {gigabytes(memory.states)} for weights, gradients and AdamW's "
+        f"moments, and {gigabytes(memory.activations)} for activations. This is an estimate for bf16=True and a "
+        "kernel that stores no attention scores."
+    )
+
+
+def _positions(found: Outcome) -> str:
+    longest, positions = int(found.histogram.counts.nonzero()[0][-1]), found.shape.positions if found.shape else None
+    if not positions or longest <= positions:
+        return ""
+    return f"The longest sequence has {longest:,} tokens, and the model only {positions:,} positions: cut the rest."
+
+
+def _other_rows(found: Outcome) -> str:
+    stated = found.stated_length
+    if stated in (None, found.row_length):
+        return ""
+    return f"The recipe has rows of {stated:,} tokens, and the advice is for {found.row_length:,}."
+
+
+def _few(found: Outcome) -> str:
+    if found.updates >= _FEW:
+        return ""
+    return f"One pass is only {many(found.updates, 'update')}, so a pack more or less is felt."
+
+
+def _depths_needed(found: Outcome) -> str:
+    deepest = found.plan.deepest
+    if found.depths or deepest <= 1:
+        return ""
+    return (
+        f"A pack holds up to {many(deepest, 'sequence')}. No limit is needed unless the model has something once "
+        "for each sequence, such as a pooler."
+    )
+
+
+def _reconstructed(found: Outcome) -> str:
+    if found.whole.kind == "measured":
+        return ""
+    return f"The lengths are a {found.whole.kind}: count your own before you rely on the last digit."
+
+
+def _about(number: float) -> str:
+    """A large number in words: "18.5 million"."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:,.3g} {name}"
+    return f"{number:,.0f}"
+
+
+def _passes(count: int) -> str:
+    return "1 forward pass" if count == 1 else f"{count:,} forward passes"

@@ -1,0 +1,178 @@
+"""How few rows can hold groups of answers that share a prompt: a lower bound, by what parts of groups are worth.
+
+A row holds parts of groups: of each, the shared tokens once and some of the branches. Give every part a worth by its
+tokens, such that no row is worth more than one row, whatever parts it holds. Each group is cut into parts somehow, and
+its parts together are worth at least what the cheapest way to cut it is. All rows together are worth as much as all
+parts, so there are at least as many rows as the sum of the cheapest cuts says. A second part costs the shared tokens
+once more, which is what makes this stronger than the sum of all tokens.
+
+The cheapest cuts are found in a larger world, so that they can only come out cheaper: branches may be cut anywhere, but
+each part holds as many tokens as the shortest branch. A worth depends on the level of a part, its tokens in units
+rounded down; what a row is worth at most is a knapsack over levels (`knapsack.py`). All are integers, so that no
+rounding error makes the bound false.
+
+Good worths come from a linear program, whose dual they are: as few rows as possible, fractions allowed, so that rows
+have a place for every part, and each group is cut in some way. It is solved by column generation: knapsacks propose
+rows, and cheapest cuts propose cuts (Gilmore and Gomory 1961, with two kinds of columns).
+"""
+
+from functools import cache
+
+import numpy as np
+
+from packlib.packing.search.bound import PRICE_OF_A_PACK
+from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, solve_knapsack
+from packlib.packing.search.master import MasterProblem
+
+_LEVELS = 512  # of a row
+_FINER = 2  # a group's tokens are counted in units so many times smaller
+_SAMPLE = 256  # groups that the linear program looks at; its worths then hold for all
+_ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
+_SLACK = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
+_AT_ONCE = 1024  # groups that are cut at once
+
+
+class _Groups:
+    """Groups in tokens: what their branches share, all branches, and the shortest; int64, shape (groups,) each."""
+
+    def __init__(self, shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, max_length: int) -> None:
+        self.shared, self.branches, self.shortest = shared, branches, shortest
+        self.unit = -(-max_length // _LEVELS)
+        self.levels, self.max_length = max_length // self.unit, max_length
+
+    def some(self, which: slice | np.ndarray) -> "_Groups":
+        return _Groups(self.shared[which], self.branches[which], self.shortest[which], self.max_length)
+
+    def cheapest_cuts(self, worths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the cheapest cut of each group is worth, shape (groups,), and its parts by level, (groups, levels + 1).
+
+        Args:
+            worths: of a part, by its level; int64, shape (levels + 1,), ascending.
+        """
+        from packlib.packing.compiled import announced, compiled  # here, since it takes a while to import
+
+        cost, parts = np.zeros(len(self.shared), np.int64), np.zeros((len(self.shared), self.levels + 1), np.int64)
+        grain = max(1, self.unit // _FINER)
+        with announced("the cuts of groups", 2):
+            compiled(_cut)(
+                self.shared, self.branches, self.shortest, worths, self.unit, grain, self.max_length, cost, parts
+            )
+        return cost, parts
+
+
+def group_bound(shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, max_length: int) -> int:
+    """The number of rows that groups need at least, by the proof above.
+
+    Args:
+        shared: tokens that stand once for all branches of a group in a row; int64, shape (groups,).
+        branches: tokens of all branches of each group together; same shape.
+        shortest: tokens of the shortest branch of each group; same shape.
+        max_length: tokens of a row.
+    """
+    groups = _Groups(shared, branches, shortest, max_length)
+    order = np.argsort(shared + branches, kind="stable")
+    number = min(len(order), _SAMPLE)
+    sample = groups.some(order[(np.arange(number) * len(order) + len(order) // 2) // number])
+    worths = _good_worths(sample)
+    total = 0
+    for first in range(0, len(order), _AT_ONCE):
+        total += sum(groups.some(slice(first, first + _AT_ONCE)).cheapest_cuts(worths)[0].tolist())
+    return -(-total // _best_row(worths).best)
+
+
+def _best_row(worths: np.ndarray) -> Knapsack:
+    return solve_knapsack(np.append(NOT_FOR_SALE, worths[1:]), None)
+
+
+def _good_worths(groups: _Groups) -> np.ndarray:
+    """Worths of the levels that prove the most rows for these groups, as far as column generation finds them."""
+    levels = np.arange(groups.levels + 1)
+    center = levels * (PRICE_OF_A_PACK // groups.levels)
+    master, most, own = _Master(groups), 0.0, center
+    for rounds in range(_ROUNDS):
+        if rounds:
+            master.solve(np.zeros(groups.levels + 1, np.int64))
+            if most > _CLOSE * master.objective:
+                break
+            own = np.append(0, np.maximum.accumulate(master.prices[: groups.levels]))
+        # The worths of a solution jump from round to round: look between them and the best so far (Wentges 1997).
+        for tenths in (7, 4, 0):
+            worths = (center * tenths + own * (10 - tenths)) // 10
+            knapsack, (cost, parts) = _best_row(worths), groups.cheapest_cuts(worths)
+            if (proven := float(cost.sum(dtype=float)) / knapsack.best) > most:
+                most, center = proven, (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
+            rows = knapsack.packs_with(levels[1:])
+            value = own.tolist()
+            new = master.add(
+                row
+                for row in rows
+                if not rounds or sum(value[level] * n for level, n in row) > PRICE_OF_A_PACK + _SLACK
+            )
+            if new + master.add_cuts(parts):
+                break
+        else:
+            break
+    return center
+
+
+@cache
+def prepare() -> None:
+    """Load or compile the loop, before a clock runs."""
+    group_bound(np.array([1]), np.array([2]), np.array([2]), 4)
+
+
+class _Master(MasterProblem):
+    """The linear program over rows, as places of levels, and over cuts, which take places; each group is cut once."""
+
+    def __init__(self, groups: _Groups) -> None:
+        super().__init__(np.append(0, np.ones(groups.levels, np.int64)))
+        n = len(groups.shared)
+        empty = np.zeros(n, np.int32), np.zeros(0, np.int32), np.zeros(0)
+        self._highs.addRows(n, np.ones(n), np.full(n, np.inf), 0, *empty)
+        self.cuts: set[tuple[int, bytes]] = set()
+
+    def add_cuts(self, parts: np.ndarray) -> int:
+        """Add the ways to cut that are new, one for each group; return how many."""
+        starts, rows, values = list[int](), list[int](), list[int]()
+        for group, by_level in enumerate(parts):
+            cut = group, by_level.tobytes()
+            if cut not in self.cuts:
+                self.cuts.add(cut)
+                starts.append(len(rows))
+                levels = np.flatnonzero(by_level[1:])
+                rows += [*levels.tolist(), len(self.lengths) + group]
+                values += [*(-by_level[1:][levels]).tolist(), 1]
+        self._add_columns(0.0, starts, rows, values)
+        return len(starts)
+
+
+def _cut(shared, branches, shortest, worths, unit, grain, max_length, cost, parts):  # type: ignore[no-untyped-def]  # pragma: no mutate block
+    """Fill `cost` and `parts`, see `cheapest_cuts`: the least worth of parts that hold at least so many tokens.
+
+    Tokens are counted in grains, those of a part rounded up, and what a group needs rounded down. Numba compiles this,
+    so it is written with loops and numbers alone.
+    """
+    levels = len(worths)
+    tokens, at = np.empty(levels, np.int64), np.empty(levels, np.int64)
+    for g in range(len(shared)):
+        useful = 0
+        for level in range(levels):
+            most = min(max_length, (level + 1) * unit - 1) - shared[g]
+            if most < shortest[g] or (level + 1 < levels and worths[level + 1] == worths[level]):
+                continue  # no branch fits, or a larger part costs no more
+            tokens[useful], at[useful] = -(-most // grain), level
+            useful += 1
+        need = max(1, branches[g] // grain)
+        least, last = np.zeros(need + 1, np.int64), np.zeros(need + 1, np.int64)
+        for n in range(1, need + 1):
+            best = np.int64(2**62)
+            for i in range(useful):
+                value = worths[at[i]] + least[max(0, n - tokens[i])]
+                if value < best:
+                    best, last[n] = value, i
+            least[n] = best
+        cost[g] = least[need]
+        n = need
+        while n > 0:
+            parts[g, at[last[n]]] += 1
+            n -= tokens[last[n]]

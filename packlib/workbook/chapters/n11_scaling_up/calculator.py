@@ -1,0 +1,249 @@
+"""From model, data and devices to batch, memory, time and cost: a sheet of formulas, each shown as it is computed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from packlib.checks import number, one_of, whole_number
+from packlib.training.recipe import check_factor
+from packlib.workbook.chapters.shared.timeline import SCHEDULES
+
+_SIZES = ("weight_bytes", "gradient_bytes", "activation_bytes", "master_bytes")
+PRECISIONS = {  # bytes of a weight, its gradient, an activation, and of an FP32 copy of the weight
+    "fp32": dict(zip(_SIZES, (4, 4, 4, 0), strict=True)),
+    "16 bit, master weights": dict(zip(_SIZES, (2, 2, 2, 4), strict=True)),
+    "16 bit, stochastic rounding": dict(zip(_SIZES, (2, 2, 2, 0), strict=True)),
+}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of pre-training.
+
+    Attributes:
+        length: slots of a row, in tokens.
+        sequences: to train on.
+        micro_batch: rows in one forward pass.
+        gradient_accumulation_steps: micro-batches of a replica behind one update.
+        packing_factor: sequences in an average row; 1 for padded rows.
+        overhead: share of the throughput that the changes for packing cost.
+        predictions: masked tokens of a row that the MLM head works on.
+    """
+
+    length: int
+    sequences: float
+    micro_batch: int = 8
+    gradient_accumulation_steps: int = 512
+    packing_factor: float = 1.0
+    overhead: float = 0.0
+    predictions: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("length", "micro_batch", "gradient_accumulation_steps"):
+            whole_number(name, getattr(self, name), 1)
+        number("sequences", self.sequences, above=0)
+        check_factor(self.packing_factor, self.length)
+        number("overhead", self.overhead, at_least=0, below=1)
+        whole_number("predictions", self.predictions, 0, self.length)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model on devices; by default BERT-Large in the layout of the published pod.
+
+    Attributes:
+        layers, width, feed_forward, heads, vocabulary, positions: of a BERT.
+        layout: layers of each stage, (24,) for no pipeline.
+        folded: the MLM head works on the first stage, beside the embedding that is its matrix; else on the last
+            stage, with a copy of that matrix.
+        replicas: pipelines that share an update.
+        context_ranks: ranks that share the tokens of each row (context parallelism), 1 to 16.
+        context_sharding: what they cut into 2 x context_ranks chunks, and pad to that: each "sequence" or a "pack" as
+            a whole (see `packlib.work.context_shards`).
+        schedule: "1f1b" or "gpipe".
+        precision: one of `PRECISIONS`; moments are FP32 in all of them.
+        recompute: keep each layer's input only, and compute the layer twice.
+        fused_attention: attention scores are not stored (T² numbers a head and row).
+        shards: over how many replicas gradients and moments are dealt out; 1 for not at all.
+        offload: the moments live off the device; each update reads and writes them, at `bandwidth`.
+        peak_flops, utilization: of one device a second, and the share of it that is reached while computing.
+        bandwidth: bytes a second that a device sends.
+        price: of one device for one hour, in any currency.
+    """
+
+    layers: int = 24
+    width: int = 1024
+    feed_forward: int = 4096
+    heads: int = 16
+    vocabulary: int = 30_522
+    positions: int = 512
+    layout: Sequence[int] = (3, 7, 7, 7)
+    folded: bool = True
+    replicas: int = 16
+    context_ranks: int = 1
+    context_sharding: str = "sequence"
+    schedule: str = "1f1b"
+    precision: str = "16 bit, stochastic rounding"
+    recompute: bool = True
+    fused_attention: bool = False
+    shards: int = 1
+    offload: bool = False
+    peak_flops: float = 1e14
+    utilization: float = 0.3
+    bandwidth: float = 1e10
+    price: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "feed_forward", "heads", "vocabulary", "positions", "replicas"):
+            whole_number(name, getattr(self, name), 1)
+        whole_number("shards", self.shards, 1, self.replicas)
+        whole_number("context_ranks", self.context_ranks, 1, 16)
+        for name in ("peak_flops", "bandwidth", "price"):
+            number(name, getattr(self, name), above=0)
+        number("utilization", self.utilization, above=0, at_most=1)
+        one_of("schedule", self.schedule, SCHEDULES)
+        one_of("precision", self.precision, PRECISIONS)
+        one_of("context_sharding", self.context_sharding, ("sequence", "pack"))
+        if sum(whole_number("a stage of layout", n, 1) for n in self.layout) != self.layers:
+            given = " + ".join(map(str, self.layout))
+            raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {given}.")
+
+
+class Line(NamedTuple):
+    """One line of the sheet.
+
+    Attributes:
+        name: what the formulas further down call it; in capitals where there is a value for each stage.
+        value: a number, or one for each stage.
+        unit: its unit.
+        formula: as it was computed; its names are lines above, attributes of `Setup` and `Phase`, and by stage: its
+            LAYERS, its number (STAGE, from 0), and 1 where it is the FIRST, has the HEAD, has a COPY of the embedding.
+        length: of the phase that it belongs to, or None.
+    """
+
+    name: str
+    value: Any
+    unit: str
+    formula: str
+    length: int | None = None
+
+
+# The lines of the sheet, in order: name, unit, and the formula, in Python. Its names are explained at `Line.formula`.
+MODEL_FORMULAS = (
+    ("stages", "stages", "len(LAYERS)"),
+    ("devices", "devices", "stages * replicas * context_ranks"),
+    ("attention", "parameters", "4 * width * (width + 1)"),
+    ("dense", "parameters", "2 * width * feed_forward + feed_forward + width"),
+    ("layer", "parameters", "attention + dense + 4 * width"),
+    ("embedding", "parameters", "(vocabulary + positions + 2 + 2) * width"),
+    ("head", "parameters", "2 * width * (width + 1) + 2 * width + vocabulary + 2 * (width + 1)"),
+    ("parameters", "parameters", "embedding + layers * layer + head"),
+    ("PARAMETERS", "parameters", "LAYERS * layer + FIRST * embedding + HEAD * head + COPY * vocabulary * width"),
+    ("WEIGHTS", "bytes", "weight_bytes * PARAMETERS"),
+    ("GRADIENTS", "bytes", "gradient_bytes * PARAMETERS / shards"),
+    ("MOMENTS", "bytes", "(4 + 4 + master_bytes) * PARAMETERS / shards"),
+    (
+        "all_reduce",
+        "bytes sent, an update",
+        "2 * (1 - 1 / (replicas * context_ranks)) * gradient_bytes * max(PARAMETERS)",
+    ),
+)
+PHASE_FORMULAS = (
+    ("global_batch", "rows", "micro_batch * accumulation * replicas"),
+    ("chunks", "chunks of a sequence, or of a pack", "2 * context_ranks if context_ranks > 1 else 1"),
+    (
+        "padding",
+        "tokens a row",
+        'packing_factor * (chunks - 1) / 2 if context_sharding == "sequence" else -length % chunks',
+    ),
+    ("tokens", "tokens, a micro-batch", "micro_batch * (length + padding) / context_ranks"),
+    ("bubble", "share of the time", "(stages - 1) / (accumulation + stages - 1)"),
+    ("IN_FLIGHT", "micro-batches", 'minimum(accumulation, stages - STAGE if schedule == "1f1b" else accumulation)'),
+    ("scores", "bytes", "0 if fused_attention else tokens * length * heads * (2 * activation_bytes + 1)"),
+    ("rows", "bytes", "tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)"),
+    ("logits", "bytes", "micro_batch * predictions * vocabulary * (activation_bytes + 4) / context_ranks"),
+    ("kept", "bytes, a layer", "tokens * width * activation_bytes if recompute else rows + scores"),
+    ("computed_again", "bytes", "rows + scores if recompute else 0"),
+    ("ACTIVATIONS", "bytes", "IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits"),
+    ("ON_DEVICE", "bytes, without moments", "WEIGHTS + GRADIENTS + ACTIVATIONS"),
+    ("MEMORY", "bytes", "ON_DEVICE + MOMENTS"),
+    ("layer_work", "FLOP, forward", "tokens * (8 * width**2 + 4 * width * feed_forward + 4 * length * width)"),
+    (
+        "head_work",
+        "FLOP, forward",
+        "micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary) / context_ranks",
+    ),
+    ("passes", "forward passes; a backward pass counts as two", "4 if recompute else 3"),
+    ("WORK", "FLOP, a micro-batch", "passes * LAYERS * layer_work + 3 * HEAD * head_work"),
+    ("balance", "share of the time", "sum(WORK) / stages / max(WORK)"),
+    ("sent_on", "bytes, a micro-batch", "2 * tokens * width * activation_bytes if stages > 1 else 0"),
+    ("passed_on", "bytes", "passes * max(LAYERS) * 2 * (context_ranks - 1) * tokens * width * activation_bytes"),
+    ("stage_seconds", "seconds", "max(WORK) / (peak_flops * utilization) + (sent_on + passed_on) / bandwidth"),
+    ("computing", "seconds, an update", "(accumulation + stages - 1) * stage_seconds / (1 - overhead)"),
+    ("moved", "bytes, an update", "2 * max(MOMENTS) if offload else 0"),
+    ("update", "seconds", "computing + (all_reduce + moved) / bandwidth"),
+    ("updates", "updates", "sequences / (global_batch * packing_factor)"),
+    ("hours", "hours", "updates * update / 3600"),
+    ("cost", "units of price", "hours * devices * price"),
+)
+_FUNCTIONS = {"__builtins__": {}, "len": len, "max": max, "minimum": np.minimum, "sum": sum}  # of the formulas
+
+
+def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
+    """Work the sheet out: the lines of the model, those of each phase, and the totals.
+
+    It takes parameters as `PackedBert` has them; the activations of a layer as in Korthikanti et al. 2022
+    (arXiv 2205.05198, section 4.1), with dropout; a backward pass as twice a forward pass. Embedding, norms and the
+    optimizer's step take no time, a folded head no hop of its own, and nothing is sent while computing. Ranks that
+    share rows hand keys and values around in each forward pass, and their gradients too in a backward pass (Ring
+    Attention, arXiv 2310.01889). A sequence that is cut into n chunks gets (n - 1) / 2 tokens of padding, on average
+    over lengths that leave every rest equally often.
+
+    >>> from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
+    >>> sheet = calculate(Setup(), [Phase(128, 1e6)])
+    >>> value_of(sheet, "global_batch", 128), value_of(sheet, "parameters")
+    (65536, 336226108)
+    """
+    stage = np.arange(len(setup.layout))
+    first, head = 1 * (stage == 0), 1 * (stage == (0 if setup.folded else stage[-1]))
+    # a copy is the head's matrix, where the embedding is elsewhere
+    by_stage = dict(LAYERS=np.array(setup.layout), STAGE=stage, FIRST=first, HEAD=head, COPY=head * (1 - first))
+    names = vars(setup) | PRECISIONS[setup.precision] | by_stage
+    lines = _work_out(MODEL_FORMULAS, names, None)
+    for phase in phases:
+        whole_number("length of a phase", phase.length, 1, setup.positions)
+        symbols = vars(phase) | {"accumulation": phase.gradient_accumulation_steps}
+        lines += _work_out(PHASE_FORMULAS, names | symbols, phase.length)
+    for name, unit in (("hours", "hours"), ("cost", "units of price")):
+        total = sum(line.value for line in lines if line.name == name)
+        lines.append(Line(f"total_{name}", total, unit, f"the sum of {name} over the phases"))
+    return lines
+
+
+def _work_out(formulas: Sequence[tuple[str, str, str]], names: dict, length: int | None) -> list[Line]:
+    """The lines of one of the two tables above; `names` gets their values."""
+    # small integers of NumPy overflow in silence
+    names |= {name: value.item() for name, value in names.items() if isinstance(value, np.generic)}
+    lines = []
+    for name, unit, formula in formulas:
+        value = names[name] = eval(formula, _FUNCTIONS, names)
+        value = np.broadcast_to(value, len(names["LAYERS"])) if name.isupper() else value
+        plain = tuple(value.tolist()) if isinstance(value, np.ndarray) else np.asarray(value).item()
+        lines.append(Line(name, plain, unit, formula, length))
+    return lines
+
+
+def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> Any:
+    """The value of a line; of a phase, if its length is given.
+
+    >>> from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
+    >>> value_of(calculate(Setup(), [Phase(128, 1e6)]), "devices")
+    64
+    """
+    one_of("name", name, dict.fromkeys(line.name for line in sheet))
+    found = [line.value for line in sheet if line.name == name and length in (None, line.length)]
+    if not found:
+        raise ValueError(f"There is no line {name!r} of a phase of length {length}.")
+    return found[0]

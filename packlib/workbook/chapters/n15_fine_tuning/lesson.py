@@ -1,0 +1,155 @@
+"""Notebook 15: chats and rewarded answers, which of their tokens count, and how much."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import ipywidgets as widgets
+from matplotlib.figure import Figure
+
+from packlib.workbook.chapters.n15_fine_tuning.figures import draw_weights, weights_in_words
+from packlib.workbook.chapters.n15_fine_tuning.runs import GROUPS, LENGTHS, PARTS, WAYS
+from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.explorers import Explorer, slider
+from packlib.workbook.figures import new_figure
+from packlib.workbook.questions import Questions
+
+# the micro-batch of each answer, by what lies in the first
+SPLITS = {"A, E and F": PARTS, "A alone": (0, 1, 1, 1, 1, 1), "A, B and C": (0, 0, 0, 1, 1, 1)}
+
+
+class WeightsExplorer(Explorer):
+    """Six answers under the five ways; the first has any length, and any of them lies in the first micro-batch."""
+
+    title = "What does each answer weigh?"
+    telling = ("length", "first")
+
+    def controls(self):
+        look = {"style": {"description_width": "11em"}, "layout": {"max_width": "98%"}}
+        return {
+            "length": slider("Tokens of A", 1, 40, LENGTHS[0]),
+            "first": widgets.ToggleButtons(options=list(SPLITS), description="First micro-batch", **look),
+            "constant": slider("Constant", 36, 360, 72, 12),
+        }
+
+    def draw(self, length: int, first: str, constant: int) -> tuple[Figure, str]:
+        fig, ax = new_figure()
+        lengths = (length, *LENGTHS[1:])
+        found = draw_weights(ax, lengths, GROUPS, SPLITS[first], constant, WAYS)
+        alone = {way: float(weights[0] / weights.sum()) for way, weights in found.items()}
+        ax.set_title(
+            f"A, of {length} tokens, weighs {100 * min(alone.values()):.0f} to {100 * max(alone.values()):.0f} %"
+        )
+        words = f"A has {length} tokens; {first} in the first micro-batch; a constant of {constant}. "
+        return fig, f"{words}What A to F weigh, {weights_in_words(found)}."
+
+
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "predicted": lambda chats, rollouts, pairs: 100 * chats,
+        "short_token": lambda a, b: a / b,
+        "survives": lambda moved: _survivor(moved),
+        "errors": lambda raised: sum(raised.values()),
+        "updates": lambda factor: 1000 / factor,
+    },
+)
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+
+
+def _survivor(moved: Mapping[str, tuple[float, float]]) -> str:
+    return min(WAYS[:4], key=lambda way: moved[way][1])
+
+
+# Exercises
+
+
+def asked(turns):
+    """How many tokens of a chat are predicted; `turns` are pairs of a role and its number of tokens."""
+    answers = sum(tokens for role, tokens in turns if role == "assistant")
+    return answers - (turns[0][0] == "assistant")  # no slot comes before the first token of a chat
+
+
+def group_weights(lengths, groups):
+    """What one token of each answer weighs in the mean over groups of the mean over the tokens of each."""
+    tokens = Counter()
+    for length, group in zip(lengths, groups, strict=True):
+        tokens[group] += length
+    return [1 / (len(tokens) * tokens[group]) for group in groups]
+
+
+def slot_weights(labels, segments, sequences):
+    """What the loss of each slot is multiplied by, so that all micro-batches add up to the mean over sequences."""
+    weights = []
+    for row, owner in zip(labels, segments, strict=True):
+        slots = range(len(row))
+        asked = [owner[t] == owner[t + 1] > 0 and row[t + 1] != -100 for t in slots[:-1]] + [False]
+        counts = Counter(owner[t] for t in slots if asked[t])
+        weights.append([1 / (sequences * counts[owner[t]]) if asked[t] else 0.0 for t in slots])
+    return weights
+
+
+def _across_borders(labels, segments, sequences):
+    """The slip of a loss that does not look where a sequence ends."""
+    weights = []
+    for row, owner in zip(labels, segments, strict=True):
+        asked = [after if after > 0 and label != -100 else 0 for after, label in zip(owner[1:], row[1:], strict=True)]
+        weights.append([1 / (sequences * asked.count(one)) if one else 0.0 for one in asked] + [0.0])
+    return weights
+
+
+def _here(labels, segments):
+    """How many sequences of a micro-batch have a predicted token."""
+    weights = slot_weights(labels, segments, 1)
+    pairs = [
+        (row, mine) for row, owner in enumerate(segments) for mine, one in zip(owner, weights[row], strict=True) if one
+    ]
+    return len(set(pairs))
+
+
+EXERCISES = Exercises.beside(
+    __file__,
+    Exercise(
+        "asked",
+        asked,
+        wrong={
+            "all tokens": lambda turns: sum(tokens for _, tokens in turns),
+            "the last answer alone": lambda turns: turns[-1][1] if turns[-1][0] == "assistant" else 0,
+            "one token less for each answer": lambda turns: sum(n - 1 for role, n in turns if role == "assistant"),
+            "the first token of a chat too": lambda turns: sum(n for role, n in turns if role == "assistant"),
+        },
+    ),
+    Exercise(
+        "group_weights",
+        group_weights,
+        wrong={
+            "a mean over tokens": lambda lengths, groups: [1 / sum(lengths)] * len(lengths),
+            "a mean over sequences": lambda lengths, groups: [1 / (len(lengths) * length) for length in lengths],
+            "the mean of the answers' means": lambda lengths, groups: [
+                1 / (len(set(groups)) * groups.count(group) * length)
+                for length, group in zip(lengths, groups, strict=True)
+            ],
+            "a sum over groups": lambda lengths, groups: [
+                weight * len(set(groups)) for weight in group_weights(lengths, groups)
+            ],
+        },
+    ),
+    Exercise(
+        "slot_weights",
+        slot_weights,
+        wrong={
+            "where the label stands": lambda *given: [[0.0, *row[:-1]] for row in slot_weights(*given)],
+            "across borders": _across_borders,
+            "divided by prompts too": lambda labels, segments, sequences: [
+                [
+                    1 / (sequences * owner.count(mine)) if weight else 0.0
+                    for weight, mine in zip(row, owner, strict=True)
+                ]
+                for row, owner in zip(slot_weights(labels, segments, sequences), segments, strict=True)
+            ],
+            "the mean of this micro-batch": lambda labels, segments, sequences: slot_weights(
+                labels, segments, _here(labels, segments)
+            ),
+        },
+    ),
+)
+check = EXERCISES

@@ -1,0 +1,142 @@
+"""What notebook 15 computes: lengths of chats, what a token weighs in an update, and a small model to train."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from packlib.batches import IGNORED, pack_lengths
+from packlib.packing import Packs, StreamPacker
+from packlib.workbook.chapters.shared.glosses import wordnet_texts
+
+TURNS = (("user", 4), ("assistant", 3), ("user", 2), ("assistant", 3))  # of one chat, in tokens
+WAYS = ("token", "sequence", "group", "constant", "micro-batch")  # to add up a loss
+
+# six answers: the tokens of each that are predicted, the prompt that it answers, and its micro-batch
+LENGTHS, GROUPS, PARTS = (12, 3, 4, 2, 9, 6), (0, 0, 1, 1, 2, 2), (0, 1, 1, 1, 0, 0)
+CONSTANT = 6 * 12  # as if each answer were as long as the longest
+
+
+def token_weights(way: str, lengths: ArrayLike, groups: ArrayLike, parts: ArrayLike, constant: float) -> np.ndarray:
+    """What one token of each answer weighs in the update; numbers of groups and of micro-batches begin at 0."""
+    tokens = np.asarray(lengths)
+    if way in ("token", "constant"):
+        return np.full(len(tokens), 1 / (tokens.sum() if way == "token" else constant))
+    if way == "sequence":
+        return 1 / (len(tokens) * tokens)
+    belongs = np.asarray(groups if way == "group" else parts)  # a mean of the means of groups, or of micro-batches
+    return 1 / (len(np.unique(belongs)) * np.bincount(belongs, tokens)[belongs])
+
+
+@dataclass(frozen=True)
+class Chats:
+    """Lengths of chats: tokens that are read, those that are predicted, and which chats share a prompt; shape (n,)."""
+
+    read: np.ndarray
+    predicted: np.ndarray
+    groups: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.read + self.predicted
+
+    @property
+    def share(self) -> float:
+        """Of all tokens, those that are predicted."""
+        return float(self.predicted.sum() / self.lengths.sum())
+
+
+def _drawn(rng: np.random.Generator, median: float, spread: float, number: int) -> np.ndarray:
+    return np.maximum(1, np.rint(np.exp(np.log(median) + spread * rng.standard_normal(number)))).astype(int)
+
+
+def synthetic_chats(number: int, max_length: int, seed: int) -> Chats:
+    """One to four turns of each side, log-normal, medians 60 and 120 tokens; a chat is cut at the end of a row."""
+    rng = np.random.default_rng([seed, 1])
+    turns = rng.integers(1, 5, number)
+    read, predicted = (
+        np.add.reduceat(_drawn(rng, median, 0.9, turns.sum()), np.cumsum(turns) - turns) for median in (60, 120)
+    )
+    return _cut(read, predicted, np.arange(number), max_length)
+
+
+def synthetic_rollouts(prompts: int, answers: int, max_length: int, seed: int) -> Chats:
+    """Several answers to each prompt, log-normal, medians 100 and 200 tokens; an answer is cut at the end of a row."""
+    rng = np.random.default_rng([seed, 2])
+    groups = np.repeat(np.arange(prompts), answers)
+    return _cut(_drawn(rng, 100, 0.5, prompts)[groups], _drawn(rng, 200, 1.0, len(groups)), groups, max_length)
+
+
+def real_pairs(number: int, seed: int) -> Chats:
+    """A definition of WordNet to read, and its usage examples to predict: real texts, though no chats."""
+    texts = wordnet_texts()
+    rows = np.random.default_rng([seed, 3]).choice(np.flatnonzero(texts.pair_tokens), number, replace=False)
+    read = texts.definition_tokens[rows].astype(int)
+    return Chats(read, texts.pair_tokens[rows] - read, np.arange(number))
+
+
+def _cut(read: np.ndarray, predicted: np.ndarray, groups: np.ndarray, max_length: int) -> Chats:
+    read = np.minimum(read, max_length // 2)
+    return Chats(read, np.minimum(predicted, max_length - read), groups)
+
+
+def predicted_in_packs(chats: Chats, max_length: int, seed: int) -> tuple[Packs, np.ndarray]:
+    """Packs of the chats, and which share of the tokens of each is predicted, from the least to the largest."""
+    packs = pack_lengths(chats.lengths, max_length, "lpfhp", seed=seed)
+    return packs, np.sort([chats.predicted[ids].sum() / chats.lengths[ids].sum() for ids in packs])
+
+
+def regrouped(chats: Chats, max_length: int, ranks: int, deals: int, seed: int) -> dict[str, tuple[float, float]]:
+    """By way, how many times its least weight an answer weighs at most, over `deals` of the same answers.
+
+    Each deal packs the answers in another order, makes each pack a micro-batch, and gives the packs to the ranks in
+    turn. The first number is for one count of the whole update; for the second each rank counts for itself, and ranks
+    are averaged.
+    """
+    weights: dict[str, list[list[np.ndarray]]] = {way: [[], []] for way in WAYS}
+    rng = np.random.default_rng([seed, 4])
+    for _ in range(deals):
+        order, parts = rng.permutation(len(chats.lengths)), np.empty(len(chats.lengths), int)
+        for number, places in enumerate(StreamPacker(max_length).pack(chats.lengths[order])):
+            parts[order[list(places)]] = number
+        rank = parts % ranks
+        for way, (whole, own) in weights.items():
+            whole.append(token_weights(way, chats.predicted, chats.groups, parts, max_length))
+            own.append(np.empty(len(parts)))
+            for mine in (rank == number for number in np.unique(rank)):
+                some = chats.predicted[mine], chats.groups[mine], parts[mine]
+                own[-1][mine] = token_weights(way, *some, max_length) / ranks
+    most = {way: [float((np.max(w, 0) / np.min(w, 0)).max()) for w in pair] for way, pair in weights.items()}
+    return {way: (whole, own) for way, (whole, own) in most.items()}
+
+
+def tiny_llama(seed: int) -> LlamaForCausalLM:
+    """A Llama as transformers makes it, small and with random weights, in float64."""
+    torch.manual_seed(seed)
+    sizes = {"vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128}
+    config = LlamaConfig(**sizes, **heads, use_cache=False, initializer_range=0.2)
+    return LlamaForCausalLM(config).double().eval()
+
+
+def random_chats(seed: int) -> list[dict[str, list[int]]]:
+    """Six chats of random tokens with the lengths of the six answers; the label of a prompt's token is -100."""
+    rng, chats = np.random.default_rng(seed), []
+    for group, length in zip(GROUPS, LENGTHS, strict=True):
+        ids = rng.integers(3, 256, 5 + group + length).tolist()
+        chats.append({"input_ids": ids, "labels": [IGNORED] * (5 + group) + ids[5 + group :]})
+    return chats
+
+
+def raises(step: Callable, model: LlamaForCausalLM, batches: Sequence[dict]) -> bool:
+    """Whether a step of training ends in an error; the model is left without gradients."""
+    try:
+        step(model, batches)
+    except (RuntimeError, ValueError, IndexError, KeyError, TypeError):
+        return True
+    finally:
+        model.zero_grad()
+    return False

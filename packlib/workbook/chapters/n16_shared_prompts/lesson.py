@@ -1,0 +1,229 @@
+"""Notebook 16: a prompt once for all its answers, and the mask that keeps them apart."""
+
+import math
+
+import ipywidgets as widgets
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from packlib.model.attention import tree_pairs
+from packlib.packing import GroupRows, pack_groups
+from packlib.rows import lay_groups
+from packlib.workbook.chapters.n16_shared_prompts import figures
+from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.explorers import Explorer, slider
+from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.questions import Question, Questions
+
+
+def pairs_of(columns: dict[str, list[int]]) -> np.ndarray:
+    """Which slot of a row sees which; bool, shape (slots, slots)."""
+    until, positions = (torch.tensor([columns[name]]) for name in ("seen_until", "position_ids"))
+    return tree_pairs(until, positions)[0].numpy()
+
+
+class SharedTree(Explorer):
+    """A group of any size: its mask, and its tokens with the prompt once and with a prompt for each answer."""
+
+    title = "What does a group save, and who sees whom?"
+    telling = ("prompt", "answers")
+
+    def controls(self):
+        return {
+            "prompt": slider("Tokens of the prompt", 1, 24, 8),
+            "answers": slider("Answers", 1, 8, 3),
+            "length": slider("Tokens of an answer", 1, 12, 4),
+            "tree": widgets.Checkbox(True, description="Tree mask"),
+        }
+
+    def draw(self, prompt: int, answers: int, length: int, tree: bool) -> tuple[Figure, str]:
+        rows = pack_groups([prompt], [[length] * answers], 24 + 8 * 13, tries=0)
+        (columns,) = lay_groups(rows, [[0] * prompt], [[[0] * length] * answers])
+        right_pairs = pairs_of(columns)
+        seen = right_pairs if tree else np.tril(np.ones_like(right_pairs))
+        once, each = len(seen), answers * (prompt + length)
+        fig, (left, right) = new_figure(1, 2, width_ratios=(5, 4))
+        figures.draw_tree(left, seen, columns["answer_ids"])
+        strangers = int((seen & ~right_pairs).sum())
+        left.set_title(f"{int(seen.sum())} pairs, {strangers} of them between answers", fontsize=12)
+        for at, (name, tokens) in enumerate({"prompt once": once, "a prompt each": each}.items()):
+            right.barh(at, tokens, height=0.6, color=figures.PROMPT if at else figures.ANSWERS[0])
+            right.text(tokens + 5, at, f"{tokens} tokens", va="center", fontsize=11)
+            right.text(2, at - 0.42, name, fontsize=11)
+        right.set(yticks=[], xlim=(0, 380), ylim=(1.6, -0.8), xlabel="tokens")
+        right.set_title(f"{each / once:.2f} times fewer tokens", fontsize=12)
+        mask = "with the tree mask" if tree else "with a causal mask alone"
+        words = f"A prompt of {prompt} with {answers} answers of {length}, {mask}: {once} tokens in place of {each}, "
+        return fig, f"{words}{each / once:.2f} times fewer; {strangers} pairs let an answer see another."
+
+
+QUESTIONS = Questions(
+    group_tokens=Question(
+        "How many tokens does the row hold?",
+        unit="tokens",
+        truth=lambda columns: len(columns["input_ids"]),
+        why="Four tokens of the prompt are shared. The last one stands at the head of each branch, so the branches "
+        "have 2, 4 and 3 tokens: 4 + 2 + 4 + 3.",
+    ),
+    first_word=Question(
+        "Without heads, from which word would a model predict the first word of the second answer: the last of the "
+        "prompt or the last of the first answer?",
+        truth=lambda words, first: (
+            "the last of the prompt" if words[first - 1] == words[4] else "the last of the first answer"
+        ),
+        why="Labels are shifted by one slot: what stands in a slot is predicted from the slot before it. The word "
+        "before the second answer is the end of the first.",
+        choices={
+            "the last of the prompt": "It stands right before the first answer alone.",
+            "the last of the first answer": "",
+        },
+    ),
+    positions=Question(
+        "Where must the positions of the second answer go on: after the prompt or after the first answer?",
+        truth=lambda apart: min(apart, key=apart.get),
+        why=lambda apart: (
+            "Alone, the second answer follows the prompt. With positions that run on through the row, the losses "
+            f"differ by up to {max(apart.values()):.1g} nats from those of the answers alone."
+        ),
+        choices={
+            "after the prompt": "",
+            "after the first answer": "The mask hides the first answer, so the model would see a gap between "
+            "prompt and answer.",
+        },
+    ),
+    short_prompts=Question(
+        "With prompts of 250 tokens and 8 answers of 3,000 tokens, how many times fewer tokens are left?",
+        unit="times",
+        limits=(1, math.inf),
+        truth=lambda fewer: fewer,
+        why="Almost all tokens are those of the answers, and these are not shared. Eight prompts of 250 tokens are "
+        "2,000 of 26,000.",
+    ),
+    whole_above=Question(
+        "How many percent more rows than proven to be needed does best fit of whole groups take?",
+        unit="%",
+        limits=(0, math.inf),
+        truth=lambda counted, rows: 100 * (counted["whole groups"] / rows.lower_bound - 1),
+        why=lambda counted, rows: _why_split(rows),
+    ),
+)
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+
+
+def _why_split(rows: GroupRows) -> str:
+    above = percent(len(rows) / rows.lower_bound - 1)
+    if not rows.split_groups:
+        return f"Here no group has to be split: rows of whole groups are {above} above the fewest that there can be."
+    return (
+        "Where groups are large, a row that holds one has little room for another as a whole. Splitting "
+        f"{rows.split_groups} of {len(rows.prompts)} groups, at the price of the shared tokens once more, leaves "
+        f"{above}."
+    )
+
+
+# Exercises
+
+
+def group_tokens(prompt, answers):
+    """The tokens of a row that holds a prompt once for answers of these lengths, with a head for each answer."""
+    return prompt - 1 + sum(length + 1 for length in answers)
+
+
+def tree_positions(prompt, answers):
+    """The position of each slot in the row of one group."""
+    positions = list(range(prompt - 1))
+    for length in answers:
+        positions += range(prompt - 1, prompt + length)
+    return positions
+
+
+def tree_mask(prompt, answers):
+    """For each slot of the row of one group, which slots it sees: a list of lists of True and False."""
+    branch = [0] * (prompt - 1)
+    for number, length in enumerate(answers, 1):
+        branch += [number] * (length + 1)
+    slots = range(len(branch))
+    return [[key <= query and branch[key] in (0, branch[query]) for key in slots] for query in slots]
+
+
+def mask_fault(got, prompt, answers):
+    """What is wrong with a mask of any kind of numbers, or None."""
+    right, given = np.array(tree_mask(prompt, answers)), np.asarray(got)
+    if given.shape != right.shape:
+        return f"a mask of the shape {given.shape}; {right.shape} is expected."
+    if not np.isin(given.astype(float), (0, 1)).all():
+        return "True or 1 for a slot that is seen, False or 0 for one that is not, and nothing else."
+    wrong = np.argwhere(given.astype(bool) != right)
+    if not len(wrong):
+        return None
+    query, key = wrong[0].tolist()
+    return f"slot {query} {'must see' if right[query, key] else 'must not see'} slot {key}."
+
+
+def _blind_to_the_prompt(prompt, answers):
+    mask = np.array(tree_mask(prompt, answers))
+    mask[prompt - 1 :, : prompt - 1] = False
+    return mask.tolist()
+
+
+EXERCISES = Exercises(
+    [
+        Exercise(
+            "group_tokens",
+            group_tokens,
+            cases=((1, [1]), (5, [3]), (5, [1, 3, 2]), (1, [2, 2]), (1000, [10] * 8), (9, [4, 4])),
+            wrong={
+                "no heads": lambda prompt, answers: prompt + sum(answers),
+                "a prompt for each answer": lambda prompt, answers: sum(prompt + length for length in answers),
+                "heads beside a whole prompt": lambda prompt, answers: prompt + sum(length + 1 for length in answers),
+                "one head": lambda prompt, answers: prompt + 1 + sum(answers),
+            },
+            hint="the prompt without its last token, and then that token and the answer, for each answer.",
+            level=1,
+            minutes=5,
+        ),
+        Exercise(
+            "tree_positions",
+            tree_positions,
+            cases=((1, [1]), (2, [1]), (3, [2, 1]), (5, [1, 3, 2]), (1, [2, 2])),
+            wrong={
+                "they run on": lambda prompt, answers: list(range(group_tokens(prompt, answers))),
+                "answers from 0": lambda prompt, answers: [
+                    *range(prompt - 1),
+                    *(at for length in answers for at in range(length + 1)),
+                ],
+                "heads after the prompt": lambda prompt, answers: [
+                    *range(prompt - 1),
+                    *(prompt + at for length in answers for at in range(length + 1)),
+                ],
+                "no heads": lambda prompt, answers: [
+                    *range(prompt),
+                    *(prompt + at for length in answers for at in range(length)),
+                ],
+            },
+            hint="a head is the prompt's last token, so its position is `prompt - 1`.",
+            level=2,
+            minutes=10,
+        ),
+        Exercise(
+            "tree_mask",
+            tree_mask,
+            cases=((1, [1]), (2, [1]), (3, [2]), (3, [1, 1]), (1, [2, 1]), (4, [2, 1, 3])),
+            fault=mask_fault,
+            wrong={
+                "causal alone": lambda prompt, answers: np.tri(group_tokens(prompt, answers)).astype(bool).tolist(),
+                "answers do not see the prompt": _blind_to_the_prompt,
+                "transposed": lambda prompt, answers: np.array(tree_mask(prompt, answers)).T.tolist(),
+                "nobody sees itself": lambda prompt, answers: (
+                    np.array(tree_mask(prompt, answers)) & ~np.eye(group_tokens(prompt, answers), dtype=bool)
+                ).tolist(),
+                "no heads": lambda prompt, answers: np.ones([prompt + sum(answers)] * 2).tolist(),
+            },
+            hint="number the branches, 0 for the shared tokens: a slot sees an earlier one of branch 0 or of its own.",
+            level=3,
+            minutes=15,
+        ),
+    ]
+)
+check = EXERCISES

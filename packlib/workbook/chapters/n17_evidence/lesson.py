@@ -1,0 +1,168 @@
+"""Notebook 17: what was measured, and how sure it is."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from ipywidgets import Checkbox
+from matplotlib.figure import Figure
+from scipy.stats import t
+
+from packlib.workbook.chapters.n17_evidence import runs
+from packlib.workbook.chapters.n17_evidence.figures import draw_experiments
+from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
+from packlib.workbook.chapters.shared.recorded_runs import interval
+from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.explorers import Explorer, slider
+from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.questions import Questions
+
+
+class ExperimentExplorer(Explorer):
+    """Forty experiments with as many seeds: how many of them see a difference that is there?"""
+
+    title = "What would an experiment like this tell?"
+    telling = ("seeds", "effect")
+
+    def __init__(self, confidence: float = 0.95, seed: int = 0, own: Sequence[float] = (-0.07, -0.02, 0.04)) -> None:
+        self.confidence, self.seed, self.own = confidence, seed, np.array(own, float)
+        super().__init__()
+
+    def controls(self):
+        return {
+            "mine": Checkbox(False, description="Your own differences"),
+            "seeds": slider("Seeds of each way", 2, 20, value=3),
+            "effect": slider("Difference, % of s", 0, 300, value=100, step=10),
+        }
+
+    def draw(self, mine, seeds, effect) -> tuple[Figure, str]:
+        fig, ax = new_figure()
+        share = runs.found_share(effect / 100, seeds, self.confidence, seed=self.seed)
+        if mine:
+            found = interval(self.own, self.confidence)
+            draw_intervals(ax, {"your own": found})
+            again = f"{seeds} pairs with a true difference of {effect / 100:g} s: {percent(share, 0)} would exclude 0"
+            ax.set_xlabel(f"difference\n{again}")
+            ax.set_title(found.verdict.capitalize())
+            return fig, f"The interval of your own differences is {found}: {found.verdict}. Of experiments of {again}."
+        drawn = runs.simulated(effect / 100, seeds, 40, self.seed)
+        halves = drawn.std(1, ddof=1) * runs.half_widths(np.array(seeds), self.confidence)
+        draw_experiments(ax, drawn.mean(1), halves)
+        title = f"{seeds} seeds: the interval excludes 0 in {percent(share, 0)} of experiments"
+        ax.set_title(title)
+        return fig, (
+            f"Forty simulated experiments of {seeds} pairs, true difference {effect / 100:g} deviations, and their "
+            f"intervals of {percent(self.confidence)}. Of 4,000 such experiments {percent(share, 0)} exclude 0."
+        )
+
+
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "band": lambda share, pairs: round(100 * share),
+        "two_seeds": lambda half: round(half, 1),
+        "table_or_model": lambda early, end, bigram: "the model" if early < bigram else "the bigram",
+        "rule": lambda found: found.verdict,
+        "short_time": lambda share: {"lower": "less", "higher": "more"}.get(
+            replace(share, mean=share.mean - 1).verdict, "cannot be told"
+        ),
+    },
+    reasons={
+        "short_time": lambda share: (
+            f"It takes {percent(share.mean)} ± {percent(share.half)} of the time of full rows, for as many bytes. "
+            "Something else takes more time than attention saves. What it is was not measured."
+        ),
+    },
+)
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+
+
+# Exercises
+
+
+def paired_interval(first, second, t):
+    """The lowest and the highest mean difference of `first` less `second`; `t` is Student's factor."""
+    d = [one - other for one, other in zip(first, second, strict=True)]
+    n, mean = len(d), sum(d) / len(d)
+    s = (sum((x - mean) ** 2 for x in d) / (n - 1)) ** 0.5
+    return mean - t * s / n**0.5, mean + t * s / n**0.5
+
+
+def sign_flip_p(differences):
+    """The share of all ways to flip signs whose sum is at least as far from 0 as the one that was observed."""
+    observed = abs(sum(differences))
+    flipped = [
+        abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    return sum(one >= observed - 1e-12 for one in flipped) / len(flipped)
+
+
+def choose_seeds(deviation, wanted, arms, most):
+    """The fewest seeds for which all of `arms` intervals together hold with 95 %, each at most ± `wanted`; or 0."""
+    confidence = 1 - 0.05 / arms
+    for n in range(2, most + 1):
+        if t.ppf((1 + confidence) / 2, n - 1) * deviation / n**0.5 <= wanted:
+            return n
+    return 0
+
+
+def _normal(deviation, wanted, arms, most):
+    return next((n for n in range(2, most + 1) if 1.96 * deviation / n**0.5 <= wanted), 0)
+
+
+def _unpaired(first, second, t):
+    half = t * ((np.var(first, ddof=1) + np.var(second, ddof=1)) / len(first)) ** 0.5
+    mean = np.mean(first) - np.mean(second)
+    return float(mean - half), float(mean + half)
+
+
+def _one_sided(differences):
+    flipped = [
+        sum(sign * d for sign, d in zip(signs, differences, strict=True))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    return sum(one >= sum(differences) - 1e-12 for one in flipped) / len(flipped)
+
+
+def _seeds_without_root(first, second, t):
+    low, high = paired_interval(first, second, t)
+    middle, half = (low + high) / 2, (high - low) / 2 * len(first) ** 0.5
+    return middle - half, middle + half
+
+
+EXERCISES = Exercises.beside(
+    __file__,
+    Exercise(
+        "paired_interval",
+        paired_interval,
+        wrong={
+            "not in pairs": _unpaired,
+            "forgets the root of n": _seeds_without_root,
+            "the wrong way round": lambda first, second, t: paired_interval(second, first, t),
+            "divides by n": lambda first, second, t: paired_interval(
+                first, second, t * ((len(first) - 1) / len(first)) ** 0.5
+            ),
+        },
+    ),
+    Exercise(
+        "sign_flip_p",
+        sign_flip_p,
+        wrong={
+            "one side only": _one_sided,
+            "leaves out what was observed": lambda differences: sign_flip_p(differences) - 1 / 2 ** len(differences),
+            "the share of positive ones": lambda differences: sum(d > 0 for d in differences) / len(differences),
+        },
+    ),
+    Exercise(
+        "choose_seeds",
+        choose_seeds,
+        wrong={
+            "1.96 for any n": _normal,
+            "each interval by itself": lambda deviation, wanted, arms, most: choose_seeds(deviation, wanted, 1, most),
+            "forgets the limit": lambda deviation, wanted, arms, most: choose_seeds(deviation, wanted, arms, 5000),
+        },
+    ),
+)
+check = EXERCISES

@@ -1,0 +1,158 @@
+"""`packlib pack` on several ranks: the files of one process, whoever reads and writes which of them."""
+
+import os
+import signal
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from torch.utils.data import DataLoader
+
+from packlib import cli
+from packlib.distributed import run_ranks
+from packlib.packing import StreamPacker
+from packlib.rows import PackedStream
+
+# What each rank runs: the command. Rank 1 kills itself in its second file if the environment says so.
+COMMAND = """
+import os, signal, sys
+import pyarrow.parquet as pq
+from packlib import cli
+writer, files = pq.ParquetWriter, []
+def last(path, *more, **options):
+    files.append(made := writer(path, *more, **options))
+    if len(files) == 2 and os.environ["RANK"] == os.environ.get("KILLED"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return made
+pq.ParquetWriter = last
+sys.exit(cli.main(sys.argv[1:]))
+"""
+ARGUMENTS = ["--max-length", "64", "--packs-per-file", "3", "--no-progress", "--out"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Three files; of the second no token is trained on."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name, count in (("a", 20), ("b", 3), ("c", 37)):
+        lengths = rng.integers(1, 41, count).tolist()
+        Dataset.from_list([
+            {
+                "input_ids": rng.integers(5, 100, n).tolist(), "completion_mask": [int(name != "b")] * n,
+                "who": f"é{at}" * (at % 3),
+            }
+            for at, n in enumerate(lengths)
+        ]).to_parquet(f"shards/{name}.parquet")  # fmt: skip
+    Path("command.py").write_text(COMMAND)
+
+
+def on_ranks(ranks, *arguments, **environment):
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "command.py"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    return subprocess.run([*run, "pack", *arguments], capture_output=True, text=True, env=environment, timeout=200)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_write_the_files_that_one_process_writes(capsys, ranks):
+    assert cli.main(["pack", "shards/*.parquet", *ARGUMENTS, "whole"]) == 0
+    said = capsys.readouterr().out.replace("whole", "out")
+    done = on_ranks(ranks, "shards/*.parquet", *ARGUMENTS, "out")
+    assert done.returncode == 0 and done.stdout == said, done.stderr[-3000:]
+    assert contents("out") == contents("whole") and len(contents("whole")) > 4
+
+
+def test_ranks_go_on_when_one_was_killed(capsys):
+    Dataset.from_parquet("shards/c.parquet", cache_dir="hub").save_to_disk("saved")
+    assert cli.main(["pack", "saved", *ARGUMENTS, "whole"]) == 0
+    killed = on_ranks(2, "saved", *ARGUMENTS, "out", KILLED="1")
+    assert killed.returncode and f"exitcode  : -{signal.SIGKILL:d}" in killed.stderr
+    assert "00001" in " ".join(sorted(path.name for path in Path("out").glob("*.parquet")))
+    assert Path("out/.packlib.json").exists() and contents("whole").keys() - {
+        one.name for one in Path("out").iterdir()
+    }
+    capsys.readouterr()
+    assert cli.main(["pack", "saved", *ARGUMENTS, "out"]) == 2
+    assert "of a packing that was stopped, of ranks 2, not 1" in capsys.readouterr().err
+    done = on_ranks(2, "saved", *ARGUMENTS, "out")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert contents("out") == contents("whole")
+
+
+@pytest.mark.parametrize("row, says", [
+    ({"input_ids": []}, "With rows counted from shards/b.parquet on: Row 4 of the data set has no token."),
+    ({"input_ids": [1], "more": 3}, "The column 'more' is in some rows only"),
+])  # fmt: skip
+def test_what_is_wrong_on_one_rank_is_one_sentence(row, says):
+    rows = [{"input_ids": [1]}, {"input_ids": [2]}]
+    Dataset.from_list(rows).to_parquet("shards/a.parquet")
+    Dataset.from_list(rows).to_parquet("shards/b.parquet")
+    Dataset.from_list([one | row for one in rows] if "more" in row else [*rows, row]).to_parquet("shards/c.parquet")
+    done = on_ranks(2, "shards/*.parquet", *ARGUMENTS, "out")
+    assert done.returncode and done.stderr.count("packlib: ") == 1 == done.stderr.count(says), done.stderr
+    assert (
+        "Traceback (most recent call last)" not in done.stderr.partition("packlib: ")[0] and not Path("out").exists()
+    )
+
+
+def test_one_file_is_not_for_several_ranks():
+    done = on_ranks(2, "shards/*.parquet", "--max-length", "64", "--out", "packed.parquet")
+    assert (
+        done.stderr.count("packs_per_file must be given on several ranks, each of which writes files of its own.") == 1
+    )
+
+
+def test_one_process_loads_no_torch():
+    code = "import sys; from packlib import cli; cli.main(sys.argv[1:]); print('torch' in sys.modules)"
+    run = [sys.executable, "-c", code, "pack", "shards", *ARGUMENTS, "out"]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "False"
+
+
+def streamed(rank, lengths, even):
+    """What a rank is handed out of its own sequences, in one go and resumed after two packs; or what it is told."""
+    source = Dataset.from_list([{"input_ids": [rank] * n} for n in lengths[rank]]).to_iterable_dataset()
+    stream = PackedStream(source, 8, window=2, even=even)
+    try:
+        whole = [pack["seq_lengths"] for pack in stream]
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    stopped, going = (PackedStream(source, 8, window=2, even=even) for _ in range(2))
+    begun = list(islice(stopped, 2))
+    going.load_state_dict(stopped.state_dict())
+    assert [pack["seq_lengths"] for pack in [*begun, *going]] == whole
+    return whole
+
+
+def test_streams_of_ranks_end_evenly():
+    rng = np.random.default_rng(0)
+    for counts in ((30, 12), (12, 30), (20, 20)):
+        lengths = [rng.integers(1, 9, count).tolist() for count in counts]
+        alone = [[[some[i] for i in ids] for ids in StreamPacker(8, 2).pack(some)] for some in lengths]
+        least = min(map(len, alone))
+        assert run_ranks(streamed, 2, lengths, True) == [packs[:least] for packs in alone]
+    lengths[1] = [5] * 10
+    uneven = run_ranks(streamed, 2, lengths, False)
+    assert len(uneven[0]) != len(uneven[1]) == 10
+
+
+def test_an_error_in_the_stream_of_one_rank_is_raised_on_all():
+    told = run_ranks(streamed, 2, [[8] * 30, [8] * 5 + [9]], True)
+    assert told[0] == told[1] and "Rank 1 of 2 raised ValueError: Row 5 of the data set has 9 tokens" in told[0]
+
+
+def test_the_workers_of_a_loader_cannot_end_evenly():
+    source = Dataset.from_list([{"input_ids": [1]}]).to_iterable_dataset()
+    stream = PackedStream(source, 8, even=True)
+    assert len(list(DataLoader(stream, batch_size=None))) == 1
+    with pytest.raises(ValueError, match="even must be False in the workers of a DataLoader"):
+        list(DataLoader(stream, batch_size=None, num_workers=1))
+    with pytest.raises(TypeError, match=r"even must be True or False, not 1\."):
+        PackedStream(source, 8, even=1)

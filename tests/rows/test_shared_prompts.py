@@ -1,0 +1,163 @@
+"""Answers that share a prompt in a row: what each gets is what prompt and answer get alone."""
+
+import pickle
+
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_families import MAPPINGS, VOCABULARY, InDouble, quiet, randomize, small_config
+from transformers import BertForMaskedLM, FalconForCausalLM, LlamaForCausalLM, RoFormerForCausalLM
+
+from packlib.model.attention import tree_pairs
+from packlib.packing import pack_groups
+from packlib.rows import SharedPromptCollator, lay_groups
+
+FAMILIES = ("llama", "gpt2", "qwen3", "mistral", "gemma3_text", "mixtral", "gpt_neox", "llama4_text")
+SIZES = ((5, (3, 1, 4)), (1, (2, 2)), (9, (2, 6)), (2, (1,)), (6, (5, 3, 2, 1)))  # a prompt's tokens, and its answers'
+
+
+def tokens_of(sizes=SIZES, seed=3):
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(number):
+        return torch.randint(4, VOCABULARY, (number,), generator=generator).tolist()
+
+    return [draw(prompt) for prompt, _ in sizes], [[draw(n) for n in own] for _, own in sizes]
+
+
+def laid(prompts, answers, max_length=24, **options):
+    rows = pack_groups([*map(len, prompts)], [[*map(len, own)] for own in answers], max_length)
+    return list(lay_groups(rows, prompts, answers, **options))
+
+
+def alone(model, prompts, answers, batch, prompt_loss):
+    """The log-probability of every token of an answer, and the mean loss, with a prompt for each answer."""
+    sums, total, count = [], 0, 0
+    for group, number in zip(batch.groups, batch.answers, strict=True):
+        ids = torch.tensor([prompts[group] + answers[group][number]])
+        scores = model(input_ids=ids, use_cache=False).logits[0, :-1].log_softmax(-1)
+        found = -scores.gather(1, ids[0, 1:, None])[:, 0]
+        own = found[len(prompts[group]) - 1 :]
+        sums.append(own.sum())
+        counted = found if prompt_loss else own
+        total, count = total + counted.sum(), count + len(counted)
+    return torch.stack(sums), total / count
+
+
+def compared(family, prompt_loss=False, backend="eager"):
+    """The largest difference of an answer's log-probability, of the loss, and of a gradient."""
+    with quiet(), InDouble():
+        config = small_config("causal", family)
+        config._attn_implementation = backend
+        model = getattr(transformers, MAPPINGS["causal"][family])(config).double().eval()
+        randomize(model)
+        prompts, answers = tokens_of()
+        batch = SharedPromptCollator(model)(laid(prompts, answers, prompt_loss=prompt_loss))
+        output, gradients = model(**batch.inputs), []
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        loss = batch.loss(output.logits)
+        if not prompt_loss:
+            torch.testing.assert_close(output.loss, loss, rtol=0, atol=1e-12)  # the model's own is the same
+        sums = batch.answer_sums(batch.losses(output.logits) * (batch.answer_ids >= 0))
+        others, mean = alone(model, prompts, answers, batch, prompt_loss)
+        for each in (loss, mean):
+            found = torch.autograd.grad(each, trained, allow_unused=True)
+            gradients.append([torch.zeros(()) if one is None else one for one in found])
+        if prompt_loss:  # a head's label is that of the shared tokens
+            sums, others = loss, mean
+        apart = [(sums - others).abs().max(), (loss - mean).abs()]
+        return max(float(x) for x in [*apart, *[(a - b).abs().max() for a, b in zip(*gradients, strict=True)]])
+
+
+@pytest.mark.parametrize("prompt_loss", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_loss_and_gradients_are_those_of_a_prompt_for_each_answer(family, prompt_loss):
+    assert compared(family, prompt_loss) < 1e-10
+
+
+def test_sdpa_takes_the_same_mask():
+    assert compared("llama", backend="sdpa") < 1e-10
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.lists(st.integers(1, 5), min_size=1, max_size=4)), min_size=1, max_size=5
+    ),
+    st.booleans(),
+)
+@settings(max_examples=50, deadline=None)
+def test_from_every_slot_one_sees_the_prompt_and_the_answer_so_far(sizes, prompt_loss):
+    prompts, answers = tokens_of(sizes)
+    top, wanted, weights = max(p + max(own) for p, own in sizes) + 7, [], 0
+    for row in laid(prompts, answers, top, prompt_loss=prompt_loss):
+        ids, until = torch.tensor(row["input_ids"]), torch.tensor([row["seen_until"]])
+        seen = tree_pairs(until, torch.tensor([row["position_ids"]]))[0]
+        weights += sum(row["loss_weights"])
+        for slot, number in enumerate(row["answer_ids"]):
+            path = ids[seen[slot]].tolist()
+            assert row["position_ids"][slot] == len(path) - 1
+            if number >= 0:
+                group, own = row["groups"][number], row["answers"][number]
+                whole = prompts[group] + answers[group][own]
+                assert path == whole[: len(path)]
+                wanted += [(group, own)] * (path == whole)
+            label = row["labels"][slot]
+            assert label in (-100, int(ids[slot])) and (label >= 0) == (row["loss_weights"][slot] > 0)
+            if label >= 0:  # it is predicted from the slot before, which sees what comes before it
+                assert ids[seen[slot - 1]].tolist() == path[:-1]
+    assert sorted(wanted) == [(group, i) for group, own in enumerate(answers) for i in range(len(own))]
+    counted = [(p - 1 if prompt_loss else 0) + n for p, own in sizes for n in own]
+    assert weights == sum(counted)
+
+
+def test_a_mask_that_lets_answers_see_each_other_is_seen(monkeypatch):
+    def leaking(seen_until, position_ids, rule=None):
+        return (
+            torch.ones(seen_until.shape[1], seen_until.shape[1], dtype=torch.bool)
+            .tril()
+            .expand(len(seen_until), -1, -1)
+        )
+
+    monkeypatch.setattr("packlib.rows.shared_prompts.tree_pairs", leaking)
+    assert compared("llama") > 1e-3
+
+
+def test_a_collator_goes_to_workers_and_numbers_the_answers_of_the_batch():
+    model = LlamaForCausalLM(small_config("causal", "llama"))
+    prompts, answers = tokens_of()
+    batch = pickle.loads(pickle.dumps(SharedPromptCollator(model, pad_id=2)))(laid(prompts, answers))
+    assert sorted(zip(batch.groups, batch.answers, strict=True)) == [
+        (group, i) for group, own in enumerate(answers) for i in range(len(own))
+    ]
+    heads = [1 + len(answers[group][i]) for group, i in zip(batch.groups, batch.answers, strict=True)]
+    assert batch.answer_sums(torch.ones_like(batch.labels)).tolist() == heads
+    padding = batch.inputs["input_ids"] == 2
+    assert padding.any() and (batch.labels[padding] == -100).all()
+
+
+def test_what_would_not_be_exact_is_refused():
+    with pytest.raises(TypeError, match="a prompt's tokens would see its answers"):
+        SharedPromptCollator(BertForMaskedLM(small_config("masked", "bert")))
+    with quiet(), pytest.raises(TypeError, match=r"distances in slots|whole rows"):
+        SharedPromptCollator(FalconForCausalLM(small_config("causal", "falcon", alibi=True)))
+    with quiet(), pytest.raises(TypeError, match="distances in slots"):
+        SharedPromptCollator(RoFormerForCausalLM(small_config("causal", "roformer")))
+    flash = LlamaForCausalLM(small_config("causal", "llama"))
+    flash.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(TypeError, match="takes no mask of pairs"):
+        SharedPromptCollator(flash)
+    short = LlamaForCausalLM(small_config("causal", "llama", max_position_embeddings=8))
+    with pytest.raises(ValueError, match="the model's position table ends at 8"):
+        SharedPromptCollator(short)(laid(*tokens_of()))
+    with pytest.raises(ValueError, match="at least one row"):
+        SharedPromptCollator(LlamaForCausalLM(small_config("causal", "llama")))([])
+
+
+def test_tokens_of_another_length_are_refused():
+    prompts, answers = tokens_of()
+    rows = pack_groups([*map(len, prompts)], [[*map(len, own)] for own in answers], 24)
+    answers[2][1].append(7)
+    with pytest.raises(ValueError, match="made for 6 tokens of answer 1 of group 2, not for 7"):
+        list(lay_groups(rows, prompts, answers))

@@ -1,0 +1,15 @@
+"""What the tests of the workbook share."""
+
+import pytest
+
+
+@pytest.fixture
+def displayed(monkeypatch):
+    """What a notebook would be sent: for each output its texts by media type, and its metadata."""
+    shown = []
+
+    def display(bundle, raw, metadata=()):
+        shown.append({**bundle, **dict(metadata)})
+
+    monkeypatch.setattr("IPython.display.display", display)
+    return shown

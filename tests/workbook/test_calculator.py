@@ -1,0 +1,170 @@
+"""The calculator: its parameters are the model's, its bubble the Gantt chart's, and its units scale as they must."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig
+
+from packlib.model import PackedBert
+from packlib.workbook.chapters.n11_scaling_up.calculator import PRECISIONS, Phase, Setup, calculate, value_of
+from packlib.workbook.chapters.shared.timeline import bubble, gantt, in_flight
+
+PHASES = [Phase(128, 1e8, packing_factor=1.17), Phase(384, 2e7, 4, 256, 1.7, 0.01, 56)]
+
+
+def lines(setup=None, phases=PHASES):
+    return {(line.name, line.length): line.value for line in calculate(setup or Setup(), phases)}
+
+
+@pytest.mark.parametrize(
+    "shape", [{}, {"layers": 12, "width": 768, "feed_forward": 3072, "heads": 12, "layout": (12,)},
+              {"layers": 3, "width": 64, "feed_forward": 100, "heads": 4, "vocabulary": 401, "positions": 400,
+               "layout": (1, 2)}],
+)  # fmt: skip
+def test_the_parameters_are_the_models(shape):
+    setup = Setup(**shape)
+    config = BertConfig(
+        vocab_size=setup.vocabulary, hidden_size=setup.width, num_hidden_layers=setup.layers,
+        num_attention_heads=setup.heads, intermediate_size=setup.feed_forward,
+        max_position_embeddings=setup.positions,
+    )  # fmt: skip
+    with torch.device("meta"):
+        model = PackedBert(config)
+    real = sum(p.numel() for p in model.parameters())
+    found = lines(setup)
+    assert found["parameters", None] == real == sum(found["PARAMETERS", None])
+    apart = lines(replace(setup, folded=False))
+    copy = setup.vocabulary * setup.width if len(setup.layout) > 1 else 0
+    assert sum(apart["PARAMETERS", None]) == real + copy
+    layer = sum(p.numel() for p in model.bert.encoder.layer[0].parameters())
+    assert found["layer", None] == layer
+    assert found["embedding", None] == sum(p.numel() for p in model.bert.embeddings.parameters())
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+@pytest.mark.parametrize("accumulation", [1, 2, 5, 16])
+def test_bubble_and_micro_batches_in_flight_are_the_charts(schedule, accumulation):
+    found = lines(Setup(schedule=schedule), [Phase(128, 1e6, gradient_accumulation_steps=accumulation)])
+    bars = gantt(4, accumulation, schedule)
+    assert found["bubble", 128] == pytest.approx(bubble(bars))
+    assert list(found["IN_FLIGHT", 128]) == in_flight(bars)
+
+
+def test_the_lines_by_hand():
+    """BERT-Large, 3 + 7 + 7 + 7 on 64 devices."""
+    found = lines()
+    assert found["stages", None] == 4 and found["devices", None] == 64
+    assert found["global_batch", 128] == 8 * 512 * 16 and found["global_batch", 384] == 4 * 256 * 16
+    layer, stage = 12_596_224, 7 * 12_596_224
+    assert found["PARAMETERS", None][1:] == (stage,) * 3
+    assert found["WEIGHTS", None][1] == found["GRADIENTS", None][1] == 2 * stage
+    assert found["MOMENTS", None][1] == 8 * stage
+    assert found["all_reduce", None] == 2 * 15 / 16 * 2 * stage
+    kept = 7 * 3 * 1024 * 1024 * 2  # layers × in flight × tokens × width × bytes
+    again = 1024 * 1024 * 34 + 5 * 128 * 1024 * 16  # Korthikanti et al., equation 1: s b h (34 + 5 a s / h)
+    assert found["ACTIVATIONS", 128][1] == kept + again
+    assert found["MEMORY", 128][1] == kept + again + (2 + 2 + 8) * stage
+    forward = 1024 * (2 * (layer - 13 * 1024) + 4 * 128 * 1024)  # twice the matrices, and the scores
+    assert found["WORK", 128][1] == 7 * 4 * forward
+    head = 8 * 20 * (2 * 1024**2 + 2 * 1024 * 30_522)  # masked tokens only; the head is not computed twice
+    assert found["WORK", 128][0] == 3 * 4 * forward + 3 * head
+    assert found["balance", 128] == (24 * 4 * forward + 3 * head) / (4 * 7 * 4 * forward)
+    slot = 7 * 4 * forward / (1e14 * 0.3) + 2 * 1024 * 1024 * 2 / 1e10
+    assert found["update", 128] == pytest.approx(515 * slot + found["all_reduce", None] / 1e10)
+    assert found["updates", 128] == pytest.approx(1e8 / (65_536 * 1.17))
+    hours = found["hours", 128] + found["hours", 384]
+    assert found["hours", 128] == pytest.approx(found["updates", 128] * found["update", 128] / 3600)
+    assert found["total_hours", None] == hours and found["total_cost", None] == pytest.approx(64 * hours)
+
+
+def test_context_ranks_share_the_tokens_of_a_row_by_hand():
+    """Four ranks a row: a quarter of the tokens each, four times the devices, and keys and values go around."""
+    base, found = lines(), lines(Setup(context_ranks=4, context_sharding="pack"))
+    assert found["devices", None] == 256 and found["padding", 128] == base["padding", 128] == 0
+    assert found["tokens", 128] == 256 and found["global_batch", 128] == 65_536
+    for name in ("ACTIVATIONS", "WORK"):
+        assert np.allclose(found[name, 128], np.divide(base[name, 128], 4))
+    assert found["WEIGHTS", None] == base["WEIGHTS", None]
+    assert found["all_reduce", None] == 2 * 63 / 64 * 2 * 7 * 12_596_224
+    around = 7 * 3 * 2 * 256 * 1024 * 2  # layers × hops × keys and values × tokens × width × bytes
+    assert found["passed_on", 128] == 4 * around and base["passed_on", 128] == 0  # twice forward, twice as much back
+    once = lines(Setup(context_ranks=4, context_sharding="pack", recompute=False))
+    assert once["passed_on", 128] == 3 * around
+    slot = max(found["WORK", 128]) / (1e14 * 0.3) + (4 * around + 2 * 256 * 1024 * 2) / 1e10
+    assert found["stage_seconds", 128] == pytest.approx(slot)
+    cut = lines(Setup(context_ranks=4))
+    assert cut["padding", 128] == 1.17 * 3.5 and cut["tokens", 128] == pytest.approx(2 * (128 + 1.17 * 3.5))
+    odd = lines(Setup(context_ranks=16, context_sharding="pack"), [Phase(100, 1e6)])
+    assert odd["padding", 100] == 28 and odd["tokens", 100] == 8 * 128 / 16
+
+
+def test_the_units_scale():
+    """Twice the speed and the bandwidth is half the time; twice the price, the sequences, the bytes likewise."""
+    base = lines()
+
+    def ratio(name, length=None, phases=PHASES, **changes):
+        return np.divide(lines(Setup(**changes), phases)[name, length], base[name, length])
+
+    assert ratio("total_hours", peak_flops=2e14, bandwidth=2e10) == pytest.approx(0.5)
+    assert ratio("total_cost", price=3.0) == pytest.approx(3)
+    assert ratio("total_hours", price=3.0) == 1
+    twice = [replace(phase, sequences=2 * phase.sequences) for phase in PHASES]
+    assert ratio("total_cost", phases=twice) == pytest.approx(2)
+    packed = [replace(phase, packing_factor=2 * phase.packing_factor) for phase in PHASES]
+    assert ratio("total_hours", phases=packed) == pytest.approx(0.5)
+    assert (ratio("MOMENTS", precision="16 bit, master weights") == 1.5).all()
+    assert (ratio("WEIGHTS", precision="fp32") == 2).all() and (ratio("MOMENTS", precision="fp32") == 1).all()
+    assert (ratio("GRADIENTS", shards=16) == 1 / 16).all() and (ratio("WEIGHTS", shards=16) == 1).all()
+    assert ratio("computing", 384, recompute=False) < 1 and (ratio("ACTIVATIONS", 384, recompute=False) > 1).all()
+    assert ratio("scores", 384, fused_attention=True) == 0
+    seconds = lines(Setup(offload=True))["update", 128] - base["update", 128]  # reads and writes the moments
+    assert seconds == pytest.approx(2 * 8 * max(base["PARAMETERS", None]) / 1e10)
+    assert ratio("MEMORY", 128, offload=True) == pytest.approx(1)
+    half = [replace(phase, overhead=0.5) for phase in PHASES[:1]]
+    assert ratio("computing", 128, half) == pytest.approx(2)
+
+
+def test_every_formula_gives_its_value():
+    """A reader who types a formula in, with the values of the lines above, gets the line."""
+    setup, phase = Setup(), PHASES[0]
+    stage = np.arange(4)
+    known = {**vars(setup), **vars(phase), "accumulation": phase.gradient_accumulation_steps,
+             **PRECISIONS[setup.precision], "minimum": np.minimum, "STAGE": stage,
+             "LAYERS": np.array(setup.layout), "FIRST": stage == 0, "HEAD": stage == 0, "COPY": 0 * stage}  # fmt: skip
+    checked = 0
+    for line in calculate(setup, [phase]):
+        if not line.name.startswith("total"):
+            assert np.allclose(eval(line.formula, known), line.value, rtol=1e-12), line
+            known[line.name] = np.array(line.value) if isinstance(line.value, tuple) else line.value
+            checked += 1
+        assert line.unit
+    assert checked > 30
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"layout": (3, 7, 7)}, "A layout has at least 1 layer a stage and 24 in all, not 3 [+] 7 [+] 7"),
+        ({"schedule": "1b1f"}, "not '1b1f'"),
+        ({"utilization": 1.2}, "utilization must be above 0 and at most 1, not 1.2"),
+        ({"shards": 17}, "shards must be from 1 to 16, not 17"),
+    ],
+)  # fmt: skip
+def test_bad_setups_get_a_sentence(change, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        Setup(**change)
+
+
+def test_bad_phases_get_a_sentence():
+    with pytest.raises(ValueError, match=r"packing_factor must be at least 1 and at most 16777216, not 0\.5"):
+        Phase(128, 1e6, packing_factor=0.5)
+    with pytest.raises(ValueError, match="predictions must be from 0 to 128, not 200"):
+        Phase(128, 1e6, predictions=200)
+    with pytest.raises(ValueError, match="length of a phase must be from 1 to 512, not 1024"):
+        calculate(Setup(), [Phase(1024, 1e6)])
+    with pytest.raises(ValueError, match="not 'memory'"):
+        value_of(calculate(Setup(), PHASES), "memory")
+    with pytest.raises(ValueError, match="There is no line 'hours' of a phase of length 512"):
+        value_of(calculate(Setup(), PHASES), "hours", 512)

@@ -1,0 +1,162 @@
+"""Notebook 15: what a token weighs, beside a loss that is added up as the way says; and answers to its exercises."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packlib.workbook.chapters.n15_fine_tuning import lesson, runs
+
+ANSWERS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+def numbered(names):
+    """The same groups with the numbers 0, 1, …"""
+    return [sorted(set(names)).index(name) for name in names]
+
+
+def added_up(way, losses, groups, parts, constant):
+    """The loss of an update in so many words; `losses` holds a tensor for each answer."""
+    if way == "constant":
+        return torch.cat(losses).sum() / constant
+    if way == "token":
+        return torch.cat(losses).mean()
+    if way == "sequence":
+        return torch.stack([one.mean() for one in losses]).mean()
+    belongs = groups if way == "group" else parts
+    means = [torch.cat([one for one, its in zip(losses, belongs, strict=True) if its == name]).mean()
+             for name in set(belongs)]  # fmt: skip
+    return torch.stack(means).mean()
+
+
+@pytest.mark.parametrize("way", runs.WAYS)
+@given(ANSWERS)
+def test_a_weight_is_the_slope_of_the_loss(way, answers):
+    lengths, groups, parts = map(list, zip(*answers, strict=True))
+    groups, parts = numbered(groups), numbered(parts)
+    losses = [torch.zeros(length, dtype=torch.float64, requires_grad=True) for length in lengths]
+    added_up(way, losses, groups, parts, 50.0).backward()
+    for one, weight in zip(losses, runs.token_weights(way, lengths, groups, parts, 50.0), strict=True):
+        assert torch.allclose(one.grad, torch.full_like(one, weight), rtol=1e-12)
+
+
+def test_deals_move_what_depends_on_packs_and_nothing_else():
+    answers = runs.synthetic_rollouts(12, 4, 1024, seed=1)
+    moved = runs.regrouped(answers, 1024, ranks=3, deals=8, seed=1)
+    assert all(moved[way][0] == pytest.approx(1) for way in runs.WAYS[:4])
+    assert moved["constant"][1] == pytest.approx(1)
+    assert all(moved[way][1] > 1.01 for way in ("token", "sequence", "group"))
+    assert min(moved["micro-batch"]) > 1.2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_synthetic_chats_fit_into_rows(seed):
+    for chats in (runs.synthetic_chats(300, 256, seed), runs.synthetic_rollouts(20, 5, 256, seed)):
+        assert chats.lengths.max() <= 256 and chats.read.min() >= 1 and chats.predicted.min() >= 1
+    assert (np.bincount(runs.synthetic_rollouts(20, 5, 256, seed).groups) == 5).all()
+    rollouts = runs.synthetic_rollouts(20, 5, 256, seed)
+    assert all(len(set(rollouts.read[rollouts.groups == group])) == 1 for group in range(20))  # one prompt
+
+
+ROW = st.lists(
+    st.tuples(st.integers(1, 6), st.lists(st.booleans(), min_size=6, max_size=6)), min_size=1, max_size=4
+)  # for each sequence its length, and which of its tokens have a label
+
+
+@given(st.lists(ROW, min_size=1, max_size=5), st.integers(1, 4))
+def test_the_solution_adds_up_to_the_mean_over_sequences_however_rows_are_dealt(rows, micro_batches):
+    labels, segments, wanted = [], [], []
+    for row in rows:
+        target, owner, mean = [], [], []
+        for number, (length, labeled) in enumerate(row, start=1):
+            target += [9 if has else -100 for has in labeled[:length]]
+            owner += [number] * length
+            slots = [len(mean) + t for t in range(length - 1) if labeled[t + 1]]
+            mean += [1 / len(slots) if len(mean) + t in slots else 0.0 for t in range(length)]
+        labels.append([*target, -100])
+        segments.append([*owner, 0])
+        wanted.append([*mean, 0.0])
+    count = round(sum(map(sum, wanted)))
+    for first in range(micro_batches):
+        part = slice(first, None, micro_batches)
+        for got, right in zip(lesson.slot_weights(labels[part], segments[part], count), wanted[part], strict=True):
+            assert got == pytest.approx([one / max(1, count) for one in right])
+
+
+def with_arrays(labels, segments, sequences):
+    """A right answer in NumPy."""
+    labels, segments = np.array(labels), np.array(segments)
+    asked = np.zeros(labels.shape, bool)
+    same = (segments[:, 1:] == segments[:, :-1]) & (segments[:, 1:] > 0)
+    asked[:, :-1] = same & (labels[:, 1:] != -100)
+    counts = ((segments[:, :, None] == segments[:, None, :]) & asked[:, None, :]).sum(-1)
+    return np.where(asked, 1 / (sequences * np.maximum(1, counts)), 0)
+
+
+def by_places(labels, segments, sequences):
+    """A right answer that goes from label to label."""
+    made = [[0.0] * len(row) for row in labels]
+    places = [(r, t) for r, row in enumerate(labels) for t in range(1, len(row))
+              if row[t] != -100 and segments[r][t] and segments[r][t] == segments[r][t - 1]]  # fmt: skip
+    counts = Counter((r, segments[r][t]) for r, t in places)
+    for r, t in places:
+        made[r][t - 1] = 1 / sequences / counts[r, segments[r][t]]
+    return made
+
+
+def test_slot_weights_takes_right_answers_of_any_form():
+    assert all(lesson.check["slot_weights"].judge(answer).state == "right" for answer in (with_arrays, by_places))
+
+
+def test_slot_weights_refuses_a_strong_wrong_answer():
+    """It is right wherever a collator left no label at a border."""
+
+    def trusting(labels, segments, sequences):
+        made = []
+        for row, owner in zip(labels, segments, strict=True):
+            asked = [owner[t] if owner[t] and row[t] != -100 else 0 for t in range(1, len(row))]
+            made.append([1 / sequences / asked.count(one) if one else 0.0 for one in asked] + [0.0])
+        return made
+
+    clean = [[-100, 7, 8, -100, 6]], [[1, 1, 1, 2, 2]], 2
+    assert trusting(*clean) == lesson.slot_weights(*clean)
+    assert lesson.check["slot_weights"].judge(trusting).state == "wrong"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda turns: (
+            len([1 for role, n in turns for _ in range(n) if role == "assistant"]) - int(turns[0][0] == "assistant")
+        ),
+        lambda turns: sum([role == "assistant" for role, n in turns for _ in range(n)][1:]),
+    ],
+)
+def test_asked_takes_right_answers(answer):
+    assert lesson.check["asked"].judge(answer).state == "right"
+
+
+def test_asked_refuses_one_that_forgets_the_beginning_only_if_it_is_short():
+    def almost(turns):
+        return sum(n for role, n in turns if role == "assistant") - (turns[0] == ["assistant", 1])
+
+    assert lesson.check["asked"].judge(almost).state == "wrong"
+
+
+@pytest.mark.parametrize("form", [list, np.array])
+def test_group_weights_takes_right_answers(form):
+    def by_loop(lengths, groups):
+        totals = [sum(n for n, other in zip(lengths, groups, strict=True) if other == group) for group in groups]
+        return form([1 / total / len(set(groups)) for total in totals])
+
+    assert lesson.check["group_weights"].judge(by_loop).state == "right"
+
+
+def test_group_weights_refuses_one_that_takes_the_largest_number_for_the_number_of_groups():
+    def numbered_from_zero(lengths, groups):
+        return [w * len(set(groups)) / (max(groups) + 1) for w in lesson.group_weights(lengths, groups)]
+
+    assert lesson.check["group_weights"].judge(numbered_from_zero).state == "wrong"
