@@ -26,7 +26,7 @@ import ipywidgets as widgets
 from matplotlib.figure import Figure
 
 from packlib.markup import in_html
-from packlib.workbook.figures import img, png, publish
+from packlib.workbook.figures import img, png, publish, styled
 from packlib.workbook.results import MEANING
 
 _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "max_width": "98%"}}
@@ -129,7 +129,8 @@ class Explorer:
             values = {name: control.value for name, control in self.widgets.items()}
             if values == self._drawn:  # `react` moved a control, which has drawn already
                 return
-            self.figure, self.alt = self.draw(**values)
+            with styled():  # once, and not for each method of the figure
+                self.figure, self.alt = self.draw(**values)
             self._png = png(self.figure)
             self.picture.value = img(self._png, self.alt)
             self.error, self._drawn = None, values
