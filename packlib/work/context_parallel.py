@@ -20,7 +20,7 @@ class ContextShards(NamedTuple):
     """What each rank of a group has to do for each pack.
 
     Attributes:
-        work: padding included; float64, shape (number of packs, ranks).
+        work: padding included; float64, shape (number of packs, ranks). With whole sequences the busiest rank is first.
         padding_tokens: added to each pack; int64, shape (number of packs,).
     """
 

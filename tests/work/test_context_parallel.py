@@ -68,6 +68,7 @@ def test_whole_sequences_are_dealt_no_worse_than_graham_proved(pack, ranks):
     best = min(np.bincount(deal, each, ranks).max() for deal in deals)
     assert best <= shards.work.max() <= (4 / 3 - 1 / (3 * ranks)) * best * (1 + 1e-12)
     assert shards.work.sum() == each.sum() and shards.padding_tokens.tolist() == [0]
+    assert shards.work[0].tolist() == sorted(shards.work[0], reverse=True), "the busiest rank comes first"
 
 
 @pytest.mark.parametrize("sharding", SHARDINGS)
@@ -75,6 +76,7 @@ def test_one_rank_has_it_all_and_pads_nothing(sharding):
     packs = packed([[5, 3], [7]])
     shards = context_shards(packs, 1, sharding, work=Work(2, 1))
     assert shards.work.tolist() == [[16 + 34], [14 + 49]] and shards.padding_tokens.tolist() == [0, 0]
+    assert shards.padding_tokens.dtype == np.int64
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8, 16])
@@ -94,7 +96,7 @@ FEW = Packs([0, 1, 2], [0, 2, 3], [4, 4, 8], max_length=8)
     ("call", "says"),
     [
         (lambda: context_shards(FEW, 0, work=TOKENS), "ranks must be from 1 to 1024, not 0."),
-        (lambda: context_shards(FEW, 2, "row", work=TOKENS), "must be 'sequence', 'pack' or 'whole', not"),
+        (lambda: context_shards(FEW, 2, "row", work=TOKENS), "sharding must be 'sequence', 'pack' or 'whole', not"),
         (lambda: context_shards([[0]], 2, work=TOKENS), "packs must be Packs, not [[0]]."),
         (lambda: context_shards(FEW, 2, work=3), "work must be Work, not 3."),
     ],

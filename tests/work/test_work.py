@@ -35,6 +35,16 @@ def test_bert_costs_what_the_calculator_says():
         assert Work.bert().of([length]) == [forward]
 
 
+def test_a_bert_costs_what_its_matrix_products_do():
+    layers, width, inner, length = 3, 8, 20, 5
+    linear = (
+        4 * 2 * length * width * width + 2 * 2 * length * width * inner
+    )  # four projections, two of the feed-forward
+    pairs = 2 * 2 * length * length * width
+    assert Work.bert(layers, width, inner).of([length]) == [layers * (linear + pairs)]
+    assert Work.bert(1, 1, 1) == Work(12, 4) and Work.bert(1, 2) == Work.bert(1, 2, 8)
+
+
 def test_a_decoder_costs_what_its_matrix_products_do():
     layers, width, inner, heads, groups, each, length = 2, 12, 20, 4, 2, 3, 5
     products = (
@@ -70,9 +80,13 @@ def test_the_squares_of_the_longest_rows_are_exact():
         (lambda: Work(0, 0), "per_token and per_square must not both be 0."),
         (lambda: Work("1", 0), "per_token must be a number at least 0, not '1'."),
         (lambda: Work.bert(layers=0), "layers must be at least 1, not 0."),
+        (lambda: Work.bert(width=0), "width must be at least 1, not 0."),
+        (lambda: Work.bert(feed_forward=0), "feed_forward must be at least 1, not 0."),
         (lambda: Work.decoder(key_value_heads=33), "key_value_heads must be from 1 to 32, not 33."),
         (lambda: Work.fitted([1], [1], [1]), "tokens, squares and seconds must be two or more"),
-        (lambda: Work.fitted([1, 2], [1, 2], [1, -1]), "seconds must be at least 0 and finite"),
+        (lambda: Work.fitted([1, 2], [1, 2], [1, -1]), "seconds must be at least 0 and finite, not [1.0, -1.0]."),
+        (lambda: Work.fitted([-1, 2], [1, 2], [1, 1]), "tokens must be at least 0 and finite, not [-1.0, 2.0]."),
+        (lambda: Work.fitted([1, 2], [1, np.inf], [1, 1]), "squares must be at least 0 and finite, not [1.0, inf]."),
         (lambda: Work(1, 1).of(made()[0]), "Lengths must be an array or a list of whole numbers, not PackingPlan("),
         (lambda: Work(1, 1).of([3, 0]), "Length 0 at position 1 is not allowed: lengths start at 1."),
     ],
