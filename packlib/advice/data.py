@@ -141,5 +141,5 @@ def _column(path: Path, column: str | None, names: list[str]) -> str:
         return names[0]
     raise ValueError(
         f"{named(path)} has no column {_TOKENS}; it has {listed(names) or 'none'}: name the one with lists of tokens "
-        "or with lengths, by --column or column."
+        "or with lengths, by --column or column (of a source: --source-column or source_column)."
     )

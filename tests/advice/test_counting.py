@@ -274,7 +274,9 @@ def test_what_it_brings_against_today(case):
     )
     decision, saved = said["decisions"][2], slots[today] - packed
     assert decision["choice"] == (
-        f"{slots[today] / packed:.2f} times fewer slots than today" if saved > 0 else "Nothing to gain: do not pack"
+        f"{slots[today] / packed:.2f} times fewer slots than today"
+        if saved > 0.02 * slots[today]
+        else "Nothing to gain: do not pack"
     )
     batches = many(-(-rows.total() // size), "batch")
     fewer = f"{large(abs(saved))} ({percent(abs(saved), slots[today])}) {'fewer' if saved > 0 else 'more'}"
