@@ -142,7 +142,7 @@ def _about_saving(found: Outcome) -> Decision:
         f"{today.in_words.capitalize()}, take {_about(today.slots)} slots in {many(today.batches, 'batch')} of "
         f"{today.batch_size:,}, and the packs take {_about(packed)}: {_about(abs(saved))} "
         f"({share_of(abs(saved), today.slots)}) {'fewer' if saved > 0 else 'more'}.",
-        f"{name.capitalize()}: {compared(other.slots, packed, 'slots')} than packs"
+        f"{name.capitalize()}: {_than_packs(other.slots, packed)}"
         f"{', but a batch holds sequences of one length' if other.habit == 'sorted' else ''}.",
     )
 
@@ -164,7 +164,12 @@ def _about_update(found: Outcome) -> Decision:
     other = "There is no other."
     if pair := update.runner_up:
         other = f"{pair[0]:,} × {pair[1]:,}: {signed(update.off_with(*pair))} of the sequences"
-        other += f", {_passes(pair[1])} an update instead of {after.gradient_accumulation_steps:,}."
+        as_many = pair[1] == after.gradient_accumulation_steps
+        of_them = "as many forward passes" if as_many else _passes(pair[1])
+        other += f", {of_them} an update{'' if as_many else f' instead of {after.gradient_accumulation_steps:,}'}."
+    elif not update.exact:  # one pack has more
+        fewer = int(before.sequences_per_update / after.replicas * found.histogram.mean_length)
+        other = f"Shorter rows: one of {fewer:,} tokens holds about as many sequences as an update today."
     return Decision(
         "Micro batch × accumulation",
         _update_of(found),
@@ -197,6 +202,11 @@ def _about_room(found: Outcome) -> str:
     return f"{many(rows, 'pack')} {'takes' if rows == 1 else 'take'} {told}, and {fits}"
 
 
+def _than_packs(slots: float, packed: float) -> str:
+    said = compared(slots, packed, "slots")
+    return f"{said} {'as' if said.startswith('as many') else 'than'} packs"
+
+
 def _about_none(found: Outcome, fit: Fit) -> tuple[str, str]:
     """Why not even one pack fits, and what would."""
     needed, row = 0.0 if found.memory is None else found.memory.total, found.row_length
@@ -223,7 +233,9 @@ def _about_pass(found: Outcome) -> Decision:
     before = -(-found.today.rows // found.update.before.global_batch)
     reason = f"{many(packs, 'pack')} in updates of {rows:,}; today it is {many(before, 'update')}."
     other = "Every update is full."
-    if last < rows:
+    if last < rows and found.updates == 1:
+        other = "There is nothing to choose."
+    elif last < rows:
         are = "is" if last == 1 else "are"
         other = f"{many(found.updates - 1, 'update')}, if the last {many(last, 'pack')} {are} left out."
     return Decision("One pass over the data", many(found.updates, "update"), reason, other)

@@ -128,6 +128,8 @@ EDGES = {  # lengths, maximum, and whether there is something to gain
     "all at the maximum": ([64] * 6400, 64, False),
     "just over half": ([33] * 4000, 64, False),
     "two lengths": ([60, 4] * 4000, 64, True),
+    "three lengths": ([5, 9, 700], 700, True),
+    "a row that holds many updates": ([50, 60] * 2000, 100_000, True),
 }
 
 
@@ -141,6 +143,14 @@ def test_odd_data_gets_sound_advice(name, overlong):
     for text in (*(text for one in found.decisions for text in one[2:]), *found.notes):
         assert text.endswith(".") and ".." not in text and "1 sequences" not in text and "1 packs" not in text
     assert all(math.isfinite(value) for value in found.numbers.values())
+    assert not any("as many slots than" in one.runner_up for one in found.decisions)
+    assert not found.decisions[4].runner_up.startswith("0 updates")
+
+
+def test_where_a_pack_holds_more_than_an_update_a_shorter_row_is_named():
+    found = advise([50, 60] * 2000, 100_000)
+    assert found.update.after.global_batch == 1 and not found.update.exact
+    assert found.decisions[3].runner_up.startswith(f"Shorter rows: one of {256 * 55:,} tokens holds about")
 
 
 @settings(max_examples=30, deadline=None)
