@@ -119,6 +119,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 
 @_command("report", params=_lengths("truncate", "drop", "split", default="truncate"))
 @click.option("--source", metavar="LENGTHS", help="The same from before it was cut, to weigh what that lost.")
+@click.option("--source-column", metavar="NAME", help="Of a source that has several.")
 @click.option(
     "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
 )

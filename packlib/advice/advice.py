@@ -40,6 +40,7 @@ class Advice(Outcome):
             self.overlong if self.chosen.overlong else None,
             attention="flash_attention_2" if self.skips else "sdpa",
             recompute=bool(fit and fit.recompute),
+            shared=bool(fit and fit.shards > 1),
         )
 
     @property

@@ -17,7 +17,7 @@ from packlib.advice.micro_batch import fit_update
 from packlib.advice.outcome import Fit
 from packlib.advice.row_lengths import OVERLONG, choose, cut, try_lengths
 from packlib.advice.today import TODAY, Habit, batches_today
-from packlib.advice.upstream import weigh
+from packlib.advice.upstream import find_pile, weigh
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
@@ -36,6 +36,7 @@ def advise(
     *,
     column: str | None = None,
     source: LengthHistogram | Iterable[int] | str | os.PathLike | None = None,
+    source_column: str | None = None,
     model: str | os.PathLike | None = None,
     memory: str | None = None,
     today: Habit = "random",
@@ -64,6 +65,7 @@ def advise(
         max_length: slots of a row as it is now; by default that of the data set, or the longest length.
         column: of the tokens or lengths in files; by default `input_ids`, or else the only one.
         source: the lengths from before the data was cut, or their files, to weigh what that cut lost.
+        source_column: as `column`, of the files of the source.
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may take as many tokens as
             an average batch does today.
@@ -101,7 +103,9 @@ def advise(
         raise ValueError(f"ranks must be the recipe's replicas, {recipe.replicas:,}, or left out, not {devices:,}.")
     data = _read(lengths, column, say)
     whole, own = data.whole, data.max_length
-    before_cut = None if source is None else _read(source, None, say).whole
+    if source is None and source_column is not None:
+        raise ValueError(f"source_column {source_column!r} needs a source.")
+    before_cut = None if source is None else _read(source, source_column, say, "source_column").whole
     now = own if max_length is None else int(max_length)
     padded = cut(whole, now, overlong)
     before = batches_today(padded, size, today, asked, seed)
@@ -124,7 +128,7 @@ def advise(
     most = fit.rows if fit else max(1, int(before.slots_a_batch // top))
     return Advice(
         whole=whole,
-        upstream=None if before_cut is None else weigh(whole, before_cut, top, depth),
+        upstream=None if before_cut is None else weigh(whole, before_cut, top, depth, find_pile(whole)[0]),
         trained=data.trained,
         max_length=now,
         overlong=overlong,
@@ -185,7 +189,7 @@ def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fi
             if one.total <= usable:
                 return Fit(int((usable - one.states) // one.activations), shards, recompute, room)
         shards *= 2
-    return Fit(0, devices, True, room)
+    return Fit(0, devices, True, room, int(usable // shape.memory(1, 1, recompute=True).activations))
 
 
 def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[LengthHistogram, LengthHistogram]:
@@ -203,12 +207,12 @@ def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[Le
     return cut(whole, max_length or own, overlong), whole
 
 
-def _read(lengths: Any, column: str | None, say: Callable[[str], None]) -> Data:
+def _read(lengths: Any, column: str | None, say: Callable[[str], None], option: str = "column") -> Data:
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
         return uncut(lengths, column, say)
     if column is not None:
-        raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")
+        raise ValueError(f"{option} {column!r} is for files; the lengths were given as they are.")
     whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
     return Data(whole, whole.max_length)
 

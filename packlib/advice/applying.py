@@ -27,7 +27,7 @@ from accelerate.utils import send_to_device
 from torch.utils.data import DataLoader
 from transformers import get_scheduler
 from packlib.rows import TransformersCollator
-{import_lamb}
+{import_lamb}{alone}
 device = "cuda" if torch.cuda.is_available() else "cpu"
 model.to(device)
 optimizer = {optimizer}(model.parameters(), lr={rate}, betas={betas}, weight_decay={decay})
@@ -35,10 +35,10 @@ schedule = get_scheduler("{schedule}", optimizer, {warmup}, {steps}{power})
 loader = DataLoader(packed, {micro_batch}, shuffle=True, collate_fn=TransformersCollator(model))
 batches = iter(loader)
 for _ in range({steps}):
-    update = list(islice(batches, {accumulation}))
+    update = list(islice(batches, {accumulation_alone}))
     if not update:  # the next pass over the data
         batches = iter(loader)
-        update = list(islice(batches, {accumulation}))
+        update = list(islice(batches, {accumulation_alone}))
     targets = sum((batch["labels"] != -100).sum() for batch in update)
     for batch in update:
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
@@ -49,14 +49,14 @@ for _ in range({steps}):
     optimizer.zero_grad()
 """
 _ACCELERATE = """\
-from itertools import islice
+{start}from itertools import islice
 import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader
 from transformers import get_scheduler
 from packlib.rows import TransformersCollator
 {import_lamb}
-accelerator = Accelerator(mixed_precision="bf16" if torch.cuda.is_available() else "no")  # {ranks}
+accelerator = Accelerator(mixed_precision="bf16" if torch.cuda.is_available() else "no")
 optimizer = {optimizer}(model.parameters(), lr={rate}, betas={betas}, weight_decay={decay})
 schedule = get_scheduler("{schedule}", optimizer, {warmup}, {steps}{power})
 # whole batches, as many on each rank; the packs are shuffled anew in each pass, so none is always left out
@@ -82,7 +82,7 @@ _ARGUMENTS = """\
     weight_decay={decay}, lr_scheduler_type="{schedule}"{trainer_power},{drop_last}
 """
 _TRAINER = f"""\
-import torch
+{{start}}import torch
 from transformers import Trainer, TrainingArguments
 from packlib.rows import TransformersCollator
 {{import_lamb}}
@@ -93,7 +93,7 @@ trainer = Trainer(model, arguments, TransformersCollator(model), packed{{lamb}})
 trainer.train()
 """
 _TRL = f"""\
-import torch
+{{start}}import torch
 from trl import SFTConfig, SFTTrainer
 from packlib.rows import TransformersCollator
 {{import_lamb}}
@@ -121,6 +121,7 @@ def code_for(
     overlong: str | None = None,
     attention: str = "sdpa",
     recompute: bool = False,
+    shared: bool = False,
 ) -> dict[str, str]:
     """Python for the "Packs", the "Model", and then for each trainer.
 
@@ -138,6 +139,8 @@ def code_for(
         overlong: what becomes of longer sequences, where there are any.
         attention: the backend to take on a GPU.
         recompute: compute each layer twice, and keep its input only.
+        shared: the devices share weights, gradients and moments. Then there is no "PyTorch loop", since one does not
+            hold them.
     """
     lamb, power = recipe.optimizer == "lamb", recipe.decay == "polynomial"
     rate, decay = f"{recipe.learning_rate:.6g}", f"{recipe.weight_decay:g}"
@@ -165,8 +168,17 @@ def code_for(
         "drop_last": " dataloader_drop_last=True,"
         if recipe.replicas > 1
         else "",  # else ranks repeat packs to fill up
-        "ranks": f"start it on {recipe.replicas} ranks"
-        if recipe.replicas > 1
-        else "on one rank, as the recipe has it",
+        "start": _start(recipe.replicas, shared),
+        "alone": f"\n# on one device, with the packs of all {recipe.replicas} in an update" * (recipe.replicas > 1),
+        "accumulation_alone": recipe.gradient_accumulation_steps * recipe.replicas,
     }
-    return {name: text.format(**values).rstrip() for name, text in _TEXTS.items()}
+    texts = {name: text for name, text in _TEXTS.items() if not (shared and name == "PyTorch loop")}
+    return {name: text.format(**values).rstrip() for name, text in texts.items()}
+
+
+def _start(replicas: int, shared: bool) -> str:
+    """How to start a script on several devices of one machine, as a comment."""
+    if replicas == 1:
+        return ""
+    fsdp = " --use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP" * shared
+    return f"# on {replicas} ranks: accelerate launch --num_processes {replicas}{fsdp} train.py\n"

@@ -108,6 +108,8 @@ class _Rows:
             rows += len(lengths)
             progress(f"reading: {rows:,} sequences")
             yield lengths
+        if not rows:
+            raise ValueError(f"{named(path)} holds no sequence.")
         columns.finish()
         if self.trained == 0:
             raise ValueError(f"The labels of {named(path)} are {IGNORED} for all tokens, so that none is trained on.")
@@ -139,7 +141,9 @@ def _column(path: Path, column: str | None, names: list[str]) -> str:
         return _TOKENS
     if len(names) == 1:
         return names[0]
+    if not names:
+        raise ValueError(f"{named(path)} holds no sequence.")
     raise ValueError(
-        f"{named(path)} has no column {_TOKENS}; it has {listed(names) or 'none'}: name the one with lists of tokens "
-        "or with lengths, by --column or column."
+        f"{named(path)} has no column {_TOKENS}; it has {listed(names)}: name the one with lists of tokens "
+        "or with lengths, by --column (of a source, --source-column)."
     )

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from packlib.advice.depths import best_plans
+from packlib.advice.depths import fewest_packs
 from packlib.advice.micro_batch import EVIDENCE
-from packlib.advice.outcome import Outcome
+from packlib.advice.outcome import Fit, Outcome
 from packlib.advice.row_lengths import WORTH, choose, count_cut, cut
 from packlib.advice.today import TODAY
 from packlib.advice.upstream import Upstream
@@ -132,7 +132,7 @@ def _about_saving(found: Outcome) -> Decision:
     saved = today.slots - packed
     other = min(found.habits, key=lambda one: one.slots)
     name = TODAY[other.habit][1]
-    if saved <= 0:
+    if saved <= WORTH * today.slots:
         choice = "Nothing to gain: do not pack"
     else:
         choice = f"{found.times_fewer:.2f} times fewer slots than today"
@@ -142,14 +142,15 @@ def _about_saving(found: Outcome) -> Decision:
         f"{today.in_words.capitalize()}, take {_about(today.slots)} slots in {many(today.batches, 'batch')} of "
         f"{today.batch_size:,}, and the packs take {_about(packed)}: {_about(abs(saved))} "
         f"({share_of(abs(saved), today.slots)}) {'fewer' if saved > 0 else 'more'}.",
-        f"{name.capitalize()}: {compared(other.slots, packed, 'slots')} than packs"
+        f"{name.capitalize()}: {_than_packs(other.slots, packed)}"
         f"{', but a batch holds sequences of one length' if other.habit == 'sorted' else ''}.",
     )
 
 
 def _about_update(found: Outcome) -> Decision:
-    update, after, before = found.update, found.update.after, found.update.before
-    devices = f" × {many(after.replicas, 'device')}" if after.replicas > 1 else ""
+    update, after, before, fit = found.update, found.update.after, found.update.before, found.fit
+    if fit and not fit.rows:
+        return Decision("Micro batch × accumulation", "Not even one pack fits", *_about_none(found, fit))
     wanted = before.sequences_per_update
     reason = (
         f"They hold {after.sequences_per_update:,.1f} sequences, {signed(update.off)} against {wanted:,.0f} today"
@@ -163,10 +164,15 @@ def _about_update(found: Outcome) -> Decision:
     other = "There is no other."
     if pair := update.runner_up:
         other = f"{pair[0]:,} × {pair[1]:,}: {signed(update.off_with(*pair))} of the sequences"
-        other += f", {_passes(pair[1])} an update instead of {after.gradient_accumulation_steps:,}."
+        as_many = pair[1] == after.gradient_accumulation_steps
+        of_them = "as many forward passes" if as_many else _passes(pair[1])
+        other += f", {of_them} an update{'' if as_many else f' instead of {after.gradient_accumulation_steps:,}'}."
+    elif not update.exact:  # one pack has more
+        fewer = int(before.sequences_per_update / after.replicas * found.histogram.mean_length)
+        other = f"Shorter rows: one of {fewer:,} tokens holds about as many sequences as an update today."
     return Decision(
         "Micro batch × accumulation",
-        f"{after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{devices}",
+        _update_of(found),
         reason[0].upper() + reason[1:],
         other,
     )
@@ -188,8 +194,6 @@ def _about_room(found: Outcome) -> str:
             return f"one pack alone is more than {today}"
         return f"{many(most, 'pack')} at most {'takes' if most == 1 else 'take'} no more than {today}"
     need = f"{gigabytes(memory.total)} of {gigabytes(fit.room)}"
-    if not fit.rows:
-        return f"not even one pack fits: it needs about {need}, so several devices have to share a row"
     how = ["each layer computed twice"] * fit.recompute
     if fit.shards > 1:
         how.append(f"weights, gradients and moments shared by the {fit.shards:,} devices (FSDP)")
@@ -198,13 +202,40 @@ def _about_room(found: Outcome) -> str:
     return f"{many(rows, 'pack')} {'takes' if rows == 1 else 'take'} {told}, and {fits}"
 
 
+def _than_packs(slots: float, packed: float) -> str:
+    said = compared(slots, packed, "slots")
+    return f"{said} {'as' if said.startswith('as many') else 'than'} packs"
+
+
+def _about_none(found: Outcome, fit: Fit) -> tuple[str, str]:
+    """Why not even one pack fits, and what would."""
+    needed, row = 0.0 if found.memory is None else found.memory.total, found.row_length
+    reason = (
+        f"One pack of {row:,} tokens needs about {gigabytes(needed)} of {gigabytes(fit.room)} even with each layer "
+        f"computed twice, so several devices have to share a row. Then {_update_of(found)} hold "
+        f"{found.update.after.sequences_per_update:,.1f} sequences, {signed(found.update.off)} against today."
+    )
+    return reason, (
+        f"Shorter rows: of at most {fit.longest:,} tokens one fits, if enough devices share weights, gradients and "
+        "moments (FSDP)."
+    )
+
+
+def _update_of(found: Outcome) -> str:
+    after = found.update.after
+    devices = f" × {many(after.replicas, 'device')}" if after.replicas > 1 else ""
+    return f"{after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{devices}"
+
+
 def _about_pass(found: Outcome) -> Decision:
     rows, packs = found.update.after.global_batch, found.plan.num_packs
     last = packs - (found.updates - 1) * rows
     before = -(-found.today.rows // found.update.before.global_batch)
     reason = f"{many(packs, 'pack')} in updates of {rows:,}; today it is {many(before, 'update')}."
     other = "Every update is full."
-    if last < rows:
+    if last < rows and found.updates == 1:
+        other = "There is nothing to choose."
+    elif last < rows:
         are = "is" if last == 1 else "are"
         other = f"{many(found.updates - 1, 'update')}, if the last {many(last, 'pack')} {are} left out."
     return Decision("One pass over the data", many(found.updates, "update"), reason, other)
@@ -212,18 +243,18 @@ def _about_pass(found: Outcome) -> Decision:
 
 def _about_cut(found: Outcome) -> Decision:
     top, all_tokens, now = found.row_length, found.whole.num_tokens, found.chosen
-    longest, piled = found.piled_up
+    piled_up, piled = found.piled_up
     suspect = ""
     if found.upstream:
         suspect = " " + _about_upstream(found, found.upstream)
     elif piled:
         suspect = (
-            f" But {many(piled, 'sequence')} ({share_of(piled, found.whole.num_sequences)}) have exactly {longest:,} "
-            "tokens, far more than have just below: they may have been cut before they were counted. How many tokens "
-            "that lost, only their lengths from before it can tell (--source)."
+            f" But {many(piled, 'sequence')} ({share_of(piled, found.whole.num_sequences)}) have exactly {piled_up:,} "
+            "tokens, far more than any length near it: they may have been cut before they were counted. How many "
+            "tokens that lost, only their lengths from before it can tell (--source)."
         )
     if not now.overlong:
-        reason = f"The longest sequence has {longest:,} tokens.{suspect}"
+        reason = f"The longest sequence has {int(found.whole.counts.nonzero()[0][-1]):,} tokens.{suspect}"
         return Decision("What is cut", "Nothing", reason, "There is nothing to choose.")
     are = "is" if now.overlong == 1 else "are"
     done = {"truncate": "cut off", "drop": "left out", "split": "moved to further pieces"}[found.overlong]
@@ -243,27 +274,30 @@ def _about_upstream(found: Outcome, upstream: Upstream) -> str:
         f"it has {many(source.num_sequences, 'sequence')} and {many(source.num_tokens, 'token')}, and the data has "
         f"{whole.num_sequences:,} and {whole.num_tokens:,}"
     )
-    if not over:
-        said = f"The source has no sequence longer than {upstream.longest:,}, so none was cut before it was counted"
-        return f"{said}." if upstream.done else f"{said}, but its lengths are others: {sizes}."
+    if over <= upstream.left:
+        said = f"The source has no {'more sequences' if over else 'sequence'} longer than {upstream.longest:,}"
+        said += f"{' than the data' if over else ''}, so none was cut before it was counted"
+        as_many = not upstream.lost and source.num_sequences == whole.num_sequences
+        return f"{said}." if upstream.done or as_many else f"{said}, but its lengths are others: {sizes}."
+    are, was = ("is", "was") if over == 1 else ("are", "were")
     said = f"In the source, {many(over, 'sequence')} ({share_of(over, source.num_sequences)}) "
-    said += f"{'is' if over == 1 else 'are'} longer than {upstream.longest:,}"
-    if not upstream.done:
-        said += f"; to cut them does not give these lengths: {sizes}."
-    elif upstream.lost:
-        said += f" and {'was' if over == 1 else 'were'} {upstream.done} before the lengths were counted, which lost "
-        said += f"{many(upstream.lost, 'token')} ({share_of(upstream.lost, source.num_tokens)})."
+    said += f"{are} longer than {upstream.longest:,}"
+    lost = f"{many(upstream.lost, 'token')} ({share_of(upstream.lost, source.num_tokens)})"
+    if upstream.done and not upstream.lost:
+        return f"{said} and {was} split before the lengths were counted, which lost nothing."
+    if upstream.done:
+        said += f" and {was} {upstream.done} before the lengths were counted, which lost {lost}."
+    elif upstream.left and upstream.lost > 0:
+        said += f", and in the data {upstream.left:,}: it has {lost} fewer."
     else:
-        return (
-            f"{said} and {'was' if over == 1 else 'were'} split before the lengths were counted, which lost nothing."
-        )
+        said += f"; to cut them does not give these lengths: {sizes}."
     packs = f"{compared(upstream.packs, found.plan.num_packs, 'packs')}, {upstream.packs:,}"
     return f"{said} All of its tokens take {packs}, and its longest sequence a row of {upstream.longest_source:,}."
 
 
 def _cut_otherwise(found: Outcome, other: str) -> str:
     depth = found.plan.max_sequences_per_pack
-    packs = best_plans(cut(found.whole, found.row_length, other), depth)[0].num_packs
+    packs = fewest_packs(cut(found.whole, found.row_length, other), depth)
     lost = 0 if other == "split" else count_cut(found.whole, found.row_length, other)[1]
     loses = "nothing is lost" if not lost else f"{share_of(lost, found.whole.num_tokens)} of the tokens are lost"
     change = compared(packs, found.plan.num_packs, "packs")

@@ -8,10 +8,10 @@ from packlib.training.adjustment import TOLERATED
 from packlib.training.recipe import Recipe
 
 EVIDENCE = {  # notebook 17: betas to the power of 2 at twice the sequences, less nothing adjusted
-    "adamw": "In notebook 17 such betas ended 0.084 ± 0.051 lower than nothing adjusted with AdamW (five seeds, twice "
-    "the sequences).",
-    "lamb": "Betas and rate stay: in notebook 17 LAMB ended 0.179 ± 0.058 higher with betas adjusted to twice the "
-    "sequences than with nothing adjusted (five seeds), and no lower with a scaled rate.",
+    "adamw": "In notebook 17, with AdamW and twice the sequences, the loss ended 0.084 ± 0.051 lower with such betas "
+    "than with nothing adjusted (five seeds).",
+    "lamb": "Betas and rate stay: in notebook 17, with LAMB and twice the sequences, the loss ended 0.179 ± 0.058 "
+    "higher with such betas than with nothing adjusted (five seeds), and no lower with a scaled rate.",
 }
 
 

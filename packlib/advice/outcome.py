@@ -4,21 +4,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from packlib.advice.depths import DepthTrial
 from packlib.advice.memory import Memory, ModelShape
 from packlib.advice.micro_batch import Update
 from packlib.advice.row_lengths import RowLength
 from packlib.advice.today import Today
-from packlib.advice.upstream import Upstream
+from packlib.advice.upstream import Upstream, find_pile
 from packlib.advice.waits import Dealt, deal
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 from packlib.work import Work
 
 SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
-_NEAR, _PILED = 16, 10  # so many lengths just below the longest; so many times their mean is no accident
 
 
 class Fit(NamedTuple):
@@ -29,12 +26,15 @@ class Fit(NamedTuple):
         shards: devices that have to share weights, gradients and moments.
         recompute: whether each layer has to be computed twice.
         room: bytes of the device.
+        longest: tokens of the longest row that would fit, however many devices share the weights, where none of the
+            row length does; else 0.
     """
 
     rows: int
     shards: int
     recompute: bool
     room: float
+    longest: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +144,7 @@ class Outcome:
         """Whether attention that skips what lies between sequences is worth its trouble."""
         return self.skipping_saves >= SAVED
 
-    @property
+    @cached_property
     def piled_up(self) -> tuple[int, int]:
-        """The longest length, and how many sequences have it if they look cut before they were counted; else 0."""
-        counts = self.whole.counts
-        longest = int(counts.nonzero()[0][-1])
-        count = int(counts[longest]) - self.whole.truncated  # which are known to be cut
-        near = counts[max(1, longest - _NEAR) : longest].sum() / _NEAR
-        different = np.count_nonzero(counts[:longest]) >= _NEAR  # data of a few lengths pile up everywhere
-        much = max(_PILED * max(near, 1), 0.001 * self.whole.num_sequences)
-        return longest, count if different and much < count < self.whole.num_sequences else 0
+        """Where sequences look cut before they were counted, and how many do, as `find_pile` finds them."""
+        return find_pile(self.whole)

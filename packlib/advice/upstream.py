@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packlib.advice.depths import best_plans
+from packlib.advice.depths import fewest_packs
 from packlib.advice.row_lengths import OVERLONG, count_cut, cut
 from packlib.lengths import LengthHistogram
 
+_NEAR, _PILED = 16, 10  # so many lengths before and after one; so many times their mean is no accident
+_SHARE = 0.001  # of the sequences: fewer are no pile
 _DONE = {"truncate": "cut to it", "drop": "left out", "split": "split"}
 
 
@@ -16,8 +18,8 @@ class Upstream(NamedTuple):
 
     Attributes:
         source: the lengths before they were cut.
-        longest: tokens of the longest sequence of the data.
-        overlong: sequences of the source that are longer.
+        longest: tokens of the longest sequence of the data, or a length below it at which sequences pile up.
+        overlong, left: sequences that are longer, of the source and of the data.
         lost: tokens that the source has and the data has not.
         done: what was done to those: "cut to it", "left out" or "split"; empty if none gives exactly the data.
         packs: that all tokens of the source need in rows as advised, where longer sequences are split.
@@ -26,6 +28,7 @@ class Upstream(NamedTuple):
     source: LengthHistogram
     longest: int
     overlong: int
+    left: int
     lost: int
     done: str
     packs: int
@@ -36,7 +39,34 @@ class Upstream(NamedTuple):
         return int(self.source.counts.nonzero()[0][-1])
 
 
-def weigh(whole: LengthHistogram, source: LengthHistogram, max_length: int, depth: int | None) -> Upstream:
+def find_pile(whole: LengthHistogram) -> tuple[int, int]:
+    """The length at which most look cut before they were counted, and how many have it; zeros if there is none.
+
+    So many sequences have it that it is no accident beside the lengths around it. Besides, few sequences are longer, or
+    it is a round number, as limits are.
+
+    >>> from packlib.advice.upstream import find_pile
+    >>> from packlib.lengths import LengthHistogram
+    >>> find_pile(LengthHistogram.from_lengths([*range(1, 3000), *[2048] * 50]))
+    (2048, 51)
+    """
+    counts = whole.counts.copy()
+    lengths = counts.nonzero()[0]
+    counts[lengths[-1]] -= whole.truncated  # which are known to be cut
+    number, longer = counts[lengths], whole.num_sequences - np.cumsum(counts[lengths])
+    found = 0, 0
+    for at in np.flatnonzero(number > max(_PILED, _SHARE * whole.num_sequences)).tolist():
+        length, count = int(lengths[at]), int(number[at])
+        near = max(number[at - _NEAR : at].sum(), number[at + 1 : at + 1 + _NEAR].sum(), _NEAR) / _NEAR
+        is_limit = longer[at] <= count or not length % 128 or not length % 100
+        if at >= _NEAR and is_limit and max(_PILED * near, found[1]) < count:  # a few lengths pile up everywhere
+            found = length, count
+    return found
+
+
+def weigh(
+    whole: LengthHistogram, source: LengthHistogram, max_length: int, depth: int | None, piled_up: int = 0
+) -> Upstream:
     """Weigh the lengths of a data set against those from before it was cut.
 
     >>> from packlib.advice.upstream import weigh
@@ -48,15 +78,17 @@ def weigh(whole: LengthHistogram, source: LengthHistogram, max_length: int, dept
 
     Args:
         max_length, depth: slots of a row and sequences in a pack at most, as advised.
+        piled_up: a length at which sequences pile up; by default the longest is looked at.
     """
-    longest = int(whole.counts.nonzero()[0][-1])
+    longest = piled_up or int(whole.counts.nonzero()[0][-1])
     return Upstream(
         source,
         longest,
         count_cut(source, longest, "truncate")[0],
+        count_cut(whole, longest, "truncate")[0],
         source.num_tokens - whole.num_tokens,
         next((_DONE[how] for how in OVERLONG if _gives(source, longest, how, whole)), ""),
-        best_plans(cut(source, max_length, "split"), depth)[0].num_packs,
+        fewest_packs(cut(source, max_length, "split"), depth),
     )
 
 
@@ -64,4 +96,5 @@ def _gives(source: LengthHistogram, longest: int, overlong: str, whole: LengthHi
     """Whether this is what becomes of the source where what is longer is treated so."""
     if overlong == "drop" and not source.counts[: longest + 1].any():
         return False
-    return np.array_equal(cut(source, longest, overlong).counts, whole.counts[: longest + 1])
+    made, counts = cut(source, longest, overlong).counts, whole.counts
+    return np.array_equal(made, counts[: longest + 1]) and not counts[longest + 1 :].any()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from packlib.advice import advise, batches_today, cut, fit_update, lengths_for
 from packlib.advice.advising import fitting, memory_size
 from packlib.advice.memory import model_shape
+from packlib.advice.page import page
 from packlib.advice.words import compared, many, share_of, signed
 from packlib.lengths import LengthHistogram, load, padding_waste
 from packlib.packing import assign, plan
@@ -127,6 +128,8 @@ EDGES = {  # lengths, maximum, and whether there is something to gain
     "all at the maximum": ([64] * 6400, 64, False),
     "just over half": ([33] * 4000, 64, False),
     "two lengths": ([60, 4] * 4000, 64, True),
+    "three lengths": ([5, 9, 700], 700, True),
+    "a row that holds many updates": ([50, 60] * 2000, 100_000, True),
 }
 
 
@@ -140,6 +143,14 @@ def test_odd_data_gets_sound_advice(name, overlong):
     for text in (*(text for one in found.decisions for text in one[2:]), *found.notes):
         assert text.endswith(".") and ".." not in text and "1 sequences" not in text and "1 packs" not in text
     assert all(math.isfinite(value) for value in found.numbers.values())
+    assert not any("as many slots than" in one.runner_up for one in found.decisions)
+    assert not found.decisions[4].runner_up.startswith("0 updates")
+
+
+def test_where_a_pack_holds_more_than_an_update_a_shorter_row_is_named():
+    found = advise([50, 60] * 2000, 100_000)
+    assert found.update.after.global_batch == 1 and not found.update.exact
+    assert found.decisions[3].runner_up.startswith(f"Shorter rows: one of {256 * 55:,} tokens holds about")
 
 
 @settings(max_examples=30, deadline=None)
@@ -167,6 +178,27 @@ def test_lengths_that_pile_up_at_the_longest_look_cut():
     for lengths in (drawn[drawn <= 200], [60, 4] * 500):
         assert "exactly" not in advise(lengths, 512).decisions[-1].reason
     assert advise(of(drawn).with_max_length(200, "truncate"), 200).piled_up[1] == 0, "these are known to be cut"
+
+
+def test_a_pile_below_the_longest_looks_cut_where_it_is_a_limit():
+    source = np.random.default_rng(0).geometric(0.01, 5000)
+    few, half = np.minimum(source, 333), np.where(np.arange(5000) % 2, np.minimum(source, 256), source)
+    few[:3] += 400
+    for lengths, limit in ((few, 333), (half, 256)):
+        found = advise(lengths, 2048, source=source)
+        count = int((lengths == limit).sum())
+        assert found.piled_up == (limit, count)
+        assert f"{count} sequences" in advise(lengths, 2048).decisions[-1].reason
+        longer, left = (int((some > limit).sum()) for some in (source, lengths))
+        assert (found.upstream.overlong, found.upstream.left) == (longer, left)
+        assert found.upstream.lost == source.sum() - lengths.sum()
+        said = found.decisions[-1].reason
+        assert f"In the source, {longer} sequences" in said and f"in the data {left}: it has" in said
+        assert "more sequences longer than" in advise(lengths, 2048, source=lengths).decisions[-1].reason
+    template = np.concatenate([source, [37] * 600])  # many texts of one length are no limit
+    assert advise(template, 2048).piled_up == (0, 0)
+    padded = (source + 63) // 64 * 64
+    assert advise(padded, 2048).piled_up == (0, 0)
 
 
 # The update and the memory
@@ -216,11 +248,16 @@ def test_the_memory_bounds_the_micro_batch_and_is_said():
         assert found.memory.total <= 0.9 * found.fit.room and found.update.after.micro_batch <= found.fit.rows
         assert f"of {found.fit.room / 1e9:.1f} GB" in found.decisions[3].reason
     none = advise([50_000] * 9, 131_072, model="7B", memory="80GB")
-    assert "not even one pack fits" in none.decisions[3].reason and none.update.most == 1
+    assert none.decisions[3].choice == "Not even one pack fits" and none.update.most == 1
+    longest = none.fit.longest
+    assert f"at most {longest:,} tokens" in none.decisions[3].runner_up and "several share a row" in page(none)
+    for tokens, fits in ((longest, True), (longest + 8, False)):
+        assert (none.shape.memory(1, tokens, shards=10**9, recompute=True).total <= 0.9 * 80e9) == fits
     shared = advise(CHATS, 4096, model="7B", memory="80GB")
     assert shared.update.after.replicas == 2 and "shared by the 2 devices" in shared.decisions[3].reason
     assert shared.decisions[3].choice.endswith("× 2 devices")
-    assert "model.gradient_checkpointing_enable()" in shared.code["Model"]
+    assert "model.gradient_checkpointing_enable()" in shared.code["Model"] and "PyTorch loop" not in shared.code
+    assert all("--num_processes 2 --use_fsdp" in text for text in list(shared.code.values())[2:])
 
 
 def test_no_row_is_longer_than_the_positions_of_the_model():

@@ -89,6 +89,11 @@ def test_the_code_makes_the_updates_of_each_sequence_alone(names, trainer):
     assert_same(names["model"], trained_alone())
 
 
+def test_the_loop_makes_on_one_device_what_several_make_in_an_update(names, tmp_path):
+    exec(written(tmp_path, 2)[1]["PyTorch loop"], names)
+    assert_same(names["model"], trained_alone())
+
+
 ON_RANKS = """
 import sys, datasets
 sys.path[:0] = {path!r}
@@ -108,7 +113,7 @@ print("same on rank", accelerator.process_index)
 def test_accelerate_makes_them_on_as_many_ranks_as_the_recipe_has(names, tmp_path, ranks=2):
     path = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     _, code = written(tmp_path, ranks)
-    assert f"on {ranks} ranks" in code["accelerate"]
+    assert f"accelerate launch --num_processes {ranks} train.py" in code["accelerate"]
     Path("script.py").write_text(ON_RANKS.format(path=path, cache=str(tmp_path / "cache"), code=code, ranks=ranks))
     said = on_ranks(Path("script.py"), ranks)
     assert all(f"same on rank {rank}" in said for rank in range(ranks))

@@ -274,14 +274,18 @@ def test_what_it_brings_against_today(case):
     )
     decision, saved = said["decisions"][2], slots[today] - packed
     assert decision["choice"] == (
-        f"{slots[today] / packed:.2f} times fewer slots than today" if saved > 0 else "Nothing to gain: do not pack"
+        f"{slots[today] / packed:.2f} times fewer slots than today"
+        if saved > 0.02 * slots[today]
+        else "Nothing to gain: do not pack"
     )
     batches = many(-(-rows.total() // size), "batch")
     fewer = f"{large(abs(saved))} ({percent(abs(saved), slots[today])}) {'fewer' if saved > 0 else 'more'}"
     wanted = f"{HABITS[today]}, take {large(slots[today])} slots in {batches} of {size:,}, and the packs take "
     assert decision["reason"][1:] == f"{wanted}{large(packed)}: {fewer}."
     other = min((count, habit) for habit, count in slots.items() if habit != today)[1]
-    assert decision["runner_up"][1:].startswith(f"{HABITS[other]}: {than(slots[other], packed, 'slots')} than packs")
+    more = than(slots[other], packed, "slots")
+    against = "as packs" if more == "as many slots" else "than packs"
+    assert decision["runner_up"][1:].startswith(f"{HABITS[other]}: {more} {against}")
 
 
 def test_the_update(case):
@@ -334,6 +338,7 @@ def test_one_pass_and_what_is_cut(case):
     wanted = f"{many(plan['packs'], 'pack')} in updates of {rows:,}; today it is {many(before, 'update')}."
     assert done["reason"] == wanted
     left = f"{many(updates - 1, 'update')}, if the last {many(last, 'pack')}"
+    left = left if updates > 1 else "There is nothing to choose."
     assert done["runner_up"].startswith(left if last else "Every update is full.")
     top, tokens = plan["max_length"], tokens_of(whole)
     longer, moved = lost(whole, top, overlong)

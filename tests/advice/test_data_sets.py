@@ -180,6 +180,14 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path, capsys, write, says):
     assert says in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["none.parquet", "none.jsonl"])
+def test_a_file_without_a_sequence_is_named(tmp_path, name):
+    (tmp_path / "none.jsonl").touch()
+    pq.write_table(pa.table({"input_ids": pa.array([], pa.list_(pa.int64()))}), tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match=rf"{name} holds no sequence\.$"):
+        uncut(tmp_path / name)
+
+
 def test_a_file_without_the_column_is_named(tmp_path, capsys):
     as_parquet(tmp_path / "rows" / "a.parquet")
     as_parquet(tmp_path / "rows" / "b.parquet", [{"text": "x"}])

@@ -171,5 +171,14 @@ def test_a_source_is_a_second_file(tmp_path, capsys):
     assert cli.main([*arguments, "--source", str(tmp_path / "before.npy")]) == 0
     weighed = json.loads(capsys.readouterr().out)
     assert weighed["source"]["lost"] == np.maximum(lengths - 300, 0).sum()
+    np.savetxt(
+        tmp_path / "before.csv", np.stack([lengths, 2 * lengths], axis=1), "%d", ",", header="size,twice", comments=""
+    )
+    named = ["--source", str(tmp_path / "before.csv"), "--source-column"]
+    assert cli.main([*arguments, *named, "size"]) == 0
+    assert json.loads(capsys.readouterr().out)["source"]["lost"] == weighed["source"]["lost"]
+    assert cli.main([*arguments, "--source-column", "size"]) == cli.main([*arguments, *named[:2]]) == 2
+    said = capsys.readouterr().err
+    assert "source_column 'size' needs a source" in said and "before.csv has 2 columns" in said
     assert "may have been" not in weighed["decisions"][-1]["reason"]
     assert weighed["decisions"][-1]["reason"] in Elements((tmp_path / "out" / "report.html").read_text()).text
