@@ -12,13 +12,16 @@ import numpy as np
 _MANY = 1 << 22  # rows; for fewer, loading the compiler takes longer than the loop in Python
 
 
-def cut(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool, in_order: bool) -> np.ndarray:
+Budget = int | Sequence[int]  # of every column, or one for each
+
+
+def cut(rows: np.ndarray, budget: Budget, fewest: int, most: int, padded: bool, in_order: bool) -> np.ndarray:
     """The first row of each group; every group takes as many rows as the budget and `fewest` allow.
 
     Args:
         rows: shape (R, k): the lengths of k samples a row, 0 for none. A group of rows makes k batches, one a
             column.
-        budget: of each batch; no length is above it.
+        budget: of each batch, an integer where `padded` or `in_order` or k is 1; no length is above it.
         fewest, most: rows of a group; the last may have fewer. Where no cut keeps `fewest`, it is not kept.
         padded: the budget limits rows × longest of the group; else the sum of lengths of each column.
         in_order: the lengths rise, or fall, through the rows, so the column of the longest is one and the same.
@@ -62,7 +65,7 @@ def scan(lengths: Sequence[int] | np.ndarray, budget: int, most: int, padded: bo
     return starts
 
 
-def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, padded: bool) -> list[int]:
+def next_cuts(rows: np.ndarray, budget: Budget, fewest: int, most: int, padded: bool) -> list[int]:
     """For each row, where the group that starts there ends so that all groups from there on have `fewest` rows.
 
     Of all such ends the last, so a cut that follows them is the greedy one where that will do. Only the last group may
@@ -86,11 +89,13 @@ def next_cuts(rows: np.ndarray, budget: int, fewest: int, most: int, padded: boo
     return cuts
 
 
-def _furthest_ends(rows: np.ndarray, budget: int, most: int, padded: bool) -> list[int]:
+def _furthest_ends(rows: np.ndarray, budget: Budget, most: int, padded: bool) -> list[int]:
     """Where the longest group ends that starts at each row."""
     if not padded:
         totals = [np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in rows.T]
-        ends = np.min([total.searchsorted(total[:-1] + budget, "right") - 1 for total in totals], axis=0)
+        allowed = np.broadcast_to(budget, len(totals)).tolist()
+        pairs = zip(totals, allowed, strict=True)
+        ends = np.min([total.searchsorted(total[:-1] + tokens, "right") - 1 for total, tokens in pairs], axis=0)
         return np.minimum(ends, np.arange(len(rows)) + most).tolist()
     longest, ends, end = rows.max(1).tolist(), [], 0
     widest = deque[int]()  # rows of the group, each longer than all after it: the first is the longest

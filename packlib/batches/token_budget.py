@@ -1,6 +1,7 @@
 """Batches of about equally many tokens: few long samples or many short ones, cut in linear time.
 
-Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a batch holds about 25,000 tokens.
+Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a batch holds about 25,000
+source tokens and 25,000 target tokens.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -96,6 +97,8 @@ def batch_by_tokens(
     order: str = "dataset",
     same_shape_every: int | None = None,
     *,
+    target_lengths: Iterable[int] | None = None,
+    max_target_tokens: int | None = None,
     drop_last: bool = False,
     count_padding: bool = False,
     difficulty: Iterable[float] | None = None,
@@ -122,6 +125,9 @@ def batch_by_tokens(
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape.
             The samples are dealt to the k in turn. Where k does not divide their number, blank rows fill up: among the
             first k batches that have two rows or more, the last ones end in a blank row each.
+        target_lengths: a second length of each sample, such as that of its translation, with a budget of its own. It
+            goes with neither `same_shape_every` nor `count_padding`, which know one width of a batch.
+        max_target_tokens: the budget of these; None for `max_tokens`.
         drop_last: leave out the last samples in the order, where k does not divide their number, instead of adding
             blank rows.
         count_padding: the budget counts padding too: rows × longest, and not the sum of lengths.
@@ -143,7 +149,20 @@ def batch_by_tokens(
     most = len(lengths) if max_batch is None else whole_number("max_batch", max_batch, min_batch)
     every = 1 if same_shape_every is None else whole_number("same_shape_every", same_shape_every, 1)
     whole_number("num_batches_multiple_of", num_batches_multiple_of, 1)
-    _refuse_overlong(lengths, max_tokens)
+    _refuse_overlong("max_tokens", max_tokens, lengths)
+    budgets, second = [max_tokens], []
+    if target_lengths is None:
+        if max_target_tokens is not None:
+            raise ValueError("max_target_tokens needs target_lengths, the target tokens of each sample.")
+    else:
+        if same_shape_every is not None or count_padding:
+            raise ValueError("target_lengths goes with neither same_shape_every nor count_padding.")
+        second = [as_lengths(target_lengths)]
+        if len(second[0]) != len(lengths):
+            raise ValueError(f"target_lengths must have one length for each of the {len(lengths)} samples.")
+        own = max_tokens if max_target_tokens is None else max_target_tokens
+        budgets.append(whole_number("max_target_tokens", own, 1))
+        _refuse_overlong("max_target_tokens", budgets[1], second[0])
     if every > 1 and every % num_batches_multiple_of:
         raise ValueError(
             f"num_batches_multiple_of must divide same_shape_every {every}; {num_batches_multiple_of} does not."
@@ -153,16 +172,17 @@ def batch_by_tokens(
     if difficulty is not None and order not in ("ascending", "descending"):
         raise ValueError(f'A difficulty is for order "ascending" or "descending", not {order!r}.')
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
-    max_tokens, most = min(max_tokens, _MOST_TOKENS), min(most, len(lengths))
+    budgets, most = [min(budget, _MOST_TOKENS) for budget in budgets], min(most, len(lengths))
     samples = _ordered(lengths, order, difficulty, seed)
     if drop_last:
         samples = samples[: len(samples) // every * every]
     if len(samples) < every:
         raise ValueError(f"same_shape_every {every} needs as many samples; there are {len(lengths)}.")
-    in_order = difficulty is None and order in ("ascending", "descending")
+    in_order = difficulty is None and order in ("ascending", "descending") and not second
+    budget = budgets if second else budgets[0]
 
     def starts(ids: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        begins = cut(rows, max_tokens, min_batch, most, count_padding, in_order)
+        begins = cut(rows, budget, min_batch, most, count_padding, in_order)
         if (few := np.flatnonzero(np.diff(begins) < min_batch)).size:
             first, after = begins[few[0]], begins[few[0] + 1]
             raise ValueError(
@@ -175,11 +195,11 @@ def batch_by_tokens(
     def startable(rows: np.ndarray) -> np.ndarray:
         if min_batch == 1:
             return np.ones(len(rows), bool)
-        return np.array(next_cuts(rows, max_tokens, min_batch, most, count_padding)) > 0
+        return np.array(next_cuts(rows, budget, min_batch, most, count_padding)) > 0
 
     if every == 1:
         ordered = lengths[samples]
-        begins = starts(samples, ordered[:, None])
+        begins = starts(samples, np.stack([ordered, *(column[samples] for column in second)], axis=1))
         return _batches(samples, ordered, halve_fullest(np.append(begins, len(samples)), num_batches_multiple_of))
     begins = starts(samples, _in_rows(samples, lengths, every))
     if len(samples) % every:
@@ -187,12 +207,12 @@ def batch_by_tokens(
     return _dealt(samples, begins, lengths, every)
 
 
-def _refuse_overlong(lengths: np.ndarray, max_tokens: int) -> None:
-    over = np.flatnonzero(lengths > max_tokens)
+def _refuse_overlong(name: str, budget: int, lengths: np.ndarray) -> None:
+    over = np.flatnonzero(lengths > budget)
     if over.size:
         raise ValueError(
-            f"max_tokens {max_tokens} allows {max_tokens} tokens a sample; {len(over)} have more: "
-            f"{_some(over, lengths)}. Raise max_tokens, or cut or leave out these samples."
+            f"{name} {budget} allows {budget} tokens a sample; {len(over)} have more: "
+            f"{_some(over, lengths)}. Raise {name}, or cut or leave out these samples."
         )
 
 

@@ -27,6 +27,47 @@ def test_it_is_the_plain_loop(lengths, budget, most, order, count_padding):
 
 
 @given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60),
+    st.integers(12, 60),
+    st.one_of(st.none(), st.integers(12, 60)),
+    st.sampled_from(ORDERS),
+    st.integers(1, 9),
+)
+@example([(1, 9), (1, 9), (9, 1)], 12, None, "dataset", 9)  # the target alone ends the first batch
+def test_source_and_target_have_a_budget_each(pairs, budget, targets, order, most):
+    source, target = map(list, zip(*pairs, strict=True))
+    found = batch_by_tokens(
+        source, budget, max_batch=most, order=order, target_lengths=target, max_target_tokens=targets
+    )
+    expected: list[list[int]] = []
+    for i in in_order(source, order):
+        more = [*expected[-1], i] if expected else []
+        room = sum(source[j] for j in more) <= budget and sum(target[j] for j in more) <= (targets or budget)
+        if expected and room and len(more) <= most:
+            expected[-1] = more
+        else:
+            expected.append([i])
+    assert [batch.tolist() for batch in found] == expected
+    assert found.tokens.tolist() == [sum(source[i] for i in batch) for batch in expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"max_target_tokens": 9}, "max_target_tokens needs target_lengths"),
+        ({"target_lengths": [1, 2]}, "target_lengths must have one length for each of the 3 samples"),
+        ({"target_lengths": [1, 2, 11]}, "max_target_tokens 10 allows 10 tokens a sample; 1 have more"),
+        ({"target_lengths": [1, 2, 3], "max_target_tokens": 0}, "max_target_tokens must be at least 1, not 0"),
+        ({"target_lengths": [1, 2, 3], "count_padding": True}, "goes with neither same_shape_every nor count_padding"),
+        ({"target_lengths": [1, 2, 3], "same_shape_every": 1}, "goes with neither same_shape_every nor count_padding"),
+    ],
+)  # fmt: skip
+def test_target_lengths_that_cannot_be(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        batch_by_tokens([4, 5, 6], 10, **options)
+
+
+@given(
     st.lists(st.integers(1, 300), min_size=1, max_size=200),
     st.integers(300, 6000),
     st.sampled_from(["dataset", "random"]),

@@ -1,9 +1,9 @@
-"""BERT scaled up: pipeline, sharding, ring, recomputation, low precision, each against its formula or its plain run.
+"""BERT scaled up: pipeline, sharding, recomputation, low precision, each against its formula or its plain run.
 
-    python -m tests.benchmarks.bench_scaling [--device cuda] [pipeline sharding ring recomputation autocast …]
+    python -m tests.benchmarks.bench_scaling [--device cuda] [pipeline sharding recomputation underflow]
 
-measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. On a GPU: recomputation, autocast
-and offloading, which need one to show memory and speed. Run it on a quiet machine: ranks are timed by the clock.
+measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. On a GPU: recomputation and
+offloading, which need one to show memory and speed. Run it on a quiet machine: ranks are timed by the clock.
 """
 
 import argparse
@@ -15,15 +15,14 @@ import torch
 from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.model import PackedBert
-from packlib.training import Autocast, PretrainingObjective, Recipe, evaluate, fit, make_optimizer, round_weights
-from packlib.training.updates import take_packs
+from packlib.training import PretrainingObjective, Recipe, fit, make_optimizer
 from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
 from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
 from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
 from packlib.workbook.chapters.n11_scaling_up.sharding import offload_state
 from packlib.workbook.chapters.shared.timeline import bubble_formula
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
-from tests.benchmarks.bench_scaling_ranks import bert, pipeline, ring, sharding
+from tests.benchmarks.bench_scaling_ranks import bert, pipeline, sharding
 from tests.benchmarks.table import in_turn, processor, record, show
 
 MIB = 2**20
@@ -38,10 +37,10 @@ def timed(work: dict[str, Callable], device: str, runs: int = 5) -> dict[str, fl
     return in_turn(waiting, runs)
 
 
-def gradient_of(model: PackedBert, batch: PackedBatch, objective=None) -> torch.Tensor:
+def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
     """The gradient of the batch's loss as one flat tensor; it is in the model, too."""
     model.zero_grad()
-    sums = (objective or PretrainingObjective())(model, batch)
+    sums = PretrainingObjective()(model, batch)
     (sums["mlm_loss"].mean + sums["nsp_loss"].mean).backward()
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
@@ -71,54 +70,6 @@ def recomputation(device: str) -> list[dict]:
         work[count] = lambda count=count: step(count)
     seconds = timed(work, device)
     return [row | {"seconds a step": round(seconds[row["computed twice"]], 4)} for row in rows]
-
-
-def autocast(device: str) -> list[dict]:
-    """Forward and backward in FP32 and with a bfloat16 forward pass, by width; 2 layers, 4 packs of 128."""
-    batch, rows = take_packs(batches(None, 1)[0], 0, 4).to(device), []
-    for width in (128, 256, 512, 1024):
-        model = bert(width, 2, device)
-        exact, cast = gradient_of(model, batch), gradient_of(model, batch, Autocast())
-        runs = {
-            "fp32": lambda m=model: gradient_of(m, batch),
-            "bf16": lambda m=model: gradient_of(m, batch, Autocast()),
-        }
-        seconds = timed(runs, device)
-        angle = torch.nn.functional.cosine_similarity(exact.double(), cast.double(), dim=0)
-        rows.append({
-            "width": width, "fp32, seconds": round(seconds["fp32"], 4),
-            "bf16 autocast, seconds": round(seconds["bf16"], 4),
-            "times faster": round(seconds["fp32"] / seconds["bf16"], 2),
-            "cosine of the gradients": round(angle.item(), 6),
-        })  # fmt: skip
-    return rows
-
-
-def rounding(device: str, updates: int = 150) -> list[dict]:
-    """AdamW at a small rate on WordNet: FP32, and bfloat16 weights that are rounded in three ways."""
-    rows, data = [], [take_packs(batch, 0, 8) for batch in batches(None, 6)]
-    data, judged = data[:4], data[4:]
-    sequences = sum(batch.num_sequences for batch in data) * updates // len(data)
-    plan = Recipe(8, 5e-5, sequences, optimizer="adamw")
-    shown, held = {1, *range(15, updates + 1, 15)}, {"fp32": 4, "master": 6, "stochastic": 2, "nearest": 2}
-    for how, size in held.items():
-        model = bert(128, 2, device, torch.float32 if how == "fp32" else torch.bfloat16)
-        optimizer = make_optimizer(model, plan)
-        if how != "fp32":
-            round_weights(optimizer, how)
-
-        def judge(done: dict, model=model) -> dict | None:
-            return evaluate(model, judged) if done["update"] in shown else None
-
-        records = fit(model, data, plan, optimizer=optimizer, on_update=judge, progress=False)
-        rows += [
-            {
-                "weights": how, "bytes a weight": size, "update": record["update"],
-                "held-out MLM loss": round(record["mlm_loss"], 5),
-            }
-            for record in records if record["update"] in shown
-        ]  # fmt: skip
-    return rows
 
 
 def underflow_share(gradients: torch.Tensor, scale: float) -> float:
@@ -168,9 +119,9 @@ def offloading(device: str) -> list[dict]:
     return rows
 
 
-ON_RANKS = {"pipeline": pipeline, "sharding": sharding, "ring": ring}
-ON_ONE = {"recomputation": recomputation, "autocast": autocast, "rounding": rounding, "underflow": underflow}
-ON_GPU = {"recomputation": recomputation, "autocast": autocast, "offloading": offloading}
+ON_RANKS = {"pipeline": pipeline, "sharding": sharding}
+ON_ONE = {"recomputation": recomputation, "underflow": underflow}
+ON_GPU = {"recomputation": recomputation, "offloading": offloading}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,8 +1,7 @@
-"""The part of bench_scaling that runs on ranks of this machine: pipeline, sharding, ring."""
+"""The part of bench_scaling that runs on ranks of this machine: pipeline, sharding."""
 
 import statistics
 import time
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -16,7 +15,6 @@ from packlib.model import PackedBert
 from packlib.training import Recipe, make_optimizer
 from packlib.training.updates import take_packs
 from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline
-from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce
 from packlib.workbook.chapters.n11_scaling_up.sharding import memory_of, offload_state, shard_model, shard_optimizer
 from packlib.workbook.chapters.shared.timeline import bubble, bubble_formula, gantt, in_flight
 from tests.benchmarks.bench_model import batches
@@ -112,43 +110,3 @@ def sharding(steps: int = 10) -> dict[str, list[dict]]:
             far = max((rank[how][2] - ranks[0]["nothing"][2]).abs().max().item() for rank in ranks)
             rows.append(row | {"furthest weight": f"{far:.1e}"})
     return {"sharding": rows}
-
-
-def run_ring(rank: int, cases: list[tuple[int, bool]], rounds: int) -> list[tuple[int, float, int]]:
-    """Of each all-reduce: bytes this rank says it sent, seconds, and bytes over the loopback meanwhile."""
-    out = []
-    for size, own in cases:
-        reduce, values, sent = ring_all_reduce if own else dist.all_reduce, torch.ones(size // 4), 0
-        reduce(values)
-        dist.barrier()
-        before, start = _loopback(), time.perf_counter()
-        for _ in range(rounds):
-            sent = reduce(values)
-            dist.barrier()
-        seconds, wire = (time.perf_counter() - start) / rounds, (_loopback() - before) // rounds
-        out.append((sent if own else 0, seconds, wire))
-    return out
-
-
-def ring(rounds: int = 10) -> dict[str, list[dict]]:
-    """Bytes a rank sends: the formula, what packlib's ring counts, and what the kernel counts, also for gloo's own."""
-    rows, cases = [], [(mebibytes * 2**20, own) for mebibytes in (1, 16) for own in (True, False)]
-    for world in (2, 4):
-        ranks = run_ranks(run_ring, world, cases, rounds, timeout=300)
-        for i, (size, own) in enumerate(cases):
-            sent, seconds, wire = zip(*(rank[i] for rank in ranks), strict=True)
-            rows.append({
-                "ranks": world, "MiB": size // 2**20, "all-reduce": "packlib, ring" if own else "gloo",
-                "2 (p - 1) / p, MiB": round(2 * (world - 1) / world * size / 2**20, 3),
-                "counted, MiB": round(max(sent) / 2**20, 3) if own else "",
-                "over the wire a rank, MiB": round(wire[0] / world / 2**20, 3),
-                "seconds": round(max(seconds), 4),
-            })  # fmt: skip
-    return {"ring": rows}
-
-
-def _loopback() -> int:
-    """Bytes that the loopback has sent, as Linux counts them; 0 elsewhere."""
-    table = Path("/proc/net/dev")
-    lines = table.read_text().splitlines() if table.exists() else []
-    return sum(int(line.split(":")[1].split()[8]) for line in lines if line.strip().startswith("lo:"))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from packlib.advice.records import recorded
 from packlib.training import Recipe, adjust
 
 PAPER = Recipe(
@@ -42,6 +43,19 @@ def test_the_papers_betas():
     assert after.half_lives[0] == pytest.approx(1500 * math.log(2) / -math.log(0.81))
     assert error == pytest.approx(2 * 0.19 / (1 - 0.6561) - 1) and "10.5%" in reasons[1]
     assert (after.total_steps, after.warmup_steps) == (3500, 1000)
+
+
+@pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
+def test_betas_are_offered_to_lamb_with_what_was_recorded(optimizer):
+    """The recorded runs ended higher with raised betas for LAMB, and lower for AdamW."""
+    reasons = adjust(replace(PAPER, optimizer=optimizer), 2, "betas").reasons
+    assert ("ended higher with raised betas" in str(reasons)) is (optimizer == "lamb")
+    runs = recorded(f"curves-{optimizer}", "runs").rows
+    ends = {}
+    for row in runs:
+        ends.setdefault(row["arm"], {})[row["seed"]] = row["held_out_loss"]  # the last row of a run stays
+    apart = [ends["betas"][seed] - ends["nothing adjusted"][seed] for seed in ends["betas"]]
+    assert all(one > 0 for one in apart) is (optimizer == "lamb") and len(apart) == 5
 
 
 @pytest.mark.parametrize("factor", [2, 3, 3.5, 15, 223])

@@ -104,20 +104,6 @@ def all_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> tuple[F
     return fig, f"{title}. {what}. {'; '.join(told)}."
 
 
-def draw_sizes(ax: Axes, sizes: dict[str, np.ndarray], target: float) -> None:
-    """How many updates held how many sequences, for two ways to end an update; the target is a line."""
-    everything = np.concatenate(list(sizes.values()))
-    edges = np.arange(everything.min(), everything.max() + 3, 2) - 0.5
-    for (name, values), look, filled in zip(
-        sizes.items(), ({"color": INK, "linestyle": "--"}, series("packed")), (False, True), strict=True
-    ):
-        style = {"facecolor": PALE if filled else "none", "edgecolor": look["color"], "linestyle": look["linestyle"]}
-        ax.hist(values, edges, histtype="stepfilled", linewidth=2, label=name, **style)
-    ax.axvline(target, color=INK, linewidth=1)
-    ax.legend()
-    ax.set(xlabel="sequences in an update; the line is the target", ylabel="updates")
-
-
 def draw_memory(ax: Axes, kept: Mapping[str, tuple[Recipe, Mapping]], oldest: float) -> None:
     """The weight of past sequences in Adam's first moment, for recipes with their looks, by name."""
     for label, (recipe, look) in kept.items():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,7 +11,7 @@ from packlib.training import Recipe, adjust
 from packlib.workbook.chapters.n07_hyperparameters.figures import draw_recipes
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import OKABE_ITO, new_figure, percent
+from packlib.workbook.figures import OKABE_ITO, new_figure
 from packlib.workbook.questions import Questions
 
 
@@ -98,23 +99,16 @@ QUESTIONS = Questions.beside(
         "update": lambda before, after: (
             "its sequences" if after.sequences_per_update > before.sequences_per_update else "nothing"
         ),
-        "bubble": lambda before, after: "larger" if after > before else "equal",
         "recorded": lambda found: found.verdict,
         "keep_batch": lambda recorded: _share(_kept(recorded)),
         "half_life": lambda recipe: round(recipe.half_lives[0]),
-        "second_moment": lambda left, off: round(left[2]),
         "rate_rule": lambda misses: min(("linear", "sqrt"), key=misses.get),
         "lamb_step": lambda shares, adamw: (
             "equal" if abs(shares[0] - shares[1]) < 1e-6 else "small" if shares[0] > shares[1] else "large"
         ),
-        "bias": lambda left: "without it" if left["without it"] < left["with the ratio"] else "with the ratio",
         "schedule": lambda left: round(100 * left),
     },
     reasons={
-        "bubble": lambda before, after: (
-            f"{percent(after)} instead of {percent(before)}. The stages wait as long at the ends of each update as "
-            "before, and between the ends there is less to do."
-        ),
         "recorded": lambda found: (
             f"The difference of the losses is {found}: with 95 % confidence it lies between "
             f"{found.mean - found.half:+.2f} and {found.mean + found.half:+.2f}. With these seeds a difference below "
@@ -163,7 +157,7 @@ def fit_device(target, factor, replicas, most_rows):
 
 def _fault(got, target, factor, replicas, most_rows):
     rows, steps = got
-    if not (isinstance(rows, int) and isinstance(steps, int)) or min(rows, steps) < 1:
+    if not (isinstance(rows, Integral) and isinstance(steps, Integral)) or min(rows, steps) < 1:
         return "both must be whole numbers from 1 on."
     if not most_rows / 2 <= rows <= most_rows:
         return f"a micro batch of {rows} rows is not from {most_rows / 2:g} to {most_rows}."

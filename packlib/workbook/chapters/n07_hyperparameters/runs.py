@@ -7,11 +7,8 @@ import torch
 from torch import nn
 
 from packlib.advice.records import recorded
-from packlib.batches import PackLoader
-from packlib.model import PackedBert, nsp_loss, token_loss
 from packlib.packing import Packs
 from packlib.training import Recipe
-from packlib.workbook.chapters.shared.gradients import gradients
 from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, against, at_end, by_arm, interval
 
 
@@ -32,16 +29,6 @@ def strips(
     """The first eight micro-batches of an update of each kind, under its name and the sequences of the whole update."""
     parts = {name: micro_batches(lengths, *which, slots, seed) for name, which in updates.items()}
     return {f"{name}: {sum(ids.max(1).sum() for ids in part):,} sequences": part[:8] for name, part in parts.items()}
-
-
-def flat_gradients(model: PackedBert, loader: PackLoader, number: int) -> torch.Tensor:
-    """The gradients of `number` batches at the same weights, each as one long vector; shape (number, weights)."""
-    found = []
-    for batch, _ in zip(loader, range(number), strict=False):
-        output = model(**batch)
-        loss = token_loss(output, batch).mean + nsp_loss(output, batch).mean
-        found.append(torch.cat([gradient.flatten() for gradient in gradients(model, loss).values()]))
-    return torch.stack(found)
 
 
 def two_layers() -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:

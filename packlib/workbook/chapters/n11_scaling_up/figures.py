@@ -1,4 +1,4 @@
-"""What notebook 11 draws: the pod, its ring, its stages, and what 16 bits do."""
+"""What notebook 11 draws: the pod, its stages, and what 16 bits do."""
 
 import textwrap
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from matplotlib.patches import Rectangle
 
 from packlib.workbook.chapters.n11_scaling_up.calculator import Setup
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
-from packlib.workbook.chapters.n11_scaling_up.ring import ring_steps
 from packlib.workbook.chapters.shared.timeline import SCHEDULES, Bar, bubble, bubble_formula, gantt, in_flight
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, plain_ticks
 
@@ -46,47 +45,6 @@ def draw_pod(setup: Setup, micro_batch: int, accumulation: int, most: int = 16) 
         f"A pod of {setup.replicas:,} replicas, each a pipeline of {stages} stages with {layout} layers: "
         f"{devices:,} devices. {micro_batch} rows times {accumulation:,} micro-batches times {setup.replicas:,} "
         f"replicas are {batch:,} rows behind an update."
-    )
-
-
-def ring_states(world_size: int) -> list[np.ndarray]:
-    """Before and after each step, how many ranks each chunk adds up; shape (ranks, chunks)."""
-    states = [np.ones((world_size, world_size), np.int64)]
-    for transfers in ring_steps(world_size):
-        before, after = states[-1], states[-1].copy()
-        for phase, sender, receiver, chunk in transfers:
-            own = before[receiver, chunk] if phase == "reduce-scatter" else 0
-            after[receiver, chunk] = own + before[sender, chunk]
-        states.append(after)
-    return states
-
-
-def draw_ring(ranks: int = 4) -> tuple[Figure, str]:
-    """Before and after each step, how many ranks each chunk adds up; what has just come is framed."""
-    states = ring_states(ranks)
-    fig, axes = new_figure(2, (len(states) + 1) // 2)
-    for step, (ax, state) in enumerate(zip(axes.flat, states, strict=False)):
-        ax.imshow(state, vmin=1, vmax=ranks)
-        for (row, column), value in np.ndenumerate(state):
-            color = "white" if value <= (ranks + 1) / 2 else INK
-            ax.text(column, row, value, ha="center", va="center", color=color)
-            if step and value != states[step - 1][row, column]:
-                corner = column - 0.42, row - 0.42
-                ax.add_patch(Rectangle(corner, 0.84, 0.84, fill=False, edgecolor=OKABE_ITO[1], linewidth=2.5))
-        ax.set(xticks=[], yticks=[])
-        ax.spines[:].set_visible(False)
-        ax.set_title("before" if not step else f"step {step}", fontsize=12, pad=4)
-    for ax in axes.flat[len(states) :]:
-        ax.axis("off")
-    axes[1, 0].set_ylabel("rank")
-    axes[1, 0].set_xlabel("chunk")
-    title = f"After {len(states) - 1} steps every chunk adds up all {ranks} ranks"
-    fig.suptitle(title, fontsize=15)
-    halfway = (states[ranks - 1] == ranks).sum()
-    return fig, (
-        f"A ring all-reduce of {ranks} ranks and {ranks} chunks: how many ranks each chunk adds up, before and after "
-        f"each of {len(states) - 1} steps. After step {ranks - 1} each rank has one chunk whole, {halfway} in all; "
-        f"after step {len(states) - 1} all {(states[-1] == ranks).sum()}."
     )
 
 
@@ -168,8 +126,10 @@ ROUNDED = {  # how weights are held, and how their line looks
 }
 
 
-def draw_rounding(walks: dict[str, np.ndarray], step: float, rows: list[dict]) -> tuple[Figure, str]:
-    """One weight that is lowered by `step` at each update; and BERT as recorded. A look means the same in both."""
+def draw_rounding(
+    walks: dict[str, np.ndarray], step: float, losses: dict[str, np.ndarray], baseline: float
+) -> tuple[Figure, str]:
+    """One weight that is lowered by `step` at each update; and a network that learns. A look means the same in both."""
     fig, (left, right) = new_figure(1, 2)
     updates = np.arange(len(walks["nearest"]))
     exact = 1 - step * updates
@@ -177,24 +137,27 @@ def draw_rounding(walks: dict[str, np.ndarray], step: float, rows: list[dict]) -
     for name, paths in walks.items():
         left.plot(updates, paths.mean(1), **ROUNDED[name])
     listed = ", ".join(f"{name} {paths[-1].mean():.3f}" for name, paths in walks.items())
-    words = []
     for name, look in ROUNDED.items():
-        found = [(r["update"], r["held-out MLM loss"]) for r in rows if r["weights"] == name]
         exactly = {"linewidth": 4, "label": "exact, fp32"} if name == "fp32" else {"linewidth": 2, "label": name}
-        right.plot(*zip(*found, strict=True), **look, **exactly)
-        words.append(f"{name} {found[-1][1]:.3f}")
+        right.plot(losses[name], **look, **exactly)
+    right.axhline(baseline, color=PADDING, linewidth=3, zorder=0)
+    right.annotate("always the mean", (1, baseline), (0, 4), ("axes fraction", "data"), "offset points", ha="right")
     left.set(xlabel="updates", ylabel="the weight")
-    right.set(xlabel="updates", ylabel="held-out loss")
+    right.set(xlabel="updates", ylabel="loss", ylim=(0, 1.15 * max(baseline, losses["fp32"][0])))
     for axis in (left.xaxis, left.yaxis, right.xaxis, right.yaxis):
         axis.get_major_locator().set_params(nbins=4)
     left.set_title("One weight, mean of many", fontsize=13)
-    right.set_title("A small BERT, recorded", fontsize=13)
-    right.legend(loc="upper right")
-    fig.suptitle("Rounding to nearest stalls; the other ways stay together", fontsize=15)
+    right.set_title("A small network, one seed", fontsize=13)
+    right.legend(loc="lower left")
+    ends = {name: curve[-1] for name, curve in losses.items()}
+    stalls = ends["nearest"] > 2 * max(ends["fp32"], ends["stochastic"], ends["master"])
+    title = "Rounding to nearest stalls; the other ways stay together" if stalls else "Ways to keep 16-bit weights"
+    fig.suptitle(title, fontsize=15)
+    words = ", ".join(f"{name} {loss:.2f}" for name, loss in ends.items())
     return fig, (
         f"A bfloat16 weight of 1, lowered by {step:.5f} at each of {updates[-1]} updates; at the end the mean of "
-        f"{walks['stochastic'].shape[1]} copies is: {listed}; exact {exact[-1]:.3f}. Losses of BERT at the end: "
-        f"{', '.join(words)}."
+        f"{walks['stochastic'].shape[1]} copies is: {listed}; exact {exact[-1]:.3f}. Losses of the network at the end: "
+        f"{words}; always answering with the mean: {baseline:.2f}."
     )
 
 

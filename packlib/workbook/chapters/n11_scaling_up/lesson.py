@@ -1,13 +1,14 @@
 """Notebook 11: BERT on a pod, its calculator as tables and as an explorer."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
+from packlib.markup import escaped
 from packlib.workbook.chapters.n11_scaling_up.calculator import PRECISIONS, Line, Phase, Setup, calculate, value_of
 from packlib.workbook.chapters.n11_scaling_up.figures import draw_facts, draw_gantt, draw_impossible, draw_memory
 from packlib.workbook.chapters.n11_scaling_up.pipeline import split_layers
@@ -68,15 +69,32 @@ def human(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}" if value >= 1000 or value == int(value) else f"{value:,.4g} {unit}"
 
 
-def formulas(sheet: Sequence[Line], length: int | None) -> Table:
-    """The lines of the model (None) or of a phase, each as it is computed; of stages, the largest value."""
-    rows = []
-    for line in sheet:
-        if line.length == length:
-            several = isinstance(line.value, tuple)
-            said = human(max(line.value) if several else line.value, line.unit)
-            rows.append((line.name, f"{said}{', fullest stage' * several}", line.formula))
-    return Table(("line", "value", "formula"), rows)
+@dataclass(frozen=True)
+class Sheet:
+    """The lines of the model and of one phase, each as it is computed, behind a fold; of stages, the largest value."""
+
+    tables: Mapping[str, Table]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(f"{name}\n{table!r}" for name, table in self.tables.items())
+
+    def _repr_html_(self) -> str:
+        body = "".join(f"<h4>{escaped(name)}</h4>{table._repr_html_()}" for name, table in self.tables.items())
+        return f"<details><summary>The sheet, formula by formula</summary>{body}</details>"
+
+
+def sheet_of(sheet: Sequence[Line], length: int) -> Sheet:
+    """The sheet as the notebook shows it: the model first, then the phase with rows of this length."""
+    tables = {}
+    for title, wanted in (("The model", None), (f"Rows of {length} tokens", length)):
+        rows = []
+        for line in sheet:
+            if line.length == wanted:
+                several = isinstance(line.value, tuple)
+                said = human(max(line.value) if several else line.value, line.unit)
+                rows.append((line.name, f"{said}{', fullest stage' * several}", line.formula))
+        tables[title] = Table(("line", "value", "formula"), rows)
+    return Sheet(tables)
 
 
 def chart_of(sheet: Sequence[Line], setup: Setup, phase: Phase) -> list[Bar]:
@@ -154,23 +172,21 @@ class PodExplorer(Explorer):
         return fig, f"{asked} {waits}, and {fits}: {listed}."
 
 
+def _seconds(waits: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {taken:.3f} s" for name, taken in waits.items())
+
+
 QUESTIONS = Questions.beside(
     __file__,
     truths={
-        "more_rows": lambda possible: " and ".join(possible),
         "heavier": lambda few, many: "neither" if few == many else "replica 0",
-        "ring_sends": lambda ranks: 2 * (ranks - 1) / ranks,
         "bubble": lambda waits: 100 * waits,
-        "less_waiting": lambda bubbles: (
-            "neither" if len({round(b, 9) for b in bubbles.values()}) == 1 else min(bubbles, key=bubbles.get)
-        ),
         "layout": lambda published, even: (
             "slower" if published < even else "faster" if published > even else "equally fast"
         ),
         "recomputation": lambda longer: round(100 * longer),
         "underflow": lambda lost: round(100 * lost[2048]),
-        "longer_rows": lambda cost: round(100 * (cost[512] / cost[128] - 1), 1),
-        "each_update": lambda seconds: max(seconds, key=seconds.get),
+        "each_update": lambda seconds, plain: max(seconds, key=seconds.get),
     },
     reasons={
         "heavier": lambda few, many: (
@@ -184,9 +200,9 @@ QUESTIONS = Questions.beside(
         "underflow": lambda lost: (
             f"At an accumulation of 512, {percent(lost[512])} are lost, and at 1 only {percent(lost[1], 2)}."
         ),
-        "each_update": lambda seconds: (
-            ", ".join(f"{name} {taken:.3f} s" for name, taken in seconds.items())
-            + ". All three come once an update, however long the accumulation is."
+        "each_update": lambda seconds, plain: (
+            f"{_seconds(seconds)}. All three come once an update, however long the accumulation is. On plain "
+            f"replicas it would be {_seconds(plain)}."
         ),
     },
 )
@@ -194,15 +210,6 @@ reveal = QUESTIONS.reveal
 
 
 # Exercises
-
-
-def sharded_bytes(parameters, ranks, level):
-    """Bytes of weights, gradients and moments on the fullest rank, in FP32; level 1 is ZeRO-1, 0 shards nothing."""
-    share = -(-parameters // ranks)  # rounded up
-    moments = 8 * (share if level >= 1 else parameters)
-    gradients = 4 * (share if level >= 2 else parameters)
-    weights = 4 * (share if level >= 3 else parameters)
-    return weights + gradients + moments
 
 
 def loss_weights(counts):
@@ -249,31 +256,8 @@ def _pod_fault(got):
     return None
 
 
-SHARDED = ("moments", "gradients", "weights")  # by ZeRO, one after the other
-
-
-def _held(parameters, ranks, sharded, share=None):
-    """Bytes that a rank holds in FP32 if it has a share of what is sharded."""
-    share = share or -(-parameters // ranks)
-    return sum(
-        size * (share if name in sharded else parameters) for name, size in zip(SHARDED, (8, 4, 4), strict=True)
-    )
-
-
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "sharded_bytes",
-        sharded_bytes,
-        wrong={
-            "shards one kind only": lambda n, ranks, level: _held(n, ranks, SHARDED[max(0, level - 1) : level]),
-            "one moment": lambda n, ranks, level: (
-                sharded_bytes(n, ranks, level) - 4 * (-(-n // ranks) if level else n)
-            ),
-            "the average rank": lambda n, ranks, level: _held(n, ranks, SHARDED[:level], share=n / ranks),
-            "weights first": lambda n, ranks, level: _held(n, ranks, SHARDED[::-1][:level]),
-        },
-    ),
     Exercise(
         "loss_weights",
         loss_weights,

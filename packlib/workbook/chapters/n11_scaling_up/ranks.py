@@ -1,4 +1,4 @@
-"""What the ranks of notebook 11 run: replicas, a ring, the stages of a pipeline. No figures, no widgets."""
+"""What the ranks of notebook 11 run: replicas, the stages of a pipeline. No figures, no widgets."""
 
 from copy import deepcopy
 
@@ -8,7 +8,6 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
-from packlib.workbook.chapters.n11_scaling_up.ring import ring_all_reduce
 from packlib.workbook.chapters.shared.gradients import Gradients
 
 
@@ -19,7 +18,6 @@ def gradients_of(model: nn.Module) -> Gradients:
 
 def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str, Gradients]:
     """This replica's gradients after the all-reduce: with the counts of all replicas, and as a mean of means."""
-    # here and below: loads transformers, which a ring does not need
     from packlib.training import PretrainingObjective
 
     objective, found = PretrainingObjective(), {}
@@ -35,15 +33,6 @@ def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str
         sum(losses).backward()
         found[how] = gradients_of(trained.module)
     return found
-
-
-def ring(rank: int, elements: int) -> tuple[int, bool]:
-    """Bytes that this rank sends in a ring all-reduce of int64, and whether gloo's own finds the same sum."""
-    mine = torch.arange(elements) * 7**rank
-    theirs = mine.clone()
-    dist.all_reduce(theirs)
-    sent = ring_all_reduce(mine)
-    return sent, torch.equal(mine, theirs)
 
 
 def stage(rank: int, model: nn.Module, batches: list[PackedBatch], schedules: tuple[str, ...]) -> dict[str, Gradients]:

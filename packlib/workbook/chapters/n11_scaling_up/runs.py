@@ -11,8 +11,6 @@ from packlib.batches import PackedBatch
 from packlib.checks import number
 from packlib.training import PretrainingObjective, round_weights, stochastic_round
 from packlib.training.updates import join_packs, take_packs
-from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
-from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
 from packlib.workbook.chapters.shared.gradients import Gradients, gradients, largest_difference
 
 
@@ -42,18 +40,6 @@ def furthest(some: Gradients, others: Gradients) -> float:
     return max(largest_difference(some, {name: others[name] for name in some}).values())
 
 
-def saved_bytes(model: nn.Module, batch) -> list[int]:
-    """Bytes that autograd keeps for the backward pass, with 0, 1, … layers computed twice."""
-    found = []
-    for layers in range(model.config.num_hidden_layers + 1):
-        recompute(model, layers)
-        with SavedActivations(model) as saved:
-            model(**batch)
-        found.append(saved.bytes)
-    recompute(model, 0)
-    return found
-
-
 def largest_loss_scale(gradients: torch.Tensor, dtype: torch.dtype = torch.float16) -> float:
     """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
     largest = number("the largest gradient", float(gradients.abs().max()), above=0)
@@ -71,24 +57,29 @@ def walk(rounding: str, updates: int, copies: int, step: float, seed: int) -> np
     return torch.stack(path).float().numpy()
 
 
-def train_small(rounding: str, updates: int, seed: int, rate: float = 3e-4) -> np.ndarray:
-    """The losses of a small network under AdamW; its weights are FP32 ("fp32"), or bfloat16 and rounded so.
+def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, np.ndarray], float]:
+    """The losses of a small network under AdamW, by how its weights are kept, and the loss of answering the mean.
 
-    Only weights and gradients have 16 bits; everything between them is computed in FP32.
+    With "fp32" nothing is rounded. In the others weights and gradients are bfloat16, rounded so after each update, and
+    everything between them is computed in FP32.
     """
-    torch.manual_seed(seed)
-    network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1))
-    x = torch.randn(256, 8)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(256, 8, generator=generator)
     y = torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]
-    network = network if rounding == "fp32" else network.bfloat16()
-    optimizer, losses = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.0), []
-    if rounding != "fp32":
-        round_weights(optimizer, rounding, seed)
-    for _ in range(updates):
-        weights = {name: p.float() for name, p in network.named_parameters()}
-        loss = nn.functional.mse_loss(torch.func.functional_call(network, weights, (x,)), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return np.array(losses)
+    losses = {}
+    for how in ("fp32", "master", "stochastic", "nearest"):
+        torch.manual_seed(seed)
+        network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1))
+        network = network if how == "fp32" else network.bfloat16()
+        optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.0)
+        if how != "fp32":
+            round_weights(optimizer, how, seed)
+        losses[how] = np.empty(updates)
+        for update in range(updates):
+            weights = {name: p.float() for name, p in network.named_parameters()}
+            loss = nn.functional.mse_loss(torch.func.functional_call(network, weights, (x,)), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses[how][update] = loss.item()
+    return losses, y.var(correction=0).item()
