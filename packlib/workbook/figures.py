@@ -156,6 +156,17 @@ def _fix_layout(fig: Figure) -> None:
         fig.set_layout_engine("none")
 
 
+def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
+    """The colors of series, those of the largest areas, and what comes nearest to the rest."""
+    areas = drawn.getcolors(drawn.width * drawn.height) or []
+    large = [color for _, color in sorted(areas, key=lambda area: -area[0])[: size // 4]]
+    rest = size - len(_KEPT) - len(large)
+    nearest = drawn.quantize(rest, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
+    others = np.concatenate([large, np.array(nearest).reshape(-1, 3)[:rest]])
+    apart = np.abs(others[:, None] - _KEPT).max(2).min(1) > 8  # else a kept color could become its neighbor
+    return np.concatenate([_KEPT, others[apart]])
+
+
 @styled()
 def png(fig: Figure, dpi: float | None = None) -> bytes:
     """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
@@ -171,10 +182,7 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
     fig.set_dpi(before)
     drawn, colors = drawn.convert("RGB"), Image.new("P", (1, 1))
-    frequent = drawn.quantize(96 - len(_KEPT), Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
-    others = np.array(frequent).reshape(-1, 3)[: 96 - len(_KEPT)]
-    apart = np.abs(others[:, None] - _KEPT).max(2).min(1) > 8  # else a kept color could become its neighbor
-    colors.putpalette([*_KEPT.ravel().tolist(), *others[apart].ravel().tolist()])
+    colors.putpalette(_palette(drawn).ravel().tolist())
     picture = drawn.quantize(palette=colors, dither=Image.Dither.NONE)
     picture.save(small, format="png", optimize=True, dpi=(dpi, dpi))
     return small.getvalue()
