@@ -149,11 +149,18 @@ def _show_dollars(fig: Figure) -> None:
 
 
 def _fix_layout(fig: Figure) -> None:
-    """Lay the figure out once, so that it looks the same each time it is written."""
+    """Lay the figure out once, so that it looks the same each time it is written.
+
+    The title of a figure with one picture begins at the left edge of the page, as titles over several pictures do.
+    """
     _show_dollars(fig)
     if fig.get_layout_engine() is not None:
         fig.draw_without_rendering()
         fig.set_layout_engine("none")
+        if len(fig.axes) == 1:
+            (ax,) = fig.axes
+            edge = ax.transAxes.inverted().transform(fig.transFigure.transform((0.02, 0)))
+            ax._left_title.set_x(edge[0])
 
 
 def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
