@@ -132,7 +132,7 @@ class Explorer:
             with styled():  # once, and not for each method of the figure
                 self.figure, self.alt = self.draw(**values)
             self._png = png(self.figure)
-            self.picture.value = img(self._png, self.alt)
+            self.picture.value = img(self.figure, self._png, self.alt)
             self.error, self._drawn = None, values
         except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
             self.alt, self.error, self._drawn = f"No picture: {error}", error, None

@@ -19,6 +19,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -37,9 +38,11 @@ INK = "#222222"  # text, and what is not a series
 PADDING = "#d9d9d9"  # slots that hold no token
 
 # What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
-_DARK = "[data-jp-theme-light='false'] .packlib-figure { filter: invert(93.3%) hue-rotate(180deg) }"
+# A heat map stays on its light ground: its shades are values, and turned over they would say the opposite.
+_DARK = "[data-jp-theme-light='false'] .packlib-figure:not(.packlib-map) { filter: invert(93.3%) hue-rotate(180deg) }"
 
 OKABE_ITO = tuple(_STYLE["axes.prop_cycle"].by_key()["color"])
+_KEPT = np.rint([255 * np.array(to_rgb(color)) for color in (*OKABE_ITO, INK, PADDING, "white")]).astype(int)
 
 with Path(__file__).with_name("series.csv").open(encoding="utf-8") as _file:
     # each of color, marker and line tells the series apart without the others
@@ -146,18 +149,37 @@ def _show_dollars(fig: Figure) -> None:
 
 
 def _fix_layout(fig: Figure) -> None:
-    """Lay the figure out once, so that it looks the same each time it is written."""
+    """Lay the figure out once, so that it looks the same each time it is written.
+
+    The title of a figure with one picture begins at the left edge of the page, as titles over several pictures do.
+    """
     _show_dollars(fig)
     if (engine := fig.get_layout_engine()) is not None:
         engine.execute(fig)
         fig.set_layout_engine("none")
+        if len(fig.axes) == 1:
+            (ax,) = fig.axes
+            edge = ax.transAxes.inverted().transform(fig.transFigure.transform((0.02, 0)))
+            ax._left_title.set_x(edge[0])
+
+
+def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
+    """The colors of series, those of the largest areas, and what comes nearest to the rest."""
+    areas = drawn.getcolors(drawn.width * drawn.height) or []
+    large = [color for _, color in sorted(areas, key=lambda area: -area[0])[: size // 4]]
+    rest = size - len(_KEPT) - len(large)
+    nearest = drawn.quantize(rest, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
+    others = np.concatenate([large, np.array(nearest).reshape(-1, 3)[:rest]])
+    apart = np.abs(others[:, None] - _KEPT).max(2).min(1) > 8  # else a kept color could become its neighbor
+    return np.concatenate([_KEPT, others[apart]])
 
 
 @styled()
 def png(fig: Figure, dpi: float | None = None) -> bytes:
     """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
 
-    By default it has 150 dots an inch, or is 1920 pixels wide where figures are saved too: one picture is both.
+    The colors of series are among them, however small a mark is. By default it has 150 dots an inch, or is 1920
+    pixels wide where figures are saved too: one picture is both.
     """
     _fix_layout(fig)
     dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 150)
@@ -166,7 +188,9 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     canvas.draw()  # `savefig` would draw it twice
     drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
     fig.set_dpi(before)
-    picture = drawn.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+    drawn, colors = drawn.convert("RGB"), Image.new("P", (1, 1))
+    colors.putpalette(_palette(drawn).ravel().tolist())
+    picture = drawn.quantize(palette=colors, dither=Image.Dither.NONE)
     picture.save(small, format="png", optimize=True, dpi=(dpi, dpi))
     return small.getvalue()
 
@@ -196,11 +220,21 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
     return f'{before}<svg role="img" {attributes}>\n {words}{drawing}'
 
 
-def img(drawn: bytes, alt: str) -> str:
-    """A figure's PNG as an HTML image with its alt text; it follows the theme of JupyterLab, light or dark."""
+def img(fig: Figure, drawn: bytes, alt: str) -> str:
+    """A figure's PNG as an HTML image with its alt text; it follows the theme of JupyterLab, light or dark.
+
+    Args:
+        drawn: the figure's PNG, as `png` made it.
+    """
     source = f"data:image/png;base64,{base64.b64encode(drawn).decode()}"
-    look = f'<style>{_DARK}</style><img alt="{escaped(alt)}" class="packlib-figure" width="800"'
+    kind = "packlib-figure packlib-map" if _is_map(fig) else "packlib-figure"
+    look = f'<style>{_DARK}</style><img alt="{escaped(alt)}" class="{kind}" width="800"'
     return f'{look} style="max-width:100%" src="{source}">'
+
+
+def _is_map(fig: Figure) -> bool:
+    """Whether a picture in the figure says its values by shades."""
+    return any(image.get_array().ndim == 2 for ax in fig.axes for image in ax.images)
 
 
 def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "", drawn: bytes = b"") -> None:
@@ -235,7 +269,7 @@ def show(fig: Figure, *, alt: str, name: str) -> None:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
     drawn = png(fig)
-    display({"text/html": img(drawn, alt), "text/plain": alt}, raw=True, metadata=publish(fig, drawn, alt, name))
+    display({"text/html": img(fig, drawn, alt), "text/plain": alt}, raw=True, metadata=publish(fig, drawn, alt, name))
 
 
 def show_source(function: Any) -> None:

@@ -83,7 +83,7 @@ def outputs(lengths_file):
     explorers = [kind(lengths_file) for kind in (WasteExplorer, MaximumExplorer)]
     pages = [one._repr_html_() for one in [*shown, table(swept)]]
     pages += [one._repr_mimebundle_()[0]["text/html"] for one in explorers]
-    return [*pages, img(png(fig), alt), svg(fig, alt).partition("?>")[2].partition(">")[2]]
+    return [*pages, img(fig, png(fig), alt), svg(fig, alt).partition("?>")[2].partition(">")[2]]
 
 
 def test_where_objects_show_themselves(visit, outputs):

@@ -11,7 +11,7 @@ from packlib.workbook import figures
 
 ROOM = Path(figures.__file__).parent
 THEME = Path(sys.prefix) / "share/jupyter/lab/themes/@jupyterlab/theme-dark-extension/index.css"
-(FILTER,) = re.findall(r"filter: (.*?) }", figures.img(b"", "nothing at all"))
+(FILTER,) = re.findall(r"filter: (.*?) }", figures.img(figures.new_figure()[0], b"", "nothing at all"))
 
 
 def on_dark(color):
@@ -49,3 +49,16 @@ def test_lines_and_letters_stand_out_on_both_pages():
 def test_report_and_site_turn_figures_over_in_the_same_way():
     for page in ("notebook.html", "website/static/site.css"):
         assert f"{{ filter: {FILTER}" in (ROOM / page).read_text(encoding="utf-8"), page
+
+
+def test_a_heat_map_keeps_its_light_ground_on_every_dark_page():
+    fig, ax = figures.new_figure()
+    lines = figures.img(fig, b"", "lines")
+    ax.imshow([[0.0, 1.0]])
+    assert 'class="packlib-figure"' in lines and 'class="packlib-figure packlib-map"' in figures.img(fig, b"", "a map")
+    pages = [
+        lines,
+        *((ROOM / page).read_text(encoding="utf-8") for page in ("notebook.html", "website/static/site.css")),
+    ]
+    for page in pages:
+        assert all(rule.rstrip().endswith(":not(.packlib-map) {") for rule in re.findall(r".*{(?= *filter)", page))

@@ -14,6 +14,7 @@ import nbformat
 import pytest
 
 from packlib.markup import escaped
+from packlib.workbook.copies import make_copies
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
@@ -168,6 +169,16 @@ def test_links_lead_somewhere(stored):
     assert not dead
     own = [target[1:] for _, _, target in links(text) if target.startswith("#")]
     assert set(own) <= set(anchors(stored))
+
+
+def test_links_lead_somewhere_in_the_folder_of_a_learner(tmp_path):
+    """`make lab` serves the copies alone, so a link must not lead out of them."""
+    make_copies(FOLDER, tmp_path / "lab")
+    for copied in (tmp_path / "lab").rglob("*.ipynb"):
+        text = prose(read(copied))
+        assert not list(dead_links(text, copied.parent)), copied.name
+        near = [to for _, _, to in links(text) if not re.match(r"https://|mailto:|#", to)]
+        assert all((copied.parent / to).resolve().is_relative_to(tmp_path / "lab") for to in near), copied.name
 
 
 @pytest.mark.parametrize("name", [*PAGES, "data/README.md"])

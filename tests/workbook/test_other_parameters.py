@@ -13,10 +13,10 @@ import re
 import guess_trials
 import nbformat
 import pytest
-from figure_style import style_faults, touches_the_edge
+from figure_style import lost_colors, style_faults, touches_the_edge
 from PIL import Image
 
-from packlib.workbook.figures import label_ends, new_figure, save, series, svg
+from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, save, series, svg
 from packlib.workbook.parameters import (
     Choice,
     Dataset,
@@ -83,11 +83,14 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
     made = run(name, values, tmp_path / "out", progress=False)
     if which == "both":
         assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb"))
-    faults = {path.stem: style_faults(path.read_text(encoding="utf-8")) for path in made if path.suffix == ".svg"}
+    drawings = {path.stem: path.read_text(encoding="utf-8") for path in made if path.suffix == ".svg"}
+    faults = {figure: style_faults(drawing) for figure, drawing in drawings.items()}
     assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
-    pictures = {path.stem: Image.open(path).convert("L") for path in made if path.suffix == ".png"}
+    pictures = {path.stem: Image.open(path) for path in made if path.suffix == ".png"}
     assert {picture.size for picture in pictures.values()} == {(1920, 1080)}
-    assert not [figure for figure, picture in pictures.items() if touches_the_edge(picture)]
+    assert not [figure for figure, picture in pictures.items() if touches_the_edge(picture.convert("L"))]
+    lost = {figure: lost_colors(drawings[figure], picture) for figure, picture in pictures.items()}
+    assert not any(lost.values()), {figure: colors for figure, colors in lost.items() if colors}
     (page,) = [path.read_text(encoding="utf-8") for path in made if path.name == f"{name}.html"]
     assert "<script" not in page and not re.search(r'src="(?!data:)', page), "a report opens offline"
 
@@ -125,6 +128,20 @@ def test_a_title_that_is_cut_off_is_seen(tmp_path):
         fig.axes[0].set_title(title)
         save(fig, "A line.", tmp_path, "line")
         assert touches_the_edge(Image.open(tmp_path / "line.png").convert("L")) is cut_off
+
+
+def test_the_color_of_the_smallest_mark_is_kept(tmp_path):
+    """Among the many colors of a map, a mark of a few pixels keeps its own."""
+    fig, ax = new_figure()
+    ax.imshow([[x * y for x in range(40)] for y in range(40)])
+    for at, color in enumerate(OKABE_ITO):
+        ax.plot(3 + 5 * at, 10, marker="o", markersize=2, color=color)
+    save(fig, "A map and marks.", tmp_path, "map")
+    drawn, picture = (tmp_path / "map.svg").read_text(encoding="utf-8"), Image.open(tmp_path / "map.png")
+    assert lost_colors(drawn, picture) == set()
+    fig.savefig(tmp_path / "all.png", dpi=240)
+    by_frequency = Image.open(tmp_path / "all.png").convert("RGB").quantize(96)
+    assert len(lost_colors(drawn, by_frequency)) >= 5, "the test sees colors that are lost"
 
 
 def test_small_letters_and_other_colors_are_seen():

@@ -9,14 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 
-from packlib.packing import Packs
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING
+from packlib.packing import PackingPlan, Packs
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show
 
 if TYPE_CHECKING:  # the first page does not wait for torch
     import torch
 
 COLORS = OKABE_ITO[:6]
 LIGHT = "#f4f4f4"
+FEW = 48  # texts to look at
 
 
 def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slots: int, most: int) -> None:
@@ -93,3 +94,50 @@ def draw_looks(ax: Axes, segment_ids: "torch.Tensor", allowed: "torch.Tensor", t
     ax.imshow(picture)
     name_segments(ax, segment_ids)
     ax.set_title(title, fontsize=13)
+
+
+def show_padded(lengths: np.ndarray, max_length: int) -> None:
+    """The first texts, each in a row of its own."""
+    fig, ax = new_figure()
+    draw_rows(ax, [[i] for i in range(FEW)], lengths, max_length, FEW)
+    empty = 1 - lengths[:FEW].mean() / max_length
+    ax.set(title=f"{FEW} texts in {FEW} rows: {percent(empty, 0)} of the slots are empty")
+    alt = f"{FEW} real texts as rows of {max_length} slots. The colored part of each row is text, "
+    show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste")
+
+
+def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan) -> None:
+    """The first texts in rows of their own, and in the packs of a plan."""
+    max_length = best.histogram.max_length
+    empty = 1 - lengths[:FEW].mean() / max_length
+    fig, axes = new_figure(1, 2, sharey=True)
+    draw_rows(axes[0], [[i] for i in range(FEW)], lengths, max_length, FEW)
+    draw_rows(axes[1], list(packs), lengths, max_length, FEW)
+    axes[0].set_title(f"padded: {FEW} rows, {percent(empty, 0)} empty")
+    axes[1].set_title(f"packed: {len(packs)} rows, {percent(1 - best.efficiency, 0)} empty")
+    alt = f"The same {FEW} texts twice. Padded they take {FEW} rows, {percent(empty)} empty; packed they take "
+    show(fig, alt=alt + f"{len(packs)} rows, {percent(1 - best.efficiency)} empty.", name="packed")
+
+
+def show_sentences(chosen: Sequence[np.ndarray], words: Sequence[str], lengths: np.ndarray, max_length: int) -> None:
+    """Packs with their texts written out."""
+    fig, ax = new_figure()
+    draw_sentences(ax, chosen, words, lengths)
+    told = " and ".join(f"{len(pack)} texts in {lengths[pack].sum()} slots" for pack in chosen)
+    ax.set_title(told)
+    alt = f"Packs as bars of lettered pieces, each with its texts below: {told}, of {max_length}. "
+    show(fig, alt=alt + f"The first text is: {words[chosen[0][0]]}.", name="sentences")
+
+
+def show_looks(segment_ids: "torch.Tensor") -> None:
+    """Who looks at whom in a pack, without a mask and with it."""
+    ids, real = segment_ids, segment_ids > 0
+    own = ids[:, None] == ids
+    fig, axes = new_figure(1, 2)
+    share = 1 - float(own[real][:, real].float().mean())
+    draw_looks(axes[0], ids, real[:, None] & real, f"No mask: {percent(share, 0)} of pairs are strangers")
+    draw_looks(axes[1], ids, own, "Mask: each text sees itself")
+    axes[0].set(xlabel="token that is looked at", ylabel="token that looks")
+    axes[1].set(xlabel="token that is looked at")
+    alt = f"Which token looks at which in a pack of {int(ids.max())} texts. Without a mask, {percent(share)} of all "
+    show(fig, alt=alt + "pairs are of two texts; with it only the blocks of each text are left.", name="mask")

@@ -30,7 +30,7 @@ class RowsExplorer(Explorer):
         given = wordnet_texts().definition_tokens if lengths is None else lengths
         self.lengths = np.asarray(given, np.int64)[:80]
         if not len(self.lengths) or self.lengths.min() < 1:
-            raise ValueError("lengths must hold at least one text, each of at least one token.")
+            raise ValueError(f"lengths must be whole numbers from 1, at least one of them, not {lengths!r}.")
         super().__init__()
 
     def controls(self):

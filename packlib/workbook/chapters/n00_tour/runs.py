@@ -119,7 +119,7 @@ class Race:
         from IPython.display import display
 
         drawn = png(fig)
-        data = {"text/html": img(drawn, alt), "text/plain": alt}
+        data = {"text/html": img(fig, drawn, alt), "text/plain": alt}
         metadata = publish(fig, drawn, alt, name) if name else {}
         if self._handle is None:
             self._handle = display(data, raw=True, metadata=metadata, display_id=True)

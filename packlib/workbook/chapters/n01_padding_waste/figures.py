@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.lengths import LengthHistogram
+from packlib.lengths import LengthHistogram, padding_waste
 from packlib.markup import one_line
-from packlib.workbook.chapters.shared.habits import HABIT_NAMES
-from packlib.workbook.figures import INK, PADDING, name_rows, percent, series
+from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste
+from packlib.workbook.chapters.shared.histograms import shown_name
+from packlib.workbook.figures import INK, PADDING, label_ends, name_rows, new_figure, percent, series, show
 
 
 def draw_batch(ax: Axes, lengths: Sequence[int], max_length: int) -> None:
@@ -113,3 +114,113 @@ def draw_factors(ax: Axes, factors: dict[str, float]) -> None:
         ax.text(factor + 0.15, row, f"{factor:.2f}", va="center")
     ax.set_yticks(range(len(ranked)), [name for name, _ in ranked])
     ax.set(xlabel="best packing factor", xlim=(1, 1.1 * ranked[-1][1] + 0.5))
+
+
+def show_batch(lengths: Sequence[int], max_length: int) -> None:
+    """A batch as a rectangle, with its padding up to the longest row and up to the maximum."""
+    fig, ax = new_figure()
+    to_longest = 1 - sum(lengths) / (len(lengths) * max(lengths))
+    to_maximum = 1 - sum(lengths) / (len(lengths) * max_length)
+    draw_batch(ax, lengths, max_length)
+    shares = percent(to_longest, 0), percent(to_maximum, 0)
+    ax.set_title(f"{shares[0]} padding up to the longest row, {shares[1]} up to {max_length} slots")
+    alt = f"{len(lengths)} sequences of {', '.join(map(str, lengths))} tokens as rows of one rectangle. Padded to "
+    alt += f"the longest, {percent(to_longest)} of the slots are padding; "
+    alt += f"padded to {max_length}, {percent(to_maximum)}."
+    show(fig, alt=alt, name="batch-rectangle")
+
+
+def show_histograms(sets: Sequence[LengthHistogram]) -> None:
+    """The histograms of data sets, with the padding of each."""
+    fig, ax = new_figure()
+    draw_ridges(ax, sets)
+    shares = [data.padding_fraction for data in sets]
+    ax.set_title(f"Padded to the maximum: {100 * min(shares):.0f} to {percent(max(shares), 0)} padding")
+    told = "; ".join(f"{shown_name(h)}, {h.max_length}: {percent(h.padding_fraction)}" for h in sets)
+    alt = f"Length histograms of {len(sets)} data sets. Maximum length and share of padding: {told}."
+    show(fig, alt=alt, name="five-histograms")
+
+
+def show_causes(cut: dict[str, np.ndarray], wikipedia: LengthHistogram) -> None:
+    """What documents that end and random shortening cost in the model, and the lengths of its examples."""
+    shares = {cause: 1 - examples.mean() / 512 for cause, examples in cut.items()}
+    fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
+    names = {"only shortened": shares["shortened"], "only documents": shares["documents"], "both": shares["both"]}
+    draw_causes(left, {**names, "Wikipedia": wikipedia.padding_fraction})
+    both = np.bincount(cut["both"], minlength=513)
+    draw_examples(right, {"model, both": both, "Wikipedia": wikipedia.counts})
+    ends, short = percent(shares["documents"]), percent(shares["shortened"])
+    fig.suptitle(f"In the model, documents that end cost {ends}, shortening {short}")
+    told = "; ".join(f"{cause} {percent(share)}" for cause, share in names.items())
+    alt = f"Examples cut from documents of modeled lengths. Share of padding at 512: {told}. "
+    alt += f"Wikipedia: {percent(wikipedia.padding_fraction)}. Full examples: model "
+    full = both[512] / both.sum(), wikipedia.counts[512] / wikipedia.num_sequences
+    show(fig, alt=f"{alt}{percent(full[0])}, Wikipedia {percent(full[1])}.", name="causes")
+
+
+def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
+    """What each habit costs on each data set."""
+    waste = {
+        shown_name(h): {habit: padding_waste(h, batch_size, habit).padding_fraction for habit in HABIT_NAMES}
+        for h in sets
+    }
+    fig, ax = new_figure()
+    draw_habits(ax, waste)
+    saved = [100 * (shares["maximum"] - shares["random"]) for shares in waste.values()]
+    ax.set_title(f"Random batches save {min(saved):.1f} to {max(saved):.1f} points")
+    ax.set_xlabel(f"padding, % of all slots; batches of {batch_size}")
+    told = "; ".join(
+        f"{name}: " + ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in row.items())
+        for name, row in waste.items()
+    )
+    show(fig, alt=f"Share of padding of five data sets under five habits. {told}.", name="sets-and-habits")
+
+
+def show_own_habits(waste: dict[str, float], histogram: LengthHistogram, batch_size: int) -> None:
+    """What each habit costs on one data set."""
+    fig, ax = new_figure()
+    draw_waste(ax, waste)
+    random, windows = percent(waste["random"]), percent(waste["megabatches"])
+    ax.set_title(f"Random batches {random}, sorted windows {windows}")
+    ax.set_xlabel(f"padding, % of all slots; {shown_name(histogram)}, batches of {batch_size}")
+    told = ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in waste.items())
+    alt = f"Share of padding for {shown_name(histogram)} in batches of {batch_size}: {told}."
+    show(fig, alt=alt, name="habits")
+
+
+def show_batch_sizes(sizes: Sequence[int], curves: dict[str, list[float]], histogram: LengthHistogram) -> None:
+    """Padding by batch size, a line for each habit."""
+    fig, ax = new_figure()
+    lines = {ax.plot(sizes, curves[habit], **series(habit))[0]: HABIT_NAMES[habit] for habit in HABIT_NAMES}
+    label_ends(lines)
+    two, many = (percent(curves["random"][at] / 100) for at in (1, -1))
+    ax.set(
+        title=f"Random batches: {two} padding with 2 sequences, {many} with {sizes[-1]}",
+        xlabel=f"batch size; {shown_name(histogram)}",
+        ylabel="padding, %",
+    )
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(sizes, sizes)
+    told = ", ".join(f"{HABIT_NAMES[h]} {y[0]:.1f} % and {y[-1]:.1f} %" for h, y in curves.items())
+    alt = f"Padding of {shown_name(histogram)} with 1 and {sizes[-1]} sequences in a batch: {told}."
+    show(fig, alt=alt, name="batch-size")
+
+
+def show_spread(spread: dict[str, Sequence[float]]) -> None:
+    """How much the batches of a habit differ in size."""
+    fig, ax = new_figure()
+    draw_spread(ax, spread)
+    low, _, high = spread["megabatches"]
+    ax.set(title=f"Sorted windows: sizes differ by a factor of {high / low:.1f}")
+    told = "; ".join(f"{HABIT_NAMES[h]} {low:,.0f} to {high:,.0f}" for h, (low, _, high) in spread.items())
+    show(fig, alt=f"Slots in a batch, 5th to 95th percentile: {told}.", name="batch-spread")
+
+
+def show_factors(histograms: Sequence[LengthHistogram]) -> None:
+    """The best packing factor of each data set."""
+    factors = {shown_name(h): h.max_packing_factor for h in histograms}
+    fig, ax = new_figure()
+    draw_factors(ax, factors)
+    ax.set(title=f"At best, a row holds {min(factors.values()):.1f} to {max(factors.values()):.1f} sequences")
+    told = ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
+    show(fig, alt=f"The best possible packing factor of each data set: {told}.", name="best-factors")

@@ -1,12 +1,18 @@
 """What notebook 04 draws: the worth of packs, two prices of each length, and what a depth limit costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.workbook.figures import INK, label_ends, name_rows, plain_ticks, series
+from packlib.lengths import LengthHistogram
+from packlib.packing import PackingPlan
+from packlib.workbook.chapters.n04_optimal_packing.runs import as_fraction, scarce
+from packlib.workbook.chapters.shared.histograms import shown_name
+from packlib.workbook.chapters.shared.packs import draw_packs
+from packlib.workbook.figures import INK, label_ends, name_rows, new_figure, plain_ticks, series, show
+from packlib.workbook.tables import Table
 
 
 def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fraction]) -> None:
@@ -57,3 +63,119 @@ def draw_depths(ax: Axes, depths: Sequence[int | None], more: Mapping[str, Seque
     ax.set_xticks(range(len(depths)), [str(depth or "none") for depth in depths])
     ax.set(ylim=(-0.002, 300), xlabel="depth limit", ylabel="packs above no limit, %")
     label_ends(lines)
+
+
+def show_threes(packed: Sequence[Sequence[int]], slots: int) -> None:
+    """Packs of threes, and how few packs their tokens would need."""
+    fig, ax = new_figure()
+    draw_packs(ax, packed, slots)
+    tokens = sum(map(sum, packed))
+    area = -(-tokens // slots)
+    ax.set(title=f"{tokens} tokens would fit into {area} packs, but {len(packed)} are needed")
+    alt = f"Seven sequences of 3 tokens in {len(packed)} packs of {slots} slots, two in a pack and one alone; "
+    show(fig, alt=f"{alt}by tokens {area} packs would do.", name="seven-threes")
+
+
+def show_round(
+    compared: Sequence[Sequence[int]], needed: Sequence[float], prices: Sequence[dict[int, Fraction]]
+) -> None:
+    """What packs are worth before and after a round, and how many packs the linear program needs."""
+    told = []
+    fig, axes = new_figure(1, 2, sharey=True)
+    for ax, when, cost, costs in zip(axes, ("Before", "After"), needed, prices, strict=True):
+        draw_worth(ax, compared, costs)
+        ax.set(title=f"{when}: {cost:.2f} packs")
+        values = ", ".join(f"{' + '.join(map(str, p))} is worth {sum(costs[n] for n in p)}" for p in compared)
+        told.append(f"{when}, with {as_fraction(cost)} packs, {values}")
+    show(fig, alt=f"{'. '.join(told)}.", name="one-round")
+
+
+def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthHistogram) -> None:
+    """Packs and bound, round by round."""
+    fig, ax = new_figure()
+    draw_rounds(ax, solutions, bounds)
+    ax.set_title("Fewer packs and a higher bound, until they meet")
+    ends = f"packs from {solutions[0] / bounds[-1]:.3f} to {solutions[-1] / bounds[-1]:.3f}, "
+    ends += f"bound from {bounds[0] / bounds[-1]:.3f} to 1.000"
+    show(fig, alt=f"{shown_name(grid)}, {len(bounds)} rounds. Relative to the last bound: {ends}.", name="rounds")
+
+
+def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> None:
+    """What spoiled prices prove, as a share of the packing."""
+    fig, ax = new_figure()
+    shares = [100 * bound / packs for bound in proven]
+    ax.plot(errors, shares, **series("optimal"))
+    ax.axhline(100, color=INK, linestyle=":", linewidth=2)
+    ax.text(30, 100.4, "the packing", ha="right", va="bottom")
+    ax.set(
+        title="Wrong prices never prove too much",
+        xlabel="error of each price, up to %",
+        ylabel="bound, % of the packing",
+        ylim=(min(shares) - 3, 103),
+    )
+    told = ", ".join(f"{p:.1f} % at {e} %" for e, p in zip(errors, shares, strict=True))
+    show(fig, alt=f"The bound as a share of the packing, by the error of prices: {told}.", name="spoiled-prices")
+
+
+def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: Callable[..., None]) -> None:
+    """The price of each length at two depth limits, with the guess that `mark` draws."""
+    lengths = np.flatnonzero(exact.counts)
+    fig, ax = new_figure()
+    draw_prices(ax, lengths, costs)
+    pays = [f"at {name} {scarce(lengths, price, exact.max_length)}" for name, price in costs.items()]
+    ax.set_title(f"A{pays[0][1:]} costs, {pays[1]}")
+    one = 3 * len(lengths) // 4
+    told = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
+    mark(ax, "worth", "y")
+    show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {told}.", name="prices")
+
+
+def show_dives(dives: Sequence[int], where: str, mark: Callable[..., None]) -> None:
+    """Packs above the bound, packing by packing, with the guess that `mark` draws."""
+    fig, ax = new_figure()
+    at = range(1, len(dives) + 1)
+    ax.plot(at, dives, drawstyle="steps-post", **series("optimal"))
+    for number in sorted({1, len(dives)}):
+        ax.annotate(f"{dives[number - 1]:,}", (number, dives[number - 1]), (6, 8), textcoords="offset points")
+    ax.set(
+        title=f"From {dives[0]:,} packs above the bound to {dives[-1]:,}",
+        xlabel="packing found",
+        ylabel="packs above the bound",
+        ylim=(-0.5, 1.15 * max(dives) + 1),
+    )
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    alt = f"diving and exchanging improve the packing {len(dives) - 1} times, from {dives[0]:,} packs above the "
+    mark(ax, "rounding", "y")
+    show(fig, alt=f"{where}: {alt}bound to {dives[-1]:,}.", name="diving")
+
+
+def show_depths(
+    plans: Mapping[tuple[str, int | None], PackingPlan], enough: int | None, exact: LengthHistogram
+) -> None:
+    """Packs above the fewest without a limit, by depth limit and method."""
+    depths, fewest = [depth for method, depth in plans if method == "optimal"], plans["optimal", None].num_packs
+    more = {
+        method: [100 * (plans[method, depth].num_packs / fewest - 1) for depth in depths]
+        for method in ("spfhp", "lpfhp", "optimal")
+    }
+    fig, ax = new_figure()
+    draw_depths(ax, depths, more)
+    ax.set_title(f"Depth {enough} is within 0.01 % of no limit" if enough else "Even depth 16 costs over 0.01 %")
+    told = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())
+    alt = f"at depth {', '.join(str(depth or 'none') for depth in depths)}: {told}."
+    show(fig, alt=f"{shown_name(exact)}. Packs above the best without a limit, in percent, {alt}", name="depth")
+
+
+def above_bounds(plans: Mapping[tuple[str, int | None], PackingPlan]) -> Table:
+    """Packs above the bound of each depth limit, by method."""
+    rows = []
+    for depth in [depth for method, depth in plans if method == "optimal"]:
+        bound = plans["optimal", depth].lower_bound
+        rows.append(
+            [
+                str(depth or "none"),
+                f"{bound:,}",
+                *(f"{plans[m, depth].num_packs - bound:,}" for m in ("spfhp", "lpfhp", "optimal")),
+            ]
+        )
+    return Table(("depth limit", "bound", "SPFHP above", "LPFHP above", "optimal above"), rows, right=True)

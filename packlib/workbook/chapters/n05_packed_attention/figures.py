@@ -1,15 +1,22 @@
 """What notebook 05 draws: masks, and who moves whom."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from torch import Tensor
 
-from packlib.model.attention import allowed_pairs
+from packlib.batches import PackedBatch
+from packlib.model.attention import allowed_pairs, block_mask
+from packlib.workbook.chapters.n05_packed_attention.runs import WAYS, example_packs
 from packlib.workbook.chapters.shared.segments import name_segments, spans
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, percent, show
+from packlib.workbook.results import show_recorded
 
 OWN, STRANGER = OKABE_ITO[0], OKABE_ITO[1]  # pairs within a sequence, pairs across
 LOOKS = {  # of the forms of the mask
@@ -36,6 +43,12 @@ def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> Non
         ax.axvline(start - 0.5, color=INK, linestyle="-", linewidth=1)
     name_segments(ax, segment_ids)
     ax.set_title(title, fontsize=13)
+
+
+def name_colors(fig: Figure, colors: Mapping[str, str]) -> None:
+    """Name the colors of pairs below the pictures of a figure."""
+    handles = [Patch(color=color, label=name) for name, color in colors.items()]
+    fig.legend(handles=handles, loc="outside lower center", ncols=len(colors))
 
 
 def draw_work(ax: Axes, computed: Tensor, allowed: Tensor, title: str) -> None:
@@ -87,3 +100,144 @@ def draw_pairs(ax: Axes, ratios: Mapping[str, Mapping[str, float]]) -> None:
             ax.text(value + 0.05, row, f"{form} {value:.1f}", va="center", fontsize=11)
     name_rows(ax, list(ratios))
     ax.set_xlabel("pairs computed for one that is needed; packs of so many slots")
+
+
+def from_strangers(matrix: np.ndarray) -> float:
+    """The share of each row's sum that lies beside the diagonal, on average."""
+    shares = matrix / matrix.sum(1, keepdims=True)
+    return 1 - np.trace(shares) / len(shares)
+
+
+def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
+    """Who may look at whom under a padding mask, and under the block-diagonal mask."""
+    right = allowed_pairs(segment_ids[None])[0]
+    own, pairs = int((padding_mask & right).sum()), int(padding_mask.sum())
+    fig, axes = new_figure(1, 2)
+    draw_mask(axes[0], segment_ids, padding_mask, "Padding mask")
+    draw_mask(axes[1], segment_ids, right, "Block-diagonal mask")
+    axes[0].set(xlabel="key", ylabel="query")
+    axes[1].set(xlabel="key")
+    fig.suptitle("One rule keeps strangers apart: the same segment id")
+    alt = f"Who may look at whom in a pack of 9, 7 and 5 tokens. The padding mask allows {pairs} "
+    alt += f"pairs, {percent(1 - own / pairs)} of them between strangers (crossed). The "
+    alt += f"block-diagonal mask allows the {own} pairs within a sequence, and padding sees padding."
+    show(fig, alt=alt, name="two-masks")
+
+
+def show_attention(maps: Mapping[bool, Tensor], leaked: Mapping[bool, float], batch: PackedBatch) -> None:
+    """Where attention goes in one pack, without the block-diagonal mask and with it."""
+    used = batch.useful_tokens
+    fig, axes = new_figure(1, 2, sharey=True)
+    for ax, (mask, weights) in zip(axes, maps.items(), strict=True):
+        image = ax.imshow(weights[0, :used, :used].sqrt(), vmin=0, vmax=0.6)
+        ax.set(title=f"{'Block-diagonal' if mask else 'Padding'} mask: {percent(leaked[mask], 0)}", xlabel="key")
+    axes[0].set(ylabel="query")
+    fig.colorbar(image, ax=axes, label="square root of the weight", shrink=0.8)
+    fig.suptitle("How much attention goes to strangers")
+    alt = f"Attention maps of a trained model and a pack of {batch.num_sequences} sequences. Share that goes to "
+    alt += f"strangers: padding mask {percent(leaked[False])}, block-diagonal mask {percent(leaked[True])}."
+    show(fig, alt=alt, name="attention-maps")
+
+
+def show_influence(moved: Mapping[str, np.ndarray]) -> None:
+    """What moves the loss of each sequence, without the mask and with it."""
+    stranger = from_strangers(moved["no mask"])
+    kept = moved["both right"][~np.eye(len(moved["both right"]), dtype=bool)]
+    fig, axes = new_figure(1, 2)
+    for ax, name in zip(axes, ("no mask", "both right"), strict=True):
+        draw_influence(ax, moved[name], name.capitalize())
+    fig.suptitle("With the mask, no sequence moves another: exactly 0 %")
+    alt = (
+        f"How much the loss of each of {len(moved['no mask'])} sequences moves with all embeddings. Without the mask "
+    )
+    alt += f"{percent(stranger)} of it comes from strangers, with it from "
+    alt += f"{np.count_nonzero(kept)} of {kept.size} pairs."
+    show(fig, alt=alt, name="influence")
+
+
+def show_faults(accuracy: Mapping[str, float], right: float) -> None:
+    """Hidden words guessed under each fault; the dotted line is the unpacked run."""
+    fig, ax = new_figure()
+    for row, (name, share) in enumerate(accuracy.items()):
+        ax.plot(100 * share, row, marker="o", color=OWN if name == "both right" else STRANGER)
+        ax.text(100 * share + 2, row, percent(share, 0), va="center")
+    ax.axvline(100 * right, color="#999999", linestyle=":", linewidth=1.5)
+    ax.set_yticks(range(len(accuracy)), list(accuracy))
+    ax.set(xlim=(0, 112), ylim=(3.5, -0.5), xlabel="hidden words guessed, %; dotted: unpacked")
+    falls = " and ".join(percent(accuracy[name], 0) for name in ("positions run on", "no mask"))
+    ax.set_title(f"One fault: from {percent(right, 0)} of the hidden words to {falls}")
+    told = "; ".join(f"{name} {percent(share, 0)}" for name, share in accuracy.items())
+    show(fig, alt=f"Hidden words guessed, unpacked {percent(right, 0)}: {told}.", name="faults-cost")
+
+
+def show_leaks(
+    segment_ids: Tensor, hears: Mapping[str, Tensor], padding_mask: Tensor, crossed: Mapping[str, int]
+) -> None:
+    """Pairs that layers join, strangers crossed."""
+    fig, axes = new_figure(1, 3)
+    for ax, name in zip(axes, hears, strict=False):
+        draw_mask(ax, segment_ids, hears[name] & padding_mask, f"{name}: {crossed[name]} pairs")
+        ax.set_xlabel("input")
+    axes[0].set_ylabel("output")
+    for ax in axes:
+        ax.set_anchor("N")
+    fig.suptitle("Pairs of strangers that a layer joins")
+    name_colors(fig, {"within a sequence": OWN, "of two strangers (crossed)": STRANGER})
+    told = "; ".join(f"{name} {number}" for name, number in crossed.items())
+    show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {told}.", name="other-leaks")
+
+
+def show_work(lengths: Sequence[int]) -> None:
+    """The pairs that each form of the mask computes in a pack of sequences of these lengths."""
+    slots = sum(lengths)
+    long = example_packs(np.array(lengths), slots)
+    allowed = allowed_pairs(long)[0]
+    kept = block_mask(long).to_dense()[0, 0].bool()  # 4 × 4 tiles
+    kept = kept.repeat_interleave(128, 0).repeat_interleave(128, 1)
+    fig, axes = new_figure(1, 3, sharey=True)
+    for ax, form, computed in zip(axes, WAYS, (torch.ones_like(allowed), kept, allowed), strict=True):
+        title = f"{form.capitalize()}: {computed.sum() / allowed.sum():.1f} for 1"
+        draw_work(ax, computed, allowed, title)
+        ax.set_anchor("N")
+    fig.suptitle("Only the bounds (cu_seqlens) waste no pair")
+    name_colors(fig, {"needed": OWN, "computed and masked out (hatched)": STRANGER})
+    alt = f"Pairs computed for one that is needed, in a pack of {', '.join(map(str, lengths))} tokens: "
+    alt += f"dense mask {slots**2 / allowed.sum():.1f}, block mask {kept.sum() / allowed.sum():.1f}, bounds 1."
+    show(fig, alt=alt, name="work-of-three-forms")
+
+
+def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., None]) -> None:
+    """Pairs computed for one that is needed, with the guess that `mark` draws."""
+    fig, ax = new_figure()
+    draw_pairs(ax, ratios)
+    ax.set_title("Only the bounds compute no more than needed")
+    told = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
+    mark(ax, "pairs")
+    show(fig, alt=f"Query-key pairs computed for one that is needed. {told}.", name="pairs-computed")
+
+
+def show_memory(slots: np.ndarray, sizes: Mapping[str, np.ndarray], budget: int) -> None:
+    """The memory of each form of the mask, by the slots of a row."""
+    fig, ax = new_figure()
+    lines = {ax.plot(slots, size / 2**20, **LOOKS[form])[0]: form for form, size in sizes.items()}
+    ax.set(xlabel=f"slots in a row, T; {budget:,} tokens in a batch, 32 in a sequence")
+    ax.set(xscale="log", yscale="log", title="Only the dense mask grows with T", ylabel="MiB", ylim=(0.003, 5000))
+    ax.set_xticks(slots, [f"{n:,}" for n in slots])
+    ax.set_yticks([0.01, 0.1, 1, 10, 100, 1000], ["0.01", "0.1", "1", "10", "100", "1,000"])
+    ax.minorticks_off()
+    label_ends(lines)
+    told = "; ".join(f"{form} {size[0] / 2**20:,.2f} and {size[-1] / 2**20:,.2f} MiB" for form, size in sizes.items())
+    show(fig, alt=f"Memory of a batch at T = 128 and at T = 8,192: {told}.", name="mask-memory")
+
+
+def show_realized() -> None:
+    """What recorded runs reached of the packing factor."""
+    rows: list[dict[str, Any]] = [row for row in show_recorded("model_speed") if row["run"] == "packed"]
+    noise = max(abs(100 * row["realized / factor"] - 100) for row in rows if row["depth"] == 1)
+    reached = [100 * row["realized / factor"] for row in rows]
+    fig, ax = new_figure()
+    draw_realized(ax, rows, noise)
+    ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")
+    told = ", ".join(f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True))
+    told += f". Noise {noise:.1f} points."
+    show(fig, alt=f"Share of the packing factor that is reached: {told}", name="realized")

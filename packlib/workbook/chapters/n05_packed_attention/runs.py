@@ -51,6 +51,22 @@ def influence(model: PackedBert, batch: PackedBatch, mask: bool = True, restart:
     return np.array(rows)
 
 
+def attention_maps(model: PackedBert, fields: dict[str, Tensor]) -> Tensor:
+    """How much each query looks at each key of its pack, of shape (packs, slots, slots), over layers and heads."""
+    model.bert.set_attn_implementation("eager")  # the one that returns its attention
+    added = additive_mask(fields["segment_ids"], dtype=torch.float64)
+    with torch.no_grad():
+        seen = model.bert(
+            fields["input_ids"], added, position_ids=fields["position_ids"], output_attentions=True
+        ).attentions
+    return torch.stack(seen).mean((0, 2))
+
+
+def to_strangers(maps: Tensor, segment_ids: Tensor) -> float:
+    """The share of the attention of an average real token that goes to other sequences."""
+    return float((maps * ~allowed_pairs(segment_ids))[segment_ids > 0].sum(-1).mean())
+
+
 def heard(layer: Callable[[Tensor], Tensor], slots: int) -> Tensor:
     """Which slots (columns) move the output of each slot (rows) of a layer from (T,) to (T,); bool, shape (T, T)."""
     jacobian = torch.autograd.functional.jacobian(layer, torch.linspace(1, 2, slots, dtype=torch.float64))

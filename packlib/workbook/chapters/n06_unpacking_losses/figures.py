@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from packlib.batches import PackedBatch
 from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
-from packlib.workbook.figures import INK, OKABE_ITO
+from packlib.workbook.figures import INK, OKABE_ITO, new_figure, percent, show
 
 LOOKS = {  # of the three means
     "token": {"color": OKABE_ITO[2], "linestyle": "--", "marker": "P"},
@@ -75,5 +75,68 @@ def draw_errors(ax: Axes, shuffled: Mapping[int, Sequence[float]], in_order: Map
         label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the packer's order"
         ax.annotate(label, (place, in_order[parts]), (10, 4), textcoords="offset points")
     ax.set_xticks(range(len(shuffled)), list(shuffled))
-    ax.set(ylim=(0, None), xlim=(-0.5, len(shuffled) - 0.2), xlabel="micro-batches of one update")
+    ax.set(ylim=(-1, None), xlim=(-0.5, len(shuffled) - 0.2), xlabel="micro-batches of one update")
     ax.set_ylabel("gradient off, % of its length")
+
+
+def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
+    """How much each sequence counts in each mean."""
+    fig, ax = new_figure()
+    draw_weights(ax, packs)
+    fig.suptitle("The mean over packs depends on which sequences share a row")
+    for row, value in enumerate(means.values()):
+        ax.text(102, row, f"= {value:g}", va="center")
+    told = "; ".join(
+        f"over {name}s {', '.join(percent(share, 0) for share in shares)}, mean {means[name]:g}"
+        for name, shares in weights(packs).items()
+    )
+    show(fig, alt=f"Weights of A, alone in a pack, and B and C, together in one: {told}.", name="weights")
+
+
+def show_repacked(moving: Sequence[float], steady: Mapping[str, float]) -> None:
+    """The mean over packs of other packings, and the means that stay."""
+    fig, ax = new_figure()
+    draw_repacked(ax, moving, steady)
+    ax.set_title("Here " + ("only the mean over packs moves" if np.ptp(moving) > 1e-10 else "no mean moves"))
+    alt = f"Over 200 packings of the same sequences the mean over packs goes from {min(moving):.3f} to "
+    alt += f"{max(moving):.3f}. Steady: " + ", ".join(f"over {m}s {v:.3f}" for m, v in steady.items()) + "."
+    show(fig, alt=alt, name="repack")
+
+
+def show_first_tokens(batch: PackedBatch) -> None:
+    """Where the first tokens of sequences stand."""
+    at_zero = int((batch.sequence_starts % batch.max_length == 0).sum())
+    fig, ax = new_figure()
+    draw_first_tokens(ax, batch)
+    ax.set_title(f"Position 0 has {at_zero:,} of {batch.num_sequences:,} first tokens")
+    alt = f"{batch.num_packs} packs as rows, {batch.num_sequences} first tokens as circles. {at_zero} stand at "
+    alt += "the start of a pack and are filled; the others are open."
+    show(fig, alt=alt, name="first-tokens")
+
+
+def show_gradients(apart: Mapping[str, np.ndarray], worst: Mapping[str, str]) -> None:
+    """How far the gradients of each mean are from those of the unpacked run."""
+    fig, ax = new_figure()
+    for row, (mean, differences) in enumerate(apart.items()):
+        look = {**LOOKS[mean], "linestyle": "", "alpha": 0.5}
+        ax.plot(differences + 1e-19, np.full(len(differences), row), **look)
+    ax.axvline(1e-10, color=INK, linestyle=":", linewidth=1.5)
+    ax.set(xscale="log", ylim=(2.5, -0.5), xlim=(5e-20, 1), title="Unpacked means have the unpacked gradients")
+    ax.set_yticks(range(3), [f"over {mean}s" for mean in apart])
+    ax.set_xlabel("largest difference of a parameter's gradients (dotted: 1e-10)")
+    told = ", ".join(f"over {mean}s {value}" for mean, value in worst.items())
+    alt = f"Largest difference of the gradients of {len(differences)} parameters: {told}."
+    show(fig, alt=alt, name="gradients")
+
+
+def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
+    """How far the mean of means is from the gradient, by shuffle."""
+    fig, ax = new_figure()
+    draw_errors(ax, errors, in_order)
+    average = ", ".join(f"{np.mean(found):.0f}" for found in errors.values())
+    ax.set_title(f"The mean of means misses the gradient, on average by {average} %")
+    told = "; ".join(
+        f"{n} micro-batches: {min(e):.0f} to {max(e):.0f} %, packer's order {in_order[n]:.0f} %"
+        for n, e in errors.items()
+    )
+    show(fig, alt=f"Error of the gradient over {len(errors[2])} shuffles. {told}.", name="accumulation")

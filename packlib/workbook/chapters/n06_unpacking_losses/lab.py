@@ -67,11 +67,15 @@ def layout(sequences: Iterable[Mapping], slots: int) -> tuple[Tensor, Tensor, Te
 
 def not_the_four(named: Any) -> str | None:
     """How many of the four faults are `named`, or None if they are."""
-    named = {named} if isinstance(named, str) else set(named)
-    if unknown := sorted(map(str, named - set(SUSPECTS))):
+    words = named.split(",") if isinstance(named, str) else list(named)
+    names = {str(word).strip().lower() for word in words}
+    if unknown := sorted(names - set(SUSPECTS)):
         return f"{', '.join(unknown)}: not among {', '.join(SUSPECTS)}."
-    found = len(named & set(FAULTS))
-    return None if named == set(FAULTS) else f"{found} of the four faults, beside {len(named) - found} other names."
+    found, more = len(names & set(FAULTS)), len(names - set(FAULTS))
+    if found == len(FAULTS) and not more:
+        return None
+    beside = f", beside {more} other name{'s' if more > 1 else ''}" if more else ""
+    return f"{found} of the four faults{beside}."
 
 
 def confirm(

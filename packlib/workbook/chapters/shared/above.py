@@ -17,7 +17,7 @@ def draw_above(
         written: how a number is written beside its marker.
     """
     for row, (packs, look) in enumerate(zip(above.values(), looks, strict=True)):
-        ax.hlines(row, 0, packs, colors="#999999", linewidth=1.5)
+        ax.axhline(row, color="#dddddd", linewidth=1, linestyle="-", zorder=0)
         ax.plot(packs, row, **{**look, "linestyle": ""}, markersize=10, clip_on=False)
         ax.annotate(written(packs), (packs, row), (10, 0), textcoords="offset points", va="center")
     largest = max(*above.values(), 10)
