@@ -62,7 +62,7 @@ class Explorer:
 
     Attributes:
         title: the question the explorer answers.
-        telling: the names of one or two controls that move on the site, where no kernel runs; else the first does.
+        telling: the names of one or two controls that move on the site, where it shows pictures; else the first does.
         columns: of the controls above the picture, so that many controls and the picture fit on a screen together.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
         picture: the widget whose HTML is the image, or a sentence if drawing failed.
@@ -82,6 +82,10 @@ class Explorer:
     def draw(self, *_: Any, **values: Any) -> tuple[Figure, str]:
         """The figure and its alt text for these values of the controls. Depends on nothing else."""
         raise NotImplementedError
+
+    def data(self) -> dict[str, Any] | None:
+        """What `static/drawings.js` of the site draws it from, as JSON has it; None if the site shows pictures."""
+        return None
 
     def react(self, name: str) -> None:
         """Called after the control `name` changed, before drawing: the place to move another one's limits."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -32,6 +33,8 @@ from packlib.markup import escaped
 from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
 _STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("packlib.mplstyle"), use_default_template=False)
+for _font in Path(__file__).with_name("fonts").glob("*.otf"):
+    font_manager.fontManager.addfont(_font)  # others choose it by its name alone
 _STYLED = ContextVar("styled", default=False)  # whether matplotlib's settings are the workbook's now
 
 INK = "#222222"  # text, and what is not a series

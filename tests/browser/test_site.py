@@ -22,8 +22,10 @@ from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.work import Work, waiting
 from packlib.workbook.guesses import judge_guess
+from packlib.workbook.results import meanings
 from packlib.workbook.running import notebooks
 from packlib.workbook.website import building
+from packlib.workbook.website.explorers import all_values, explorer_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -136,26 +138,99 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
 
 
 def explorer_moves(page):
-    image = page.locator("figure.frames img")
+    drawing = page.locator("figure.explorer svg")
+    before = drawing.get_attribute("aria-label")
+    page.get_by_label("Sequences", exact=True).focus()
+    page.keyboard.press("Home")
+    after = drawing.get_attribute("aria-label")
+    assert before.startswith("Four threes, packs of 10, ") and after.startswith("The eight above, packs of 10, ")
+    assert page.locator("figure.explorer [role=status]").inner_text() == after
+
+
+def test_an_explorer_shows_the_pictures_that_were_made_for_it(visit):
+    page = visit("notebooks/04_optimal_packing")
+    image = page.locator("figure.explorer img")
     before = image.get_attribute("src"), image.get_attribute("alt")
-    page.locator("figure.frames input").first.focus()
+    page.locator("figure.explorer input").first.focus()
     page.keyboard.press("End")
     after = image.get_attribute("src"), image.get_attribute("alt")
     assert before[0] != after[0] and before[1] != after[1]
-    assert page.locator("figure.frames [role=status]").inner_text() == after[1]
-    page.wait_for_function("document.querySelector('figure.frames img').complete")
-    assert page.evaluate("document.querySelector('figure.frames img').naturalWidth") > 0
+    assert page.locator("figure.explorer [role=status]").inner_text() == after[1]
+    page.wait_for_function("document.querySelector('figure.explorer img').complete")
+    assert page.evaluate("document.querySelector('figure.explorer img').naturalWidth") > 0
+    page.close()
 
 
-def test_an_explorer_moves_without_a_kernel(visit):
+DRAWN = (
+    "02_greedy_packing", "13_balanced_work", "14_whole_documents", "15_fine_tuning", "16_shared_prompts", "17_evidence",
+)  # fmt: skip
+
+
+def in_picture(figure):
+    """The texts of a figure, without the numbers at its axes, and where its axes begin and end."""
+    texts = [figure.get_suptitle()]
+    for ax in figure.axes:
+        texts += [ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel(), *(text.get_text() for text in ax.texts)]
+        texts += [text.get_text() for text in ax.get_legend().get_texts()] if ax.get_legend() else []
+    limits = [[*ax.get_xlim(), *ax.get_ylim()] for ax in figure.axes]
+    return sorted(" ".join(text.split()) for text in texts if text.strip()), limits
+
+
+READ = """figure => [
+  [...figure.querySelectorAll("svg text:not(.tick)")].map(text => text.textContent.trim()).sort(),
+  [...figure.querySelectorAll("svg .panel")].map(panel => panel.dataset.limits.split(" ").map(Number)),
+]"""
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_the_browser_draws_is_what_the_notebook_draws(visit, name):
+    (explorer,) = filter(None, map(explorer_of, meanings(nbformat.read(notebooks()[name], 4), "figure")))
+    page = visit(f"notebooks/{name}")
+    figure, rng = page.locator("figure.explorer"), random.Random(0)
+    for state in range(4):
+        assert figure.locator("svg").get_attribute("aria-label") == explorer.alt, state
+        texts, limits = in_picture(explorer.figure)
+        shown, axes = figure.evaluate(READ)
+        assert shown == texts and np.allclose(axes, limits), state
+        for control in explorer.widgets.values():
+            values = all_values(control)
+            text, control.value = values[at := rng.randrange(len(values))]
+            if hasattr(control, "button_style"):
+                figure.get_by_role("radio", name=text, exact=True).check()
+            elif len(values) == 2:
+                figure.get_by_role("checkbox", name=control.description).set_checked(control.value)
+            else:
+                figure.get_by_role("slider", name=control.description, exact=True).fill(str(at))
+    assert page.said == []
+    page.close()
+
+
+def test_a_drawing_is_to_scale_and_fits_a_phone(visit):
     page = visit("notebooks/02_greedy_packing")
-    explorer_moves(page)
+    svg = page.locator("figure.explorer svg")
+    wide = svg.evaluate(
+        "svg => [...svg.querySelectorAll('.panel:nth-of-type(2) rect')].map(bar => bar.width.baseVal.value)"
+    )
+    assert len(wide) == 8, "four packs of a three and seven slots"
+    assert [round(7 * one / other, 6) for one, other in zip(wide[::2], wide[1::2], strict=True)] == [3] * 4
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("document.querySelector('figure.explorer svg').viewBox.baseVal.height > 800")
+    assert svg.bounding_box()["width"] <= 390
+    page.close()
+
+
+def test_the_steps_are_played(visit):
+    page = visit("notebooks/02_greedy_packing")
+    page.get_by_label("Sequences placed").fill("1")
+    page.get_by_role("button", name="Play the steps").click()
+    page.wait_for_function("document.querySelector('figure.explorer svg').ariaLabel.includes('2 of 4 placed')")
+    page.get_by_role("button", name="Stop").click()
     page.close()
 
 
 def test_a_yes_or_no_is_a_check_box(visit):
     page = visit("notebooks/05_packed_attention")
-    image = page.locator("figure.frames img")
+    image = page.locator("figure.explorer img")
     before = image.get_attribute("alt")
     page.get_by_role("checkbox", name="The mask is block-diagonal").uncheck()
     assert image.get_attribute("alt") != before
@@ -185,7 +260,7 @@ def test_a_sentence_stands_where_scripts_are_off(chromium, site):
         for name, where in {
             "game": "#game",
             "lengths": "#lengths",
-            "notebooks/02_greedy_packing": "figure.frames .controls",
+            "notebooks/02_greedy_packing": "figure.explorer .controls",
         }.items():
             page.goto((site[0] / f"{name}.html").as_uri())
             assert "scripts" in page.locator(where).first.inner_text(), name

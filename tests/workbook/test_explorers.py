@@ -1,8 +1,10 @@
 """Every control of every explorer, moved through its real traits, as the browser moves it."""
 
 import importlib
+import json
 import os
 import pkgutil
+import re
 from functools import partial
 
 import ipywidgets as widgets
@@ -10,13 +12,14 @@ import nbformat
 import pytest
 from figure_style import style_faults
 
+from packlib.markup import escaped
 from packlib.workbook import chapters
 from packlib.workbook.chapters.n02_greedy_packing.lesson import StepByStep
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, png, svg
 from packlib.workbook.results import meanings
 from packlib.workbook.running import notebooks
-from packlib.workbook.website import frames
+from packlib.workbook.website.explorers import all_values, on_page
 
 
 def explorers():
@@ -187,16 +190,22 @@ def stored_explorers():
 
 @pytest.mark.parametrize("means", list(stored_explorers()))
 def test_on_the_site_an_explorer_starts_as_in_its_notebook(means):
-    made = frames.frames_of(means, most=4)
-    start = dict(zip(made.controls, made.first, strict=True))
     kind = getattr(importlib.import_module(means["explorer"]["module"]), means["explorer"]["name"])
-    explorer = kind(*means["explorer"]["args"], **means["explorer"]["options"])
-    controls = {control.description: control for control in explorer.widgets.values()}
-    for label, place in start.items():
-        (chosen,) = [text for text, value in frames.all_values(controls[label]) if value == controls[label].value]
-        assert made.controls[label][place] == chosen
-    assert made.pictures[made.first] == (png(explorer.figure, dpi=100), explorer.alt)
-    assert 2 <= len(made.pictures) <= 4
+    explorer, again = (kind(*means["explorer"]["args"], **means["explorer"]["options"]) for _ in "ab")
+    pictures = []
+    page = on_page(again, lambda picture: pictures.append(picture) or f"{len(pictures)}.png", most=4)
+    made = json.loads(re.search('<script type="application/json">(.*?)</script>', page, re.S)[1])
+    for control in made["controls"]:
+        text, value = control["values"][control["at"]]
+        assert value == explorer.widgets[control["name"]].value
+        assert [text, value] in [[*pair] for pair in all_values(explorer.widgets[control["name"]])]
+    assert pictures[0] == png(explorer.figure, dpi=100) and escaped(explorer.alt) in page
+    if explorer.data() is None:
+        assert 2 <= len(made["data"]) <= 4
+        first = made["data"]["-".join(str(control["at"]) for control in made["controls"])]
+        assert first["alt"] == explorer.alt and pictures[int(first["src"].removesuffix(".png")) - 1] == pictures[0]
+    else:
+        assert len(made["controls"]) == len(explorer.widgets) and len(pictures) == 1
 
 
 def test_a_control_needs_a_label():

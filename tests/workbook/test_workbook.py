@@ -15,6 +15,8 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from matplotlib import font_manager
+from matplotlib.text import Text
 from PIL import Image
 
 from packlib.workbook import exercises, figures
@@ -53,6 +55,21 @@ def test_a_figure_is_sixteen_to_nine_and_the_same_every_time():
     assert figures.png(one) == figures.png(two) == figures.png(one)
     assert figures.svg(one, "words") == figures.svg(two, "words") == figures.svg(one, "words")
     assert Image.open(io.BytesIO(figures.png(one, dpi=200))).size == (1600, 900)
+
+
+def test_a_figure_is_written_in_the_typeface_that_is_shipped():
+    fig = small_figure()
+    with figures.styled():
+        texts = [text for text in fig.findobj(Text) if text.get_text()]
+        found = {Path(font_manager.findfont(text.get_fontproperties())) for text in texts}
+    assert found == {Path(figures.__file__).parent / "fonts" / "Inter-Regular.otf"}
+
+
+def test_no_sign_of_a_figure_is_missing(recwarn):
+    fig, ax = figures.new_figure()
+    ax.set_title("− ± × ≤ ≥ ≈ √ … → ← ▸ ● ○ λ β Σ ‖ ᵢ ⁻")
+    figures.png(fig)
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 def test_show_gives_the_picture_its_words(displayed):

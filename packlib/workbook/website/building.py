@@ -33,7 +33,7 @@ from packlib.markup import escaped
 from packlib.workbook.exits import exit_code
 from packlib.workbook.results import meaning
 from packlib.workbook.running import NOTEBOOKS
-from packlib.workbook.website.frames import MOST, frames_of, player
+from packlib.workbook.website.explorers import MOST, explorer_of, on_page
 
 ROOMS = (
     "lengths", "packing", "work", "batches", "model", "distributed", "training", "rows", "check", "auditing", "advice",
@@ -58,7 +58,7 @@ class Sources:
     Args:
         folder: an empty folder.
         repository: "owner/name" at GitHub, for copies of the notebooks that hosted services open; "" for none.
-        settings: pictures of an explorer at most.
+        settings: pictures of an explorer at most; one that a script draws has all its settings.
 
     Raises:
         ValueError: if that is no such name.
@@ -127,8 +127,8 @@ class Sources:
     def _output(self, output: NotebookNode) -> None:
         data, means = output.get("data", {}), meaning(output)
         data.pop("application/vnd.jupyter.widget-view+json", None)
-        if frames := frames_of(means, self.settings):
-            data["text/html"] = player(frames, self._picture)
+        if explorer := explorer_of(means):
+            data["text/html"] = on_page(explorer, self._picture, self.settings)
         elif means.get("kind") == "reveal":
             data["text/html"] = _asked(means)
         elif _is_caption(means):

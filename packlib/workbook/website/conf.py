@@ -20,7 +20,8 @@ html_title = project
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = [
-    ("frames.js", {"defer": "defer"}),
+    ("drawings.js", {"defer": "defer"}),
+    ("explorers.js", {"defer": "defer"}),
     (None, {"body": f"const GUESS_WORDS = {json.dumps(WORDS)};"}),
     ("guesses.js", {"defer": "defer"}),
 ]

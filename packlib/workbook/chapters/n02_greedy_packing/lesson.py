@@ -1,5 +1,6 @@
 """Notebook 02: greedy packing by hand, on a histogram and on a stream."""
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 
@@ -25,7 +26,6 @@ class StepByStep(Explorer):
     """Three ways beside each other, one sequence at a time."""
 
     title = "Which pack takes the next sequence?"
-    telling = ("lengths", "step")
 
     def __init__(
         self,
@@ -60,6 +60,20 @@ class StepByStep(Explorer):
         for trait in ("max", "min", "value"):  # it takes them over from the slider
             widgets.link((control, trait), (self.player, trait))
         return widgets.VBox([control, widgets.HBox([widgets.Label("Play the steps:"), self.player])])
+
+    def data(self):
+        """By sequences and depth limit, for each rule the pack of each sequence, from long to short."""
+        placed = {
+            name: [[self._packs_of(*of, rule, depth) for rule in WAYS] for depth in range(6)]
+            for name, of in self.sets.items()
+        }
+        sets = {name: [sorted(lengths, reverse=True), slots] for name, (lengths, slots) in self.sets.items()}
+        return {"sets": sets, "ways": list(WAYS.values()), "placed": placed}
+
+    @staticmethod
+    def _packs_of(lengths: Sequence[int], slots: int, rule: str, depth: int) -> list[int]:
+        steps = [[], *one_by_one(lengths, slots, rule, depth)]
+        return [newest(after, before) for before, after in itertools.pairwise(steps)]
 
     def react(self, name):
         if name == "lengths":

@@ -37,26 +37,27 @@ def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
     )
 
 
-def draw_windows(axes: np.ndarray, found: list[dict], at_random: float) -> None:
+def draw_windows(axes: np.ndarray, found: list[dict], at_random: float, fixed: bool = False) -> None:
     """Left, the waiting that each window leaves; right, where 90 % of the mean lengths of steps and windows lie.
 
     Args:
         axes: two.
         found: as `by_window` makes it.
         at_random: the share waited where packs are dealt at random.
+        fixed: let axes hold every setting of the explorer, so that they stay where they are.
     """
     left, right = axes
     windows = [row["window"] for row in found]
     left.plot(windows, [100 * row["waiting"] for row in found], "o-", color=TOKENS)
     left.axhline(100 * at_random, color=INK, linestyle=":")
     left.text(windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
-    left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, None))
+    left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, 40 if fixed else None))
     for name, label, color, nudge in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
         low, high = np.array([row[name] for row in found]).T
         right.vlines(np.array(windows) * nudge, low, high, color=color, linewidth=5, label=label)
     right.set(xlabel="window, steps", ylabel="mean length of 90 %, tokens", yscale="log")
     low, high = right.get_ylim()
-    high *= 2.5  # room for the legend
+    low, high = (300, 100_000) if fixed else (low, 2.5 * high)  # room for the legend
     right.set_ylim(low, high)
     ticks = [
         tick for tick in (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000) if low <= tick <= high
@@ -66,6 +67,8 @@ def draw_windows(axes: np.ndarray, found: list[dict], at_random: float) -> None:
     for ax in axes:
         ax.set_xscale("log", base=2)
         ax.set_xticks(windows, windows)
+        if fixed:
+            ax.set_xlim(0.8, 40)
     row = next((row for row in found if row["window"] == 8), found[-1])
     said = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
     left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {said}")

@@ -1,7 +1,9 @@
 """Notebook 13: equal tokens, unequal work."""
 
+import itertools
 from functools import cache
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from packlib.packing import Packs
@@ -23,7 +25,6 @@ class WindowsExplorer(Explorer):
     """What windows leave of waiting, and what they do to the mix, for rows, ranks and packs of a rank."""
 
     title = "How much waiting does a window leave?"
-    telling = ("max_length", "packs_per_rank")
 
     def __init__(self, seed: int = 0) -> None:
         self.seed, self.work = seed, Work.decoder()
@@ -36,12 +37,25 @@ class WindowsExplorer(Explorer):
             "packs_per_rank": choice("Packs a rank", [1, 2, 4, 8], 1),
         }
 
-    def draw(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[Figure, str]:
+    def data(self):
+        """By row, ranks and packs a rank: the share waited at random, and what windows leave."""
+        controls = [[value for _, value in control.options] for control in self.widgets.values()]
+        made = {}
+        for setting in itertools.product(*controls):
+            found, at_random = self._found(*setting)
+            plain = [{name: np.array(value).tolist() for name, value in row.items()} for row in found]
+            made["-".join(map(str, setting))] = {"random": at_random, "found": plain}
+        return made
+
+    def _found(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[list[dict], float]:
         packs = _long_packs(max_length, self.seed)
         at_random = waiting(self.work.of(packs), ranks, packs_per_rank).mean
-        found = by_window(packs, ranks, packs_per_rank, self.work, self.seed)
+        return by_window(packs, ranks, packs_per_rank, self.work, self.seed), at_random
+
+    def draw(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[Figure, str]:
+        found, at_random = self._found(max_length, ranks, packs_per_rank)
         fig, axes = new_figure(1, 2)
-        draw_windows(axes, found, at_random)
+        draw_windows(axes, found, at_random, fixed=True)
         return (
             fig,
             f"{ranks} ranks, {packs_per_rank} packs each, rows of {max_length:,}. {windows_in_words(found, at_random)}",

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from packlib.packing import CUTTING_RULES, document_rows, least_cuts
+from packlib.packing import CUTTING_RULES, DocumentRows, document_rows, least_cuts
 from packlib.workbook.chapters.n14_whole_documents.figures import draw_rows
 from packlib.workbook.chapters.n14_whole_documents.runs import FIVE, SLOTS, SPOKEN, in_words, under_all_rules
 from packlib.workbook.exercises import Exercise, Exercises
@@ -15,12 +15,13 @@ from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, name_rows, new_figure, percent, series
 from packlib.workbook.questions import Questions
 
+ROWS = (4, 8, 16, 32, 64)  # slots to choose from
+
 
 class CutDocuments(Explorer):
     """A few documents in rows, by any rule, and how many cuts each rule makes beyond the fewest."""
 
     title = "What does a rule do to these documents?"
-    telling = ("rule", "slots")
 
     def __init__(self, own: Sequence[int] = (5, 5, 5, 5, 5, 5, 5)):
         self.sets = {
@@ -29,6 +30,13 @@ class CutDocuments(Explorer):
             "one is long": (33, 3, 3, 3, 3),
             "your own": tuple(own),
         }
+        self.cut = {
+            (name, slots): (under_all_rules(lengths, slots), least_cuts(lengths, slots))
+            for name, lengths in self.sets.items()
+            for slots in ROWS
+        }
+        farthest = max(abs(made.cuts - least) for found, least in self.cut.values() for made in found.values())
+        self.most = 1.3 * max(1, farthest)
         super().__init__()
 
     def controls(self):
@@ -37,13 +45,21 @@ class CutDocuments(Explorer):
         return {
             "documents": choice("Documents", self.sets, "the five above"),
             "rule": widgets.ToggleButtons(options=names, value="wrapped", description="Rule", **look),
-            "slots": choice("Slots in a row", (4, 8, 16, 32, 64), SLOTS),
+            "slots": choice("Slots in a row", ROWS, SLOTS),
         }
+
+    def data(self):
+        """By documents and slots: the least cuts, and of each rule its rows and what they cut."""
+        found = {
+            f"{name}-{slots}": {"least": least, "rules": {rule: _plain(made) for rule, made in rules.items()}}
+            for (name, slots), (rules, least) in self.cut.items()
+        }
+        return {"found": found, "lengths": self.sets, "spoken": SPOKEN, "most": self.most}
 
     def draw(self, documents: str, rule: str, slots: int) -> tuple[Figure, str]:
         lengths = self.sets[documents]
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
-        found, least = under_all_rules(lengths, slots), least_cuts(lengths, slots)
+        found, least = self.cut[documents, slots]
         if rule not in found:
             left.set_axis_off()
             left.set_title("No document is left", fontsize=12)
@@ -63,12 +79,16 @@ class CutDocuments(Explorer):
         right.axvline(0, color=INK, lw=1)
         labels = [f"▸ {SPOKEN[name]}" if name == rule else SPOKEN[name] for name in CUTTING_RULES]
         name_rows(right, labels, above=0.7)
-        right.set(xlabel="cuts beyond the least")
+        right.set(xlabel="cuts beyond the least", xlim=(-self.most, self.most))
         right.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        right.margins(x=0.25)
         others = ", ".join(f"{SPOKEN[name]} {made.cuts}" for name, made in found.items())
         words = f"{documents.capitalize()}, rows of {slots}, {SPOKEN[rule]}: {said}."
         return fig, f"{words} Cuts by rule: {others}; {least} are needed to keep every token."
+
+
+def _plain(made: DocumentRows) -> dict:
+    rows = [row.tolist() for row in made]
+    return {"rows": rows, "cut": made.cut_documents, "lost": made.lost_tokens, "cuts": made.cuts}
 
 
 QUESTIONS = Questions.beside(

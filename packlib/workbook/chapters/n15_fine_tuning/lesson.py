@@ -21,7 +21,6 @@ class WeightsExplorer(Explorer):
     """Six answers under the five ways; the first has any length, and any of them lies in the first micro-batch."""
 
     title = "What does each answer weigh?"
-    telling = ("length", "first")
 
     def controls(self):
         look = {"style": {"description_width": "11em"}, "layout": {"max_width": "98%"}}
@@ -30,6 +29,10 @@ class WeightsExplorer(Explorer):
             "first": widgets.ToggleButtons(options=list(SPLITS), description="First micro-batch", **look),
             "constant": slider("Constant", 36, 360, 72, 12),
         }
+
+    def data(self):
+        """The other answers, what groups and micro-batches they are in, and the ways."""
+        return {"lengths": LENGTHS[1:], "groups": GROUPS, "splits": SPLITS, "ways": WAYS}
 
     def draw(self, length: int, first: str, constant: int) -> tuple[Figure, str]:
         fig, ax = new_figure()

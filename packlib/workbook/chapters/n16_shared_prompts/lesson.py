@@ -27,7 +27,6 @@ class SharedTree(Explorer):
     """A group of any size: its mask, and its tokens with the prompt once and with a prompt for each answer."""
 
     title = "What does a group save, and who sees whom?"
-    telling = ("prompt", "answers")
 
     def controls(self):
         return {
@@ -36,6 +35,10 @@ class SharedTree(Explorer):
             "length": slider("Tokens of an answer", 1, 12, 4),
             "tree": widgets.Checkbox(True, description="Tree mask"),
         }
+
+    def data(self):
+        """Nothing: the tree of a group is its three numbers."""
+        return {}
 
     def draw(self, prompt: int, answers: int, length: int, tree: bool) -> tuple[Figure, str]:
         rows = pack_groups([prompt], [[length] * answers], 24 + 8 * 13, tries=0)

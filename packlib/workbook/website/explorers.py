@@ -1,0 +1,109 @@
+"""Explorers without a kernel: drawn by a script of the site, or their most telling controls with a picture a setting.
+
+An explorer's output says in its metadata how it was made (see `packlib.workbook.explorers`).
+"""
+
+import importlib
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from ipywidgets import ToggleButtons
+
+from packlib.markup import escaped
+from packlib.workbook.explorers import Explorer
+from packlib.workbook.figures import png, styled
+
+MOST = 16  # settings of an explorer that has pictures
+_CHAPTERS = "packlib.workbook.chapters."
+
+
+def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
+    """The explorer that an output shows, made again; None if it shows none, or one of no chapter."""
+    made = means.get("explorer")
+    if made is None or not made["module"].startswith(_CHAPTERS):
+        return None
+    return getattr(importlib.import_module(made["module"]), made["name"])(*made["args"], **made["options"])
+
+
+def on_page(explorer: Explorer, address: Callable[[bytes], str], most: int = MOST) -> str:
+    """The HTML of an explorer; `explorers.js` makes the controls. Without scripts its first picture stands alone.
+
+    It starts as in the notebook. Where it has no data for the script to draw from, the controls that are not telling
+    stay as they are.
+
+    Args:
+        address: where a picture is found.
+        most: pictures; of a control with more values than that, some are left out.
+    """
+    start = {name: control.value for name, control in explorer.widgets.items()}
+    values = {name: all_values(control) for name, control in explorer.widgets.items()}
+    data = explorer.data()
+    image = _img(address(png(explorer.figure, dpi=100)), explorer.alt)
+    if data is None:
+        names = explorer.telling or tuple(start)[:1]
+        values = _some({name: values[name] for name in names}, start, most)
+        data = _pictures(explorer, start, values, address)
+    else:
+        image = f"<noscript>{image}</noscript>"
+    controls = [_control(name, explorer.widgets[name], of, start[name]) for name, of in values.items()]
+    settings = {"draw": type(explorer).__name__, "controls": controls, "data": data}
+    told = json.dumps(settings, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    still = "<p>The controls need scripts, which are off here; this is the first picture.</p>"
+    return (
+        f'<figure class="explorer"><figcaption>{escaped(explorer.title)}</figcaption>'
+        f'<script type="application/json">{told}</script><div class="controls">{still}</div>'
+        f'<div class="picture">{image}</div></figure>'
+    )
+
+
+def all_values(control: Any) -> list[tuple[str, Any]]:
+    """The values of a control with their names."""
+    if hasattr(control, "options"):
+        return [option if isinstance(option, tuple) else (str(option), option) for option in control.options]
+    if hasattr(control, "min"):
+        return [(f"{value:,}", value) for value in range(control.min, control.max + 1, control.step)]
+    return [("no", False), ("yes", True)]
+
+
+def _img(source: str, alt: str) -> str:
+    return f'<img alt="{escaped(alt)}" width="800" height="450" class="dark-light figure" src="{source}">'
+
+
+def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any) -> dict[str, Any]:
+    yes_or_no = not hasattr(control, "options") and not hasattr(control, "min")
+    kind = "checkbox" if yes_or_no else "radio" if isinstance(control, ToggleButtons) else "range"
+    at = [value for _, value in values].index(start)
+    return {"name": name, "label": control.description, "kind": kind, "values": values, "at": at}
+
+
+def _pictures(
+    explorer: Explorer, start: Mapping[str, Any], values: Mapping[str, list], address: Callable[[bytes], str]
+) -> dict[str, dict[str, str]]:
+    """By the places of the controls' values, in their order: where the picture is, and its alt text."""
+    pictures = {}
+    for places in itertools.product(*(range(len(of)) for of in values.values())):
+        setting = {name: of[at][1] for (name, of), at in zip(values.items(), places, strict=True)}
+        figure, alt = explorer.figure, explorer.alt  # of the start, which is drawn already
+        if not setting.items() <= start.items():
+            with styled():  # once, and not for each thing that is drawn
+                figure, alt = explorer.draw(**{**start, **setting})
+        pictures["-".join(map(str, places))] = {"src": address(png(figure, dpi=100)), "alt": alt}
+    return pictures
+
+
+def _some(values: Mapping[str, list], start: Mapping[str, Any], most: int) -> dict[str, list[tuple[str, Any]]]:
+    """At most `most` settings in all; the value at the start is always among them."""
+    sizes = {name: len(of) for name, of in values.items()}
+    while math.prod(sizes.values()) > most:
+        sizes[max(sizes, key=lambda name: sizes[name])] -= 1
+    some = {}
+    for name, of in values.items():
+        first = [value for _, value in of].index(start[name])
+        places = np.linspace(0, len(of) - 1, sizes[name]).round().astype(int).tolist()
+        places[min(range(len(places)), key=lambda at: abs(places[at] - first))] = first
+        some[name] = [of[at] for at in sorted(set(places))]
+    return some
