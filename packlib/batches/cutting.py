@@ -27,7 +27,7 @@ def cut(rows: np.ndarray, budget: Budget, fewest: int, most: int, padded: bool, 
         in_order: the lengths rise, or fall, through the rows, so the column of the longest is one and the same.
     """
     longest = rows.max(1) if rows.shape[1] > 1 else rows[:, 0]
-    if not (padded or in_order) and rows.shape[1] > 1:
+    if not isinstance(budget, int) or (not (padded or in_order) and rows.shape[1] > 1):
         starts = _followed(_furthest_ends(rows, budget, most, padded))
     elif len(rows) < _MANY:
         starts = scan(longest.tolist(), budget, most, padded)
