@@ -16,6 +16,7 @@ def test_what_every_deal_costs_by_hand():
     assert waiting([7, 7, 7, 7], ranks=2, packs_per_rank=2) == (0, 0, 0, 0)
     assert waiting([4, 1, 1, 1, 9], ranks=2).mean == pytest.approx(0.3)  # the last pack makes no step
     assert waiting([4, 1, 3], ranks=1) == (0, 0, 0, 0)
+    assert waiting(iter([4, 1, 1, 1]), ranks=2) == waiting([4, 1, 1, 1], ranks=2)
 
 
 @pytest.mark.parametrize(("ranks", "packs_per_rank"), [(2, 1), (3, 1), (6, 1), (3, 2), (2, 3)])
@@ -42,6 +43,9 @@ def test_the_interval_covers_what_every_deal_costs_in_95_of_100_draws():
     truth = 1 - sum(each) / 3 * len(slowest) / sum(slowest)
     found = [waiting(each, 3, 2, seed=seed) for seed in range(100)]
     assert sum(one.low <= truth <= one.high for one in found) >= 90
+    # 1.96 standard deviations to each side: no wider than that either
+    wide = np.mean([one.high - one.low for one in found])
+    assert wide == pytest.approx(2 * 1.96 * np.std([one.mean for one in found]), rel=0.2)
 
 
 def test_against_a_long_run_and_the_interval_covers_it():
@@ -77,9 +81,12 @@ def test_in_windows_as_a_schedule_waits(packs_per_rank):
         ([[1, 2], [3, 4]], 2, "each must have one dimension, not the shape (2, 2)."),
         (None, 2, "each must have one dimension, not the shape ()."),
         ([1, 2], 2, "window must be at least 1, not 0"),
+        ([1, 2], 2, "packs_per_rank must be at least 1, not 0"),
+        ([1, 2], 2, "seed must be at least 0, not -1"),
     ],
 )
 def test_what_cannot_be_dealt_is_refused(each, ranks, says):
+    wrong = {"window": 0, "packs_per_rank": 0, "seed": -1}
     with pytest.raises(ValueError) as refused:
-        waiting(each, ranks, window=0 if says.startswith("window") else None)
+        waiting(each, ranks, **{name: value for name, value in wrong.items() if says.startswith(name)})
     assert says in str(refused.value)

@@ -55,6 +55,9 @@ def test_a_decoder_costs_what_its_matrix_products_do():
     logits = 2 * length * width * 7
     work = Work.decoder(layers, width, inner, heads, groups, each, vocabulary=7)
     assert work.of([length]) == [layers * (linear + pairs) + logits]
+    llama = dict(layers=32, width=4096, feed_forward=14336, heads=32, key_value_heads=8, head_width=128)
+    assert Work.decoder() == Work.decoder(**llama, vocabulary=0)
+    assert Work.decoder(1, 1, 1, 1, 1, 1, 1) == Work(8 + 6 + 2 + 2, 2)
 
 
 def test_measured_seconds_give_their_costs_back():
@@ -82,6 +85,11 @@ def test_the_squares_of_the_longest_rows_are_exact():
         (lambda: Work.bert(layers=0), "layers must be at least 1, not 0."),
         (lambda: Work.bert(width=0), "width must be at least 1, not 0."),
         (lambda: Work.bert(feed_forward=0), "feed_forward must be at least 1, not 0."),
+        *(
+            (lambda name=name: Work.decoder(**{name: 0}), f"{name} must be at least 1, not 0.")
+            for name in ("layers", "width", "feed_forward", "heads", "head_width")
+        ),
+        (lambda: Work.decoder(vocabulary=-1), "vocabulary must be at least 0, not -1."),
         (lambda: Work.decoder(key_value_heads=33), "key_value_heads must be from 1 to 32, not 33."),
         (lambda: Work.fitted([1], [1], [1]), "tokens, squares and seconds must be two or more"),
         (lambda: Work.fitted([1, 2], [1, 2], [1, -1]), "seconds must be at least 0 and finite, not [1.0, -1.0]."),
