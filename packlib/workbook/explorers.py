@@ -37,14 +37,21 @@ def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widget
     return widgets.IntSlider(value, low, high, step, description=label, continuous_update=False, **_LOOK)
 
 
-def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider:
-    """A slider over a few values or `(text, value)` pairs, such as names, or 1, 2, 4, 8.
+def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider | widgets.ToggleButtons:
+    """A slider over a few numbers, such as 1, 2, 4, 8, or a button for each of a few names, which have no order.
 
-    Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them.
+    Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them. Buttons
+    are reached by Tab.
+
+    Args:
+        options: values, or `(text, value)` pairs.
     """
-    look = {"continuous_update": False, "readout": False, **_LOOK}  # the readout cuts long names off
     pairs = [option if isinstance(option, tuple) else (str(option), option) for option in options]
-    return widgets.SelectionSlider(options=pairs, value=value, description=label, **look)
+    if all(isinstance(number, int | float) for _, number in pairs):
+        look = {"continuous_update": False, "readout": False, **_LOOK}  # the readout cuts long names off
+        return widgets.SelectionSlider(options=pairs, value=value, description=label, **look)
+    style, layout = {**_LOOK["style"], "button_width": "auto"}, {"max_width": "98%"}
+    return widgets.ToggleButtons(options=pairs, value=value, description=label, style=style, layout=layout)
 
 
 @cache
@@ -110,9 +117,14 @@ class Explorer:
             control.observe(lambda change, name=name: self._draw_again(name), "value")
             rows.append(self.row(name, control))
         if self.columns > 1:
-            for control in self.widgets.values():
+            wide, narrow = [], []
+            for control, row in zip(self.widgets.values(), rows, strict=True):
+                if isinstance(control, widgets.ToggleButtons):
+                    wide.append(row)
+                    continue
                 control.layout.width, control.style.description_width = "24em", "9em"
-            rows = [widgets.HBox([widgets.VBox(rows[at :: self.columns]) for at in range(self.columns)])]
+                narrow.append(row)
+            rows = [widgets.HBox([widgets.VBox(narrow[at :: self.columns]) for at in range(self.columns)]), *wide]
         self._draw_again()
         heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self.picture])

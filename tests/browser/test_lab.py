@@ -29,10 +29,11 @@ NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 TOKEN = "packlib"
 PATIENCE = 120_000  # milliseconds for all cells of a notebook, and for what must happen soon on a busy machine
 EXPLORERS = ".jp-OutputArea-output:has(.widget-vbox):has(img)"
-CONTROLS = ".noUi-handle, input[type=checkbox]"
+CONTROLS = ".noUi-handle, input[type=checkbox], .widget-toggle-buttons button:not(.mod-active)"
 KEYS = {  # by element; the first two are for one step, since a control may stand at its end
     "DIV": ("ArrowRight", "ArrowLeft", "Home", "End", "PageUp", "PageDown"),  # a slider's handle
     "INPUT": ("Space",),  # a check box
+    "BUTTON": ("Space", "Enter"),  # one of several names
 }
 RANDOM_MOVES = 8  # in each explorer
 ALL = bool(os.environ.get("PACKLIB_ALL"))
@@ -62,7 +63,7 @@ CUT_OFF = """explorer => [...explorer.querySelectorAll("label, .jupyter-button")
   words.selectNodeContents(said);
   const room = said.getBoundingClientRect().width - parseFloat(look.paddingLeft) - parseFloat(look.paddingRight);
   return words.getBoundingClientRect().width > room + 0.1; }).map(said => said.innerText)"""
-POSITION = "control => control.ariaValueNow ?? control.getAttribute('aria-valuenow') ?? control.checked"
+POSITION = "c => c.ariaValueNow ?? c.getAttribute('aria-valuenow') ?? c.checked ?? c.classList.contains('mod-active')"
 
 SMALL = (  # a guess, a name that is no formula, and an explorer that fails at 3
     "# Small\n\n**How many?**",

@@ -14,6 +14,8 @@ from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import OKABE_ITO, new_figure
 from packlib.workbook.questions import Questions
 
+HOWS = {"nothing": "nothing", "accumulation": "accumulation", "betas": "betas", "linear_rate": "rate × k"}
+
 
 def weight_left(beta: float, sequences_per_update: float, age: np.ndarray) -> np.ndarray:
     """The weight of a gradient in a moment `age` sequences later, as a share of what it was."""
@@ -37,7 +39,7 @@ class RecipeExplorer(Explorer):
             "factor": choice("Packing factor", [(f"{k:g}", k) for k in self.factors], self.factor),
             "accumulation": slider("Accumulation", 1, 128, value=3),
             "betas": choice("Betas", betas, (0.9, 0.98)),
-            "how": choice("Change", ("nothing", "accumulation", "betas", "linear_rate"), "accumulation"),
+            "how": choice("Change", [(said, how) for how, said in HOWS.items()], "accumulation"),
         }
 
     def draw(self, factor, accumulation, betas, how) -> tuple[Figure, str]:
@@ -60,8 +62,9 @@ class RecipeExplorer(Explorer):
                 weights = 100 * weight_left(beta, recipe.sequences_per_update, ages)
                 style = {"color": OKABE_ITO[0], "linestyle": line, **look}
                 right.plot(ages, weights, antialiased=recipe is after, **style)
-        for name, life in zip("mv", after.half_lives, strict=True):
-            right.text(1.3 * life, 52, name, fontsize=15)
+        m, v = after.half_lives
+        right.text(m / 2, 30, "m", fontsize=15, ha="right")  # left of its curve, and v right of its own
+        right.text(1.6 * v, 60, "v", fontsize=15)
         right.set(xscale="log", xlabel="sequences later", xticks=(1e1, 1e3, 1e5), yticks=(0, 50, 100))
         right.set_title("Weight left, %; gray: before", fontsize=13)
         right.minorticks_off()
@@ -71,7 +74,7 @@ class RecipeExplorer(Explorer):
         title = f"{off:+.1%} sequences an update, memory × {memory:.2f}"
         fig.suptitle(title, fontsize=15)
         return fig, (
-            f"Factor {factor:g}, change {how}: sequences an update {before.sequences_per_update:,.0f} before, "
+            f"Factor {factor:g}, change {HOWS[how]}: sequences an update {before.sequences_per_update:,.0f} before, "
             f"{after.sequences_per_update:,.0f} after ({off:+.1%}); rows {before.global_batch:,} and "
             f"{after.global_batch:,}; updates {before.total_steps:,} and {after.total_steps:,}. Betas "
             f"{before.betas[0]:.4g} and {before.betas[1]:.4g} become {after.betas[0]:.4g} and {after.betas[1]:.4g}. "

@@ -19,6 +19,8 @@ from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.questions import Questions
 
+SAID = {"sqrt": "square root"}
+
 
 class BudgetExplorer(Explorer):
     """Budget, order and rule against the batches and the rate of each."""
@@ -37,7 +39,7 @@ class BudgetExplorer(Explorer):
             "mine": Checkbox(False, description="Your own lengths"),
             "budget": slider("Tokens a batch", 128, 1024, value=384, step=64),
             "order": choice("Order", ORDERS, "random"),
-            "rule": choice("Rule for the rate", list(RATE_RULES), "linear"),
+            "rule": choice("Rule for the rate", [(SAID.get(rule, rule), rule) for rule in RATE_RULES], "linear"),
         }
 
     def draw(self, mine, budget, order, rule) -> tuple[Figure, str]:

@@ -89,7 +89,7 @@ QUESTIONS = Questions.beside(
         "local_curriculum": lambda imbalance: round(imbalance, 2),
         "pile": lambda imbalance, spike, jump, ranks: round(imbalance, 2),
         "more_ranks": lambda few, many, jump: "larger" if many > few else "smaller" if many < few else "equal",
-        "rounds": lambda rounds, low, high: rounds,
+        "rounds": lambda rounds, low, high: int(high - low).bit_length(),
         "in_turn": lambda imbalance, ranks: round(imbalance, 2),
         "what_is_sent": lambda sent: max(sent, key=sent.get),
         "seconds": lambda seconds: (
@@ -107,8 +107,8 @@ QUESTIONS = Questions.beside(
             "fair share of a rank shrinks."
         ),
         "rounds": lambda rounds, low, high: (
-            f"Each round halves the lengths that are left. From {low} to {high} there are {high - low + 1}, so "
-            f"{int(high - low).bit_length()} rounds are the most that it can take."
+            f"Each round halves the lengths that are left. From {low} to {high} there are {high - low + 1}. At "
+            f"this cut it took {rounds}."
         ),
         "in_turn": lambda imbalance, ranks: (
             "The number of ranks is odd, so every rank is dealt short and long ones alike."

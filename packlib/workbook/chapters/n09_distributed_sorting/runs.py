@@ -140,3 +140,15 @@ def packing_traffic(world_size: int, num_sequences: int, max_length: int, bandwi
     ids = (4 if samples < 2**31 else 8) * samples * others / world_size + 8 * others  # and how many come
     histograms = 8 * (max_length + 1) * others
     return {"histograms": histograms, "sample ids": ids, "seconds": (histograms + ids) / bandwidth}
+
+
+def time_in_words(seconds: float) -> str:
+    """
+    >>> from packlib.workbook.chapters.n09_distributed_sorting.runs import time_in_words
+    >>> time_in_words(2.9e-6), time_in_words(0.16), time_in_words(160)
+    ('3 µs', '160 ms', '160 s')
+    """
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:,.3g} {unit}" if unit == "s" else f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"

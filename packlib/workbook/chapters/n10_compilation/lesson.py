@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -45,14 +46,17 @@ class ShapesExplorer(Explorer):
             "dataset": choice("Data set", list(self.histograms), self.first),
         }
 
-    def _curves(self, dataset: str, multiple: int) -> dict[str, list[float]]:
-        """Padding in percent by the number of lengths, for each way to choose them."""
+    def _curves(self, dataset: str, multiple: int) -> dict[str, list[tuple[int, float]]]:
+        """For each way to choose lengths, by how many were asked for: how many there are, and the padding in percent.
+
+        Rounding to a multiple makes some of them equal, so there can be fewer than were asked for.
+        """
         histogram = self.histograms[dataset]
         best = waste_curve(histogram, self.most, multiple)
-        found = {"optimal": (100 * best).tolist()}
+        found = {"optimal": list(enumerate((100 * best).tolist(), 1))}
         for method in list(LOOKS)[1:]:
             made = (choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1))
-            found[method] = [100 * buckets.padding_fraction for buckets in made]
+            found[method] = [(len(buckets.lengths), 100 * buckets.padding_fraction) for buckets in made]
         return found
 
     def react(self, name):
@@ -64,17 +68,18 @@ class ShapesExplorer(Explorer):
         histogram, curves = self.histograms[dataset], self.curves(dataset, multiple)
         chosen = choose_buckets(histogram, buckets, multiple, method)
         fig, (left, right) = new_figure(1, 2)
-        lines, number = {}, len(curves["optimal"])
+        lines = {}
         for way, look in LOOKS.items():
             style = {**look.style, "marker": "", "linewidth": 3 if way == method else 1.2}
-            lines[left.plot(range(1, number + 1), curves[way], **style)[0]] = look.name
-        left.plot(buckets, curves[method][buckets - 1], **LOOKS[method].style, markersize=11)
+            lines[left.plot(*zip(*curves[way], strict=True), **style)[0]] = look.name
+        left.plot(*curves[method][buckets - 1], **LOOKS[method].style, markersize=11)
         typed = padded_to(histogram, self.own)
         left.plot(len(typed.lengths), 100 * typed.padding_fraction, color=INK, marker="*", markersize=13, linestyle="")
         left.annotate("yours", (len(typed.lengths), 100 * typed.padding_fraction), (9, 5), textcoords="offset points")
         left.plot(1, 100 * self.packed[dataset], **series("packed"), clip_on=False)
         left.annotate("packed", (1, 100 * self.packed[dataset]), (9, 5), textcoords="offset points")
-        left.set(xlabel="number of lengths asked for", ylabel="padding, %", ylim=(0, None))
+        top = 105 * max(one.padding_fraction for one in self.histograms.values())  # with one shape, of any data set
+        left.set(xlabel="shapes", ylabel="padding, %", xlim=(0, self.most + 1), ylim=(0, top))
         left.legend(lines, lines.values(), loc="upper right")
         shapes = len(chosen.lengths)
         seconds = round(shapes * self.seconds)
@@ -111,7 +116,7 @@ QUESTIONS = Questions.beside(
         "stalls": lambda met: int(met.any(axis=0).sum()),
         "ranks": lambda milliseconds: min(milliseconds, key=milliseconds.get),
         "packed_graphs": lambda graphs: "one" if graphs == 1 else "three" if graphs == 3 else "more than three",
-        "epochs": lambda seconds, gain: round(seconds / gain),
+        "epochs": lambda seconds, gain: float(f"{seconds / gain:.1g}"),
     },
     reasons={
         "padding": lambda best, one: (
@@ -167,22 +172,40 @@ def _edges_fault(got, lengths, k):
 
 def warm_order(lengths, ranks):
     """Rounds first, in each of which every rank gets the same length, longest first; the rest as it was."""
+    padded = list(lengths)
+    kept = sorted(set(lengths))
+    for length, longer in pairwise(kept):
+        if padded.count(length) < ranks:
+            padded = [longer if other == length else other for other in padded]
+    onset = []
+    for length in sorted(set(padded), reverse=True):
+        onset += [i for i, other in enumerate(padded) if other == length][:ranks]
+    return [(i, padded[i]) for i in onset + [i for i in range(len(lengths)) if i not in onset]]
+
+
+def _without_padding(lengths, ranks):
+    """The onset of the notebook, which leaves lengths with few batches as they are."""
     onset = []
     for length in sorted(set(lengths), reverse=True):
         onset += [i for i, other in enumerate(lengths) if other == length][:ranks]
-    return onset + [i for i in range(len(lengths)) if i not in onset]
+    return [(i, lengths[i]) for i in onset + [i for i in range(len(lengths)) if i not in onset]]
 
 
 def _order_fault(got, lengths, ranks):
-    if sorted(got) != list(range(len(lengths))):
+    order, padded = [i for i, _ in got], [length for _, length in got]
+    if sorted(order) != list(range(len(lengths))):
         return "each batch must be there exactly once."
-    ordered = [lengths[i] for i in got]
-    stalls, fewest = int(meets_new(ordered, ranks).any(axis=0).sum()), len(set(lengths))
+    if any(length < lengths[i] or length not in lengths for i, length in got):
+        return "each batch must be padded to its own length or to a longer one of those given."
+    least = sum(length for _, length in warm_order(lengths, ranks))
+    stalls, fewest = int(meets_new(padded, ranks).any(axis=0).sum()), len(set(padded))
     if stalls > fewest:
-        return f"some rank compiles in {stalls} of the steps; {fewest} are possible."
-    if min(ordered[:ranks]) < max(lengths):
+        return f"some rank compiles in {stalls} of the steps; with these lengths {fewest} are possible."
+    if sum(padded) > least:
+        return f"the batches have {sum(padded)} slots a row in all; {least} are enough."
+    if min(padded[:ranks]) < max(lengths):
         return "memory must be found first: every rank begins with the longest."
-    late = [i for i in range(ranks * fewest, len(got) - 1) if got[i] > got[i + 1]]
+    late = [i for i in range(ranks * fewest, len(got) - 1) if order[i] > order[i + 1]]
     return "after the onset the batches must keep their order." if late else None
 
 
@@ -205,10 +228,15 @@ EXERCISES = Exercises.beside(
         "warm_order",
         warm_order,
         wrong={
-            "as they come": lambda lengths, ranks: list(range(len(lengths))),
-            "sorted as a whole": lambda lengths, ranks: sorted(range(len(lengths)), key=lambda i: -lengths[i]),
+            "as they come": lambda lengths, ranks: list(enumerate(lengths)),
+            "the onset above, without padding": _without_padding,
+            "all to the longest": lambda lengths, ranks: [(i, max(lengths)) for i in range(len(lengths))],
+            "pads only its own, and not what was padded to it": lambda lengths, ranks: [
+                (i, min((n for n in lengths if n >= length and lengths.count(n) >= ranks), default=max(lengths)))
+                for i, length in _without_padding(lengths, ranks)
+            ],
             "one of each at the start": lambda lengths, ranks: warm_order(lengths, 1),
-            "shortest first": lambda lengths, ranks: sorted(range(len(lengths)), key=lengths.__getitem__),
+            "shortest first": lambda lengths, ranks: sorted(warm_order(lengths, ranks), key=lambda pair: pair[1]),
         },
         fault=_order_fault,
     ),

@@ -1,6 +1,7 @@
 """What notebook 10 runs: models that are compiled, a backend that says which graph ran, and when ranks compile."""
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations
@@ -132,3 +133,17 @@ def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
             new[rank, step] = shape not in seen
             seen.add(shape)
     return new
+
+
+def changed_sizes(compiles: CompileCounter) -> dict[str, list[int]]:
+    """What guards found of another size than an earlier graph was made for, with all sizes that they name.
+
+    Torch calls what a function goes on with after a break `___stack0`; here that is the tokens to predict.
+    """
+    met: dict[str, set[int]] = {}
+    for guard in (guard for one in compiles.compiles for guard in one.failed_guards):
+        if found := re.search(r"tensor '(.*)' size mismatch at index \d+\. expected (\d+), actual (\d+)", guard):
+            tensor, *sizes = found.groups()
+            what = "tokens to predict" if "stack" in tensor else "sequences"
+            met.setdefault(what, set()).update(map(int, sizes))
+    return {what: sorted(sizes) for what, sizes in met.items()}

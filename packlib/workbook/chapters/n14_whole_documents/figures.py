@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 
 from packlib.packing import DocumentRows
 from packlib.workbook.chapters.n14_whole_documents.runs import letter
@@ -35,6 +36,10 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
             begin += length
         empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
         ax.barh(at, top - begin, left=begin, **empty)
+    drawn = {length == rows.document_lengths[document] for row in rows for document, _, length in row.tolist()}
+    parts = {"whole": (True, series("packed")["color"]), "a piece; black: cut": (False, CUT)}
+    keys = {name: Patch(color=color) for name, (whole, color) in parts.items() if whole in drawn}
+    ax.legend(keys.values(), keys, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=11)
     ax.set_yticks([])
     ax.set(xlim=(0, top), ylim=(max(len(rows), least) - 0.4, -0.6), xlabel="slots")
     ax.xaxis.get_major_locator().set_params(integer=True)

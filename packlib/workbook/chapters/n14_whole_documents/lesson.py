@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import ipywidgets as widgets
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -40,11 +39,9 @@ class CutDocuments(Explorer):
         super().__init__()
 
     def controls(self):
-        look = {"style": {"description_width": "11em", "button_width": "9em"}, "layout": {"max_width": "98%"}}
-        names = [(spoken, rule) for rule, spoken in SPOKEN.items()]
         return {
             "documents": choice("Documents", self.sets, "the five above"),
-            "rule": widgets.ToggleButtons(options=names, value="wrapped", description="Rule", **look),
+            "rule": choice("Rule", [(spoken, rule) for rule, spoken in SPOKEN.items()], "wrapped"),
             "slots": choice("Slots in a row", ROWS, SLOTS),
         }
 

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping
 
-import ipywidgets as widgets
 from matplotlib.figure import Figure
 
 from packlib.workbook.chapters.n15_fine_tuning.figures import draw_weights, weights_in_words
 from packlib.workbook.chapters.n15_fine_tuning.runs import GROUPS, LENGTHS, PARTS, WAYS
 from packlib.workbook.exercises import Exercise, Exercises
-from packlib.workbook.explorers import Explorer, slider
+from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure
 from packlib.workbook.questions import Questions
 
@@ -23,10 +22,9 @@ class WeightsExplorer(Explorer):
     title = "What does each answer weigh?"
 
     def controls(self):
-        look = {"style": {"description_width": "11em"}, "layout": {"max_width": "98%"}}
         return {
             "length": slider("Tokens of A", 1, 40, LENGTHS[0]),
-            "first": widgets.ToggleButtons(options=list(SPLITS), description="First micro-batch", **look),
+            "first": choice("First micro-batch", SPLITS, "A, E and F"),
             "constant": slider("Constant", 36, 360, 72, 12),
         }
 

@@ -23,7 +23,7 @@ def sets_to_explore(dataset: str, others: Iterable[str], own: Sequence[int], slo
     return sets | {"your own": LengthHistogram.from_lengths(own, slots, name="your own")}
 
 
-def choice_of_lengths(sets: Mapping[str, LengthHistogram], dataset: str) -> widgets.SelectionSlider:
+def choice_of_lengths(sets: Mapping[str, LengthHistogram], dataset: str) -> widgets.ValueWidget:
     """A control that chooses among them, at first `dataset`."""
     return choice("Lengths", [(shown_name(histogram), name) for name, histogram in sets.items()], dataset)
 
