@@ -27,6 +27,7 @@ from packlib.workbook.parameters import (
     check_values,
     parameters_of,
 )
+from packlib.workbook.results import meaning
 from packlib.workbook.running import notebooks, run
 
 NAMES = list(notebooks())
@@ -72,6 +73,45 @@ def values_of(name, which):
     return {"seed": 7} | {key: another(kinds[key], default[key]) for key in sorted(chosen)}
 
 
+# shares, decimals, and whole numbers of three digits and more; the others meet by chance
+NUMBER = re.compile(r"(?<![\w.,-])(?:\d[\d,]*\.\d+|\d[\d,]*\d\d|\d+(?= %))(?![\w-])")
+FIXED = re.compile(  # what the sentence of a number must name if other parameters change the number
+    r"settings of the repository|Wikipedia|WordNet|SQuAD|GLUE|docstrings|published|paper|recorded", re.I
+)
+
+
+def outputs_of(notebook):
+    """All that the outputs of a notebook say, in the words of its answers and alt texts too."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            yield output.get("text") or output.get("data", {}).get("text/plain", "")
+            meant = meaning(output)
+            yield f"{meant.get('answer', '')} {meant.get('why', '')}"
+
+
+def stale_sentences(stored, executed):
+    """Sentences with a number that the stored outputs compute, other outputs do not, and nothing fixed explains."""
+    shown, now = (set(NUMBER.findall(" ".join(outputs_of(notebook)))) for notebook in (stored, executed))
+    given = set(NUMBER.findall(" ".join(cell.source for cell in stored.cells if cell.cell_type == "code")))
+    for cell in stored.cells:
+        text = re.sub(r"```.*?```|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|\*Level.*?\*", "", cell.source, flags=re.S)
+        if cell.cell_type == "markdown" and "**Time**" not in text:
+            for sentence in re.split(r"(?<=[.!?:])\s+(?=[A-Z*])|\n\n|\n- |\n\|", text):
+                numbers = set(NUMBER.findall(sentence)) & (shown - now - given)
+                if numbers and not FIXED.search(sentence):
+                    yield f"{sorted(numbers)}: {sentence}"
+
+
+def test_a_number_that_other_parameters_change_is_seen():
+    def notebook(says, told):
+        cell = nbformat.v4.new_code_cell("f()", outputs=[nbformat.v4.new_output("stream", text=says)])
+        return nbformat.v4.new_notebook(cells=[cell, nbformat.v4.new_markdown_cell(told)])
+
+    stored = notebook("99.2 % full", "The packs are 99.2 % full. On Wikipedia they are 99.2 % full.")
+    assert list(stale_sentences(stored, notebook("97.1 % full", ""))) == ["['99.2']: The packs are 99.2 % full."]
+    assert not list(stale_sentences(stored, stored))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("which", RUNS)
 @pytest.mark.parametrize("name", NAMES)
@@ -84,6 +124,8 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
     if which == "both":
         assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb"))
     drawings = {path.stem: path.read_text(encoding="utf-8") for path in made if path.suffix == ".svg"}
+    executed = nbformat.read(tmp_path / "out" / f"{name}.ipynb", as_version=4)
+    assert not list(stale_sentences(nbformat.read(notebooks()[name], as_version=4), executed))
     faults = {figure: style_faults(drawing) for figure, drawing in drawings.items()}
     assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
     pictures = {path.stem: Image.open(path) for path in made if path.suffix == ".png"}

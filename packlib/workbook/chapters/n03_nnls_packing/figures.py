@@ -162,7 +162,7 @@ def show_mirror_images(wikipedia: LengthHistogram, places: np.ndarray) -> None:
     }
     fig, ax = new_figure()
     for (name, (y, style)), beside, side in zip(
-        curves.items(), ((12, 0), (0, 6), (-12, 0)), ("left", "center", "right"), strict=True
+        curves.items(), ((12, 0), (0, -34), (-12, 0)), ("left", "center", "right"), strict=True
     ):
         ax.plot(y, markevery=0.15, **style)
         top = int(np.argmax(y))

@@ -36,7 +36,10 @@ def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fract
 def draw_rounds(ax: Axes, solutions: Sequence[float], bounds: Sequence[int]) -> None:
     """Packs of each round's solution and the best bound so far, both relative to the last bound."""
     at = range(1, len(bounds) + 1)
-    looks = {"packs, in fractions": (solutions, series("optimal")), "bound": (bounds, {"color": INK, "marker": "^"})}
+    looks = {
+        "packs, in fractions": (solutions, series("optimal")),
+        "bound": (bounds, {"color": INK, "marker": "^", "fillstyle": "none"}),
+    }
     for name, (heights, look) in looks.items():
         ax.plot(at, np.array(heights) / bounds[-1], markevery=0.1, **look)
         ax.annotate(name, (1, heights[0] / bounds[-1]), (8, 6), textcoords="offset points")

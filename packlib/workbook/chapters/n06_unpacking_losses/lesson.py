@@ -94,6 +94,8 @@ QUESTIONS = Questions.beside(
         "beyond_eight": lambda sizes: (
             f"Some packs hold many short definitions, and the deepest holds {sizes.max()}. A pack of 20 alone has 12 "
             "after its eighth."
+            if sizes.max() > 8
+            else f"With this limit no pack holds more than {sizes.max()}, so eight places are enough."
         ),
         "first_tokens": lambda packs, sequences: (
             f"That is {packs} of {sequences}. The other {sequences - packs} would never be trained on, and no error "
