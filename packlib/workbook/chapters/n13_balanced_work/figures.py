@@ -22,7 +22,8 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
     ax.axvline(1, color=INK, linewidth=1)
     ax.set_yticks(rows, [f"rank {rank}" for rank in rows] if len(rows) <= 16 else [""] * len(rows))
     ax.tick_params(axis="y", length=0)
-    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, max(1.3, slowest)), xlabel="work; 1 is the mean of the ranks")
+    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, max(1.3, slowest)))
+    ax.set_xlabel("work; 1 is the mean of the ranks\nplain: tokens, dotted: pairs, hatched: waiting")
     ax.spines["left"].set_visible(False)
 
 
