@@ -224,10 +224,15 @@ def _in_decks(address: str) -> str:
     return f"../notebooks/{address}" if address.startswith("solutions/") else address
 
 
-def deck(slides: Sequence[Slide], speaker: str = "") -> str:
-    """The page with all slides; `speaker` is a line of text below the title: who speaks, where and when."""
+def deck(slides: Sequence[Slide], speaker: str = "", minutes: int = 0) -> str:
+    """The page with all slides.
+
+    Args:
+        speaker: a line of text below the title: who speaks, where and when.
+        minutes: that are planned, for the clock of the presenter's view; 0 if nothing is.
+    """
     highlight = HtmlFormatter().get_style_defs(".highlight")
-    return fill_template("slides.html", slides=slides, speaker=speaker, highlight=highlight)
+    return fill_template("slides.html", slides=slides, speaker=speaker, minutes=minutes, highlight=highlight)
 
 
 def main(arguments: Sequence[str]) -> None:

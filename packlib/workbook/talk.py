@@ -34,12 +34,12 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
     """The slides of a talk.
 
     Args:
-        script: a TOML file with a `title`, a `subtitle`, and tables `[[slide]]` with `notes` and either a `notebook`
-            and the name of one of its figures, or a `claim` and a `text` in Markdown. A claim beside a figure stands
-            above it in place of its title. `numbers` are patterns that are looked for in title and alt text of the
-            figure; what their group finds fills their names, in braces, in claim and notes. In a text `{check}`
-            becomes what `check_packing` finds in a collator with faults, and `{address}` the `address`. A `section`
-            holds for the slides that follow; alone with notes it makes a slide.
+        script: a TOML file with a `title`, a `subtitle`, the `minutes` that are planned, and tables `[[slide]]` with
+            `notes` and either a `notebook` and the name of one of its figures, or a `claim` and a `text` in Markdown. A
+            claim beside a figure stands above it in place of its title. `numbers` are patterns that are looked for in
+            title and alt text of the figure; what their group finds fills their names, in braces, in claim and notes.
+            In a text `{check}` becomes what `check_packing` finds in a collator with faults, and `{address}` the
+            `address`. A `section` holds for the slides that follow; alone with notes it makes a slide.
         figures: where `make figures` left the pictures; without it the images in the notebooks are taken.
         address: where the audience finds all of it.
 
@@ -134,7 +134,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--address", default="", help="where the audience finds all of it, for the last slide")
     given = parser.parse_args(arguments)
     path = output_path(given.page, reads=[SCRIPT, *notebooks().values(), *given.figures.glob("*.svg")])
-    write_text(path, deck(talk(figures=given.figures, address=given.address), given.speaker))
+    minutes = tomllib.loads(SCRIPT.read_text(encoding="utf-8"))["minutes"]
+    write_text(path, deck(talk(figures=given.figures, address=given.address), given.speaker, minutes))
     print(given.page)
 
 

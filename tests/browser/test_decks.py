@@ -1,6 +1,7 @@
 """Every slide of every deck at 1920 × 1080: nothing cut off, letters that can be read, keys that lead through."""
 
 import io
+import re
 from pathlib import Path
 
 import nbformat
@@ -76,10 +77,12 @@ def claimed(source, *outputs, **wishes):
     return cell
 
 
-def small_deck():
+def small_deck(minutes=0):
     notes = ["Say one.", "Say two.", "Say three."]
     cells = [claimed("Text.", claim=f"Claim {n}", notes=note) for n, note in enumerate(notes)]
-    return deck(slides_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *cells])))
+    return deck(
+        slides_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *cells])), minutes=minutes
+    )
 
 
 def test_the_measure_sees_what_is_cut_off_or_small(page, tmp_path):
@@ -92,7 +95,7 @@ def test_the_measure_sees_what_is_cut_off_or_small(page, tmp_path):
 
 
 def test_the_presenter_sees_notes_the_next_slide_and_a_clock(page, tmp_path):
-    (tmp_path / "deck.html").write_text(small_deck(), encoding="utf-8")
+    (tmp_path / "deck.html").write_text(small_deck(minutes=12), encoding="utf-8")
     page.goto((tmp_path / "deck.html").as_uri())
     page.keyboard.press("ArrowRight")
     with page.context.expect_page() as opened:
@@ -103,7 +106,16 @@ def test_the_presenter_sees_notes_the_next_slide_and_a_clock(page, tmp_path):
         view.locator("section.on aside").inner_text() == "Say one." and view.locator("section.on aside").is_visible()
     )
     assert view.locator("section.next").get_attribute("aria-label") == "3 of 4: Claim 1"
-    assert "since 0:0" in view.locator("time").inner_text()
+    assert re.match(r"since 0:0\d of 12:00\nthis slide until 6:00\nslide 2 of 4, ", view.locator("time").inner_text())
+    for size in ({"width": 1280, "height": 720}, {"width": 1920, "height": 1080}, {"width": 1400, "height": 1000}):
+        view.set_viewport_size(size)
+        on, next_one, clock, notes = (
+            view.locator(part).bounding_box() for part in ("section.on", "section.next", "time", "section.on aside")
+        )
+        assert on["width"] >= 0.55 * size["width"] and on["x"] + on["width"] <= next_one["x"]
+        assert next_one["x"] + next_one["width"] == pytest.approx(size["width"] - 24, abs=2)
+        assert on["y"] + on["height"] <= notes["y"] and notes["width"] >= 0.9 * size["width"]
+        assert next_one["y"] + next_one["height"] <= clock["y"] and clock["y"] + clock["height"] <= notes["y"]
     view.keyboard.press("ArrowRight")
     page.wait_for_url("**/deck.html#3")  # to wait for a function would evaluate text, which the page forbids
     page.keyboard.press("End")
@@ -118,11 +130,19 @@ def test_overview_black_screen_and_notes(page, tmp_path):
     page.keyboard.press("n")
     page.keyboard.press("ArrowRight")
     assert page.locator("section.on aside").is_visible()
+    above, below = (page.locator(part).bounding_box() for part in ("section.on .body", "section.on aside"))
+    assert above["y"] + above["height"] <= below["y"] and below["y"] + below["height"] <= 1081
+    page.keyboard.press("?")
+    assert page.get_by_text("these keys").is_visible()
+    page.keyboard.press("?")
+    assert not page.get_by_text("these keys").is_visible()
     page.keyboard.press("b")
     assert not page.locator("section.on").is_visible()
     page.keyboard.press("b")
     page.keyboard.press("o")
     assert all(slide.is_visible() for slide in page.locator("section").all())
+    boxes = [slide.bounding_box() for slide in page.locator("section").all()]
+    assert len({box["y"] for box in boxes}) == 1 and boxes[-1]["x"] + boxes[-1]["width"] > 0.79 * 1920
     page.keyboard.press("End")
     page.keyboard.press("Enter")
     assert page.url.endswith("#4") and not page.locator("section").first.is_visible()
