@@ -115,6 +115,7 @@ def _mean(weighing: Weighing, spoiled: bool) -> Finding:
             return Finding("mean", UNKNOWN, f"{evidence}; other slots are asked than there are labels for.")
         name = next(iter(fitting), "company")
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
+        names = "parts" if names == "company" and case.box.share_rows else names
         return Finding.failed("mean", f"{evidence}.", names, how=name)
     off = max((far for batch in weighing.batches for far in batch.off.values()), default=0.0)
     if clean and not spoiled and off > weighing.limit:
