@@ -193,6 +193,8 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
 
 
 def _named_by(got: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
+    if min(abs(got)) < _NEAR * max(abs(got)):
+        return "left out"
     if _near(*(got * tokens if constant else got)):
         return "sum of means" if abs(got[0] - 1) < _NEAR and not constant else "mean of means"
     return "other weights"
