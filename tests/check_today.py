@@ -123,6 +123,8 @@ def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, sc
     for number, batch in enumerate(batches):
         if how == "cleared":
             steps.zero_grad()
+        if how == "left out" and number == 1:
+            continue
         output = model(**batch)
         loss = (output["loss"] if isinstance(output, dict) else output.loss) * labels[number] / sum(labels)
         if how in ("mean of means", "sum of means"):
@@ -185,6 +187,23 @@ def two_optimizers(model, batches):
         (model(**batch)["loss"] * many / sum(labels)).backward()
     for optimizer in both:
         optimizer.step()
+
+
+class TwoAhead(Tiny):
+    """A second head predicts the token after the next one, of its own sequence or, with a fault, of any."""
+
+    def __init__(self, fault=None):
+        super().__init__("attention", fault=fault)
+        self.second = torch.nn.Linear(24, 120)
+        self.head.register_forward_pre_hook(lambda head, given: setattr(self, "states", given[0]))
+
+    def _loss(self, logits, labels, segments, items):
+        target = F.pad(labels[:, 2:], (0, 2), value=-100)
+        if self.fault is None:
+            target = target.masked_fill(F.pad(segments[:, 2:], (0, 2)) != segments, -100)
+        second = F.cross_entropy(self.second(self.states).flatten(0, 1), target.flatten(), reduction="sum")
+        count = (labels != -100).sum() if items is None else items
+        return super()._loss(logits, labels, segments, items) + 0.3 * second / count
 
 
 class Balanced(torch.nn.Module):
@@ -262,6 +281,7 @@ def prompts_by_length(rows):
 RIGHT = {
     **{name: lambda loss=loss: (Around(loss), DataCollatorWithFlattening(), sequences())
        for name, loss in LOSSES.items()},
+    "two tokens ahead": lambda: (TwoAhead(), dense(slots=SLOTS, **SEGMENTS), sequences(prompts=False)),
     "accelerate": lambda: (
         make("LlamaForCausalLM"), DataCollatorWithFlattening(), sequences(), {"step": by_accelerate}),
     "frozen but for one matrix": lambda: (frozen(), DataCollatorWithFlattening(), sequences()),
@@ -417,6 +437,10 @@ FAULTS = {
     "cleared after the first": (lambda: stepped("detached"), "accumulation", "cleared inside"),
     "an update for each micro-batch": (lambda: stepped("each updates"), "accumulation", "an update for each"),
     "halved after the last backward": (lambda: stepped("halved"), "accumulation", "scaled by 0.5 after"),
+    "a micro-batch is left out": (lambda: stepped("left out"), "accumulation", "is left out"),
+    "two tokens ahead, over borders": (
+        lambda: (TwoAhead("over borders"), dense(slots=SLOTS, **SEGMENTS), sequences(prompts=False)),
+        "mean", "several tokens ahead"),
     "clipped after each micro-batch": (lambda: stepped("clipped each"), "accumulation", "between micro-batches"),
     "cleared before the optimizer": (lambda: stepped("cleared at the end"), "accumulation", "applies nothing"),
     "a mean of means, clipped": (lambda: stepped("mean of means", clip=0.1), "accumulation", "a mean of means"),

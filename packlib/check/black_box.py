@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from packlib.checks import shown
@@ -56,9 +57,14 @@ class Seen:
 
 
 class Box:
-    """A model that is only called. Its mode and the state of random numbers are put back at the end."""
+    """A model that is only called. Its mode and the state of random numbers are put back at the end.
 
-    def __init__(self, model: Callable, loss: Callable | None, seed: int) -> None:
+    Args:
+        share_rows: whether each row lies on all ranks, which then call the model together, each with the whole batch.
+    """
+
+    def __init__(self, model: Callable, loss: Callable | None, seed: int, share_rows: bool = False) -> None:
+        self.share_rows = share_rows and ranks() > 1
         self.outer = model  # for a step, which needs what adds up the gradients of ranks
         model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
         self.model, self.loss, self.seed = model, loss, seed
@@ -100,6 +106,12 @@ class Box:
         except Exception:  # whatever a model raises, it is that it does not take this batch
             return None
 
+    def summed(self, gradient: Tensor) -> Tensor:
+        """Over the ranks, if each of them has the gradient of its part of the rows."""
+        if self.share_rows:
+            dist.all_reduce(gradient := gradient.contiguous())
+        return gradient
+
     def __call__(
         self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True, as_it_is: bool = False
     ) -> Seen:
@@ -140,6 +152,20 @@ class Box:
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
         return Seen(outputs, loss, scores, at, embeddings, rounding, parts, tensors)
 
+    def refuse_parts(self, seen: Seen) -> None:
+        """Raise a ValueError if ranks that share rows saw other things: what is asked next must be the same on all."""
+        if not self.share_rows:
+            return
+        for what, value in (("outputs", seen.outputs), ("loss", seen.loss)):
+            mine = torch.zeros(()) if value is None else value.detach().double().norm().cpu()
+            every: list[Any] = [None] * ranks()
+            dist.all_gather_object(every, float(mine))
+            if not np.allclose(every, every[0], rtol=1e-6, equal_nan=True):
+                raise ValueError(
+                    f"model must give each rank the {what} of whole rows, gathered or summed over ranks, where "
+                    f'ranks_share is "rows", and not each its own (of norm {" and ".join(f"{x:.4g}" for x in every)}).'
+                )
+
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         ids, found = batch["input_ids"], _tensors(output)
         floats = {name: value for name, value in found.items() if value.is_floating_point()}
@@ -168,6 +194,11 @@ def _tensors(output: Any) -> dict[str, Tensor]:
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
+def ranks() -> int:
+    """How many processes check together."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
     """The numbers that `values` has for each slot, shape (N, …); None if it has none."""
     rows, width = ids.numel() // ids.shape[-1], ids.shape[-1]
@@ -182,7 +213,9 @@ def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
     return None
 
 
-def gradients(outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: Sequence[np.ndarray]) -> Tensor | None:
+def gradients(
+    box: Box, outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: Sequence[np.ndarray]
+) -> Tensor | None:
     """How much the outputs at each target's slots depend on each slot, shape (targets, N); None without a graph.
 
     Outputs are weighted at random: the plain sum of a normalized row is constant.
@@ -196,7 +229,7 @@ def gradients(outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: S
         slopes = torch.autograd.grad(weighted[slots].sum(), inputs, retain_graph=True, allow_unused=True)
         rows = [by_slot(slope, ids) for slope in slopes if slope is not None]
         zero = torch.zeros(ids.numel(), dtype=torch.float64)
-        found.append(sum((row.double().norm(dim=1).cpu() for row in rows if row is not None), zero))
+        found.append(sum((box.summed(row.double()).norm(dim=1).cpu() for row in rows if row is not None), zero))
     return torch.stack(found)
 
 
@@ -212,7 +245,7 @@ def meeting(box: Box, batch: dict, targets: Sequence[np.ndarray], owner: np.ndar
         path, outputs = paths.get(part, ""), by_slot(made, ids)
         if outputs is None or (found and not found.startswith(f"{path}.")):
             continue
-        depends = gradients(outputs, [taken], ids, targets)
+        depends = gradients(box, outputs, [taken], ids, targets)
         if depends is None:
             continue
         met = foreign & (depends > EXACT * depends.max()).numpy()

@@ -73,6 +73,7 @@ class Case:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
         with _named("model must take the batches of collate"):
             self.seen = box(self.batch)
+        box.refuse_parts(self.seen)
         self.owner = owners(self.ids, self.pieces)
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
@@ -182,8 +183,11 @@ class Case:
 
     @cached_property
     def bare(self) -> bool:
-        """Whether the model takes the tokens of a sequence without anything that the collator says of them."""
-        return self.box.runs(self.alone_batch(self.pieces[0])) is not None
+        """Whether the model takes the tokens of a sequence without anything that the collator says of them.
+
+        Where ranks share a row the collator is asked: it has as many slots as they can share.
+        """
+        return not self.box.share_rows and self.box.runs(self.alone_batch(self.pieces[0])) is not None
 
     @cached_property
     def singles(self) -> list[tuple[dict, np.ndarray] | None]:
@@ -280,7 +284,7 @@ class Case:
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
         seen = self.box(batch)
-        found = gradients(seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
+        found = gradients(self.box, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
         return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
 
     def influence(self, batch: dict) -> Influence:
@@ -344,6 +348,8 @@ class Case:
         if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
             return Why(["rows"], place, None)
         causes, cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
+        if self.box.share_rows and causes == ["state"]:  # which may be an attention: no rank has all of it to be cut
+            return Why(["shared rows"], place, None)
         both = causes == ["state"] and self.leak(self.own, "later")
         if causes == ["attention"] and self._partly:
             causes = ["some"]
@@ -369,7 +375,7 @@ class Case:
         batch = self.alone_batch(piece) if self.bare else self.batch
         first, last = (0, len(piece.slots) - 1) if self.bare else piece.slots[[0, -1]]
         seen, ids = self.box(batch), batch["input_ids"]
-        depends = gradients(seen.outputs, seen.embeddings, ids, [np.array([first])])
+        depends = gradients(self.box, seen.outputs, seen.embeddings, ids, [np.array([first])])
         if depends is not None:
             return not depends[0, last] > EXACT * depends.max()
         other = self.box(self.moved(batch, np.array([last])))

@@ -30,6 +30,7 @@ def check_packing(
     max_tokens: int = 300,
     loss: Callable | None = None,
     step: Callable | None = None,
+    ranks_share: Literal["batches", "rows"] = "batches",
     seed: int = 0,
     progress: bool = False,
 ) -> PackingCheck:
@@ -61,6 +62,10 @@ def check_packing(
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
             and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
+        ranks_share: what several ranks share. "batches": each has micro-batches of its own. "rows": the slots of each
+            row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
+            batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
+            rank gets all micro-batches. Let `collate` pad rows to a multiple of the ranks.
         seed: of what is drawn.
         progress: show a progress bar.
 
@@ -85,7 +90,8 @@ def check_packing(
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     whole_number("max_tokens", max_tokens, 2)
-    box = Box(model, loss, seed)
+    one_of("ranks_share", ranks_share, ("batches", "rows"))
+    box = Box(model, loss, seed, share_rows=ranks_share == "rows")
     if _are_groups(sequences):
         options = {"reduction": reduction, "group": group, "step": step}
         if left := [name for name, value in options.items() if value is not None]:

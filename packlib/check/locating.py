@@ -57,8 +57,11 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
 
     missing = [np.ones(len(content), bool) for content in sequences]
     by_length = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
+    for index in by_length:  # as they are, before another that begins with the same prompt is taken for them
+        claim(index, missing[index], len(sequences[index]))
     for index in by_length:
-        claim(index, missing[index], (len(sequences[index]) + 1) // 2)
+        if missing[index].all():
+            claim(index, missing[index], (len(sequences[index]) + 1) // 2)
     for index in by_length:  # of which most tokens were replaced
         if missing[index].all():
             claim(index, missing[index], min(2, len(sequences[index])))

@@ -91,6 +91,23 @@ def _labels(loss: Loss) -> Finding:
     return Finding("labels", UNKNOWN if prompts else PASSED, evidence)
 
 
+def _learns_from_others(weighing: Weighing) -> bool:
+    """Whether other labels of one sequence, in another order, change the gradients of the tokens of others."""
+    case, loss = weighing.case, weighing.whole.loss
+    labels = case.batch.get("labels")
+    if loss.pull is None or labels is None or labels.shape != case.ids.shape:
+        return False
+    for piece in loss.pieces:
+        flat = labels.flatten().clone()
+        asked = piece.slots[(flat[piece.slots] != IGNORED).cpu().numpy()]
+        flat[asked] = flat[asked].roll(1)
+        pull = Loss(case, {**case.batch, "labels": flat.view_as(labels)}, loss.pieces).pull
+        others = np.delete(np.arange(labels.numel()), piece.slots)
+        if pull is not None and (pull - loss.pull)[others].norm() > weighing.limit * loss.pull[others].norm():
+            return True
+    return False
+
+
 def _inside(places: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return (places >= whole[0]) & (places <= whole[-1])
 
@@ -115,11 +132,14 @@ def _mean(weighing: Weighing, spoiled: bool) -> Finding:
             return Finding("mean", UNKNOWN, f"{evidence}; other slots are asked than there are labels for.")
         name = next(iter(fitting), "company")
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
+        names = "parts" if names == "company" and case.box.share_rows else names
         return Finding.failed("mean", f"{evidence}.", names, how=name)
     off = max((far for batch in weighing.batches for far in batch.off.values()), default=0.0)
     if clean and not spoiled and off > weighing.limit:
         evidence += f". Their gradients differ by {off:.2g} besides"
         through = weighing.whole.off_through
+        if _learns_from_others(weighing):
+            return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
         if through is None or through <= weighing.limit:
             return Finding("mean", UNKNOWN, f"{evidence}: {weighing.whole.loss.besides} and depends on which sequences "
                            "share a batch, as a loss that balances experts does by design.")  # fmt: skip

@@ -67,7 +67,7 @@ class Loss:
             return None
         found = torch.autograd.grad(what, seen.embeddings, slope, retain_graph=True, allow_unused=True)
         rows = [None if x is None else by_slot(x, self.batch["input_ids"]) for x in found]
-        kept = [row.detach().double().cpu() for row in rows if row is not None]
+        kept = [self.case.box.summed(row.detach().double().cpu()) for row in rows if row is not None]
         return torch.cat(kept, 1) if kept else None
 
     def _read(self, slope: Tensor, scores: Tensor, at: np.ndarray) -> None:

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from packlib.check.black_box import ranks
 from packlib.check.case import Case
 from packlib.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.check.slot_gradients import Loss
@@ -29,11 +30,11 @@ def accumulation(case: Case, weighing: Weighing, step: Callable | None) -> Itera
         yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
     elif weighing.rule is None:
         yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
-    elif step is not None and _ranks() > 2:
-        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {_ranks()} ranks: take two.")
+    elif step is not None and ranks() > 2 and not case.box.share_rows:
+        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
     elif step is not None:
         yield _stepped(case, weighing, parts, step)
-    elif _ranks() > 1:
+    elif ranks() > 1 and not case.box.share_rows:
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
     else:
         yield _told_the_count(case, weighing, parts)
@@ -124,16 +125,12 @@ def _run(case: Case, parameters: list[nn.Parameter], batches: list[dict], step: 
     first = [_some(p, None) if not parts else parts[0] for p, parts in zip(parameters, taken, strict=True)]
     delivered, applied = torch.cat(sums), torch.cat(first if steps else left)
     alike = True
-    if (ranks := _ranks()) > 1:
+    if ranks() > 1:
         dist.all_reduce(delivered)
-        every = [torch.empty_like(applied) for _ in range(ranks)]
+        every = [torch.empty_like(applied) for _ in range(ranks())]
         dist.all_gather(every, applied)
         alike = all(_near(other, every[0]) for other in every)
-    return _Update(delivered / ranks, applied, steps, alike)
-
-
-def _ranks() -> int:
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    return _Update(delivered / ranks(), applied, steps, alike)
 
 
 def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callable) -> Finding:
@@ -142,15 +139,19 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
     losses = [case.box(batch, as_it_is=True).loss for batch in batches]
     alone = [_flat(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)) for loss in losses]
-    ranks = _ranks()
-    mine = batches if ranks == 1 else [batches[dist.get_rank()]]
+    if case.box.share_rows:
+        for gradient in alone:
+            dist.all_reduce(gradient)
+        alone = [gradient / ranks() for gradient in alone]
+    parted = ranks() > 1 and not case.box.share_rows
+    mine = [batches[dist.get_rank()]] if parted else batches
     update = _run(case, parameters, mine, step)
     got, given = (torch.linalg.lstsq(torch.stack(alone, 1), x[:, None]).solution[:, 0].numpy()
                   for x in (update.applied, update.delivered))  # fmt: skip
     made = torch.stack(alone, 1) @ torch.from_numpy(got)
     left = float((update.applied - made).norm() / update.applied.norm().clamp(min=1e-300))
     evidence += f" In the step they weigh {got[0]:.3g} and {got[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
-    evidence += f" They lie on {ranks} ranks." * (ranks > 1)
+    evidence += f" They lie on {ranks()} ranks." * (ranks() > 1)
     if not update.alike:
         return _failed(evidence, "ranks")
     if update.steps > 1:
@@ -183,10 +184,17 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
         return Finding("accumulation", PASSED, evidence)
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
-    return _failed(evidence, _named_by(got, constant, [Held.by(part, False).tokens for part in parts]))
+    name = _named_by(got, constant, [Held.by(part, False).tokens for part in parts])
+    one_a_row = len(set(case.rows.tolist())) == len(case.pieces)
+    if name == "mean of means" and one_a_row and weighing.rule and weighing.rule[0] in ("sequence", "group"):
+        why = "Each weighs the same: right in padded batches of a fixed size, wrong in a smaller one at the end."
+        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+    return _failed(evidence, name)
 
 
 def _named_by(got: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
+    if min(abs(got)) < _NEAR * max(abs(got)):
+        return "left out"
     if _near(*(got * tokens if constant else got)):
         return "sum of means" if abs(got[0] - 1) < _NEAR and not constant else "mean of means"
     return "other weights"

@@ -63,8 +63,8 @@ def for_transformers(batch: PackedBatch, model: PreTrainedModel, form: Form = "a
     Args:
         batch: packs.
         model: a causal or masked model of transformers, with the attention backend that it will run with.
-        form: "padding_free", "dense", or "auto": padding-free with a flash kernel or layers that carry a state, else
-            dense.
+        form: "padding_free", "dense", or "auto": padding-free with a flash kernel, layers that carry a state, or
+            experts that balance themselves, else dense.
 
     Returns:
         `input_ids`, `position_ids` and `labels`, shape (1, tokens) if padding-free and (B, T) if dense. Labels are
@@ -198,8 +198,14 @@ class Handover:
             )
         kind, backend = kind_of(model), model.config._attn_implementation
         kernels = table()[kind, model.config.model_type]["kernels"]
+        balanced = getattr(model.config, "output_router_logits", False)
         if form == "auto":
-            form = "padding_free" if kernels or "flash" in backend else "dense"
+            form = "padding_free" if kernels or balanced or "flash" in backend else "dense"
+        if form == "dense" and balanced:
+            raise TypeError(
+                f"{type(model).__name__} cannot take packs in the form 'dense': output_router_logits=True computes a "
+                "balancing loss that takes no mask of pairs; choose padding_free."
+            )
         if reason := _refusal(form, kind, model.config.model_type, backend):
             raise TypeError(f"{type(model).__name__} cannot take packs in the form {form!r}: {reason}.")
         reads = inspect.signature(model.forward).parameters

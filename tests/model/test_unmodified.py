@@ -186,6 +186,12 @@ def test_auto_takes_the_form_that_suits_the_backend():
         assert Handover.of(model, "auto").form == form
 
 
+def test_experts_that_balance_themselves_get_a_batch_without_a_mask():
+    model = transformers.MixtralForCausalLM(small_config("causal", "mixtral", output_router_logits=True))
+    given = for_transformers(make_batch("causal"), model)
+    assert "attention_mask" not in given and model(**given).aux_loss > 0
+
+
 def a_model(own, kind, family, backend="sdpa", **changes):
     config = small_config(kind, family)
     for name, value in changes.items():
@@ -227,6 +233,8 @@ def wrong_models():
         ("auto", "flex_attention", "takes no mask of pairs"),
     ):
         yield form, f"'{backend}' {says}", lambda backend=backend: a_model(*llama, backend)
+    mixtral = transformers.MixtralForCausalLM, "causal", "mixtral"
+    yield "dense", "output_router_logits=True computes", lambda: a_model(*mixtral, output_router_logits=True)
     gpt_oss = transformers.GptOssForCausalLM, "causal", "gpt_oss"
     yield "padding_free", "also for a sequence alone", lambda: a_model(*gpt_oss, "flash_attention_2")
     esm, big_bird = (EsmForMaskedLM, "masked", "esm"), (transformers.BigBirdForMaskedLM, "masked", "big_bird")

@@ -1,0 +1,121 @@
+"""`check_packing` where each row lies on two ranks, as in context parallelism."""
+
+import os
+import subprocess
+import sys
+
+import check_cases as cases
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed._functional_collectives import all_gather_tensor_autograd
+from torch.nn import functional as F
+
+from packlib.check import check_packing
+from packlib.distributed import run_ranks
+
+
+def gathered(part):
+    """The parts of all ranks, side by side; gradients are summed over the ranks."""
+    return all_gather_tensor_autograd(part.contiguous(), 1, dist.group.WORLD)
+
+
+def mine(whole):
+    """The part of this rank."""
+    return whole.chunk(dist.get_world_size(), 1)[dist.get_rank()]
+
+
+class OnRanks(nn.Module):
+    """An attention of the slots of this rank over the keys of all ranks, which are gathered; and a fault."""
+
+    def __init__(self, fault=None, width=16):
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens, self.places = nn.Embedding(cases.VOCABULARY, width), nn.Embedding(64, width)
+        self.qkv, self.head, self.fault = nn.Linear(width, 3 * width), nn.Linear(width, cases.VOCABULARY), fault
+
+    def forward(self, input_ids, position_ids, labels):
+        first, order = position_ids == 0, torch.arange(input_ids.shape[1])[None]
+        numbers = first.cumsum(1)
+        if self.fault == "each numbers its own":
+            numbers = gathered(mine(first).cumsum(1))
+        if self.fault == "embeds whole rows":  # which is none
+            embedded = mine(self.tokens(input_ids))
+        else:
+            embedded = self.tokens(mine(input_ids))
+        x = embedded + self.places(mine(position_ids))
+        query, key, value = self.qkv(x).chunk(3, -1)
+        allowed = (mine(numbers)[..., None] == numbers[:, None]) & (mine(order)[..., None] >= order[:, None])
+        x = x + F.scaled_dot_product_attention(query, gathered(key), gathered(value), attn_mask=allowed)
+        logits, targets = gathered(self.head(x)), F.pad(labels[:, 1:], (0, 1), value=-100)
+        if self.fault == "a mean of each rank":
+            parts = zip(logits.chunk(2, 1), targets.chunk(2, 1), strict=True)
+            loss = torch.stack([mean_of(*part) for part in parts]).mean()
+        elif self.fault == "a loss of its own":
+            loss = mean_of(mine(logits), mine(targets))
+        else:
+            loss = mean_of(logits, targets)
+        return {"logits": logits, "loss": loss}
+
+
+def mean_of(logits, targets):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / (targets != -100).sum().clamp(1)
+
+
+def step(model, batches):
+    counts = [(batch["labels"] != -100).sum() for batch in batches]
+    for batch, count in zip(batches, counts, strict=True):
+        (model(**batch)["loss"] * count / sum(counts)).backward()
+    for p in model.parameters() if model.fault != "not summed" else ():
+        dist.all_reduce(p.grad)
+        p.grad /= dist.get_world_size()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+def asked(fault=None):
+    return {"model": OnRanks(fault), "collate": cases.multiples, "sequences": cases.sequences(),
+            "step": step, "ranks_share": "rows"}  # fmt: skip
+
+
+def checked(rank, fault):
+    found = check_packing(**asked(fault))
+    return found.exact, {one.question: one.cause for one in found.findings if one.cause}
+
+
+FAULTS = {
+    "each numbers its own": ("isolation from earlier sequences", "ranks that share a row let its sequences see"),
+    "a mean of each rank": ("mean", "where each rank takes a mean of its part"),
+    "not summed": ("accumulation", "ranks apply different gradients"),
+}
+
+
+@pytest.mark.parametrize("way", [None, "embeds whole rows"], ids=["parts", "whole"])
+def test_rows_on_two_ranks_are_exact(way):
+    assert run_ranks(checked, 2, way) == [(True, {})] * 2
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "_"))
+def test_a_fault_of_rows_on_two_ranks_is_named(fault):
+    question, words = FAULTS[fault]
+    for exact, causes in run_ranks(checked, 2, fault):
+        assert exact is False and words in causes[question]
+
+
+def test_each_rank_must_return_what_whole_rows_give():
+    with pytest.raises(Exception, match="model must give each rank the loss of whole rows, gathered or summed"):
+        run_ranks(checked, 2, "a loss of its own")
+
+
+def test_torchrun_checks_rows_on_two_ranks(tmp_path):
+    (tmp_path / "on_two.py").write_text(
+        "import test_check_shared_rows as rows\n\n\ndef make():\n    return rows.asked('each numbers its own')\n"
+    )
+    paths = [os.path.dirname(__file__), os.path.dirname(cases.__file__), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "packlib",
+         "check", "on_two.py:make", "--no-progress"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "isolation from earlier sequences: failed" in done.stdout and "They lie on 2 ranks." in done.stdout
