@@ -3,6 +3,7 @@
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
 a few steps. In a window each rank of each step gets a bundle of packs, and bundles have about equal work. They are
 sorted: neighbors make a step, and the steps of the window come in random order. A window has the mix of a random deal.
+Where a pack is heavier than equal bundles allow, its step gets more work than the others of the window.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
@@ -57,6 +58,45 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
 
 
 def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+    """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank).
+
+    Equal bundles are best unless the heaviest pack is too heavy for one. Its step takes longer anyway, so its other
+    ranks get more work as well, and the other steps less, which are dealt likewise. The better of the two is kept.
+    """
+    bundles, number = _equal_bundles(work, ranks, packs_per_rank), work.shape[1]
+    of_a_step = ranks * packs_per_rank
+    if packs_per_rank == 1 or number == of_a_step:
+        return bundles
+    alone = work.max(axis=1) + (packs_per_rank - 1) * work.min(axis=1)  # with the lightest others
+    heavy = np.flatnonzero(alone > work.mean(axis=1) * packs_per_rank)
+    if not len(heavy):
+        return bundles
+    work = work[heavy]
+    order = np.argsort(-work, axis=1, kind="stable")
+    falling = np.take_along_axis(work, order, axis=1)
+    longest = falling[:, 0] + falling[:, number - packs_per_rank + 1 :].sum(axis=1)
+    before = np.pad(np.cumsum(falling, axis=1), ((0, 0), (1, 0)))
+    heaviest = np.arange(ranks, of_a_step + 1)  # packs of the step; its others are the lightest ones
+    total = before[:, heaviest] + before[:, -1:] - before[:, number - of_a_step + heaviest]
+    fitting = ranks + np.maximum((total <= ranks * longest[:, None]).sum(axis=1) - 1, 0)[:, None]
+    inside = np.arange(of_a_step) + (np.arange(of_a_step) >= fitting) * (number - of_a_step)
+    made = []
+    for part in (inside, fitting + np.arange(number - of_a_step)):
+        dealt = _bundles(np.take_along_axis(falling, part, axis=1), ranks, packs_per_rank).reshape(part.shape)
+        made.append(np.take_along_axis(order, np.take_along_axis(part, dealt, axis=1), axis=1))
+    other = np.concatenate(made, axis=1).reshape(len(heavy), -1, packs_per_rank)
+    faster = _time(work, other, ranks) < _time(work, bundles[heavy], ranks)
+    bundles[heavy[faster]] = other[faster]
+    return bundles
+
+
+def _time(work: np.ndarray, bundles: np.ndarray, ranks: int) -> np.ndarray:
+    """How long the steps of each window take together."""
+    of_packs = np.take_along_axis(work, bundles.reshape(len(work), -1), axis=1)
+    return of_packs.reshape(len(work), -1, ranks, bundles.shape[2]).sum(axis=3).max(axis=2).sum(axis=1)
+
+
+def _equal_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """The packs of each bundle, the lightest bundle first; shape (windows, bundles, packs_per_rank).
 
     A layer of packs after the other, from heavy to light, goes to the bundles, the heaviest pack of a layer to the
