@@ -201,6 +201,11 @@ def _order_fault(got, lengths, ranks):
     stalls, fewest = int(meets_new(padded, ranks).any(axis=0).sum()), len(set(padded))
     if stalls > fewest:
         return f"some rank compiles in {stalls} of the steps; with these lengths {fewest} are possible."
+    for number, at in enumerate(range(0, ranks * fewest, ranks), 1):
+        if len(here := set(padded[at : at + ranks])) > 1:
+            return (
+                f"in step {number} the ranks have batches of {', '.join(map(str, sorted(here)))}, not of one length."
+            )
     if sum(padded) > least:
         return f"the batches have {sum(padded)} slots a row in all; {least} are enough."
     if min(padded[:ranks]) < max(lengths):
