@@ -252,7 +252,7 @@ const Drawings = (() => {
     const left = {
       ...(made
         ? {
-          x: [0, slots], y: [Math.max(made.rows.length, 5) - 0.4, -0.6], xlabel: "slots\nblue: whole, orange: cut, black: where",
+          x: [0, slots], y: [Math.max(made.rows.length, 5) - 0.4, -0.6], xlabel: "slots",
           title: `${made.rows.length} rows, ${made.cut} of ${own.length} documents cut, ${made.lost} tokens lost`,
         }
         : { x: [0, 1], y: [0, 1], xticks: [], title: "No document is left" }),
