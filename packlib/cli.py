@@ -57,6 +57,7 @@ def _limit(context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 _depth: dict[str, Any] = {"callback": _limit, "show_default": "none", "help": "Sequences in a pack at most."}
+_LAYOUTS = ("packlib", "nemo")  # as in packlib.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.check, which loads torch
 _OVERLONG = ("error", "truncate", "drop", "split")
 
@@ -244,6 +245,7 @@ def _plan(
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
+@click.option("--layout", type=click.Choice(_LAYOUTS), default="packlib", help="Whose columns: NeMo's have no labels.")
 @click.option("--packs-per-file", type=int, show_default="one file", help="Write a folder of files of so many packs.")
 @_out(metavar="PACKED", required=True, help="Write the packs there, to a Parquet file or a folder.")
 @_json

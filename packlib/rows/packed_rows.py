@@ -21,7 +21,7 @@ from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
 from packlib.ragged import ranges
-from packlib.rows.row_columns import Columns, with_labels
+from packlib.rows.row_columns import LAYOUTS, NEMO_READS, Columns, nemo_columns, with_labels
 from packlib.rows.row_sources import batches, opened
 from packlib.rows.spool import OVERLONG, Overlong, Pieces, Spool
 
@@ -196,8 +196,12 @@ class Packing:
     seed: int | None = 0
     plan: PackingPlan | None = None
     window: int | None = None
+    layout: str = "packlib"
 
     def __post_init__(self) -> None:
+        one_of("layout", self.layout, LAYOUTS)
+        if self.layout == "nemo" and self.labels is False:
+            raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
         whole_number("max_length", self.max_length, 1)
         one_of("overlong", self.overlong, OVERLONG)
         flag("labels", self.labels)
@@ -242,7 +246,10 @@ class Packing:
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
             order = np.random.default_rng(self.seed).permutation(len(packs))
-        return PackedRows(spool, pieces, packs, order, found, self.labels)
+        if self.layout == "nemo":
+            left = {name: "left out, as NeMo reads it from no file" for name in became if name not in NEMO_READS}
+            found["columns"] = became | left
+        return PackedRows(spool, pieces, packs, order, found, self.labels, self.layout)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Packs as a `StreamPacker` closes them."""
@@ -281,6 +288,7 @@ class PackedRows:
     order: np.ndarray
     found: dict[str, Any]
     labels: bool
+    layout: str = "packlib"
 
     def bar(self, total: int, progress: bool) -> tqdm:
         return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)
@@ -311,8 +319,15 @@ class PackedRows:
             for name, column in self.spool.columns.items():
                 span = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
                 taken[name] = column.take(*span), column.by_token
-            row = {}
-            for name, (values, each_token) in with_labels(taken, ends - lengths, self.labels).items():
+            row, columns = {}, with_labels(taken, ends - lengths, self.labels)
+            if self.layout == "nemo":
+                starts_in_row = ends - lengths - np.repeat(by_token[:-1], sizes[some])
+                for name, values in nemo_columns(columns, ends).items():
+                    row[name] = _lists(by_token, values)
+                row["seq_start_id"] = _lists(by_sequence, pa.array(starts_in_row.astype(np.int32)))
+                yield pa.RecordBatch.from_pydict(row)
+                continue
+            for name, (values, each_token) in columns.items():
                 row[name] = _lists(by_token if each_token else by_sequence, values)
             row["position_ids"] = _lists(by_token, pa.array(positions.astype(small)))
             row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))

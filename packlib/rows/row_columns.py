@@ -15,6 +15,8 @@ from packlib.rows.tokenizing import SOURCES, tokenized
 
 IGNORED = -100  # as in packlib.batches, which loads torch
 MASKS = ("assistant_masks", "completion_mask")  # as transformers and TRL name them: 1 for a token that is trained on
+LAYOUTS = "packlib", "nemo"
+NEMO_READS = "input_ids", "labels", *MASKS
 BORDERS = ("seq_lengths", "position_ids")  # of the sequences of a row
 _PAIRS = [f"{which}{of}" for which in ("chosen", "rejected") for of in ("", "_ids", "_input_ids")]
 _IMAGES = ["image", "images", "video", "videos", "pixel_values", "pixel_values_videos", "image_grid_thw"]
@@ -263,6 +265,26 @@ def with_labels(
             made[~mask.to_numpy(zero_copy_only=False)] = IGNORED
         rest["labels"] = pa.array(made), True
     return rest
+
+
+def nemo_columns(columns: Mapping[str, tuple[pa.Array, bool]], ends: np.ndarray) -> dict[str, pa.Array]:
+    """The columns by token that NeMo and Megatron Bridge read from packed Parquet.
+
+    Their `loss_mask` says of a token whether the next one is trained on, so it is 0 for the last of a sequence.
+
+    Args:
+        ends: behind the last token of each sequence.
+
+    Raises:
+        ValueError: if labels are other tokens than those of the row, which a mask cannot say.
+    """
+    ids, labels = (columns[name][0].to_numpy().astype(np.int64) for name in ("input_ids", "labels"))
+    trained = labels != IGNORED
+    if (labels != ids)[trained].any():
+        raise ValueError("labels must be the tokens of their row or -100 in the layout of NeMo, not other tokens.")
+    mask = np.append(trained[1:], False)
+    mask[ends - 1] = False
+    return {"input_ids": pa.array(ids.astype(np.int32)), "loss_mask": pa.array(mask.astype(np.int8))}
 
 
 def refuse_other_lists(name: str, kind: pa.DataType) -> None:

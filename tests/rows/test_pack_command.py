@@ -1,5 +1,6 @@
 """`packlib pack`: from one Parquet file to another, by the lengths alone or by a plan."""
 
+import itertools
 import json
 import signal
 import subprocess
@@ -248,3 +249,42 @@ def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, 
         assert says in said and said.count("\n") == 1 and not Path("no.parquet").exists()
     assert cli.main(["pack", "x.parquet", "--out", "no.parquet"]) == 2
     assert "max_length must be a whole number at least 1, not None." in capsys.readouterr().err
+
+
+def test_nemo_reads_the_sequences_from_a_layout_of_its_own(capsys):
+    rng = np.random.default_rng(1)
+    rows = [{**row, "completion_mask": rng.integers(0, 2, len(row["input_ids"])).tolist()} for row in ROWS
+            if len(row["input_ids"]) > 1]  # fmt: skip
+    Dataset.from_list(rows).to_parquet("y.parquet")
+    arguments = ["pack", "y.parquet", "--max-length", "64", "--layout", "nemo", "--no-progress"]
+    assert cli.main([*arguments, "--out", "packed.parquet"]) == 0
+    assert "who: left out, as NeMo reads it from no file." in capsys.readouterr().out
+    read = pq.read_table("packed.parquet")
+    kinds = {"input_ids": "int32", "loss_mask": "int8", "seq_start_id": "int32"}
+    assert {field.name: str(field.type.value_type) for field in read.schema} == kinds
+    found = []
+    for (
+        pack
+    ) in read.to_pylist():  # as Megatron Bridge does: input and labels are a sequence without its last and first
+        bounds = [*pack["seq_start_id"], len(pack["input_ids"])]
+        assert bounds[0] == 0 and bounds[-1] == len(pack["loss_mask"]) <= 64
+        for start, end in itertools.pairwise(bounds):
+            ids, asked = pack["input_ids"][start:end], pack["loss_mask"][start : end - 1]
+            trained = [label if mask else -100 for label, mask in zip(ids[1:], asked, strict=True)]
+            found.append((ids, trained))
+    wanted = [
+        (row["input_ids"], np.where(row["completion_mask"], row["input_ids"], -100)[1:].tolist()) for row in rows
+    ]
+    assert sorted(found) == sorted(wanted)
+    asked = ["--max-length", "64", "--source", "y.parquet", "--tolerance", "0.2", "--no-progress"]
+    assert cli.main(["audit", "packed.parquet", *asked]) == 0
+
+
+def test_a_mask_cannot_say_which_other_token_is_asked_for(capsys):
+    rows = [{"input_ids": [5, 6, 7], "labels": [-100, 6, 8]}, {"input_ids": [5, 6], "labels": [-100, 6]}]
+    Dataset.from_list(rows).to_parquet("y.parquet")
+    arguments = ["pack", "y.parquet", "--max-length", "64", "--layout", "nemo", "--no-progress"]
+    assert cli.main([*arguments, "--out", "packed.parquet"]) == 2
+    assert "labels must be the tokens of their row or -100 in the layout of NeMo" in capsys.readouterr().err
+    assert cli.main([*arguments, "--no-labels", "--out", "packed.parquet"]) == 2
+    assert "labels must be made for the layout of NeMo" in capsys.readouterr().err
