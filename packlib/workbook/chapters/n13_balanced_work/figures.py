@@ -15,16 +15,16 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
     mean = (parts[0] + parts[1]).mean()
     linear, pairs = (part / mean for part in parts)
     rows, slowest = np.arange(len(linear)), (linear + pairs).max()
-    ax.barh(rows, linear, 0.8, color=TOKENS, label="tokens")
-    ax.barh(rows, pairs, 0.8, left=linear, color=PAIRS, hatch="...", edgecolor="white", linewidth=0, label="pairs")
+    ax.barh(rows, linear, 0.8, color=TOKENS)
+    ax.barh(rows, pairs, 0.8, left=linear, color=PAIRS, hatch="...", edgecolor="white", linewidth=0)
     rest = slowest - linear - pairs
-    waits = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0, "label": "waiting"}
-    ax.barh(rows, rest, 0.8, left=linear + pairs, **waits)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=12)
+    ax.barh(rows, rest, 0.8, left=linear + pairs, color=PADDING, hatch="///", edgecolor="white", linewidth=0)
     ax.axvline(1, color=INK, linewidth=1)
+    for x, name in ((linear[0] / 2, "tokens"), (linear[0] + pairs[0] / 2, "pairs"), (slowest, "waiting")):
+        ax.annotate(name, (x, -0.45), (0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=12)
     ax.set_yticks(rows, [f"rank {rank}" for rank in rows] if len(rows) <= 16 else [""] * len(rows))
     ax.tick_params(axis="y", length=0)
-    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, max(1.3, slowest)), xlabel="work; 1 is the mean of the ranks")
+    ax.set(ylim=(len(rows) - 0.4, -1.2), xlim=(0, max(1.3, slowest)), xlabel="work; 1 is the mean of the ranks")
     ax.spines["left"].set_visible(False)
 
 
@@ -39,26 +39,27 @@ def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
     )
 
 
-def draw_windows(axes: np.ndarray, found: list[dict], at_random: float) -> None:
+def draw_windows(axes: np.ndarray, found: list[dict], at_random: float, fixed: bool = False) -> None:
     """Left, the waiting that each window leaves; right, where 90 % of the mean lengths of steps and windows lie.
 
     Args:
         axes: two.
         found: as `by_window` makes it.
         at_random: the share waited where packs are dealt at random.
+        fixed: let axes hold every setting of the explorer, so that they stay where they are.
     """
     left, right = axes
     windows = [row["window"] for row in found]
     left.plot(windows, [100 * row["waiting"] for row in found], "o-", color=TOKENS)
     left.axhline(100 * at_random, color=INK, linestyle=":")
     left.text(windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
-    left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, None))
+    left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, 40 if fixed else None))
     for name, label, color, nudge in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
         low, high = np.array([row[name] for row in found]).T
         right.vlines(np.array(windows) * nudge, low, high, color=color, linewidth=5, label=label)
     right.set(xlabel="window, steps", ylabel="mean length of 90 %, tokens", yscale="log")
     low, high = right.get_ylim()
-    high *= 2.5  # room for the legend
+    low, high = (300, 100_000) if fixed else (low, 2.5 * high)  # room for the legend
     right.set_ylim(low, high)
     ticks = [
         tick for tick in (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000) if low <= tick <= high
@@ -68,6 +69,8 @@ def draw_windows(axes: np.ndarray, found: list[dict], at_random: float) -> None:
     for ax in axes:
         ax.set_xscale("log", base=2)
         ax.set_xticks(windows, windows)
+        if fixed:
+            ax.set_xlim(0.8, 40)
     row = next((row for row in found if row["window"] == 8), found[-1])
     said = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
     left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {said}")

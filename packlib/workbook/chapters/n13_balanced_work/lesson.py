@@ -42,8 +42,8 @@ class WindowsExplorer(Explorer):
         found = by_window(packs, ranks, packs_per_rank, self.work, self.seed)
         fig, axes = new_figure(1, 2)
         draw_windows(axes, found, at_random)
-        axes[0].set_ylim(0, 35)  # of all settings, so that what a control changes is seen
-        axes[1].set_ylim(300, 60_000)
+        axes[0].set_ylim(0, 40)  # of all settings, so that what a control changes is seen
+        axes[1].set_ylim(300, 100_000)
         return (
             fig,
             f"{ranks} ranks, {packs_per_rank} packs each, rows of {max_length:,}. {windows_in_words(found, at_random)}",

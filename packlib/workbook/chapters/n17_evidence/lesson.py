@@ -49,7 +49,7 @@ class ExperimentExplorer(Explorer):
         drawn = runs.simulated(effect / 100, seeds, 40, self.seed)
         halves = drawn.std(1, ddof=1) * runs.half_widths(np.array(seeds), self.confidence)
         draw_experiments(ax, drawn.mean(1), halves)
-        ax.set_ylim(-6, 9)  # as it is for all seeds, so that one sees intervals shrink; some pass the edge
+        ax.set_ylim(-4, 7)  # as it is for all seeds, so that one sees intervals shrink; some pass the edge
         title = f"{seeds} seeds: the interval excludes 0 in {percent(share, 0)} of experiments"
         ax.set_title(title)
         return fig, (
