@@ -197,9 +197,9 @@ def _about_room(found: Outcome) -> str:
     how = ["each layer computed twice"] * fit.recompute
     if fit.shards > 1:
         how.append(f"weights, gradients and moments shared by the {fit.shards:,} devices (FSDP)")
-    told = f"about {need}" + f" with {' and '.join(how)}" * bool(how)
+    needed = f"about {need}" + f" with {' and '.join(how)}" * bool(how)
     fits = f"at most {many(fit.rows, 'pack')} {'fits' if fit.rows == 1 else 'fit'}"
-    return f"{many(rows, 'pack')} {'takes' if rows == 1 else 'take'} {told}, and {fits}"
+    return f"{many(rows, 'pack')} {'takes' if rows == 1 else 'take'} {needed}, and {fits}"
 
 
 def _than_packs(slots: float, packed: float) -> str:

@@ -162,9 +162,9 @@ class _Seen:
         chunks = self._lengths()
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
         self.counts = None if first is None else count_lengths(chain([first], chunks), None, "error")[0]
-        told = packed.kind != "input_ids"
-        self.sequences: int | None = self.depths if told else None
-        self.deepest: int | None = self.depth if told else None
+        known = packed.kind != "input_ids"
+        self.sequences: int | None = self.depths if known else None
+        self.deepest: int | None = self.depth if known else None
 
     def _lengths(self) -> Iterator[np.ndarray]:
         options: dict[str, Any] = {"leave": False, "disable": not self.progress, "delay": 1}

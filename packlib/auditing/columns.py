@@ -90,9 +90,11 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
         used = widths if real is None else _sums(real, widths)
         return Rows(None, np.zeros_like(used), used, widths, None, wrong, None, labels)
     short = {sentence.split()[0] for sentence in wrong}
-    told = {name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)}
-    mine = told[kind]
-    for name, other in told.items():
+    pieces = {
+        name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
+    }
+    mine = pieces[kind]
+    for name, other in pieces.items():
         if name != kind and NEMO not in (name, kind):
             same = (mine.depths == other.depths) & (
                 hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
@@ -100,7 +102,7 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
             if not same.all():
                 wrong[f"{kind} and {name} tell other sequences"] = at + np.flatnonzero(~same)
     for name in SEGMENTS:
-        if name in told and (again := _again(told[name], columns[name][1])).any():
+        if name in pieces and (again := _again(pieces[name], columns[name][1])).any():
             wrong[f"{name} give two sequences of the row the same number"] = at + np.flatnonzero(again)
     used = _sums(mine.lengths, mine.depths)
     widths = used if kind == NEMO or sizes is None else sizes
@@ -110,7 +112,7 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
         whole = mine.lengths + (kind == NEMO)
         slots = np.repeat(mine.starts - np.cumsum(whole) + whole, whole) + np.arange(whole.sum())
         found = hashes(ids[slots] if len(slots) < len(ids) else ids, whole)
-    firsts = told["position_ids"].firsts if "position_ids" in told else None
+    firsts = pieces["position_ids"].firsts if "position_ids" in pieces else None
     return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, found, labels)
 
 

@@ -129,12 +129,12 @@ class Columns:
         borders = {name: columns.pop(name) for name in BORDERS if name in columns}
         if not borders:
             return batch
-        told = {name: whole_numbers(name, column, self.rows) for name, column in borders.items()}
+        read = {name: whole_numbers(name, column, self.rows) for name, column in borders.items()}
         tokens = lengths_of("input_ids", columns["input_ids"], self.rows)
-        if "position_ids" in told:
-            self._same_lengths("position_ids", told["position_ids"][0], tokens)
-        if "seq_lengths" in told:
-            sizes, lengths = told["seq_lengths"]
+        if "position_ids" in read:
+            self._same_lengths("position_ids", read["position_ids"][0], tokens)
+        if "seq_lengths" in read:
+            sizes, lengths = read["seq_lengths"]
             row_of = np.repeat(np.arange(len(tokens)), sizes)
             sums, least = np.zeros(len(tokens), np.int64), np.ones(len(tokens), np.int64)
             np.add.at(sums, row_of, lengths)
@@ -146,14 +146,14 @@ class Columns:
                     f"not {shown(borders['seq_lengths'][at].as_py())}."
                 )
         else:
-            begins = told["position_ids"][1] == 0
+            begins = read["position_ids"][1] == 0
             begins[np.cumsum(tokens) - tokens] = True
             starts = np.flatnonzero(begins)
             lengths = np.diff(starts, append=len(begins)).astype(np.int64)
             row_of = np.searchsorted(np.cumsum(tokens), starts, side="right")
-        if "position_ids" in told:
+        if "position_ids" in read:
             expected = np.arange(tokens.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            if (wrong := told["position_ids"][1] != expected).any():
+            if (wrong := read["position_ids"][1] != expected).any():
                 row = self._row(int(wrong.argmax()), tokens)
                 raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
         self.found |= dict.fromkeys(borders, "says where the sequences of a row end, and is made anew")
