@@ -38,10 +38,10 @@ def draw_rounds(ax: Axes, solutions: Sequence[float], bounds: Sequence[int]) -> 
     at = range(1, len(bounds) + 1)
     looks = {
         "packs, in fractions": (solutions, series("optimal")),
-        "bound": (bounds, {"color": INK, "marker": "^", "fillstyle": "none"}),
+        "bound": (bounds, {"color": INK, "marker": "^", "fillstyle": "none", "markersize": 12}),
     }
     for name, (heights, look) in looks.items():
-        ax.plot(at, np.array(heights) / bounds[-1], markevery=0.1, **look)
+        ax.plot(at, np.array(heights) / bounds[-1], markevery=max(1, len(bounds) // 10), **look)
         ax.annotate(name, (1, heights[0] / bounds[-1]), (8, 6), textcoords="offset points")
     ax.margins(y=0.12)
     ax.set(xlabel="round", ylabel="relative to the last bound")
