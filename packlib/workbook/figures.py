@@ -160,10 +160,10 @@ def _fix_layout(fig: Figure) -> None:
 def png(fig: Figure, dpi: float | None = None) -> bytes:
     """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
 
-    By default it has 150 dots an inch, or is 1920 pixels wide where figures are saved too: one picture is both.
+    By default it has 144 dots an inch, or is 1920 pixels wide where figures are saved too: one picture is both.
     """
     _fix_layout(fig)
-    dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 150)
+    dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 144)
     before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
     fig.set_dpi(dpi)
     canvas.draw()  # `savefig` would draw it twice

@@ -36,7 +36,9 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
         empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
         ax.barh(at, top - begin, left=begin, **empty)
     ax.set_yticks([])
-    ax.set(xlim=(0, top), ylim=(max(len(rows), least) - 0.4, -0.6), xlabel="slots\nblue: whole, orange: cut, black: where")
+    ax.set(
+        xlim=(0, top), ylim=(max(len(rows), least) - 0.4, -0.6), xlabel="slots\nblue: whole, orange: cut, black: where"
+    )
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.spines["left"].set_visible(False)
 
