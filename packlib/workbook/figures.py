@@ -151,8 +151,10 @@ def _show_dollars(fig: Figure) -> None:
 def _fix_layout(fig: Figure) -> None:
     """Lay the figure out once, so that it looks the same each time it is written."""
     _show_dollars(fig)
-    if fig.get_layout_engine() is not None:
+    if (engine := fig.get_layout_engine()) is not None:
         fig.draw_without_rendering()
+        for _ in range(2):  # one round leaves labels below square axes cut off
+            engine.execute(fig)
         fig.set_layout_engine("none")
 
 
