@@ -158,7 +158,8 @@ def _fix_layout(fig: Figure) -> None:
     """
     _show_dollars(fig)
     if (engine := fig.get_layout_engine()) is not None:
-        engine.execute(fig)
+        for _ in range(2):  # one round leaves labels below square axes cut off
+            engine.execute(fig)
         fig.set_layout_engine("none")
         if len(fig.axes) == 1:
             (ax,) = fig.axes
@@ -181,11 +182,11 @@ def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
 def png(fig: Figure, dpi: float | None = None) -> bytes:
     """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
 
-    The colors of series are among them, however small a mark is. By default it has 150 dots an inch, or is 1920
+    The colors of series are among them, however small a mark is. By default it has 144 dots an inch, or is 1920
     pixels wide where figures are saved too: one picture is both.
     """
     _fix_layout(fig)
-    dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 150)
+    dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 144)
     before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
     fig.set_dpi(dpi)
     canvas.draw()  # `savefig` would draw it twice

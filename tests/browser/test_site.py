@@ -140,7 +140,7 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
 def explorer_moves(page):
     drawing = page.locator("figure.explorer svg")
     before = drawing.get_attribute("aria-label")
-    page.get_by_label("Sequences", exact=True).focus()
+    page.get_by_role("slider", name="Sequences", exact=True).focus()
     page.keyboard.press("Home")
     after = drawing.get_attribute("aria-label")
     assert before.startswith("Four threes, packs of 10, ") and after.startswith("The eight above, packs of 10, ")

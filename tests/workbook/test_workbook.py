@@ -65,6 +65,18 @@ def test_a_figure_is_written_in_the_typeface_that_is_shipped():
     assert found == {Path(figures.__file__).parent / "fonts" / "Inter-Regular.otf"}
 
 
+def test_a_label_below_square_axes_is_not_cut_off():
+    fig, axes = figures.new_figure(1, 2)
+    for ax in axes:
+        ax.imshow(np.eye(13))
+        ax.set_title("Padding mask", fontsize=12)
+        ax.set(xlabel="key", xticks=[2, 6, 9, 12], yticks=[2, 6, 9, 12])
+    axes[0].set_ylabel("query")
+    fig.suptitle("One rule keeps strangers apart")
+    drawn = np.asarray(Image.open(io.BytesIO(figures.png(fig))).convert("L"))
+    assert drawn[-6:].min() > 250
+
+
 def test_no_sign_of_a_figure_is_missing(recwarn):
     fig, ax = figures.new_figure()
     ax.set_title("− ± × ≤ ≥ ≈ √ … → ← ▸ ● ○ λ β Σ ‖ ᵢ ⁻")
