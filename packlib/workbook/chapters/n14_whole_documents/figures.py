@@ -41,9 +41,7 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
     keys = {name: Patch(color=color) for name, (whole, color) in parts.items() if whole in drawn}
     ax.legend(keys.values(), keys, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=11)
     ax.set_yticks([])
-    ax.set(
-        xlim=(0, top), ylim=(max(len(rows), least) - 0.4, -0.6), xlabel="slots\nblue: whole, orange: cut, black: where"
-    )
+    ax.set(xlim=(0, top), ylim=(max(len(rows), least) - 0.4, -0.6), xlabel="slots")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.spines["left"].set_visible(False)
 
