@@ -171,12 +171,13 @@ def test_a_control_can_move_the_limits_of_another():
     assert line.alt == "The line is 500 ft long."
 
 
-def test_the_chosen_name_stands_beside_its_slider():
+def test_numbers_are_on_a_slider_with_the_chosen_one_beside_it_and_names_are_buttons():
     line = Line()
-    row = next(row for row in line.box.children if line.widgets["unit"] in getattr(row, "children", ()))
+    assert isinstance(line.widgets["unit"], widgets.ToggleButtons) and line.widgets["unit"] in line.box.children
+    row = next(row for row in line.box.children if line.widgets["scale"] in getattr(row, "children", ()))
     seen = [row.children[1].value]
-    line.widgets["unit"].value = "ft"
-    assert [*seen, row.children[1].value] == ["meters", "feet"]
+    line.widgets["scale"].value = 10
+    assert [*seen, row.children[1].value] == ["1", "10"]
 
 
 def stored_explorers():

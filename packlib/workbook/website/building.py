@@ -34,6 +34,7 @@ from packlib.workbook.exits import exit_code
 from packlib.workbook.results import meaning
 from packlib.workbook.running import NOTEBOOKS
 from packlib.workbook.website.explorers import MOST, explorer_of, on_page
+from packlib.workbook.website.recorded_page import records_page
 
 ROOMS = (
     "lengths", "packing", "work", "batches", "model", "distributed", "training", "rows", "check", "auditing", "advice",
@@ -89,6 +90,7 @@ class Sources:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         for page in ("game.md", "lengths.md"):
             write_text(self.folder / page, (_HERE / page).read_text(encoding="utf-8"))
+        write_text(self.folder / "records.md", records_page())
         for name, text in _leading(pages, titles).items():
             write_text(self.folder / f"{name}.md", text)
         shutil.copy(ROOT / "README.svg", self.folder)
@@ -234,7 +236,7 @@ def _leading(pages: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
     named = {name: f"{title} <../notebooks/{name}>" for name, title in titles.items()}
     solved = [named[name] for name in named if name.startswith("solutions/")]
     chapters = [entry for entry in named.values() if entry not in solved]
-    others = [f"../{page.removesuffix('.md')}" for page in pages]
+    others = ["../records", *(f"../{page.removesuffix('.md')}" for page in pages)]
     about = {
         "notebooks": (
             "Notebooks",

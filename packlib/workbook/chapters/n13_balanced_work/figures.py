@@ -15,16 +15,16 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
     mean = (parts[0] + parts[1]).mean()
     linear, pairs = (part / mean for part in parts)
     rows, slowest = np.arange(len(linear)), (linear + pairs).max()
-    ax.barh(rows, linear, 0.8, color=TOKENS)
-    ax.barh(rows, pairs, 0.8, left=linear, color=PAIRS, hatch="...", edgecolor="white", linewidth=0)
+    ax.barh(rows, linear, 0.8, color=TOKENS, label="tokens")
+    ax.barh(rows, pairs, 0.8, left=linear, color=PAIRS, hatch="...", edgecolor="white", linewidth=0, label="pairs")
     rest = slowest - linear - pairs
-    ax.barh(rows, rest, 0.8, left=linear + pairs, color=PADDING, hatch="///", edgecolor="white", linewidth=0)
+    waits = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0, "label": "waiting"}
+    ax.barh(rows, rest, 0.8, left=linear + pairs, **waits)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=12)
     ax.axvline(1, color=INK, linewidth=1)
-    for x, name in ((linear[0] / 2, "tokens"), (linear[0] + pairs[0] / 2, "pairs"), (slowest, "waiting")):
-        ax.annotate(name, (x, -0.45), (0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=12)
     ax.set_yticks(rows, [f"rank {rank}" for rank in rows] if len(rows) <= 16 else [""] * len(rows))
     ax.tick_params(axis="y", length=0)
-    ax.set(ylim=(len(rows) - 0.4, -1.2), xlim=(0, max(1.3, slowest)), xlabel="work; 1 is the mean of the ranks")
+    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, max(1.3, slowest)), xlabel="work; 1 is the mean of the ranks")
     ax.spines["left"].set_visible(False)
 
 
