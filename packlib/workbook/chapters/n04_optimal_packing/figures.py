@@ -36,7 +36,7 @@ def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fract
 def draw_rounds(ax: Axes, solutions: Sequence[float], bounds: Sequence[int]) -> None:
     """Packs of each round's solution and the best bound so far, both relative to the last bound."""
     at = range(1, len(bounds) + 1)
-    looks = {
+    looks: dict[str, tuple[Sequence[float], dict]] = {
         "packs, in fractions": (solutions, series("optimal")),
         "bound": (bounds, {"color": INK, "marker": "^", "fillstyle": "none", "markersize": 12}),
     }
