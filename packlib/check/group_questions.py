@@ -76,8 +76,8 @@ def shared_prompt_findings(box: Box, collate: Callable, groups: Sequence[Mapping
         if leak[0] > case.limit:
             yield Finding.failed("isolation of answers", f"{leak[1]} by {leak[0]:.2g}.", "branch")
         else:
-            told = f"{len(case.answers)} answers do not move one another, nor a prompt, by changed tokens."
-            yield Finding("isolation of answers", PASSED, told)
+            said = f"{len(case.answers)} answers do not move one another, nor a prompt, by changed tokens."
+            yield Finding("isolation of answers", PASSED, said)
         outputs = {number: case.alone(number) for number in case.answers}
         yield _same_as_alone(case, outputs, leak[0] > case.limit)
         yield _loss(case, outputs)

@@ -45,8 +45,8 @@ def _told_the_count(case: Case, weighing: Weighing, parts: Sequence[Loss]) -> Fi
     question, count = "accumulation", torch.tensor(sum(Held.by(part, False).tokens for part in parts))
     evidence, shares = _held(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(case.box.model, "forward", case.box.model)).parameters
-    told = [case.box.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
-    values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in told]
+    counted = [case.box.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
+    values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in counted]
     if None not in values and weighing.rule == ("token", False):
         got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
         if np.allclose(got, shares, rtol=0.02):

@@ -25,7 +25,7 @@ from packlib.workbook.guesses import judge_guess
 from packlib.workbook.results import meanings
 from packlib.workbook.running import notebooks
 from packlib.workbook.website import building
-from packlib.workbook.website.explorers import all_values, explorer_of
+from packlib.workbook.website.browser_explorers import all_values, explorer_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

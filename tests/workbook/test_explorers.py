@@ -19,7 +19,7 @@ from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, png, svg
 from packlib.workbook.results import meanings
 from packlib.workbook.running import notebooks
-from packlib.workbook.website.explorers import all_values, on_page
+from packlib.workbook.website.browser_explorers import all_values, on_page
 
 
 def explorers():

@@ -33,7 +33,7 @@ from packlib.markup import escaped
 from packlib.workbook.exits import exit_code
 from packlib.workbook.results import meaning
 from packlib.workbook.running import NOTEBOOKS
-from packlib.workbook.website.explorers import MOST, explorer_of, on_page
+from packlib.workbook.website.browser_explorers import MOST, explorer_of, on_page
 from packlib.workbook.website.recorded_page import records_page
 
 ROOMS = (
@@ -165,10 +165,10 @@ def _asked(means: Mapping[str, Any]) -> str:
     """A question of a notebook and its folded answer; `guesses.js` asks for the guess and judges it."""
     if "judging" not in means:
         raise ValueError(f"The question {means['question']!r} was stored without its truth: run make notebooks.")
-    told = json.dumps({"question": means["question"], **means["judging"]}).replace("<", "\\u003c")
+    question = json.dumps({"question": means["question"], **means["judging"]}).replace("<", "\\u003c")
     answer = f"<p><b>{escaped(means['answer'])}.</b> {escaped(means['why'])}</p>"
     return (
-        f'<div class="guess"><script type="application/json">{told}</script>'
+        f'<div class="guess"><script type="application/json">{question}</script>'
         "<p>To be told how near your guess is takes scripts, which are off here.</p>"
         f"<details><summary>Show the answer</summary>{answer}</details></div>"
     )

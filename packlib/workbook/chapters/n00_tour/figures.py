@@ -123,9 +123,9 @@ def show_sentences(chosen: Sequence[np.ndarray], words: Sequence[str], lengths: 
     """Packs with their texts written out."""
     fig, ax = new_figure()
     draw_sentences(ax, chosen, words, lengths)
-    told = " and ".join(f"{len(pack)} texts in {lengths[pack].sum()} slots" for pack in chosen)
-    ax.set_title(told)
-    alt = f"Packs as bars of lettered pieces, each with its texts below: {told}, of {max_length}. "
+    listed = " and ".join(f"{len(pack)} texts in {lengths[pack].sum()} slots" for pack in chosen)
+    ax.set_title(listed)
+    alt = f"Packs as bars of lettered pieces, each with its texts below: {listed}, of {max_length}. "
     show(fig, alt=alt + f"The first text is: {words[chosen[0][0]]}.", name="sentences")
 
 

@@ -109,11 +109,11 @@ class Race:
         axes[0].set_ylabel("hidden words that are right, %")
         axes[0].xaxis.set_major_formatter("{x:,.0f}")
         fig.suptitle(title, x=0.02, ha="left", fontsize=15)
-        told = "; ".join(
+        listed = "; ".join(
             f"{run} {percent(p[-1][2], 0)} with {p[-1][0]:,} sentences in {p[-1][1]:.1f} seconds"
             for run, p in self.points.items()
         )
-        return fig, f"{title}. Hidden words that are right while models train: {told}."
+        return fig, f"{title}. Hidden words that are right while models train: {listed}."
 
     def _show(self, fig: Figure, alt: str, name: str = "") -> None:
         from IPython.display import display

@@ -136,8 +136,8 @@ def show_histograms(sets: Sequence[LengthHistogram]) -> None:
     draw_ridges(ax, sets)
     shares = [data.padding_fraction for data in sets]
     ax.set_title(f"Padded to the maximum: {100 * min(shares):.0f} to {percent(max(shares), 0)} padding")
-    told = "; ".join(f"{shown_name(h)}, {h.max_length}: {percent(h.padding_fraction)}" for h in sets)
-    alt = f"Length histograms of {len(sets)} data sets. Maximum length and share of padding: {told}."
+    listed = "; ".join(f"{shown_name(h)}, {h.max_length}: {percent(h.padding_fraction)}" for h in sets)
+    alt = f"Length histograms of {len(sets)} data sets. Maximum length and share of padding: {listed}."
     show(fig, alt=alt, name="five-histograms")
 
 
@@ -151,8 +151,8 @@ def show_causes(cut: dict[str, np.ndarray], wikipedia: LengthHistogram) -> None:
     draw_examples(right, {"model, both": both, "Wikipedia": wikipedia.counts})
     ends, short = percent(shares["documents"]), percent(shares["shortened"])
     fig.suptitle(f"In the model, documents that end cost {ends}, shortening {short}")
-    told = "; ".join(f"{cause} {percent(share)}" for cause, share in names.items())
-    alt = f"Examples cut from documents of modeled lengths. Share of padding at 512: {told}. "
+    listed = "; ".join(f"{cause} {percent(share)}" for cause, share in names.items())
+    alt = f"Examples cut from documents of modeled lengths. Share of padding at 512: {listed}. "
     alt += f"Wikipedia: {percent(wikipedia.padding_fraction)}. Full examples: model "
     full = both[512] / both.sum(), wikipedia.counts[512] / wikipedia.num_sequences
     show(fig, alt=f"{alt}{percent(full[0])}, Wikipedia {percent(full[1])}.", name="causes")
@@ -169,11 +169,11 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     saved = [100 * (shares["maximum"] - shares["random"]) for shares in waste.values()]
     ax.set_title(f"Random batches save {min(saved):.1f} to {max(saved):.1f} points")
     ax.set_xlabel(f"padding, % of all slots; batches of {batch_size}")
-    told = "; ".join(
+    listed = "; ".join(
         f"{name}: " + ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in row.items())
         for name, row in waste.items()
     )
-    show(fig, alt=f"Share of padding of five data sets under five habits. {told}.", name="sets-and-habits")
+    show(fig, alt=f"Share of padding of five data sets under five habits. {listed}.", name="sets-and-habits")
 
 
 def show_own_habits(waste: dict[str, float], histogram: LengthHistogram, batch_size: int) -> None:
@@ -183,8 +183,8 @@ def show_own_habits(waste: dict[str, float], histogram: LengthHistogram, batch_s
     random, windows = percent(waste["random"]), percent(waste["megabatches"])
     ax.set_title(f"Random batches {random}, sorted windows {windows}")
     ax.set_xlabel(f"padding, % of all slots; {shown_name(histogram)}, batches of {batch_size}")
-    told = ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in waste.items())
-    alt = f"Share of padding for {shown_name(histogram)} in batches of {batch_size}: {told}."
+    listed = ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in waste.items())
+    alt = f"Share of padding for {shown_name(histogram)} in batches of {batch_size}: {listed}."
     show(fig, alt=alt, name="habits")
 
 
@@ -201,8 +201,8 @@ def show_batch_sizes(sizes: Sequence[int], curves: dict[str, list[float]], histo
     )
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, sizes)
-    told = ", ".join(f"{HABIT_NAMES[h]} {y[0]:.1f} % and {y[-1]:.1f} %" for h, y in curves.items())
-    alt = f"Padding of {shown_name(histogram)} with 1 and {sizes[-1]} sequences in a batch: {told}."
+    listed = ", ".join(f"{HABIT_NAMES[h]} {y[0]:.1f} % and {y[-1]:.1f} %" for h, y in curves.items())
+    alt = f"Padding of {shown_name(histogram)} with 1 and {sizes[-1]} sequences in a batch: {listed}."
     show(fig, alt=alt, name="batch-size")
 
 
@@ -212,8 +212,8 @@ def show_spread(spread: dict[str, Sequence[float]]) -> None:
     draw_spread(ax, spread)
     low, _, high = spread["megabatches"]
     ax.set(title=f"Sorted windows: sizes differ by a factor of {high / low:.1f}")
-    told = "; ".join(f"{HABIT_NAMES[h]} {low:,.0f} to {high:,.0f}" for h, (low, _, high) in spread.items())
-    show(fig, alt=f"Slots in a batch, 5th to 95th percentile: {told}.", name="batch-spread")
+    listed = "; ".join(f"{HABIT_NAMES[h]} {low:,.0f} to {high:,.0f}" for h, (low, _, high) in spread.items())
+    show(fig, alt=f"Slots in a batch, 5th to 95th percentile: {listed}.", name="batch-spread")
 
 
 def show_factors(histograms: Sequence[LengthHistogram]) -> None:
@@ -222,5 +222,5 @@ def show_factors(histograms: Sequence[LengthHistogram]) -> None:
     fig, ax = new_figure()
     draw_factors(ax, factors)
     ax.set(title=f"At best, a row holds {min(factors.values()):.1f} to {max(factors.values()):.1f} sequences")
-    told = ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
-    show(fig, alt=f"The best possible packing factor of each data set: {told}.", name="best-factors")
+    listed = ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
+    show(fig, alt=f"The best possible packing factor of each data set: {listed}.", name="best-factors")

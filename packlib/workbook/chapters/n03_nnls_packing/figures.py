@@ -98,8 +98,10 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
     left.set(title=f"{len(strategies)} packs are full …", ylabel="strategy")
     draw_matrix(right, matrix)
     right.set_title(f"… and make {len(strategies)} columns")
-    told = ", ".join("+".join(map(str, s)) for s in strategies)
-    alt = f"The {len(strategies)} full packs of {len(matrix)} slots and at most three sequences: {told}; beside them "
+    listed = ", ".join("+".join(map(str, s)) for s in strategies)
+    alt = (
+        f"The {len(strategies)} full packs of {len(matrix)} slots and at most three sequences: {listed}; beside them "
+    )
     alt += f"the strategy matrix of {len(matrix)} rows and {len(matrix[0])} columns that counts the lengths in them."
     show(fig, alt=alt, name="strategy-matrix")
 
@@ -110,9 +112,9 @@ def show_columns(mark: Callable[..., None]) -> None:
     fig, ax = new_figure()
     label_ends(draw_columns(ax, columns, limit=16 * 2**30 // (8 * 512)))
     ax.set(title="Each step in depth multiplies the columns")
-    told = "; ".join(f"{top} slots {n[2]:,}, {n[3]:,} and {n[4]:,}" for top, n in columns.items())
+    listed = "; ".join(f"{top} slots {n[2]:,}, {n[3]:,} and {n[4]:,}" for top, n in columns.items())
     mark(ax, "columns", "y", at=lambda times: times * columns[512][2])
-    show(fig, alt=f"Columns of the strategy matrix at depth 3, 4 and 5: {told}.", name="columns-by-depth")
+    show(fig, alt=f"Columns of the strategy matrix at depth 3, 4 and 5: {listed}.", name="columns-by-depth")
 
 
 def show_fit(counts: np.ndarray, places: np.ndarray, mark: Callable[..., None]) -> None:
@@ -130,10 +132,12 @@ def show_fit(counts: np.ndarray, places: np.ndarray, mark: Callable[..., None]) 
         ylabel="sequences (bars), places (crosses)",
         xticks=lengths,
     )
-    told = ", ".join(f"{got:.2f} places for {wanted}" for wanted, got in zip(counts, places, strict=True))
+    listed = ", ".join(f"{got:.2f} places for {wanted}" for wanted, got in zip(counts, places, strict=True))
     mark(ax, "fives", "y")
     show(
-        fig, alt=f"What least squares provides for the sequences of length 1 to {len(counts)}: {told}.", name="toy-fit"
+        fig,
+        alt=f"What least squares provides for the sequences of length 1 to {len(counts)}: {listed}.",
+        name="toy-fit",
     )
 
 
@@ -144,11 +148,11 @@ def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit:
         draw_misses(ax, left_over, empty)
         ax.set_title(f"{title}: {about(left_over.sum())} left over")
     axes[1].set_xlabel(f"length, in blocks; {shown_name(histogram)}")
-    told = "; ".join(
+    listed = "; ".join(
         f"{title}: {about(left.sum())} sequences and {about(empty.sum())} places do not meet"
         for title, (left, empty, _) in results.items()
     )
-    show(fig, alt=f"{shown_name(histogram)}, depth limit {limit}. {told}.", name="weights")
+    show(fig, alt=f"{shown_name(histogram)}, depth limit {limit}. {listed}.", name="weights")
 
 
 def show_mirror_images(wikipedia: LengthHistogram, places: np.ndarray) -> None:
@@ -185,9 +189,9 @@ def show_depth_two(above: Mapping[str, int], mark: Callable[..., None]) -> None:
     draw_above(ax, above)
     one, other = f"{above['NNLSHP']:,}", about(above["as published"])
     ax.set(title=f"Places filled: {one} packs too many instead of {other}")
-    told = ", ".join(f"{way} {about(number)}" for way, number in above.items())
+    listed = ", ".join(f"{way} {about(number)}" for way, number in above.items())
     mark(ax, "filled")
-    show(fig, alt=f"Wikipedia at depth 2, packs above the lower bound: {told}.", name="depth-two")
+    show(fig, alt=f"Wikipedia at depth 2, packs above the lower bound: {listed}.", name="depth-two")
 
 
 def show_rounding(sizes: Sequence[int], found: Mapping[str, Sequence], histogram: LengthHistogram) -> None:
@@ -198,11 +202,11 @@ def show_rounding(sizes: Sequence[int], found: Mapping[str, Sequence], histogram
     down, nearest = (cost[way][0].mean() for way in ("down", "nearest"))
     ax.set(title=f"300 sequences: down {down:.1f} % above the best, nearest {nearest:.1f} %")
     means = {way: ", ".join(f"{c:.2f} %" for c in costs.mean(axis=1)) for way, costs in cost.items()}
-    told = "; ".join(f"{way} {costs}" for way, costs in means.items())
+    listed = "; ".join(f"{way} {costs}" for way, costs in means.items())
     drawn = ", ".join(f"{n:,}" for n in sizes)
     alt = f"{shown_name(histogram)}, packs above the best for samples of {drawn} sequences, "
     alt += f"mean of {cost['down'].shape[1]}: "
-    show(fig, alt=f"{alt}{told}.", name="rounding")
+    show(fig, alt=f"{alt}{listed}.", name="rounding")
 
 
 def show_variants(eight: LengthHistogram) -> None:
@@ -218,8 +222,8 @@ def show_variants(eight: LengthHistogram) -> None:
     for ax, (way, packs) in zip(axes, made.items(), strict=True):
         draw_packs(ax, packs, 8, len(eight.expand()))
         ax.set(title=f"{way}:\n{len(packs)} packs")
-    told = "; ".join(f"{way} {len(packs)}" for way, packs in made.items())
-    show(fig, alt=f"Packs of eight slots for four sequences of 5 and four of 2: {told}.", name="extended")
+    listed = "; ".join(f"{way} {len(packs)}" for way, packs in made.items())
+    show(fig, alt=f"Packs of eight slots for four sequences of 5 and four of 2: {listed}.", name="extended")
 
 
 def show_methods(above: Mapping[str, int], histogram: LengthHistogram, blocks: int, limit: int) -> None:
@@ -231,9 +235,9 @@ def show_methods(above: Mapping[str, int], histogram: LengthHistogram, blocks: i
         title=f"NNLSHP {squares} packs above the bound, LPFHP {greedy}",
         xlabel=f"packs above the bound; {shown_name(histogram)}, {blocks} blocks",
     )
-    told = ", ".join(f"{way} {about(number)}" for way, number in above.items())
+    listed = ", ".join(f"{way} {about(number)}" for way, number in above.items())
     alt = f"{shown_name(histogram)} in {blocks} blocks, packs above the lower bound at depth {limit}: "
-    show(fig, alt=f"{alt}{told}.", name="methods")
+    show(fig, alt=f"{alt}{listed}.", name="methods")
 
 
 def show_wikipedia() -> Table:

@@ -83,14 +83,14 @@ def show_round(
     compared: Sequence[Sequence[int]], needed: Sequence[float], prices: Sequence[dict[int, Fraction]]
 ) -> None:
     """What packs are worth before and after a round, and how many packs the linear program needs."""
-    told = []
+    listed = []
     fig, axes = new_figure(1, 2, sharey=True)
     for ax, when, cost, costs in zip(axes, ("Before", "After"), needed, prices, strict=True):
         draw_worth(ax, compared, costs)
         ax.set(title=f"{when}: {cost:.2f} packs")
         values = ", ".join(f"{' + '.join(map(str, p))} is worth {sum(costs[n] for n in p)}" for p in compared)
-        told.append(f"{when}, with {as_fraction(cost)} packs, {values}")
-    show(fig, alt=f"{'. '.join(told)}.", name="one-round")
+        listed.append(f"{when}, with {as_fraction(cost)} packs, {values}")
+    show(fig, alt=f"{'. '.join(listed)}.", name="one-round")
 
 
 def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthHistogram) -> None:
@@ -116,8 +116,8 @@ def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> No
         ylabel="bound, % of the packing",
         ylim=(min(shares) - 3, 103),
     )
-    told = ", ".join(f"{p:.1f} % at {e} %" for e, p in zip(errors, shares, strict=True))
-    show(fig, alt=f"The bound as a share of the packing, by the error of prices: {told}.", name="spoiled-prices")
+    listed = ", ".join(f"{p:.1f} % at {e} %" for e, p in zip(errors, shares, strict=True))
+    show(fig, alt=f"The bound as a share of the packing, by the error of prices: {listed}.", name="spoiled-prices")
 
 
 def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: Callable[..., None]) -> None:
@@ -128,9 +128,9 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
     pays = [f"at {name} {scarce(lengths, price, exact.max_length)}" for name, price in costs.items()]
     ax.set_title(f"A{pays[0][1:]} costs, {pays[1]}")
     one = 3 * len(lengths) // 4
-    told = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
+    listed = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
     mark(ax, "worth", "y")
-    show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {told}.", name="prices")
+    show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {listed}.", name="prices")
 
 
 def show_dives(dives: Sequence[int], where: str, mark: Callable[..., None]) -> None:
@@ -164,8 +164,8 @@ def show_depths(
     fig, ax = new_figure()
     draw_depths(ax, depths, more)
     ax.set_title(f"Depth {enough} is within 0.01 % of no limit" if enough else "Even depth 16 costs over 0.01 %")
-    told = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())
-    alt = f"at depth {', '.join(str(depth or 'none') for depth in depths)}: {told}."
+    listed = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())
+    alt = f"at depth {', '.join(str(depth or 'none') for depth in depths)}: {listed}."
     show(fig, alt=f"{shown_name(exact)}. Packs above the best without a limit, in percent, {alt}", name="depth")
 
 

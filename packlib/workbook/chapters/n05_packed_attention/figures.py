@@ -166,8 +166,8 @@ def show_faults(accuracy: Mapping[str, float], right: float) -> None:
     ax.set(xlim=(0, 112), ylim=(3.5, -0.5), xlabel="hidden words guessed, %; dotted: unpacked")
     falls = " and ".join(percent(accuracy[name], 0) for name in ("positions run on", "no mask"))
     ax.set_title(f"One fault: from {percent(right, 0)} of the hidden words to {falls}")
-    told = "; ".join(f"{name} {percent(share, 0)}" for name, share in accuracy.items())
-    show(fig, alt=f"Hidden words guessed, unpacked {percent(right, 0)}: {told}.", name="faults-cost")
+    listed = "; ".join(f"{name} {percent(share, 0)}" for name, share in accuracy.items())
+    show(fig, alt=f"Hidden words guessed, unpacked {percent(right, 0)}: {listed}.", name="faults-cost")
 
 
 def show_leaks(
@@ -183,8 +183,8 @@ def show_leaks(
         ax.set_anchor("N")
     fig.suptitle("Pairs of strangers that a layer joins")
     name_colors(fig, {"within a sequence": OWN, "of two strangers (crossed)": STRANGER})
-    told = "; ".join(f"{name} {number}" for name, number in crossed.items())
-    show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {told}.", name="other-leaks")
+    listed = "; ".join(f"{name} {number}" for name, number in crossed.items())
+    show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {listed}.", name="other-leaks")
 
 
 def show_work(lengths: Sequence[int]) -> None:
@@ -211,9 +211,9 @@ def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., No
     fig, ax = new_figure()
     draw_pairs(ax, ratios)
     ax.set_title("Only the bounds compute no more than needed")
-    told = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
+    listed = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
     mark(ax, "pairs")
-    show(fig, alt=f"Query-key pairs computed for one that is needed. {told}.", name="pairs-computed")
+    show(fig, alt=f"Query-key pairs computed for one that is needed. {listed}.", name="pairs-computed")
 
 
 def show_memory(slots: np.ndarray, sizes: Mapping[str, np.ndarray], budget: int) -> None:
@@ -226,8 +226,10 @@ def show_memory(slots: np.ndarray, sizes: Mapping[str, np.ndarray], budget: int)
     ax.set_yticks([0.01, 0.1, 1, 10, 100, 1000], ["0.01", "0.1", "1", "10", "100", "1,000"])
     ax.minorticks_off()
     label_ends(lines)
-    told = "; ".join(f"{form} {size[0] / 2**20:,.2f} and {size[-1] / 2**20:,.2f} MiB" for form, size in sizes.items())
-    show(fig, alt=f"Memory of a batch at T = 128 and at T = 8,192: {told}.", name="mask-memory")
+    listed = "; ".join(
+        f"{form} {size[0] / 2**20:,.2f} and {size[-1] / 2**20:,.2f} MiB" for form, size in sizes.items()
+    )
+    show(fig, alt=f"Memory of a batch at T = 128 and at T = 8,192: {listed}.", name="mask-memory")
 
 
 def show_realized() -> None:
@@ -238,6 +240,8 @@ def show_realized() -> None:
     fig, ax = new_figure()
     draw_realized(ax, rows, noise)
     ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")
-    told = ", ".join(f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True))
-    told += f". Noise {noise:.1f} points."
-    show(fig, alt=f"Share of the packing factor that is reached: {told}", name="realized")
+    listed = ", ".join(
+        f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True)
+    )
+    listed += f". Noise {noise:.1f} points."
+    show(fig, alt=f"Share of the packing factor that is reached: {listed}", name="realized")

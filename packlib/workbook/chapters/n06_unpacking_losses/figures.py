@@ -86,11 +86,11 @@ def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
     fig.suptitle("The mean over packs depends on which sequences share a row")
     for row, value in enumerate(means.values()):
         ax.text(102, row, f"= {value:g}", va="center")
-    told = "; ".join(
+    listed = "; ".join(
         f"over {name}s {', '.join(percent(share, 0) for share in shares)}, mean {means[name]:g}"
         for name, shares in weights(packs).items()
     )
-    show(fig, alt=f"Weights of A, alone in a pack, and B and C, together in one: {told}.", name="weights")
+    show(fig, alt=f"Weights of A, alone in a pack, and B and C, together in one: {listed}.", name="weights")
 
 
 def show_repacked(moving: Sequence[float], steady: Mapping[str, float]) -> None:
@@ -124,8 +124,8 @@ def show_gradients(apart: Mapping[str, np.ndarray], worst: Mapping[str, str]) ->
     ax.set(xscale="log", ylim=(2.5, -0.5), xlim=(5e-20, 1), title="Unpacked means have the unpacked gradients")
     ax.set_yticks(range(3), [f"over {mean}s" for mean in apart])
     ax.set_xlabel("largest difference of a parameter's gradients (dotted: 1e-10)")
-    told = ", ".join(f"over {mean}s {value}" for mean, value in worst.items())
-    alt = f"Largest difference of the gradients of {len(differences)} parameters: {told}."
+    listed = ", ".join(f"over {mean}s {value}" for mean, value in worst.items())
+    alt = f"Largest difference of the gradients of {len(differences)} parameters: {listed}."
     show(fig, alt=alt, name="gradients")
 
 
@@ -135,8 +135,8 @@ def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, fl
     draw_errors(ax, errors, in_order)
     average = ", ".join(f"{np.mean(found):.0f}" for found in errors.values())
     ax.set_title(f"The mean of means misses the gradient, on average by {average} %")
-    told = "; ".join(
+    listed = "; ".join(
         f"{n} micro-batches: {min(e):.0f} to {max(e):.0f} %, packer's order {in_order[n]:.0f} %"
         for n, e in errors.items()
     )
-    show(fig, alt=f"Error of the gradient over {len(errors[2])} shuffles. {told}.", name="accumulation")
+    show(fig, alt=f"Error of the gradient over {len(errors[2])} shuffles. {listed}.", name="accumulation")

@@ -88,20 +88,20 @@ _ORDER = {  # as the picture names the arms, from what divides to what scales th
 def all_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> tuple[Figure, str]:
     """A panel for each optimizer: how far each way to adjust ends from padded rows, with its updates; and alt text."""
     fig, axes = new_figure(1, 2, sharey=True)
-    told = []
+    listed = []
     for ax, (optimizer, arms) in zip(axes, found.items(), strict=True):
         rows = {f"{name} ({arms[arm][1]})": arms[arm][0] for arm, name in _ORDER.items()}
         draw_intervals(ax, rows)
         ax.set_title(optimizer, fontsize=13)
         ax.set_xlabel("loss less padded")
-        told += [f"{optimizer}, {name}: {one}, {one.verdict}" for name, one in rows.items()]
+        listed += [f"{optimizer}, {name}: {one}, {one.verdict}" for name, one in rows.items()]
     kept = [one for arms in found.values() for arm, (one, _) in arms.items() if not arm.startswith("divided")]
     higher = sum(one.verdict == "higher" for one in kept)
     title = f"{higher} of {len(kept)} arms that keep the large batch end above padded rows"
     axes[0].set_ylabel("in brackets: updates")
     fig.suptitle(title, x=0.02, ha="left", fontsize=15)
     what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in brackets the updates of an arm"
-    return fig, f"{title}. {what}. {'; '.join(told)}."
+    return fig, f"{title}. {what}. {'; '.join(listed)}."
 
 
 def draw_memory(ax: Axes, kept: Mapping[str, tuple[Recipe, Mapping]], oldest: float) -> None:

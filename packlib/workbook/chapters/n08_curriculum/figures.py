@@ -92,7 +92,7 @@ def rates(losses: Swept, norms: Swept) -> tuple[Figure, str]:
         The figure and its alt text.
     """
     fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
-    lines, told = {}, []
+    lines, listed = {}, []
     for arm, by_rate in losses.items():
         ends, largest = np.array(list(by_rate.values())), np.array(list(norms[arm].values()))
         marks = {**ARMS[arm], "linestyle": "", "markersize": 5}
@@ -100,7 +100,7 @@ def rates(losses: Swept, norms: Swept) -> tuple[Figure, str]:
         left.plot(list(by_rate), ends, **marks)
         right.plot(list(by_rate), largest, **marks)
         means = ", ".join(f"{loss:.3f}" for loss in ends.mean(1))
-        told.append(f"{arm} {means}, largest gradient norm {largest.max():.1f}")
+        listed.append(f"{arm} {means}, largest gradient norm {largest.max():.1f}")
     best, seeds = best_rates(losses), ends.shape[1]
     lowest = ", ".join(f"{arm} at {rate:g}" for arm, rate in best.items())
     left.set(xlabel="highest rate", ylabel=f"held-out loss at the end, {seeds} seeds")
@@ -113,4 +113,4 @@ def rates(losses: Swept, norms: Swept) -> tuple[Figure, str]:
     truncated = " and ".join(sorted({f"{rate:g}" for arm, rate in best.items() if "truncated" in arm}))
     fig.suptitle(f"Full rows end lowest at {best['no warm-up']:g}, truncated rows at {truncated}")
     tried = ", ".join(f"{rate:g}" for rate in by_rate)
-    return fig, f"Means of {seeds} seeds at the rates {tried}: {'; '.join(told)}. Lowest: {lowest}."
+    return fig, f"Means of {seeds} seeds at the rates {tried}: {'; '.join(listed)}. Lowest: {lowest}."

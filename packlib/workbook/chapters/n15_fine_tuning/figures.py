@@ -59,8 +59,8 @@ def predicted_share(sets: Mapping[str, tuple[Chats, int]], seed: int, mark: Call
     mark(ax, "predicted", axis="y")
     first = next(iter(sets))
     ax.set_title(f"Packs of {first} predict {ends[first]} of their tokens")
-    told = "; ".join(f"{name} {span}" for name, span in ends.items())
-    show(fig, alt=f"Which share of a pack's tokens is predicted: {told}.", name="predicted-share")
+    listed = "; ".join(f"{name} {span}" for name, span in ends.items())
+    show(fig, alt=f"Which share of a pack's tokens is predicted: {listed}.", name="predicted-share")
 
 
 def draw_weights(
@@ -122,8 +122,8 @@ def regrouped(moved: Mapping[str, tuple[float, float]], deals: int) -> None:
     ax.legend(loc="upper right", bbox_to_anchor=(1, 1))
     still = sum(pair[0] < 1.001 for pair in moved.values())
     ax.set_title(f"Counted once, {still} of {len(moved)} ways do not see the deal")
-    told = "; ".join(f"{way} {whole:.2f} and {own:.2f}" for way, (whole, own) in moved.items())
-    alt = f"Largest over least weight of an answer in {deals} deals, counted once and by each rank: {told}."
+    listed = "; ".join(f"{way} {whole:.2f} and {own:.2f}" for way, (whole, own) in moved.items())
+    alt = f"Largest over least weight of an answer in {deals} deals, counted once and by each rank: {listed}."
     show(fig, alt=alt, name="regrouped")
 
 
@@ -149,5 +149,5 @@ def verdicts(checks: Mapping[str, PackingCheck]) -> None:
     ax.set_xlim(-0.5, len(shown) - 0.5)
     patterns = len({tuple(each) for each in failed.values()})
     ax.set_title(f"{len(failed)} faults, {patterns} patterns of questions that fail")
-    told = "; ".join(f"{name}: {', '.join(each)}" for name, each in failed.items())
-    show(fig, alt=f"Which questions of the check fail. {told}.", name="verdicts")
+    listed = "; ".join(f"{name}: {', '.join(each)}" for name, each in failed.items())
+    show(fig, alt=f"Which questions of the check fail. {listed}.", name="verdicts")

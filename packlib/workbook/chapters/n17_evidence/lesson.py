@@ -45,12 +45,12 @@ class ExperimentExplorer(Explorer):
             share = [runs.found_share(one, number, self.confidence, seed=self.seed) for one in differences]
             made[number] = {"share": share, "means": drawn.mean(1).tolist(), "halves": halves.tolist()}
         own = interval(self.own, self.confidence)
-        told = {"mean": own.mean, "half": own.half if np.isfinite(own.half) else None, "verdict": own.verdict}
+        listed = {"mean": own.mean, "half": own.half if np.isfinite(own.half) else None, "verdict": own.verdict}
         return {
             "by_seeds": made,
             "step": effect.step,
             "confidence": self.confidence,
-            "own": {**told, "text": str(own), "most": _room(own)},
+            "own": {**listed, "text": str(own), "most": _room(own)},
         }
 
     def _experiments(self, effect: int, seeds: int) -> tuple[np.ndarray, np.ndarray]:
