@@ -132,11 +132,11 @@ def show_fit(counts: np.ndarray, places: np.ndarray, mark: Callable[..., None]) 
         ylabel="sequences (bars), places (crosses)",
         xticks=lengths,
     )
-    listed = ", ".join(f"{got:.2f} places for {wanted}" for wanted, got in zip(counts, places, strict=True))
+    each = ", ".join(f"{got:.2f} places for {wanted}" for wanted, got in zip(counts, places, strict=True))
     mark(ax, "fives", "y")
     show(
         fig,
-        alt=f"What least squares provides for the sequences of length 1 to {len(counts)}: {listed}.",
+        alt=f"What least squares provides for the sequences of length 1 to {len(counts)}: {each}.",
         name="toy-fit",
     )
 

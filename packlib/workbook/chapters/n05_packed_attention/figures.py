@@ -240,8 +240,6 @@ def show_realized() -> None:
     fig, ax = new_figure()
     draw_realized(ax, rows, noise)
     ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")
-    listed = ", ".join(
-        f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True)
-    )
-    listed += f". Noise {noise:.1f} points."
+    each = ", ".join(f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True))
+    each += f". Noise {noise:.1f} points."
     show(fig, alt=f"Share of the packing factor that is reached: {listed}", name="realized")
