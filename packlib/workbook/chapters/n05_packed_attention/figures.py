@@ -242,4 +242,4 @@ def show_realized() -> None:
     ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")
     each = ", ".join(f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True))
     each += f". Noise {noise:.1f} points."
-    show(fig, alt=f"Share of the packing factor that is reached: {listed}", name="realized")
+    show(fig, alt=f"Share of the packing factor that is reached: {each}", name="realized")
