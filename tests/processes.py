@@ -24,7 +24,7 @@ def gone_within(seconds: float, pids: list) -> bool:
 
 def waiting(folder: Path, number: int = 0) -> list[int]:
     """The processes that have left a file `waiting-PID` in `folder`, once there are so many."""
-    deadline, found = time.monotonic() + 60, []
+    deadline, found = time.monotonic() + 180, []
     while len(found) < number and time.monotonic() < deadline:
         time.sleep(0.05)
         found = [int(path.name.partition("-")[2]) for path in folder.rglob("waiting-*")]
@@ -36,6 +36,6 @@ def on_ranks(script: Path, ranks: int = 2) -> str:
     """What a script prints in processes that torchrun starts, on the CPU."""
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), str(script)]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
-    done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -351,7 +351,7 @@ def wait_for(page, condition, explorer, before, otherwise):
     from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
     try:
-        seen = page.wait_for_function(condition, arg=[explorer, *before], timeout=20_000).json_value()
+        seen = page.wait_for_function(condition, arg=[explorer, *before], timeout=60_000).json_value()
     except PlaywrightTimeoutError:
         pytest.fail(f"{otherwise}; it says {explorer.inner_text()!r}")
     assert seen is True, f"an explorer shows an error: {seen}"

@@ -22,9 +22,9 @@ def test_a_run_that_is_terminated_leaves_nothing(small, clone):
     run = clone("run", "1", "-p", "depth", "14", "--no-progress", "--out", "made")
     kernels = waiting(running.NOTEBOOKS, 1)
     run.terminate()
-    _, said = run.communicate(timeout=60)
+    _, said = run.communicate(timeout=300)
     assert said == "packlib: terminated; of what had not ended, nothing was written.\n" and run.returncode == 143
-    assert not files(small) and not (small / "made").exists() and gone_within(10, kernels)
+    assert not files(small) and not (small / "made").exists() and gone_within(120, kernels)
 
 
 @pytest.mark.parametrize("place", ["run", "figures"])
@@ -54,10 +54,10 @@ def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
 
     killed.kill()
     killed.communicate()
-    assert (small / "swept" / packlib_files.WORK).exists() and gone_within(30, kernels), "its runs end with it"
+    assert (small / "swept" / packlib_files.WORK).exists() and gone_within(120, kernels), "its runs end with it"
     (running.NOTEBOOKS / "go").touch()
     again = clone(*arguments)
-    said, complaints = again.communicate(timeout=120)
+    said, complaints = again.communicate(timeout=300)
     assert [run["results"] for run in json.loads(said)] == [{"twice the depth": 6}, {"twice the depth": 28}]
     assert done.stat().st_mtime_ns == before and not complaints
     assert not [path for path in small.rglob("*.part")]
@@ -70,14 +70,14 @@ def test_figures_that_are_killed_go_on(small, clone):
     for number in (signal.SIGTERM, signal.SIGKILL):
         stopped = clone("figures", one, two, module="packlib.workbook.gallery")
         kernels = waiting(running.NOTEBOOKS, 1)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while not gallery.is_fresh(one, small / "figures") and time.monotonic() < until:
             time.sleep(0.05)
         stopped.send_signal(number)
-        _, said = stopped.communicate(timeout=60)
+        _, said = stopped.communicate(timeout=300)
         if number == signal.SIGTERM:
             assert said.startswith("packlib: terminated;") and said.count("\n") == 1 and stopped.returncode == 143
-            assert gone_within(10, kernels) and not list(small.rglob("*.part"))
+            assert gone_within(120, kernels) and not list(small.rglob("*.part"))
             before = (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns
         for waits in running.NOTEBOOKS.glob("waiting-*"):
             waits.unlink()

@@ -106,4 +106,4 @@ def test_a_rank_that_is_killed_in_training_ends_the_others(who, capfd):
         run_ranks(train_until_killed, 2, who, small_model(), [make_batch()], plan, timeout=300)
     assert raised.value.rank == who and time.monotonic() - started < 120, "and not after the time is up"
     pids = [int(pid) for pid in re.findall(r"pid (\d+)", capfd.readouterr().out)]
-    assert len(pids) == 2 and gone_within(10, pids)
+    assert len(pids) == 2 and gone_within(120, pids)
