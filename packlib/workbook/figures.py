@@ -158,7 +158,7 @@ def _fix_layout(fig: Figure) -> None:
     """
     _show_dollars(fig)
     if (engine := fig.get_layout_engine()) is not None:
-        for _ in range(2):  # one round leaves labels below square axes cut off
+        for _ in range(3):  # fewer leave labels below square axes cut off
             engine.execute(fig)
         fig.set_layout_engine("none")
         if len(fig.axes) == 1:
