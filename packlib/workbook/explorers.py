@@ -108,7 +108,7 @@ class Explorer:
         self.alt = ""
         self.error: Exception | None = None
         self.widgets = self.controls()
-        self.picture = widgets.HTML()
+        self.picture = widgets.HTML(layout={"max_width": "44em"})  # all of it, with its controls, fits a screen
         self._drawn: dict[str, Any] | None = None
         rows = []
         for name, control in self.widgets.items():

@@ -38,7 +38,7 @@ def main() -> None:
     done = subprocess.run(["mutmut", "results", "--all", "true"], capture_output=True, text=True, check=True)
     rows = by_file(done.stdout)
     show([dict(list(row.items())[:-1]) for row in rows])
-    print(record("mutants", rows, "make mutants", packages=("mutmut", "pytest", "numpy")))
+    print(record("mutants", rows, "python -m tests.benchmarks.mutants", packages=("mutmut", "pytest", "numpy")))
 
 
 if __name__ == "__main__":

@@ -314,7 +314,7 @@ def press(page, control, key):
 
 
 def label_of(control):
-    return control.evaluate("c => c.closest('.widget-inline-hbox').querySelector('label').innerText")
+    return control.evaluate("c => c.closest('.widget-inline-hbox, .widget-toggle-buttons').querySelector('label').innerText")
 
 
 def move_every_control(page, explorer):

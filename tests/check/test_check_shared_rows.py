@@ -9,21 +9,33 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed._functional_collectives import all_gather_tensor_autograd
 from torch.nn import functional as F
 
 from packlib.check import check_packing
 from packlib.distributed import run_ranks
 
 
-def gathered(part):
-    """The parts of all ranks, side by side; gradients are summed over the ranks."""
-    return all_gather_tensor_autograd(part.contiguous(), 1, dist.group.WORLD)
-
-
 def mine(whole):
     """The part of this rank."""
     return whole.chunk(dist.get_world_size(), 1)[dist.get_rank()]
+
+
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(_, part):
+        parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, part.contiguous())
+        return torch.cat(parts, 1)
+
+    @staticmethod
+    def backward(_, slopes):
+        dist.all_reduce(slopes := slopes.clone(memory_format=torch.contiguous_format))
+        return mine(slopes)
+
+
+def gathered(part):
+    """The parts of all ranks, side by side; gradients are summed over the ranks."""
+    return Gather.apply(part)
 
 
 class OnRanks(nn.Module):

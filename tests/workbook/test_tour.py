@@ -95,7 +95,7 @@ def test_the_explorer_takes_any_number_of_lengths():
     for lengths in ([5, 30, 12, 64, 9], [3], range(1, 200)):
         explorer = lesson.RowsExplorer(lengths)
         assert explorer.widgets["texts"].max == min(80, len(lengths)) and explorer.draw(1, 64, 0)
-    with pytest.raises(ValueError, match="lengths must hold at least one text"):
+    with pytest.raises(ValueError, match="lengths must be whole numbers from 1, at least one of them, not"):
         lesson.RowsExplorer([])
 
 

@@ -75,7 +75,7 @@ const Drawings = (() => {
   // Panels in a row, or one under the other where the page is narrow. Each has `x` and `y`, its axes from left to right
   // and from bottom to top, and may have: title, xlabel, ylabel, xticks and yticks (values or pairs of a value and its
   // text), left and right (room for texts, in pixels), weight (of its width), logx and logy, rows (no axis on the
-  // left). `draw` gets what draws into it.
+  // left), keys (pairs of a text and the look of its bars, below the axis). `draw` gets what draws into it.
   function picture(width, title, panels) {
     const narrow = width < NARROW;
     const svg = make("svg", { role: "img" });
@@ -99,7 +99,7 @@ const Drawings = (() => {
   }
 
   function drawn(panel, left, top, width, height) {
-    const { x, y, title, xlabel = "", ylabel = "" } = panel;
+    const { x, y, title, xlabel = "", ylabel = "", keys = [] } = panel;
     const xs = panel.xticks ?? ticks(x);
     const ys = panel.yticks ?? (panel.rows ? [] : ticks(y));
     const group = make("g", { class: "panel", "data-limits": [...x, ...y].join(" ") });
@@ -107,7 +107,7 @@ const Drawings = (() => {
     const heading = title ? words(from, top + 14, title, { class: "claim" }, to - from) : { lines: 0 };
     const upper = top + 18 * heading.lines + 10;
     const below = xlabel ? wrapped(xlabel, to - from).length : 0;
-    const lower = top + height - 26 - 18 * below;
+    const lower = top + height - 26 - 18 * below - (keys.length ? 24 : 0);
     const scale = (value, [low, high], begin, end, log) => {
       const of = log ? Math.log : (number) => number;
       return begin + ((of(value) - of(low)) / (of(high) - of(low))) * (end - begin);
@@ -131,6 +131,11 @@ const Drawings = (() => {
       const [cx, cy] = [left + 12, (upper + lower) / 2];
       group.append(words(cx, cy, ylabel, { "text-anchor": "middle", transform: `rotate(-90 ${cx} ${cy})` }));
     }
+    keys.forEach(([text, name], i) => {
+      const at = from + ((to - from) * (i + 0.2)) / keys.length;
+      group.append(make("rect", { x: at, y: lower + 52, width: 18, height: 12, class: name }),
+        words(at + 24, lower + 63, text, { class: "tick" }));
+    });
     panel.draw({
       right, up,
       // A bar from x to x of a row; `high` is the share of the row that it takes.
@@ -249,7 +254,9 @@ const Drawings = (() => {
       const rows = made.rows.map((row) => row.map(named).join(" + ")).join(" | ");
       said = `${rows}. ${made.cut} of ${own.length} documents are cut, ${made.lost} tokens are lost`;
     }
+    const drawnAs = (whole) => made?.rows.flat().some(([document, , length]) => (length === own[document]) === whole);
     const left = {
+      keys: [["whole", "full", true], ["a piece; black: cut", "cut", false]].filter(([, , whole]) => drawnAs(whole)),
       ...(made
         ? {
           x: [0, slots], y: [Math.max(made.rows.length, 5) - 0.4, -0.6], xlabel: "slots",
