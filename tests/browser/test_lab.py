@@ -35,6 +35,7 @@ KEYS = {  # by element; the first two are for one step, since a control may stan
     "INPUT": ("Space",),  # a check box
     "BUTTON": ("Space", "Enter"),  # one of several names
 }
+CHOSEN = "c => c.closest('.widget-toggle-buttons').querySelector('.mod-active')"
 RANDOM_MOVES = 8  # in each explorer
 ALL = bool(os.environ.get("PACKLIB_ALL"))
 GUESSED = "02_greedy_packing"  # each question gets guesses of all kinds: numbers, words, choices
@@ -314,7 +315,9 @@ def press(page, control, key):
 
 
 def label_of(control):
-    return control.evaluate("c => c.closest('.widget-inline-hbox, .widget-toggle-buttons').querySelector('label').innerText")
+    return control.evaluate(
+        "c => c.closest('.widget-inline-hbox, .widget-toggle-buttons').querySelector('label').innerText"
+    )
 
 
 def move_every_control(page, explorer):
@@ -324,9 +327,14 @@ def move_every_control(page, explorer):
         label = label_of(control)
         assert label, "a control without a label"
         before = explorer.evaluate(SEEN)
-        keys = KEYS[control.evaluate("c => c.tagName")][:2]
-        assert any(press(page, control, key) for key in keys), f"no key moves the control {label!r}"
+        kind = control.evaluate("c => c.tagName")
+        chosen = control.evaluate_handle(CHOSEN).as_element() if kind == "BUTTON" else None
+        assert any(press(page, control, key) for key in KEYS[kind][:2]), f"no key moves the control {label!r}"
         wait_for(page, BOTH_NEW, explorer, before, f"the control {label!r} does not move the picture and its words")
+        if chosen:  # back, since others may move nothing with the data of this button
+            before = explorer.evaluate(SEEN)
+            press(page, chosen, "Space")
+            wait_for(page, BOTH_NEW, explorer, before, f"the control {label!r} does not move back")
     if button := explorer.query_selector(".widget-play button"):
         before = explorer.evaluate(SEEN)
         button.focus()
