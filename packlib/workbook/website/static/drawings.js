@@ -134,7 +134,7 @@ const Drawings = (() => {
     keys.forEach(([text, name], i) => {
       const at = from + ((to - from) * (i + 0.2)) / keys.length;
       group.append(make("rect", { x: at, y: lower + 52, width: 18, height: 12, class: name }),
-        words(at + 24, lower + 63, text, { class: "tick" }));
+        words(at + 24, lower + 63, text));
     });
     panel.draw({
       right, up,
