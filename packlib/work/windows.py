@@ -14,6 +14,7 @@ import numpy as np
 
 _CLOSE = 1.001  # times its bound: packs of a window are exchanged until it is so fast
 _CHUNK = 1 << 20  # packs that are dealt at once, so that memory stays small
+_APART = 64  # steps of a window at most that get more work than the others
 
 
 def deal_in_windows(
@@ -57,15 +58,18 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     return np.maximum(each.sum(axis=1) / ranks, heaviest.sum(axis=1) + others.sum(axis=1))
 
 
-def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int, apart: int = _APART) -> np.ndarray:
     """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank).
 
     Equal bundles are best unless the heaviest pack is too heavy for one. Its step takes longer anyway, so its other
     ranks get more work as well, and the other steps less, which are dealt likewise. The better of the two is kept.
+
+    Args:
+        apart: how many such steps may be taken out.
     """
     bundles, number = _equal_bundles(work, ranks, packs_per_rank), work.shape[1]
     of_a_step = ranks * packs_per_rank
-    if packs_per_rank == 1 or number == of_a_step:
+    if packs_per_rank == 1 or number == of_a_step or not apart:
         return bundles
     alone = work.max(axis=1) + (packs_per_rank - 1) * work.min(axis=1)  # with the lightest others
     heavy = np.flatnonzero(alone > work.mean(axis=1) * packs_per_rank)
@@ -82,8 +86,9 @@ def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     inside = np.arange(of_a_step) + (np.arange(of_a_step) >= fitting) * (number - of_a_step)
     made = []
     for part in (inside, fitting + np.arange(number - of_a_step)):
-        dealt = _bundles(np.take_along_axis(falling, part, axis=1), ranks, packs_per_rank).reshape(part.shape)
-        made.append(np.take_along_axis(order, np.take_along_axis(part, dealt, axis=1), axis=1))
+        dealt = _bundles(np.take_along_axis(falling, part, axis=1), ranks, packs_per_rank, apart - 1)
+        of_part = np.take_along_axis(part, dealt.reshape(part.shape), axis=1)
+        made.append(np.take_along_axis(order, of_part, axis=1))
     other = np.concatenate(made, axis=1).reshape(len(heavy), -1, packs_per_rank)
     faster = _time(work, other, ranks) < _time(work, bundles[heavy], ranks)
     bundles[heavy[faster]] = other[faster]

@@ -95,3 +95,11 @@ def test_several_packs_of_long_tails_come_near_the_bound(top, number, ranks):
             dealt = deal_in_windows(some, ranks, packs_per_rank, window, np.random.default_rng(0))
             bound = least_times(some.reshape(-1, step * window), ranks, packs_per_rank).sum()
             assert times(some, dealt).sum() <= (1 + above) * bound
+
+
+def test_a_window_may_have_thousands_of_steps_with_a_heavy_pack_each():
+    each = np.random.default_rng(0).pareto(0.6, 2 * 2 * 1200) + 1
+    dealt = deal_in_windows(each, 2, 2, 1200, np.random.default_rng(0))
+    assert sorted(dealt.ravel()) == [*range(len(each))]
+    sorted_steps = np.sort(each)[::-1].reshape(1200, 2, 2).sum(axis=2).max(axis=1)
+    assert least_times(each[None], 2, 2)[0] <= times(each, dealt).sum() < sorted_steps.sum()
