@@ -14,9 +14,9 @@ def alive(pid: int | str) -> bool:
         return False
 
 
-def gone_within(seconds: float, pids: list) -> bool:
-    """Whether all are dead by then."""
-    deadline = time.monotonic() + seconds
+def all_end(pids: list) -> bool:
+    """Whether all are dead within two minutes; on a loaded machine that can take a while."""
+    deadline = time.monotonic() + 120
     while any(map(alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return not any(map(alive, pids))
@@ -39,3 +39,12 @@ def on_ranks(script: Path, ranks: int = 2) -> str:
     done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+def check_on_two_ranks(folder: Path, text: str) -> subprocess.CompletedProcess:
+    """`packlib check` of the function `make` in this text, in two processes that torchrun starts."""
+    (folder / "on_two.py").write_text(text)
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    run += ["-m", "packlib", "check", "on_two.py:make", "--no-progress"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # where the tests' modules are too
+    return subprocess.run(run, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)

@@ -284,7 +284,7 @@ def nemo_columns(columns: Mapping[str, tuple[pa.Array, bool]], ends: np.ndarray)
         raise ValueError("labels must be the tokens of their row or -100 in the layout of NeMo, not other tokens.")
     mask = np.append(trained[1:], False)
     mask[ends - 1] = False
-    return {"input_ids": pa.array(ids.astype(np.int32)), "loss_mask": pa.array(mask.astype(np.int8))}
+    return {"input_ids": pa.array(ids, pa.int32()), "loss_mask": pa.array(mask.astype(np.int8))}
 
 
 def refuse_other_lists(name: str, kind: pa.DataType) -> None:

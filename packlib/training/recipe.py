@@ -11,7 +11,7 @@ from packlib.checks import number, one_of, shown, whole_number
 from packlib.files import parse_json, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 from packlib.markup import in_html
-from packlib.reading import naming, read_json
+from packlib.reading import naming, naming_text, read_json
 
 OPTIMIZERS = ("adamw", "lamb")
 DECAYS = ("linear", "polynomial", "cosine")
@@ -111,13 +111,11 @@ class Recipe:
         Raises:
             ValueError: if it is no valid recipe.
         """
-        try:
+        with naming_text("recipe"):
             values = parse_json(text)
             if not isinstance(values, dict):
                 raise ValueError("It must hold one JSON object.")
             return cls.from_dict(values)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"The text is no recipe: {error}") from None
 
     def to_json(self) -> str:
         """The recipe as JSON text, one object of its attributes."""

@@ -1,13 +1,10 @@
 """`check_packing` on two ranks: an update that lies on both."""
 
-import os
-import subprocess
-import sys
-
 import check_cases as cases
 import pytest
 import torch
 import torch.distributed as dist
+from processes import check_on_two_ranks
 from torch.nn.parallel import DistributedDataParallel
 from transformers import DataCollatorWithFlattening
 
@@ -72,12 +69,6 @@ def make():
 
 
 def test_torchrun_starts_the_command(tmp_path):
-    (tmp_path / "on_two.py").write_text(ON_TWO)
-    paths = [os.path.dirname(cases.__file__), *sys.path]
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "packlib",
-         "check", "on_two.py:make", "--no-progress"],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )  # fmt: skip
+    done = check_on_two_ranks(tmp_path, ON_TWO)
     assert done.returncode == 1
     assert done.stdout.count("accumulation: failed") == 1 and "They lie on 2 ranks." in done.stdout

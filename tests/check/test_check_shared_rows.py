@@ -1,13 +1,10 @@
 """`check_packing` where each row lies on two ranks, as in context parallelism."""
 
-import os
-import subprocess
-import sys
-
 import check_cases as cases
 import pytest
 import torch
 import torch.distributed as dist
+from processes import check_on_two_ranks
 from torch import nn
 from torch.nn import functional as F
 
@@ -120,14 +117,7 @@ def test_each_rank_must_return_what_whole_rows_give():
 
 
 def test_torchrun_checks_rows_on_two_ranks(tmp_path):
-    (tmp_path / "on_two.py").write_text(
-        "import test_check_shared_rows as rows\n\n\ndef make():\n    return rows.asked('each numbers its own')\n"
-    )
-    paths = [os.path.dirname(__file__), os.path.dirname(cases.__file__), *sys.path]
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "packlib",
-         "check", "on_two.py:make", "--no-progress"],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )  # fmt: skip
+    text = "import test_check_shared_rows as rows\n\n\ndef make():\n    return rows.asked('each numbers its own')\n"
+    done = check_on_two_ranks(tmp_path, text)
     assert done.returncode == 1
     assert "isolation from earlier sequences: failed" in done.stdout and "They lie on 2 ranks." in done.stdout

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 import rank_work as work
-from processes import gone_within
+from processes import all_end
 
 from packlib.distributed import run_ranks
 
@@ -21,5 +21,5 @@ def nothing_stays(tmp_path, monkeypatch, capfd):
     yield lambda: out.append(capfd.readouterr()) or out[-1]
     text = "".join(part.out for part in [*out, capfd.readouterr()])
     pids = re.findall(r"pid (\d+)", text)
-    assert gone_within(120, pids) and list(tmp_path.iterdir()) == []
+    assert all_end(pids) and list(tmp_path.iterdir()) == []
     assert not [name for name in os.listdir("/dev/shm") if set(re.findall(r"\d+", name)) & set(pids)]

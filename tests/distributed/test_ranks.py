@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import rank_work as work
-from processes import alive, gone_within
+from processes import alive, all_end
 
 from packlib.distributed import RankError, run_ranks
 
@@ -140,7 +140,7 @@ def test_ranks_end_with_a_parent_that_is_killed(tmp_path):
     finally:
         parent.kill()
         parent.wait()
-    assert gone_within(120, pids) and not list(tmp_path.glob("ranks-*"))
+    assert all_end(pids) and not list(tmp_path.glob("ranks-*"))
 
 
 def test_in_a_group_already_no_rank_is_started():
@@ -168,7 +168,7 @@ def test_a_rank_error_survives_pickle():
 TORCHRUN = """
 import sys
 import rank_work as work
-from processes import alive, gone_within
+from processes import alive, all_end
 from packlib.distributed import run_ranks
 first = run_ranks(work.introduce, None, "hello")
 assert run_ranks(work.introduce, 2, "hello") == first

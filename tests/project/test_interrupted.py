@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from processes import gone_within, waiting
+from processes import all_end, waiting
 
 from packlib import cli
 from packlib import files as packlib_files
@@ -24,7 +24,7 @@ def test_a_run_that_is_terminated_leaves_nothing(small, clone):
     run.terminate()
     _, said = run.communicate(timeout=300)
     assert said == "packlib: terminated; of what had not ended, nothing was written.\n" and run.returncode == 143
-    assert not files(small) and not (small / "made").exists() and gone_within(120, kernels)
+    assert not files(small) and not (small / "made").exists() and all_end(kernels)
 
 
 @pytest.mark.parametrize("place", ["run", "figures"])
@@ -54,7 +54,7 @@ def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
 
     killed.kill()
     killed.communicate()
-    assert (small / "swept" / packlib_files.WORK).exists() and gone_within(120, kernels), "its runs end with it"
+    assert (small / "swept" / packlib_files.WORK).exists() and all_end(kernels), "its runs end with it"
     (running.NOTEBOOKS / "go").touch()
     again = clone(*arguments)
     said, complaints = again.communicate(timeout=300)
@@ -77,7 +77,7 @@ def test_figures_that_are_killed_go_on(small, clone):
         _, said = stopped.communicate(timeout=300)
         if number == signal.SIGTERM:
             assert said.startswith("packlib: terminated;") and said.count("\n") == 1 and stopped.returncode == 143
-            assert gone_within(120, kernels) and not list(small.rglob("*.part"))
+            assert all_end(kernels) and not list(small.rglob("*.part"))
             before = (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns
         for waits in running.NOTEBOOKS.glob("waiting-*"):
             waits.unlink()

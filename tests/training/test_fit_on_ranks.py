@@ -6,7 +6,7 @@ import time
 import pytest
 import torch.distributed as dist
 from model_cases import MAX_LENGTH, make_batch, make_model, store
-from processes import gone_within
+from processes import all_end
 from rank_work import train_until_killed
 from training_cases import Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 
@@ -106,4 +106,4 @@ def test_a_rank_that_is_killed_in_training_ends_the_others(who, capfd):
         run_ranks(train_until_killed, 2, who, small_model(), [make_batch()], plan, timeout=300)
     assert raised.value.rank == who and time.monotonic() - started < 120, "and not after the time is up"
     pids = [int(pid) for pid in re.findall(r"pid (\d+)", capfd.readouterr().out)]
-    assert len(pids) == 2 and gone_within(120, pids)
+    assert len(pids) == 2 and all_end(pids)

@@ -51,11 +51,11 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str], most: int = MOS
         image = f"<noscript>{image}</noscript>"
     controls = [_control(name, explorer.widgets[name], of, start[name]) for name, of in values.items()]
     settings = {"draw": type(explorer).__name__, "controls": controls, "data": data}
-    told = json.dumps(settings, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    written = json.dumps(settings, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     still = "<p>The controls need scripts, which are off here; this is the first picture.</p>"
     return (
         f'<figure class="explorer"><figcaption>{escaped(explorer.title)}</figcaption>'
-        f'<script type="application/json">{told}</script><div class="controls">{still}</div>'
+        f'<script type="application/json">{written}</script><div class="controls">{still}</div>'
         f'<div class="picture">{image}</div></figure>'
     )
 
