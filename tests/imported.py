@@ -38,6 +38,7 @@ def state():
     import numpy as np
     import torch
     import transformers as hf
+    from matplotlib import font_manager
     from torch.nn.modules import module as hooks
 
     loggers = [
@@ -52,6 +53,7 @@ def state():
         "transformers' messages": hf.logging.get_verbosity(),
         "datasets' messages": (datasets.logging.get_verbosity(), datasets.is_progress_bar_enabled()),
         "matplotlib's settings": dict(matplotlib.rcParams),
+        "matplotlib's fonts": [font.fname for font in font_manager.fontManager.ttflist],
         "matplotlib's names": (list(matplotlib.colormaps), matplotlib.projections.get_projection_names()),
         "Numba's listeners": {kind: [*some] for kind, some in numba.core.event._registered.items() if some},
         "NumPy's settings": (np.geterr(), np.geterrcall(), np.get_printoptions()),

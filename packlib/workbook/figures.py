@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,6 @@ from packlib.markup import escaped
 from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
 _STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("packlib.mplstyle"), use_default_template=False)
-for _font in Path(__file__).with_name("fonts").glob("*.otf"):
-    font_manager.fontManager.addfont(_font)  # others choose it by its name alone
 _STYLED = ContextVar("styled", default=False)  # whether matplotlib's settings are the workbook's now
 
 INK = "#222222"  # text, and what is not a series
@@ -64,12 +64,21 @@ def series(name: str) -> dict[str, str]:
     return dict(_SERIES[name])
 
 
+@cache
+def _add_typeface() -> None:
+    """Let matplotlib know the typeface that is shipped, by a name of its own: others may have an Inter installed."""
+    for path in sorted(Path(__file__).with_name("fonts").glob("*.otf")):
+        font = font_manager.ttfFontProperty(font_manager.get_font(path))
+        font_manager.fontManager.ttflist.append(replace(font, name="packlib Inter"))
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """In here matplotlib's settings are the workbook's, and afterwards as they were."""
     if _STYLED.get():
         yield
         return
+    _add_typeface()
     before = _STYLED.set(True)
     try:
         with matplotlib.rc_context(_STYLE):

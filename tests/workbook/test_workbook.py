@@ -62,7 +62,10 @@ def test_a_figure_is_written_in_the_typeface_that_is_shipped():
     with figures.styled():
         texts = [text for text in fig.findobj(Text) if text.get_text()]
         found = {Path(font_manager.findfont(text.get_fontproperties())) for text in texts}
-    assert found == {Path(figures.__file__).parent / "fonts" / "Inter-Regular.otf"}
+    shipped = Path(figures.__file__).parent / "fonts"
+    assert found == {shipped / "Inter-Regular.otf"}
+    names = {font.name for font in font_manager.fontManager.ttflist if Path(font.fname).parent == shipped}
+    assert names == {"packlib Inter"}, "an Inter that is installed stays that of other figures"
 
 
 def test_a_label_below_square_axes_is_not_cut_off():
