@@ -167,7 +167,8 @@ def _fix_layout(fig: Figure) -> None:
     """
     _show_dollars(fig)
     if (engine := fig.get_layout_engine()) is not None:
-        for _ in range(3):  # fewer leave labels below square axes cut off
+        square = any(ax.get_aspect() != "auto" for ax in fig.axes)
+        for _ in range(3 if square else 1):  # fewer leave labels below square axes cut off
             engine.execute(fig)
         fig.set_layout_engine("none")
         if len(fig.axes) == 1:

@@ -37,7 +37,7 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
         empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
         ax.barh(at, top - begin, left=begin, **empty)
     drawn = {length == rows.document_lengths[document] for row in rows for document, _, length in row.tolist()}
-    parts = {"whole": (True, series("packed")["color"]), "a piece; black: cut": (False, CUT)}
+    parts = {"whole": (True, series("packed")["color"]), "a piece; bars mark cuts": (False, CUT)}
     keys = {name: Patch(color=color) for name, (whole, color) in parts.items() if whole in drawn}
     ax.legend(keys.values(), keys, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=11)
     ax.set_yticks([])

@@ -256,7 +256,7 @@ const Drawings = (() => {
     }
     const drawnAs = (whole) => made?.rows.flat().some(([document, , length]) => (length === own[document]) === whole);
     const left = {
-      keys: [["whole", "full", true], ["a piece; black: cut", "cut", false]].filter(([, , whole]) => drawnAs(whole)),
+      keys: [["whole", "full", true], ["a piece; bars mark cuts", "cut", false]].filter(([, , whole]) => drawnAs(whole)),
       ...(made
         ? {
           x: [0, slots], y: [Math.max(made.rows.length, 5) - 0.4, -0.6], xlabel: "slots",
