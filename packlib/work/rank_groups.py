@@ -1,0 +1,124 @@
+"""Groups of 1, 2, 4, … ranks for the sequences of one step: what is too heavy for one rank is shared by several.
+
+Trainers call it dynamic or hybrid context parallelism. A group's ranks work on one sequence at a time, each on the
+chunks of it that `packlib.work.context_parallel` describes.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from packlib.checks import number, whole_number
+from packlib.lengths.counting import as_lengths
+from packlib.work.cost import Work, check_work
+
+_SHARES = 2.0 ** -np.arange(0, 12, 0.5)  # of a step, that a rank spends on one sequence at most
+
+
+@dataclass(frozen=True, eq=False)
+class RankGroups:
+    """Who works on which sequence. Each rank takes its largest groups first; so the ranks of a group begin together.
+
+    Attributes:
+        group_sizes: ranks that share each sequence; int64, shape (number of sequences,).
+        first_ranks: sequence i is on this rank and the group_sizes[i] - 1 after it; int64, the same shape.
+        rank_work: what each rank has to do, padding included; float64, shape (ranks,).
+        bound: no way to share the sequences lets the slowest rank do less.
+        exchanged_tokens: the keys and values of so many tokens are sent; a sequence of l tokens on g ranks sends
+            l (g - 1).
+    """
+
+    group_sizes: np.ndarray
+    first_ranks: np.ndarray
+    rank_work: np.ndarray
+    bound: float
+    exchanged_tokens: int
+
+    @property
+    def slowest(self) -> float:
+        """The work of the slowest rank, which the step lasts for."""
+        return float(self.rank_work.max())
+
+    @property
+    def above_bound(self) -> float:
+        """How much longer than `bound` the step takes, as a share of it."""
+        return self.slowest / self.bound - 1
+
+    def __repr__(self) -> str:
+        sizes, counts = np.unique(self.group_sizes, return_counts=True)
+        on = ", ".join(f"{count:,} on {size}" for size, count in zip(sizes.tolist(), counts.tolist(), strict=True))
+        return f"RankGroups({on} of {len(self.rank_work)} ranks, the slowest {self.above_bound:.2%} above the bound)"
+
+
+def share_sequences(
+    lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None, tolerance: float = 0.01
+) -> RankGroups:
+    """Share the heavy sequences of a step among groups of 1, 2, 4, … ranks, until the ranks are done together.
+
+    A sequence is shared by as few ranks as let each hold its part and spend no more than a certain share of the step
+    on it. The share begins at the whole step, and falls until the slowest rank is within `tolerance` of the bound.
+    From the largest groups to the smallest, and from the most work to the least, a sequence goes to the group that is
+    done first (Graham 1969). So the slowest rank does at most one part more than the average.
+
+    >>> import numpy as np
+    >>> from packlib.work import share_sequences
+    >>> lengths = np.random.default_rng(1).lognormal(8.7, 1, 512).clip(16, 131_072).astype(int)
+    >>> share_sequences(lengths, ranks=8, max_length=32_768)
+    RankGroups(492 on 1, 16 on 2, 4 on 4 of 8 ranks, the slowest 0.03% above the bound)
+
+    Args:
+        lengths: the tokens of each sequence.
+        ranks: that train together. A group's size divides them.
+        max_length: tokens of one sequence that a rank can hold.
+        work: what a sequence costs, by default `Work.decoder()`.
+        tolerance: how far the slowest rank may be above the bound. Where no sharing comes so near, the nearest is
+            returned.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong, or a sequence that the largest group cannot hold.
+    """
+    check_work(work := Work.decoder() if work is None else work)
+    lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
+    whole_number("max_length", max_length, 1)
+    number("tolerance", tolerance, at_least=0)
+    sizes = 2 ** np.arange((ranks & -ranks).bit_length())
+    chunks = np.where(sizes > 1, 2 * sizes, 1)  # of which each rank of a group gets two
+    padded = -(-lengths[:, None] // chunks) * chunks
+    part = work.total(padded, padded.astype(np.float64) ** 2) / sizes  # of each sequence, for each size of its group
+    fits = padded <= max_length * sizes
+    if not fits[:, -1].all():
+        i = int(np.argmin(fits[:, -1]))
+        raise ValueError(
+            f"max_length {max_length} allows {max_length * sizes[-1]} tokens on a group of {sizes[-1]} ranks, the "
+            f"largest whose size divides {ranks}; sequence {i} has {lengths[i]}."
+        )
+    each = work.of(lengths)
+    bound = float(max(each.sum() / ranks, each.max() / sizes[-1]))
+    made = list[RankGroups]()
+    for share in _SHARES:
+        light = fits & (part <= share * bound)
+        light[:, -1] = True  # no group is larger
+        chosen = light.argmax(axis=1)
+        first, done = _dealt(sizes[chosen], part[np.arange(len(lengths)), chosen], ranks)
+        exchanged = int((lengths * (sizes[chosen] - 1)).sum())
+        made.append(RankGroups(sizes[chosen], first, done, bound, exchanged))
+        if made[-1].above_bound <= tolerance or (chosen == len(sizes) - 1).all():
+            break
+    return min(made, key=lambda groups: groups.slowest)
+
+
+def _dealt(sizes: np.ndarray, part: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first rank of each sequence's group, and what each rank has to do."""
+    first, done = np.empty(len(sizes), np.int64), np.zeros(ranks)
+    for size in np.unique(sizes)[::-1].tolist():  # so far all ranks of such a group have done the same
+        heap = [(float(done[rank]), rank) for rank in range(0, ranks, size)]
+        heapq.heapify(heap)
+        alike = np.flatnonzero(sizes == size)
+        for i in alike[np.argsort(-part[alike], kind="stable")].tolist():
+            first[i] = heap[0][1]
+            heapq.heapreplace(heap, (heap[0][0] + float(part[i]), heap[0][1]))
+        for spent, rank in heap:
+            done[rank : rank + size] = spent
+    return first, done

@@ -1,0 +1,105 @@
+"""Groups of ranks for the sequences of a step, against every way to share them and a clock that runs the ranks."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packlib.packing import Packs
+from packlib.work import Work, context_shards, share_sequences
+
+QUADRATIC = Work(0, 1)
+
+
+def steps(most):
+    return st.lists(st.integers(1, 40).map(lambda units: 8 * units), min_size=1, max_size=most)
+
+
+def ended(made, lengths, work):
+    """When each rank is done, if a group begins a sequence as soon as all its ranks are there."""
+    done = np.zeros(len(made.rank_work))
+    for i in sorted(range(len(lengths)), key=lambda i: -made.group_sizes[i]):
+        size, first = made.group_sizes[i], made.first_ranks[i]
+        assert first % size == 0
+        chunks = 2 * size if size > 1 else 1
+        padded = -(-lengths[i] // chunks) * chunks
+        done[first : first + size] = done[first : first + size].max() + work.of([padded])[0] / size
+    return done
+
+
+def fastest(lengths, ranks, work):
+    """The least time of the slowest rank over all sizes and places of the groups."""
+    ways = [(size, first) for size in (1, 2, 4) if ranks % size == 0 for first in range(0, ranks, size)]
+    found = np.inf
+    for places in itertools.product(ways, repeat=len(lengths)):
+        done = np.zeros(ranks)
+        for length, (size, first) in zip(lengths, places, strict=True):
+            done[first : first + size] += work.of([length])[0] / size
+        found = min(found, done.max())
+    return found
+
+
+@settings(max_examples=25)
+@given(steps(3), st.sampled_from([2, 3, 4]), st.sampled_from([QUADRATIC, Work(100, 1)]))
+def test_no_way_is_faster_than_the_bound(lengths, ranks, work):
+    made = share_sequences(lengths, ranks, 320, work=work, tolerance=0)
+    best = fastest(lengths, ranks, work)
+    assert made.bound <= best * (1 + 1e-12) and best <= made.slowest * (1 + 1e-12)
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=30), st.sampled_from([1, 2, 6, 8, 12, 16]))
+def test_ranks_that_wait_for_their_group_are_done_when_it_says(lengths, ranks):
+    work = Work(20, 1)
+    made = share_sequences(lengths, ranks, 500, work=work)
+    np.testing.assert_allclose(ended(made, lengths, work), made.rank_work)
+    assert made.exchanged_tokens == sum(
+        length * (size - 1) for length, size in zip(lengths, made.group_sizes, strict=True)
+    )
+    part = max(work.of([length + 2 * size])[0] / size for length, size in zip(lengths, made.group_sizes, strict=True))
+    assert made.bound <= made.slowest * (1 + 1e-12) and made.slowest <= made.rank_work.mean() + part
+
+
+def test_a_shared_sequence_costs_each_rank_what_its_chunks_do():
+    lengths = [1000, 10, 10]
+    made = share_sequences(lengths, 4, 300, work=QUADRATIC)
+    assert made.group_sizes.tolist()[0] == 4
+    shards = context_shards(Packs([0], [0, 1], [1000], 1000), 4, work=QUADRATIC)
+    rest = 1000**2 / 4
+    assert shards.work[0].tolist() == [rest] * 4 and made.rank_work.min() >= rest
+
+
+@pytest.mark.parametrize("ranks", [8, 64])
+@pytest.mark.parametrize("number, median, cap, longest", [(512, 6000, 16_384, 131_072), (256, 9000, 65_536, 1 << 20)])
+def test_long_tails_wait_for_nobody_and_hardly_share(ranks, number, median, cap, longest):
+    for seed in range(3):
+        drawn = np.random.default_rng(seed).lognormal(np.log(median), 1.0, number).astype(int)
+        lengths = drawn.clip(16, longest)
+        made = share_sequences(lengths, ranks, cap)
+        parts = np.ceil(lengths / made.group_sizes)
+        assert made.above_bound <= 0.01 and parts.max() <= cap + 1
+        assert made.exchanged_tokens < 0.25 * (ranks - 1) * lengths.sum()  # of what all ranks on each would send
+        assert (made.group_sizes == 1).mean() > 0.5
+
+
+def test_where_one_rank_can_do_all_nothing_is_shared():
+    made = share_sequences([64] * 16, 8, 64)
+    assert made.group_sizes.tolist() == [1] * 16 and made.exchanged_tokens == 0 and made.above_bound == 0
+
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (dict(ranks=0), "ranks must be at least 1"),
+        (dict(ranks=2.5), "ranks must be a whole number"),
+        (dict(max_length=0), "max_length must be at least 1"),
+        (dict(tolerance=-1), "tolerance must be"),
+        (dict(lengths=[]), "no lengths|at least one"),
+        (dict(work=3), "work must be Work"),
+        (dict(ranks=12, max_length=20), "max_length 20 allows 80 tokens on a group of 4 ranks.*sequence 1 has 100"),
+    ],
+)
+def test_bad_input_is_named(call, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        share_sequences(**{"lengths": [5, 100], "ranks": 4, "max_length": 50} | call)
