@@ -8,8 +8,10 @@ import numpy as np
 from packlib.checks import one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.packing.methods import plan
-from packlib.packing.packs import Packs, Schedule
+from packlib.packing.packs import Schedule
 from packlib.work.cost import Work, check_work
+
+_LITTLE = 0.001  # of the time is waited: no other way is tried
 
 
 def balance_step(
@@ -54,28 +56,42 @@ def balance_step(
         best = plan(lengths, max_length, "optimal")
     each, packs = -(-best.num_packs // ranks), best.assign(lengths)
     if meet == "step":
-        return packs.balance(ranks, each, window=1, work=work, seed=seed)
-    ways = [packs] if (even := _spread(lengths, each * ranks, max_length, work)) is None else [packs, even]
-    return min((some.balance(ranks, 1, each, work=work, seed=seed) for some in ways), key=lambda made: made.slowest)
+        made = [packs.balance(ranks, each, window=1, work=work, seed=seed)]
+        for even in (False, True):
+            if made[-1].waiting > _LITTLE and (dealt := _dealt(lengths, ranks, each, max_length, work, even)):
+                made.append(dealt)
+    else:
+        made = [packs.balance(ranks, 1, each, work=work, seed=seed)]
+        if dealt := _dealt(lengths, ranks * each, 1, max_length, work, even=True):
+            made.append(dealt.balance(ranks, 1, each, work=work, seed=seed))
+    return min(made, key=lambda schedule: schedule.slowest)
 
 
-def _spread(lengths: np.ndarray, number: int, max_length: int, work: Work) -> Packs | None:
-    """So many packs with about equal work, or None if a sequence finds no room or a pack stays empty.
+def _dealt(lengths: np.ndarray, ranks: int, each: int, max_length: int, work: Work, even: bool) -> Schedule | None:
+    """One step in which ranks have about equal work, or None if a sequence finds no room.
 
-    From long to short, each sequence goes to the pack that has least work beyond what its tokens would have on average
-    over the sequences that are left: a pack of few tokens will get more work yet.
+    From long to short, each sequence goes to the rank that has least work (Graham 1969), in its emptiest pack.
+
+    Args:
+        even: keep the tokens of the ranks about equal, too, where packs are nearly full: what counts then is the work
+            beyond what a rank's tokens would have on average over the sequences that are left. A rank of few tokens
+            will get more work yet.
     """
-    each, pack_of = work.of(lengths), np.empty(len(lengths), np.int64)
-    room, tokens, done = np.full(number, max_length), np.zeros(number), np.zeros(number)
-    left, left_work = float(lengths.sum()), float(each.sum())
+    work_of, pack_of = work.of(lengths), np.empty(len(lengths), np.int64)
+    room, done, empty = np.full((ranks, each), max_length), np.zeros(ranks), ranks * each
+    left, left_tokens, left_work = len(lengths), float(lengths.sum()), float(work_of.sum())
     for i in np.argsort(-lengths, kind="stable").tolist():
-        to = int(np.where(room >= lengths[i], done - left_work / left * tokens, np.inf).argmin())
-        if room[to] < lengths[i]:
+        tokens = each * max_length - room.sum(axis=1)
+        widest = room.max(axis=1)
+        fits = widest == max_length if left == empty else widest >= lengths[i]  # the last ones go to empty packs
+        rank = int(np.where(fits, done - even * left_work / left_tokens * tokens, np.inf).argmin())
+        if not fits[rank]:
             return None
-        pack_of[i] = to
-        room[to] -= lengths[i]
-        tokens[to] += lengths[i]
-        done[to] += each[i]
-        left, left_work = left - lengths[i], left_work - each[i]
-    sizes, ids = np.bincount(pack_of, minlength=number), np.argsort(pack_of, kind="stable")
-    return Packs(ids, np.concatenate([[0], np.cumsum(sizes)]), lengths[ids], max_length) if sizes.all() else None
+        pack = int(room[rank].argmax())
+        empty -= room[rank, pack] == max_length
+        pack_of[i] = rank * each + pack
+        room[rank, pack] -= lengths[i]
+        done[rank] += work_of[i]
+        left, left_tokens, left_work = left - 1, left_tokens - lengths[i], left_work - work_of[i]
+    sizes, ids = np.bincount(pack_of, minlength=ranks * each), np.argsort(pack_of, kind="stable")
+    return Schedule(ids, np.concatenate([[0], np.cumsum(sizes)]), lengths[ids], max_length, ranks, each, 1, work)

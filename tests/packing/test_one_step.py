@@ -33,6 +33,25 @@ def test_the_fewest_micro_batches_and_hardly_any_waiting(draw):
     assert sorted(often.sample_ids) == [*range(len(lengths))]
 
 
+FEW = [
+    (512, 7.5, 0.8, 65_536, 8, 3),
+    (512, 8, 0.8, 131_072, 8, 2),
+    (512, 8.7, 1, 131_072, 8, 5),
+    (2048, 8.7, 1, 131_072, 64, 3),
+]
+
+
+@pytest.mark.parametrize("number, mean, spread, cap, ranks, each", FEW, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_with_few_packs_a_rank_sequences_and_not_packs_even_the_work_out(number, mean, spread, cap, ranks, each, seed):
+    lengths = np.random.default_rng(seed).lognormal(mean, spread, number).clip(16, cap).astype(int)
+    made = balance_step(lengths, ranks, cap).verify()
+    assert sorted(made.sample_ids) == [*range(number)] and (made.steps, made.packs_per_rank) == (1, each)
+    assert made.lengths.tolist() == lengths[made.sample_ids].tolist()
+    heaviest = Work.decoder().of(lengths).max()  # which is on one rank
+    assert made.slowest <= 1.003 * max(made.mean, heaviest)
+
+
 def fastest(lengths, ranks, each, cap, work, meet):
     """The least time over all ways to put the sequences into as many micro-batches, none of them empty."""
     found, packs = np.inf, [[] for _ in range(ranks * each)]
