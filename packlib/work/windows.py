@@ -3,18 +3,19 @@
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
 a few steps. In a window each rank of each step gets a bundle of packs, and bundles have about equal work. They are
 sorted: neighbors make a step, and the steps of the window come in random order. A window has the mix of a random deal.
-Where a pack is heavier than equal bundles allow, its step gets more work than the others of the window.
+Where a pack is heavier than equal bundles allow, its step gets the heaviest packs, and more work than the others.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
 than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sorted packs these are the heaviest ones.
 """
 
+from bisect import bisect
+
 import numpy as np
 
 _CLOSE = 1.001  # times its bound: packs of a window are exchanged until it is so fast
 _CHUNK = 1 << 20  # packs that are dealt at once, so that memory stays small
-_APART = 64  # steps of a window at most that get more work than the others
 
 
 def deal_in_windows(
@@ -58,47 +59,42 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     return np.maximum(each.sum(axis=1) / ranks, heaviest.sum(axis=1) + others.sum(axis=1))
 
 
-def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int, apart: int = _APART) -> np.ndarray:
+def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank).
 
-    Equal bundles are best unless the heaviest pack is too heavy for one. Its step takes longer anyway, so its other
-    ranks get more work as well, and the other steps less, which are dealt likewise. The better of the two is kept.
-
-    Args:
-        apart: how many such steps may be taken out.
+    Equal bundles are best, unless one of the packs is too heavy for them.
     """
-    bundles, number = _equal_bundles(work, ranks, packs_per_rank), work.shape[1]
-    of_a_step = ranks * packs_per_rank
-    if packs_per_rank == 1 or number == of_a_step or not apart:
-        return bundles
-    alone = work.max(axis=1) + (packs_per_rank - 1) * work.min(axis=1)  # with the lightest others
-    heavy = np.flatnonzero(alone > work.mean(axis=1) * packs_per_rank)
-    if not len(heavy):
-        return bundles
-    work = work[heavy]
-    order = np.argsort(-work, axis=1, kind="stable")
-    falling = np.take_along_axis(work, order, axis=1)
-    longest = falling[:, 0] + falling[:, number - packs_per_rank + 1 :].sum(axis=1)
-    before = np.pad(np.cumsum(falling, axis=1), ((0, 0), (1, 0)))
-    heaviest = np.arange(ranks, of_a_step + 1)  # packs of the step; its others are the lightest ones
-    total = before[:, heaviest] + before[:, -1:] - before[:, number - of_a_step + heaviest]
-    fitting = ranks + np.maximum((total <= ranks * longest[:, None]).sum(axis=1) - 1, 0)[:, None]
-    inside = np.arange(of_a_step) + (np.arange(of_a_step) >= fitting) * (number - of_a_step)
-    made = []
-    for part in (inside, fitting + np.arange(number - of_a_step)):
-        dealt = _bundles(np.take_along_axis(falling, part, axis=1), ranks, packs_per_rank, apart - 1)
-        of_part = np.take_along_axis(part, dealt.reshape(part.shape), axis=1)
-        made.append(np.take_along_axis(order, of_part, axis=1))
-    other = np.concatenate(made, axis=1).reshape(len(heavy), -1, packs_per_rank)
-    faster = _time(work, other, ranks) < _time(work, bundles[heavy], ranks)
-    bundles[heavy[faster]] = other[faster]
+    if packs_per_rank == 1:
+        return np.argsort(work, axis=1, kind="stable")[:, :, None]
+    lightest = np.partition(work, packs_per_rank - 2, axis=1)[:, : packs_per_rank - 1]
+    heavy = work.max(axis=1) + lightest.sum(axis=1) > work.mean(axis=1) * packs_per_rank
+    bundles = np.empty((len(work), work.shape[1] // packs_per_rank, packs_per_rank), np.int64)
+    bundles[~heavy] = _equal_bundles(work[~heavy], ranks, packs_per_rank)
+    for window in np.flatnonzero(heavy):
+        bundles[window] = _heavy_bundles(work[window], ranks, packs_per_rank)
     return bundles
 
 
-def _time(work: np.ndarray, bundles: np.ndarray, ranks: int) -> np.ndarray:
-    """How long the steps of each window take together."""
-    of_packs = np.take_along_axis(work, bundles.reshape(len(work), -1), axis=1)
-    return of_packs.reshape(len(work), -1, ranks, bundles.shape[2]).sum(axis=3).max(axis=2).sum(axis=1)
+def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+    """The bundles of one window with heavy packs; shape (bundles, packs_per_rank).
+
+    The heaviest pack and the lightest ones make a bundle, which its step must wait for. The other ranks of that step
+    get the next heaviest packs, and as much besides as the first has: for each place the heaviest pack that leaves
+    room for as heavy ones in the places after it. So it goes on until what is left can be equal.
+    """
+    order, others = np.argsort(work, kind="stable"), packs_per_rank - 1
+    left, each, bundles = order.tolist(), work[order].tolist(), []
+    while left and (longest := each[-1] + sum(each[:others])) > packs_per_rank * sum(each) / len(each):
+        for pack, done in [(left.pop(), each.pop()) for _ in range(ranks)]:
+            bundles.append([pack])
+            for places in range(others, 0, -1):
+                at = max(0, bisect(each, (longest - done) / places) - 1)
+                done += each.pop(at)
+                bundles[-1].append(left.pop(at))
+    rest = np.array(left, np.int64)
+    if len(rest):
+        bundles += rest[_equal_bundles(work[None, rest], ranks, packs_per_rank)[0]].tolist()
+    return np.array(bundles)
 
 
 def _equal_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
@@ -107,7 +103,9 @@ def _equal_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndar
     A layer of packs after the other, from heavy to light, goes to the bundles, the heaviest pack of a layer to the
     lightest bundle: the longest-processing-time rule (Graham 1969) where all get as many. Then packs are exchanged.
     """
-    layers = np.argsort(-work, axis=1, kind="stable").reshape(len(work), packs_per_rank, -1)
+    layers = np.argsort(-work, axis=1, kind="stable").reshape(
+        len(work), packs_per_rank, work.shape[1] // packs_per_rank
+    )
     bundles = np.empty((len(work), layers.shape[2], packs_per_rank), np.int64)
     done = np.zeros(bundles.shape[:2])
     for i in range(packs_per_rank):
