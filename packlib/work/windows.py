@@ -66,24 +66,28 @@ def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """
     if packs_per_rank == 1:
         return np.argsort(work, axis=1, kind="stable")[:, :, None]
-    lightest = np.partition(work, packs_per_rank - 2, axis=1)[:, : packs_per_rank - 1]
-    heavy = work.max(axis=1) + lightest.sum(axis=1) > work.mean(axis=1) * packs_per_rank
     bundles = np.empty((len(work), work.shape[1] // packs_per_rank, packs_per_rank), np.int64)
-    bundles[~heavy] = _equal_bundles(work[~heavy], ranks, packs_per_rank)
-    for window in np.flatnonzero(heavy):
-        bundles[window] = _heavy_bundles(work[window], ranks, packs_per_rank)
+    heavy, left = zip(*(_heavy_bundles(window, ranks, packs_per_rank) for window in work), strict=True)
+    sizes = np.array([len(packs) for packs in left])
+    for size in np.unique(sizes).tolist():
+        alike = np.flatnonzero(sizes == size)
+        packs = np.array([left[i] for i in alike], np.int64)
+        equal = _equal_bundles(np.take_along_axis(work[alike], packs, axis=1), ranks, packs_per_rank)
+        at = bundles.shape[1] - size // packs_per_rank
+        bundles[alike, :at] = np.array([heavy[i] for i in alike], np.int64).reshape(len(alike), at, packs_per_rank)
+        bundles[alike, at:] = np.take_along_axis(packs, equal.reshape(packs.shape), axis=1).reshape(equal.shape)
     return bundles
 
 
-def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The bundles of one window with heavy packs; shape (bundles, packs_per_rank).
+def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> tuple[list[list[int]], list[int]]:
+    """The bundles of steps with heavy packs, in one window; and the packs that are left, of which none is too heavy.
 
     The heaviest pack and the lightest ones make a bundle, which its step must wait for. The other ranks of that step
     get the next heaviest packs, and as much besides as the first has: for each place the heaviest pack that leaves
     room for as heavy ones in the places after it. So it goes on until what is left can be equal.
     """
     order, others = np.argsort(work, kind="stable"), packs_per_rank - 1
-    left, each, bundles = order.tolist(), work[order].tolist(), []
+    left, each, bundles = order.tolist(), work[order].tolist(), list[list[int]]()
     while left and (longest := each[-1] + sum(each[:others])) > packs_per_rank * sum(each) / len(each):
         for pack, done in [(left.pop(), each.pop()) for _ in range(ranks)]:
             bundles.append([pack])
@@ -91,10 +95,7 @@ def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndar
                 at = max(0, bisect(each, (longest - done) / places) - 1)
                 done += each.pop(at)
                 bundles[-1].append(left.pop(at))
-    rest = np.array(left, np.int64)
-    if len(rest):
-        bundles += rest[_equal_bundles(work[None, rest], ranks, packs_per_rank)[0]].tolist()
-    return np.array(bundles)
+    return bundles, left
 
 
 def _equal_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
