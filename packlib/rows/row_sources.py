@@ -4,7 +4,6 @@ import glob
 import os
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -204,12 +203,8 @@ def _plain(row: Any, number: int, only: Container[str] | None = None) -> dict[st
     """A row without tensors, of the columns in `only` or of all."""
     if not isinstance(row, Mapping):
         raise TypeError(f"Row {number} of the data set must be a mapping with input_ids, not {shown(row)}.")
-    return {name: _at_once(value) for name, value in row.items() if only is None or name in only}
-
-
-def _at_once(value: Any) -> Any:
-    """A tensor, or a list of whole numbers, as an array: Arrow takes it many times faster than number by number."""
-    if isinstance(value, list) and {*map(type, value)} == {int}:
-        with suppress(OverflowError):  # Arrow says what is too large
-            return np.array(value, np.int64)
-    return np.asarray(value) if hasattr(value, "__array__") else value
+    return {
+        name: np.asarray(value) if hasattr(value, "__array__") else value
+        for name, value in row.items()
+        if only is None or name in only
+    }
