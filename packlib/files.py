@@ -22,6 +22,7 @@ from packlib.checks import one_of, shown
 WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
 PATIENCE = 5.0  # seconds; a run that was told to end may need as long to clean up
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "file", stat.S_ISFIFO: "pipe", stat.S_ISSOCK: "socket"}
+_TOO_LONG = re.compile(r"integer string conversion: value has (\d+) digits")  # Python reads at most 4,300
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Read: TypeAlias = str | os.PathLike | None  # the path of what a command reads, if it reads a file at all
@@ -217,9 +218,13 @@ def parse_json(text: str, constants: bool = False) -> Any:
     """
     try:
         constant = float if constants else _refuse
-        return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=constant)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"It is not JSON: {error}.") from None
+    except ValueError as error:
+        if found := _TOO_LONG.search(str(error)):
+            raise ValueError(f"A number of {found[1]} digits is too long.") from None
+        raise
     except RecursionError:
         raise ValueError("It is nested too deeply.") from None
 
@@ -241,13 +246,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"The name {shown(name)} comes twice.")
         found[name] = value
     return found
-
-
-def _integer(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:  # Python reads no integer of more than 4,300 digits
-        raise ValueError(f"A number of {len(digits)} digits is too long.") from None
 
 
 def _refuse(constant: str) -> None:

@@ -130,6 +130,7 @@ def _about_depth(found: Outcome) -> str:
 def _about_saving(found: Outcome) -> Decision:
     today, packed = found.today, found.slots
     saved = today.slots - packed
+    less = f"{_about(abs(saved))} ({share_of(abs(saved), today.slots)}) {'fewer' if saved > 0 else 'more'}"
     other = min(found.habits, key=lambda one: one.slots)
     name = TODAY[other.habit][1]
     if saved <= WORTH * today.slots:
@@ -140,8 +141,7 @@ def _about_saving(found: Outcome) -> Decision:
         "Against today",
         choice,
         f"{today.in_words.capitalize()}, take {_about(today.slots)} slots in {many(today.batches, 'batch')} of "
-        f"{today.batch_size:,}, and the packs take {_about(packed)}: {_about(abs(saved))} "
-        f"({share_of(abs(saved), today.slots)}) {'fewer' if saved > 0 else 'more'}.",
+        f"{today.batch_size:,}, and the packs take {f'{_about(packed)}: {less}' if saved else 'as many'}.",
         f"{name.capitalize()}: {_than_packs(other.slots, packed)}"
         f"{', but a batch holds sequences of one length' if other.habit == 'sorted' else ''}.",
     )
@@ -236,8 +236,8 @@ def _about_pass(found: Outcome) -> Decision:
     if last < rows and found.updates == 1:
         other = "There is nothing to choose."
     elif last < rows:
-        are = "is" if last == 1 else "are"
-        other = f"{many(found.updates - 1, 'update')}, if the last {many(last, 'pack')} {are} left out."
+        left = "the last pack is" if last == 1 else f"the last {last:,} packs are"
+        other = f"{many(found.updates - 1, 'update')}, if {left} left out."
     return Decision("One pass over the data", many(found.updates, "update"), reason, other)
 
 
@@ -261,7 +261,8 @@ def _about_cut(found: Outcome) -> Decision:
     other = "split" if found.overlong != "split" else "truncate"
     return Decision(
         "What is cut",
-        f"{share_of(now.tokens_cut, all_tokens)} of the tokens {'lost' if found.overlong != 'split' else 'moved'}",
+        f"{share_of(now.tokens_cut, all_tokens).capitalize()} of the tokens "
+        f"{'lost' if found.overlong != 'split' else 'moved'}",
         f"{many(now.overlong, 'sequence')} ({share_of(now.overlong, found.whole.num_sequences)}) {are} longer than "
         f"{top:,}, and {now.tokens_cut:,} tokens are {done}.{suspect}",
         _cut_otherwise(found, other),

@@ -9,7 +9,7 @@ from packlib.advice.depths import best_plans
 from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
-from packlib.packing import plan
+from packlib.packing.greedy import lpfhp
 from packlib.work import Work
 
 OVERLONG = ("truncate", "drop", "split")
@@ -106,13 +106,13 @@ def try_lengths(
 
     def packed(top: int, exactly: bool = False) -> RowLength:
         rows, depth = cut(whole, top, overlong), max_sequences_per_pack
-        best = best_plans(rows, depth)[0] if exactly else plan(rows, method="lpfhp", max_sequences_per_pack=depth)
-        tokens, slots = rows.num_tokens, best.num_packs * top
+        packs = best_plans(rows, depth)[0].num_packs if exactly else sum(many for _, many in lpfhp(rows, depth))
+        tokens, slots = rows.num_tokens, packs * top
         squares = float(np.arange(top + 1, dtype=np.float64) ** 2 @ rows.counts)
         pairs = (2 if causal else 1) * work.per_square * slots * top
         skipping, dense = work.per_token * slots + work.per_square * squares, work.per_token * slots + pairs
         return RowLength(
-            top, best.num_packs, slots, tokens, *count_cut(whole, top, overlong), skipping / tokens, dense / tokens
+            top, packs, slots, tokens, *count_cut(whole, top, overlong), skipping / tokens, dense / tokens
         )
 
     possible = (top for top in sorted(tops) if 0 < top <= most)

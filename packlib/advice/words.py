@@ -17,9 +17,12 @@ def signed(off: float) -> str:
 
 
 def compared(value: float, base: float, noun: str) -> str:
-    """One number against another: "as many packs", "1.8 % more packs", "0.20 % fewer packs"."""
+    """One number against another: "as many packs", "1.8 % more packs", "0.20 % fewer packs".
+
+    Whole numbers are as many only if they are equal, others if they round to the same.
+    """
     off = value / base - 1
-    if abs(off) < 0.00005:
+    if value == base or (abs(off) < 0.00005 and not (isinstance(value, int) and isinstance(base, int))):
         return f"as many {noun}"
     return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'} {noun}"
 

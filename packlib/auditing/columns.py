@@ -84,12 +84,14 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
         if name in columns and (others := np.flatnonzero(columns[name][0] != sizes)).size:
             wrong[f"{name} has not as many numbers as input_ids"] = at + others
     real = None if mask is None or sizes is None or (mask[0] != sizes).any() else mask[1] != 0
-    labels = _labels(sizes, ids, *columns["labels"], at) if "labels" in columns and len(ids) else None
+    short = {sentence.split()[0] for sentence in wrong}
+    labels = None
+    if sizes is not None and len(ids) and "labels" in columns and "labels" not in short:
+        labels = _labels(sizes, ids, columns["labels"][1], at)
     if kind == "input_ids":
         widths = columns[kind][0]
         used = widths if real is None else _sums(real, widths)
         return Rows(None, np.zeros_like(used), used, widths, None, wrong, None, labels)
-    short = {sentence.split()[0] for sentence in wrong}
     pieces = {
         name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
     }
@@ -215,10 +217,8 @@ def _again(pieces: _Pieces, values: np.ndarray) -> np.ndarray:
     return np.bincount(pairs[0], minlength=len(pieces.depths)) < pieces.depths
 
 
-def _labels(sizes: np.ndarray | None, ids: np.ndarray, lengths: np.ndarray, labels: np.ndarray, at: int) -> Labels:
+def _labels(sizes: np.ndarray, ids: np.ndarray, labels: np.ndarray, at: int) -> Labels:
     """Whether labels are the tokens, or the next ones."""
-    if sizes is None or (sizes != lengths).any():
-        return Labels()
     asked = labels != IGNORED
     other, later = asked & (labels != ids), asked & (labels != np.append(ids[1:], -1))
     later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known

@@ -194,7 +194,7 @@ def of_rows(rows: Iterable[Any], at_once: int, only: Container[str] | None = Non
                 raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
         try:
             yield pa.RecordBatch.from_pylist(some)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
             said = one_line(str(error), 200)
             raise TypeError(f"The rows of the data set do not fit together: {said}") from None
 

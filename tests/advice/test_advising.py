@@ -144,6 +144,7 @@ def test_odd_data_gets_sound_advice(name, overlong):
         assert text.endswith(".") and ".." not in text and "1 sequences" not in text and "1 packs" not in text
     assert all(math.isfinite(value) for value in found.numbers.values())
     assert not any("as many slots than" in one.runner_up for one in found.decisions)
+    assert not any(": 0 (" in one.reason for one in found.decisions)
     assert not found.decisions[4].runner_up.startswith("0 updates")
 
 
@@ -340,6 +341,8 @@ def test_numbers_in_words():
     assert (many(1, "pack"), many(2000, "batch")) == ("1 pack", "2,000 batches")
     assert (signed(0.031), signed(-0.002), signed(1e-6)) == ("+3.1 %", "−0.20 %", "±0 %")
     assert compared(5, 4, "slots") == "25.0 % more slots" and compared(7, 7, "packs") == "as many packs"
+    assert compared(100_003, 100_000, "packs") == "under 0.01 % more packs", "these can be counted"
+    assert compared(1.00003, 1.0, "slots") == "as many slots"
 
 
 def test_a_table_reads_as_text_and_as_html():

@@ -189,6 +189,8 @@ def wrong_data():
     yield "The column 'input_ids' must hold lists of whole numbers, not list<item: double>.", [{"input_ids": [0.5]}]
     yield "The column 'input_ids' must hold lists of whole numbers", [{"input_ids": []}]
     yield "The column 'input_ids' must hold numbers of 32 bits", [{"input_ids": [1 << 31]}]
+    yield "The rows of the data set do not fit together: ", [{"input_ids": [1]}, {"input_ids": [1 << 70]}]
+    yield "The rows of the data set do not fit together: ", [{"input_ids": [1, True]}]
     yield "must hold numbers from 0 up, not -1 as in row 1.", [{"input_ids": [1, 2]}, {"input_ids": [7, -1, 5]}]
     yield "Row 0 of the data set has 9 tokens; the maximum is 8", [{"input_ids": [1] * 9}]
     yield "'name' holds null, which no pack can carry", [{"input_ids": [1], "name": None}]
