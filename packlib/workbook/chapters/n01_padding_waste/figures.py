@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from packlib.lengths import LengthHistogram, padding_waste
 from packlib.markup import one_line
-from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste
+from packlib.workbook.chapters.shared.habits import HABIT_NAMES
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.figures import INK, PADDING, label_ends, name_rows, new_figure, percent, series, show
 
@@ -173,19 +173,7 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
         f"{name}: " + ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in row.items())
         for name, row in waste.items()
     )
-    show(fig, alt=f"Share of padding of five data sets under five habits. {listed}.", name="sets-and-habits")
-
-
-def show_own_habits(waste: dict[str, float], histogram: LengthHistogram, batch_size: int) -> None:
-    """What each habit costs on one data set."""
-    fig, ax = new_figure()
-    draw_waste(ax, waste)
-    random, windows = percent(waste["random"]), percent(waste["megabatches"])
-    ax.set_title(f"Random batches {random}, sorted windows {windows}")
-    ax.set_xlabel(f"padding, % of all slots; {shown_name(histogram)}, batches of {batch_size}")
-    listed = ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in waste.items())
-    alt = f"Share of padding for {shown_name(histogram)} in batches of {batch_size}: {listed}."
-    show(fig, alt=alt, name="habits")
+    show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
 
 
 def show_batch_sizes(sizes: Sequence[int], curves: dict[str, list[float]], histogram: LengthHistogram) -> None:
