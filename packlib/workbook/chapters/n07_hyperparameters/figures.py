@@ -81,9 +81,10 @@ def show_divided(found: Mapping[str, tuple], x: np.ndarray, differences: list[In
     right.axhline(0, **{**series("unpacked"), "marker": "", "linewidth": 1.5})
     right.set(xlabel="sequences, thousands", ylabel="difference, 95 % interval")
     right.set_title("Packed less padded", fontsize=13)
-    end = differences[-1]
-    alt = f"Held-out loss after 12,000 docstrings: {', '.join(lines.values())}. Packed less padded: {end}, {end.verdict}."
-    show(fig, alt=alt, name="divided")
+    alt = (
+        f"Held-out loss after 12,000 docstrings: {', '.join(lines.values())}. Packed less padded: {differences[-1]}, "
+    )
+    show(fig, alt=f"{alt}{differences[-1].verdict}.", name="divided")
 
 
 _ORDER = {  # as the picture names the arms, from what divides to what scales the rate

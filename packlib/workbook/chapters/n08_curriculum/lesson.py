@@ -52,7 +52,7 @@ class BudgetExplorer(Explorer):
         fig, (above, below) = new_figure(2, 1, height_ratios=(5, 2), sharex=True)
         draw_batches(above, batches, samples, budget)
         above.set(ylabel="tokens", title=f"{made}, {percent(batches.padding_fraction)} padding")
-        below.plot(rates, **LOOKS[rule])
+        below.plot(rates, **LOOKS[rule], clip_on=False)
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
             f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {made} "
