@@ -66,12 +66,13 @@ def show_divided(found: Mapping[str, tuple], x: np.ndarray, differences: list[In
     counted = [row for row in show_recorded("baselines", "runs") if row["text"] == "docstrings"]
     fig, (left, right) = new_figure(1, 2)
     lines = {}
-    for name, arm, look in (("padded", "padded", "unpacked"), ("packed", "divided", "packed")):
-        (sequences, losses), look = found[arm], {**series(look), "marker": ""}
-        lines[left.plot(sequences / 1000, losses.mean(0), **look)[0]] = f"{name} {losses[:, -1].mean():.2f}"
+    for name, arm, style in (("padded", "padded", "unpacked"), ("packed", "divided", "packed")):
+        sequences, losses = found[arm]
+        (line,) = left.plot(sequences / 1000, losses.mean(0), **{**series(style), "marker": ""})
+        lines[line] = f"{name} {losses[:, -1].mean():.2f}"
     for row in counted:
-        look = {"color": "#777777", "linestyle": "--", "linewidth": 1.5, "marker": ""}
-        lines[left.plot([0, x[-1] / 1000], [row["loss"]] * 2, **look)[0]] = f"{row['baseline']} {row['loss']:.2f}"
+        gray = {"color": "#777777", "linestyle": "--", "linewidth": 1.5, "marker": ""}
+        lines[left.plot([0, x[-1] / 1000], [row["loss"]] * 2, **gray)[0]] = f"{row['baseline']} {row['loss']:.2f}"
     left.set(xlabel="sequences, thousands", ylabel="held-out loss")
     label_ends(lines)
     left.set_title("Mean of five seeds", fontsize=13)

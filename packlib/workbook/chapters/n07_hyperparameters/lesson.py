@@ -18,11 +18,6 @@ from packlib.workbook.questions import Questions
 HOWS = {"nothing": "nothing", "accumulation": "accumulation", "betas": "betas", "linear_rate": "rate × k"}
 
 
-def weight_left(beta: float, sequences_per_update: float, age: np.ndarray) -> np.ndarray:
-    """The weight of a gradient in a moment `age` sequences later, as a share of what it was."""
-    return beta ** (age / sequences_per_update)
-
-
 class RecipeExplorer(Explorer):
     """A recipe before and after packing, and how far the optimizer remembers."""
 
@@ -60,7 +55,7 @@ class RecipeExplorer(Explorer):
         ages = np.geomspace(10, 1e6, 60)
         for recipe, look in ((before, {"color": "#cccccc", "linewidth": 7}), (after, {"linewidth": 2.5})):
             for beta, line in zip(recipe.betas, ("-", "--"), strict=True):
-                weights = 100 * weight_left(beta, recipe.sequences_per_update, ages)
+                weights = 100 * beta ** (ages / recipe.sequences_per_update)  # that are left of a gradient's
                 style = {"color": OKABE_ITO[0], "linestyle": line, **look}
                 right.plot(ages, weights, antialiased=recipe is after, **style)
         m, v = after.half_lives
@@ -176,14 +171,6 @@ def _fault(got, target, factor, replicas, most_rows):
     return None
 
 
-def _without_decay(weights, gradient, rate, decay, excluded):
-    return first_lamb_step(weights, gradient, rate, 0.0, excluded)
-
-
-def _never_excluded(weights, gradient, rate, decay, excluded):
-    return first_lamb_step(weights, gradient, rate, decay, False)
-
-
 def _adamw(weights, gradient, rate, decay, excluded):
     u = np.sign(gradient) + (0 if excluded else decay) * np.array(weights)
     return (np.array(weights) - rate * u).tolist()
@@ -227,8 +214,8 @@ EXERCISES = Exercises.beside(
         wrong={
             "AdamW: no trust ratio": _adamw,
             "the gradient itself, scaled": _from_the_gradient,
-            "forgets the decay": _without_decay,
-            "a ratio for biases too": _never_excluded,
+            "forgets the decay": lambda x, g, rate, decay, excluded: first_lamb_step(x, g, rate, 0.0, excluded),
+            "a ratio for biases too": lambda x, g, rate, decay, excluded: first_lamb_step(x, g, rate, decay, False),
         },
     ),
 )
