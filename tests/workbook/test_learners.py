@@ -83,21 +83,21 @@ def test_lengths_of_a_learner_can_be_typed_and_moved(name, given):
     draw_at_the_ends(explorer_of(name)(**given))
 
 
-REFUSED = {
-    "00_tour": {"lengths": [5, 0]},
-    "01_padding_waste": {"own": [9], "slots": 8},
-    "02_greedy_packing": {"own": [11], "slots": 10},
-    "03_nnls_packing": {"own": [9], "slots": 8},
-    "04_optimal_packing": {"own": [31], "slots": 30},
-    "05_packed_attention": {"lengths": [30, 3]},
-    "06_unpacking_losses": {"packs": [[2]]},
-}
+REFUSED = [
+    ("00_tour", {"lengths": [5, 0]}),
+    ("01_padding_waste", {"own": [9], "slots": 8}),
+    ("02_greedy_packing", {"own": [11], "slots": 10}),
+    ("03_nnls_packing", {"own": [9], "slots": 8}),
+    ("04_optimal_packing", {"own": [31], "slots": 30}),
+    ("05_packed_attention", {"lengths": [30, 3]}),
+    *(("06_unpacking_losses", {"packs": packs}) for packs in ([[2]], [3, 4], "abc", [[2.5], [3]], [[0, 2]], None)),
+]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_lengths_that_cannot_be_are_refused_in_one_sentence(name):
+@pytest.mark.parametrize(("name", "given"), REFUSED, ids=str)
+def test_lengths_that_cannot_be_are_refused_in_one_sentence(name, given):
     with pytest.raises(ValueError, match=r"^[^\n]+$") as refused:
-        explorer_of(name)(**REFUSED[name])
+        explorer_of(name)(**given)
     assert re.search(r"\d", str(refused.value)), refused.value
 
 

@@ -58,28 +58,6 @@ def readable(packs: Packs, words: Sequence[str], lines: int = 13) -> list[int]:
     return small[:2] if len(small) > 1 else fits[:1] or by_need[-1:]
 
 
-def draw_sentences(ax: Axes, packs: Sequence[np.ndarray], words: Sequence[str], lengths: np.ndarray) -> None:
-    """Each pack as a bar of lettered pieces, and under it the text of each piece."""
-    slots, y = max(int(lengths[pack].sum()) for pack in packs), 0.0
-    for pack in packs:
-        start, line = 0, y + 1.35
-        for place, i in enumerate(pack):
-            letter, color = chr(65 + place), COLORS[place % len(COLORS)]
-            ax.barh(y, lengths[i], 1.2, left=start, color=color, edgecolor="white", linewidth=1.5)
-            ink = {"color": "white" if place % len(COLORS) < 3 else INK, "weight": "bold", "va": "center"}
-            ax.text(start + lengths[i] / 2, y, letter, ha="center", **ink)
-            start += lengths[i]
-            box = {"facecolor": color, "edgecolor": "none", "pad": 2}
-            ax.text(0.012 * slots, line, letter, ha="center", fontsize=10, bbox=box, **ink)
-            for part in on_lines(words[i]):
-                text = ax.text(0.03 * slots, line, part, fontsize=10.5, va="center", parse_math=False)
-                text.set_in_layout(False)  # else the bars shrink to the longest text
-                line += 1
-        y = line + 1.05
-    ax.set(xlim=(0, slots), ylim=(y - 1.6, -0.7))
-    ax.axis("off")
-
-
 def draw_looks(ax: Axes, segment_ids: "torch.Tensor", allowed: "torch.Tensor", title: str) -> None:
     """Which slot (row) looks at which (column): within a text in its color, at a stranger in dark gray."""
     from packlib.workbook.chapters.shared.segments import name_segments
@@ -120,9 +98,26 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan) -> None:
 
 
 def show_sentences(chosen: Sequence[np.ndarray], words: Sequence[str], lengths: np.ndarray, max_length: int) -> None:
-    """Packs with their texts written out."""
+    """Each pack as a bar of lettered pieces, and under it the text of each piece."""
     fig, ax = new_figure()
-    draw_sentences(ax, chosen, words, lengths)
+    slots, y = max(int(lengths[pack].sum()) for pack in chosen), 0.0
+    for pack in chosen:
+        start, line = 0, y + 1.35
+        for place, i in enumerate(pack):
+            letter, color = chr(65 + place), COLORS[place % len(COLORS)]
+            ax.barh(y, lengths[i], 1.2, left=start, color=color, edgecolor="white", linewidth=1.5)
+            ink = {"color": "white" if place % len(COLORS) < 3 else INK, "weight": "bold", "va": "center"}
+            ax.text(start + lengths[i] / 2, y, letter, ha="center", **ink)
+            start += lengths[i]
+            box = {"facecolor": color, "edgecolor": "none", "pad": 2}
+            ax.text(0.012 * slots, line, letter, ha="center", fontsize=10, bbox=box, **ink)
+            for part in on_lines(words[i]):
+                text = ax.text(0.03 * slots, line, part, fontsize=10.5, va="center", parse_math=False)
+                text.set_in_layout(False)  # else the bars shrink to the longest text
+                line += 1
+        y = line + 1.05
+    ax.set(xlim=(0, slots), ylim=(y - 1.6, -0.7))
+    ax.axis("off")
     listed = " and ".join(f"{len(pack)} texts in {lengths[pack].sum()} slots" for pack in chosen)
     ax.set_title(listed)
     alt = f"Packs as bars of lettered pieces, each with its texts below: {listed}, of {max_length}. "

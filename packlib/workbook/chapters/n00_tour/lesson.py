@@ -88,7 +88,6 @@ reveal = QUESTIONS.reveal
 # Exercises
 
 NINE, ROW = tuple(range(4, 13)), 24  # three full rows; greedy rules need four
-MANY = (21, 9, 14, 33, 12, 8, 17, 26, 11, 40, 15, 7, 19, 13, 10, 23, 16, 30, 12, 18, 9, 28)
 
 
 def first_fit(lengths, max_length):

@@ -7,25 +7,9 @@ from matplotlib.axes import Axes
 
 from packlib.lengths import LengthHistogram, padding_waste
 from packlib.markup import one_line
-from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste
+from packlib.workbook.chapters.shared.habits import HABIT_NAMES
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.figures import INK, PADDING, label_ends, name_rows, new_figure, percent, series, show
-
-
-def draw_batch(ax: Axes, lengths: Sequence[int], max_length: int) -> None:
-    """A batch as a rectangle: a row for each sequence, tokens in blue, padding gray and hatched."""
-    longest, rows = max(lengths), np.arange(len(lengths))
-    empty = {"height": 0.8, "edgecolor": "white", "linewidth": 0}
-    ax.barh(rows, max_length - longest, left=longest, color="#eeeeee", **empty)
-    ax.barh(rows, [longest - n for n in lengths], left=lengths, color=PADDING, hatch="///", **empty)
-    ax.barh(rows, lengths, color=series("packed")["color"], height=0.8)
-    for row, length in zip(rows, lengths, strict=True):
-        ax.text(length - 0.5, row, str(length), color="white", va="center", ha="right", fontweight="bold")
-    ax.set(xlim=(0, max_length), ylim=(len(rows) - 0.4, -1.4), yticks=[], xlabel="slots")
-    ax.spines["left"].set_visible(False)
-    for start, end, text in ((0, longest, "longest in the batch"), (longest, max_length, "up to the maximum length")):
-        ax.annotate("", (end, -0.75), (start, -0.75), arrowprops={"arrowstyle": "<->", "color": INK})
-        ax.text((start + end) / 2, -0.9, text, ha="center", va="bottom", fontsize=12)
 
 
 def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
@@ -40,88 +24,23 @@ def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int],
     ax.spines["left"].set_visible(False)
 
 
-def draw_ridges(ax: Axes, histograms: Sequence[LengthHistogram], bins: int = 64) -> None:
-    """Histograms one above the other, each over its own share of the maximum length."""
-    for row, histogram in enumerate(histograms):
-        shares = np.arange(1, histogram.max_length + 1) / histogram.max_length
-        heights, edges = np.histogram(shares, bins=bins, range=(0, 1), weights=histogram.counts[1:])
-        ax.stairs(
-            0.85 * heights / heights.max() - row, edges, baseline=-row, fill=True, color=series("packed")["color"]
-        )
-        ax.text(-0.02, 0.25 - row, one_line(histogram.name, 30), ha="right")
-        mark = "" if histogram.kind == "measured" else f", {histogram.kind}"
-        ax.text(-0.02, -row, f"{histogram.max_length} tokens{mark}", ha="right", fontsize=10)
-        ax.text(1.02, 0.2 - row, percent(histogram.padding_fraction))
-        mean = histogram.mean_length / histogram.max_length
-        ax.plot([mean, mean], [-row, 0.6 - row], color=INK, linestyle="-", linewidth=2)
-    ax.text(1.02, 0.6, "padding", fontsize=11)
-    ax.set(xlim=(0, 1), yticks=[], xlabel="length, as a share of the maximum; the bar marks the mean")
-    ax.spines["left"].set_visible(False)
-
-
-def draw_causes(ax: Axes, shares: dict[str, float]) -> None:
-    """Shares of padding as labeled bars; the last one, which is no part of the model, is gray."""
-    for row, (_, share) in enumerate(shares.items()):
-        ax.barh(row, 100 * share, 0.7, color="#999999" if row == len(shares) - 1 else series("packed")["color"])
-        ax.text(100 * share + 1, row, percent(share), va="center")
-    name_rows(ax, list(shares))
-    ax.set(xlim=(0, 80), xlabel="padding at 512, % of all slots")
-
-
-def draw_examples(ax: Axes, counts: dict[str, np.ndarray], bins: int = 32) -> None:
-    """Two histograms over each other as steps, on a logarithmic axis; the second one gray and dashed."""
-    looks = ({"color": series("packed")["color"]}, {"color": "#666666", "linestyle": "--"})
-    for place, ((name, found), look) in enumerate(zip(counts.items(), looks, strict=True)):
-        heights, edges = np.histogram(np.arange(len(found)), bins=bins, range=(0, len(found)), weights=found)
-        ax.stairs(100 * heights / found.sum(), edges, baseline=None, linewidth=2, **look)
-        ax.plot((0.3, 0.42), [0.95 - 0.1 * place] * 2, transform=ax.transAxes, linewidth=2, marker="", **look)
-        ax.text(0.45, 0.95 - 0.1 * place, name, transform=ax.transAxes, va="center")
-    ax.set(xlabel="tokens of an example", ylabel="% of the examples, log scale", yscale="log", ylim=(0.5, 40))
-
-
-def draw_habits(ax: Axes, waste: dict[str, dict[str, float]]) -> None:
-    """For each data set a row with the marker of each habit at its share of padding; names stand in the first row."""
-    for row, shares in enumerate(waste.values()):
-        ax.hlines(row, 0, 100, colors="#dddddd", linewidth=1)
-        for habit, share in shares.items():
-            look = {**series(habit), "linestyle": "", "markersize": 10}
-            ax.plot(100 * share, row, **look, label=HABIT_NAMES[habit], zorder=3 if habit == "maximum" else 2)
-    name_rows(ax, list(waste))
-    ax.set_xlim(-2, 100)
-    handles, labels = ax.get_legend_handles_labels()
-    few = len(HABIT_NAMES)
-    beside = {"loc": "upper right", "bbox_to_anchor": (1, -0.16), "ncols": 3, "frameon": False, "fontsize": 11}
-    ax.legend(handles[:few], labels[:few], **beside, columnspacing=1, handletextpad=0.2)
-
-
-def draw_spread(ax: Axes, spread: dict[str, Sequence[float]]) -> None:
-    """Low, middle and high slots in a batch, by habit, as bars with a circle."""
-    for row, (habit, (low, middle, high)) in enumerate(spread.items()):
-        ax.barh(row, max(high - low, high / 200), left=low, height=0.3, color=series(habit)["color"])
-        ax.plot(middle, row, marker="o", color="white", markeredgecolor=INK)
-    name_rows(ax, [HABIT_NAMES[habit] for habit in spread])
-    ax.set_xlim(0, None)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel("slots in a batch: 5th percentile, median (circle), 95th")
-
-
-def draw_factors(ax: Axes, factors: dict[str, float]) -> None:
-    """Best packing factors as a labeled dot plot, the largest on top."""
-    ranked = sorted(factors.items(), key=lambda item: item[1])
-    for row, (_, factor) in enumerate(ranked):
-        ax.plot([1, factor], [row, row], color="#999999", linestyle="-", linewidth=1.5)
-        ax.plot(factor, row, marker="o", color=series("packed")["color"])
-        ax.text(factor + 0.15, row, f"{factor:.2f}", va="center")
-    ax.set_yticks(range(len(ranked)), [name for name, _ in ranked])
-    ax.set(xlabel="best packing factor", xlim=(1, 1.1 * ranked[-1][1] + 0.5))
-
-
 def show_batch(lengths: Sequence[int], max_length: int) -> None:
     """A batch as a rectangle, with its padding up to the longest row and up to the maximum."""
     fig, ax = new_figure()
-    to_longest = 1 - sum(lengths) / (len(lengths) * max(lengths))
+    longest, rows = max(lengths), np.arange(len(lengths))
+    empty = {"height": 0.8, "edgecolor": "white", "linewidth": 0}
+    ax.barh(rows, max_length - longest, left=longest, color="#eeeeee", **empty)
+    ax.barh(rows, [longest - n for n in lengths], left=lengths, color=PADDING, hatch="///", **empty)
+    ax.barh(rows, lengths, color=series("packed")["color"], height=0.8)
+    for row, length in zip(rows, lengths, strict=True):
+        ax.text(length - 0.5, row, str(length), color="white", va="center", ha="right", fontweight="bold")
+    ax.set(xlim=(0, max_length), ylim=(len(rows) - 0.4, -1.4), yticks=[], xlabel="slots")
+    ax.spines["left"].set_visible(False)
+    for start, end, text in ((0, longest, "longest in the batch"), (longest, max_length, "up to the maximum length")):
+        ax.annotate("", (end, -0.75), (start, -0.75), arrowprops={"arrowstyle": "<->", "color": INK})
+        ax.text((start + end) / 2, -0.9, text, ha="center", va="bottom", fontsize=12)
+    to_longest = 1 - sum(lengths) / (len(lengths) * longest)
     to_maximum = 1 - sum(lengths) / (len(lengths) * max_length)
-    draw_batch(ax, lengths, max_length)
     shares = percent(to_longest, 0), percent(to_maximum, 0)
     ax.set_title(f"{shares[0]} padding up to the longest row, {shares[1]} up to {max_length} slots")
     alt = f"{len(lengths)} sequences of {', '.join(map(str, lengths))} tokens as rows of one rectangle. Padded to "
@@ -131,9 +50,22 @@ def show_batch(lengths: Sequence[int], max_length: int) -> None:
 
 
 def show_histograms(sets: Sequence[LengthHistogram]) -> None:
-    """The histograms of data sets, with the padding of each."""
+    """The histograms of data sets, each over its own share of the maximum length, with its padding."""
     fig, ax = new_figure()
-    draw_ridges(ax, sets)
+    for row, histogram in enumerate(sets):
+        positions = np.arange(1, histogram.max_length + 1) / histogram.max_length
+        heights, edges = np.histogram(positions, bins=64, range=(0, 1), weights=histogram.counts[1:])
+        look = {"fill": True, "color": series("packed")["color"]}
+        ax.stairs(0.85 * heights / heights.max() - row, edges, baseline=-row, **look)
+        ax.text(-0.02, 0.25 - row, one_line(histogram.name, 30), ha="right")
+        kind = "" if histogram.kind == "measured" else f", {histogram.kind}"
+        ax.text(-0.02, -row, f"{histogram.max_length} tokens{kind}", ha="right", fontsize=10)
+        ax.text(1.02, 0.2 - row, percent(histogram.padding_fraction))
+        mean = histogram.mean_length / histogram.max_length
+        ax.plot([mean, mean], [-row, 0.6 - row], color=INK, linestyle="-", linewidth=2, marker="")
+    ax.text(1.02, 0.6, "padding", fontsize=11)
+    ax.set(xlim=(0, 1), yticks=[], xlabel="length, as a share of the maximum; the bar marks the mean")
+    ax.spines["left"].set_visible(False)
     shares = [data.padding_fraction for data in sets]
     ax.set_title(f"Padded to the maximum: {100 * min(shares):.0f} to {percent(max(shares), 0)} padding")
     listed = "; ".join(f"{shown_name(h)}, {h.max_length}: {percent(h.padding_fraction)}" for h in sets)
@@ -146,9 +78,22 @@ def show_causes(cut: dict[str, np.ndarray], wikipedia: LengthHistogram) -> None:
     shares = {cause: 1 - examples.mean() / 512 for cause, examples in cut.items()}
     fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
     names = {"only shortened": shares["shortened"], "only documents": shares["documents"], "both": shares["both"]}
-    draw_causes(left, {**names, "Wikipedia": wikipedia.padding_fraction})
+    for row, share in enumerate([*names.values(), wikipedia.padding_fraction]):
+        left.barh(row, 100 * share, 0.7, color=series("packed")["color"] if row < len(names) else "#999999")
+        left.text(100 * share + 1, row, percent(share), va="center")
+    name_rows(left, [*names, "Wikipedia"])
+    left.set(xlim=(0, 80), xlabel="padding at 512, % of all slots")
     both = np.bincount(cut["both"], minlength=513)
-    draw_examples(right, {"model, both": both, "Wikipedia": wikipedia.counts})
+    looks = {"color": series("packed")["color"]}, {"color": "#666666", "linestyle": "--"}
+    for place, (name, counts, look) in enumerate(
+        zip(("model, both", "Wikipedia"), (both, wikipedia.counts), looks, strict=True)
+    ):
+        heights, edges = np.histogram(np.arange(513), bins=32, range=(0, 513), weights=counts)
+        right.stairs(100 * heights / counts.sum(), edges, baseline=None, linewidth=2, **look)
+        y, inside = 0.95 - 0.1 * place, {"transform": right.transAxes}
+        right.plot((0.3, 0.42), (y, y), linewidth=2, marker="", **look, **inside)
+        right.text(0.45, y, name, va="center", **inside)
+    right.set(xlabel="tokens of an example", ylabel="% of the examples, log scale", yscale="log", ylim=(0.5, 40))
     ends, short = percent(shares["documents"]), percent(shares["shortened"])
     fig.suptitle(f"In the model, documents that end cost {ends}, shortening {short}")
     listed = "; ".join(f"{cause} {percent(share)}" for cause, share in names.items())
@@ -159,13 +104,22 @@ def show_causes(cut: dict[str, np.ndarray], wikipedia: LengthHistogram) -> None:
 
 
 def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
-    """What each habit costs on each data set."""
+    """What each habit costs on each data set: a row with a marker for each habit at its share of padding."""
     waste = {
         shown_name(h): {habit: padding_waste(h, batch_size, habit).padding_fraction for habit in HABIT_NAMES}
         for h in sets
     }
     fig, ax = new_figure()
-    draw_habits(ax, waste)
+    for row, shares in enumerate(waste.values()):
+        ax.hlines(row, 0, 100, colors="#dddddd", linewidth=1)
+        for habit, share in shares.items():
+            look = {**series(habit), "linestyle": "", "markersize": 10}
+            ax.plot(100 * share, row, **look, label=HABIT_NAMES[habit], zorder=3 if habit == "maximum" else 2)
+    name_rows(ax, list(waste))
+    ax.set_xlim(-2, 100)
+    handles = ax.get_legend_handles_labels()[0][: len(HABIT_NAMES)]
+    beside = {"loc": "upper right", "bbox_to_anchor": (1, -0.16), "ncols": 3, "frameon": False, "fontsize": 11}
+    ax.legend(handles=handles, **beside, columnspacing=1, handletextpad=0.2)
     saved = [100 * (shares["maximum"] - shares["random"]) for shares in waste.values()]
     ax.set_title(f"Random batches save {min(saved):.1f} to {max(saved):.1f} points")
     ax.set_xlabel(f"padding, % of all slots; batches of {batch_size}")
@@ -173,19 +127,7 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
         f"{name}: " + ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in row.items())
         for name, row in waste.items()
     )
-    show(fig, alt=f"Share of padding of five data sets under five habits. {listed}.", name="sets-and-habits")
-
-
-def show_own_habits(waste: dict[str, float], histogram: LengthHistogram, batch_size: int) -> None:
-    """What each habit costs on one data set."""
-    fig, ax = new_figure()
-    draw_waste(ax, waste)
-    random, windows = percent(waste["random"]), percent(waste["megabatches"])
-    ax.set_title(f"Random batches {random}, sorted windows {windows}")
-    ax.set_xlabel(f"padding, % of all slots; {shown_name(histogram)}, batches of {batch_size}")
-    listed = ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in waste.items())
-    alt = f"Share of padding for {shown_name(histogram)} in batches of {batch_size}: {listed}."
-    show(fig, alt=alt, name="habits")
+    show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
 
 
 def show_batch_sizes(sizes: Sequence[int], curves: dict[str, list[float]], histogram: LengthHistogram) -> None:
@@ -207,9 +149,15 @@ def show_batch_sizes(sizes: Sequence[int], curves: dict[str, list[float]], histo
 
 
 def show_spread(spread: dict[str, Sequence[float]]) -> None:
-    """How much the batches of a habit differ in size."""
+    """How much the batches of a habit differ in size: low to high as a bar, the middle as a circle."""
     fig, ax = new_figure()
-    draw_spread(ax, spread)
+    for row, (habit, (low, middle, high)) in enumerate(spread.items()):
+        ax.barh(row, max(high - low, high / 200), left=low, height=0.3, color=series(habit)["color"])
+        ax.plot(middle, row, marker="o", color="white", markeredgecolor=INK)
+    name_rows(ax, [HABIT_NAMES[habit] for habit in spread])
+    ax.set_xlim(0, None)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel("slots in a batch: 5th percentile, median (circle), 95th")
     low, _, high = spread["megabatches"]
     ax.set(title=f"Sorted windows: sizes differ by a factor of {high / low:.1f}")
     listed = "; ".join(f"{HABIT_NAMES[h]} {low:,.0f} to {high:,.0f}" for h, (low, _, high) in spread.items())
@@ -217,10 +165,15 @@ def show_spread(spread: dict[str, Sequence[float]]) -> None:
 
 
 def show_factors(histograms: Sequence[LengthHistogram]) -> None:
-    """The best packing factor of each data set."""
+    """The best packing factor of each data set, the largest on top."""
     factors = {shown_name(h): h.max_packing_factor for h in histograms}
     fig, ax = new_figure()
-    draw_factors(ax, factors)
+    for row, factor in enumerate(sorted(factors.values())):
+        ax.plot([1, factor], [row, row], color="#999999", linestyle="-", linewidth=1.5)
+        ax.plot(factor, row, marker="o", color=series("packed")["color"])
+        ax.text(factor + 0.15, row, f"{factor:.2f}", va="center")
+    ax.set_yticks(range(len(factors)), sorted(factors, key=factors.__getitem__))
+    ax.set(xlabel="best packing factor", xlim=(1, 1.1 * max(factors.values()) + 0.5))
     ax.set(title=f"At best, a row holds {min(factors.values()):.1f} to {max(factors.values()):.1f} sequences")
     listed = ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
     show(fig, alt=f"The best possible packing factor of each data set: {listed}.", name="best-factors")

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, plan
@@ -21,21 +20,6 @@ from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, plain_ticks, series, show
 from packlib.workbook.tables import show_table
-
-
-def draw_strip(lengths: Sequence[int], slots: int, rule: str) -> Figure:
-    """One small picture for each sequence that is placed; takes an even number of lengths."""
-    steps = [[], *one_by_one(lengths, slots, rule)]
-    fig, axes = new_figure(2, len(lengths) // 2)
-    for ax, (before, packs) in zip(axes.flat, itertools.pairwise(steps), strict=True):
-        new = newest(packs, before)
-        draw_packs(ax, packs, slots, 5, new)
-        *there, length = packs[new]
-        title = f"{length} joins {' + '.join(map(str, there))}" if there else f"{length}: new pack"
-        ax.set_title(title, fontsize=12)
-        ax.set(xticks=[], xlabel="")
-        ax.spines["bottom"].set_visible(False)
-    return fig
 
 
 def show_groups(copies: Mapping[int, int], slots: int) -> None:
@@ -83,18 +67,11 @@ def show_published() -> None:
         ax.set(title=f"{name}, packs of {histogram.max_length}", xlabel="depth limit", ylim=(-0.01, 70))
     axes[0].set_ylabel("empty slots, %")
     handles, labels = axes[0].get_legend_handles_labels()
-    axes[1].legend(handles[:3], [*labels[:2][:1], "published, both rules", labels[2]])
+    axes[1].legend(handles[:3], [labels[0], "published, both rules", labels[2]])
     fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack")
     show(
         fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(listed)}.", name="published"
     )
-
-
-def draw_strategies(ax: Axes, best: PackingPlan, number: int = 6) -> None:
-    """The most frequent kinds of packs, with how many packs are filled so."""
-    chosen = np.argsort(-best.repeats, kind="stable")[:number].tolist()
-    labels = [f"{best.repeats[s]:,} ×" for s in chosen]
-    draw_packs(ax, [best.strategies[s] for s in chosen], best.histogram.max_length, number, labels=labels)
 
 
 def log_axes(ax: Axes, ticks: Sequence[int]) -> None:
@@ -118,10 +95,17 @@ def show_alone(lengths: Sequence[int], slots: int) -> None:
 
 
 def show_steps(lengths: Sequence[int], slots: int, rule: str, title: str) -> None:
-    """One rule step by step."""
-    fig = draw_strip(lengths, slots, rule)
+    """One rule step by step, a small picture for each of an even number of sequences."""
+    steps = [[], *one_by_one(lengths, slots, rule)]
+    fig, axes = new_figure(2, len(lengths) // 2)
+    for ax, (before, packs) in zip(axes.flat, itertools.pairwise(steps), strict=True):
+        new = newest(packs, before)
+        draw_packs(ax, packs, slots, 5, new)
+        *there, length = packs[new]
+        ax.set_title(f"{length} joins {' + '.join(map(str, there))}" if there else f"{length}: new pack", fontsize=12)
+        ax.set(xticks=[], xlabel="")
+        ax.spines["bottom"].set_visible(False)
     fig.suptitle(title)
-    *_, packs = one_by_one(lengths, slots, rule)
     alt = f"{title}: {len(lengths)} steps. In the end {len(packs)} packs of {slots}: {in_words(packs)}."
     show(fig, alt=alt, name=f"{'most' if rule == 'worst_fit' else 'least'}-space-by-hand")
 
@@ -134,17 +118,9 @@ def show_times(histogram: LengthHistogram, depth: int | None) -> None:
         for rule in GREEDY_RULES:
             made = plan(larger, method=rule, max_sequences_per_pack=depth)
             took = milliseconds(larger, rule, depth)
-            rows.append(
-                [
-                    rule.upper(),
-                    f"{larger.num_sequences:,}",
-                    f"{made.num_packs:,}",
-                    percent(made.efficiency, 2),
-                    f"{len(made.repeats):,}",
-                    f"{took:.1f}",
-                ]
-            )
-    columns = [shown_name(histogram), "sequences", "packs", "full", "strategies", "milliseconds"]
+            numbers = [f"{number:,}" for number in (larger.num_sequences, made.num_packs, len(made.repeats))]
+            rows.append([rule.upper(), *numbers, percent(made.efficiency, 2), f"{took:.1f}"])
+    columns = [shown_name(histogram), "sequences", "packs", "strategies", "full", "milliseconds"]
     show_table(columns, rows)
 
 
@@ -158,7 +134,9 @@ def show_strategies(made: Mapping[str, PackingPlan]) -> None:
     """The strategies that each rule uses most."""
     fig, axes = new_figure(1, 2)
     for ax, (rule, best) in zip(axes, made.items(), strict=True):
-        draw_strategies(ax, best)
+        chosen = np.argsort(-best.repeats, kind="stable")[:6].tolist()
+        labels = [f"{best.repeats[s]:,} ×" for s in chosen]
+        draw_packs(ax, [best.strategies[s] for s in chosen], best.histogram.max_length, 6, labels=labels)
         ax.set_title(f"{rule.upper()}: {percent(best.efficiency)} full")
     fig.suptitle("SPFHP opens a pack for each copy; LPFHP stacks copies")
     often = {rule: p.strategies[p.repeats.argmax()] for rule, p in made.items()}

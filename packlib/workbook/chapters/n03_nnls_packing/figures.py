@@ -26,35 +26,6 @@ WAYS = {  # what is done with the solution of least squares, and how it looks
 }
 
 
-def draw_matrix(ax: Axes, matrix: np.ndarray) -> None:
-    """The strategy matrix as a table of squares: its numbers, and the darker the more."""
-    ax.imshow(matrix, cmap="Blues", vmax=2 * matrix.max(), aspect="auto")
-    for row, column in np.ndindex(matrix.shape):
-        entry = int(matrix[row, column])
-        ax.text(column, row, str(entry or "·"), ha="center", va="center", color=INK)
-    rows, columns = matrix.shape
-    ax.set_xticks(range(columns), [str(n) for n in range(1, columns + 1)])
-    ax.set_yticks(range(rows), [str(n) for n in range(1, rows + 1)])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    ax.set(xlabel="strategy", ylabel="length")
-
-
-def draw_columns(ax: Axes, columns: Mapping[int, Sequence[int]], limit: int) -> dict:
-    """How many columns there are at each depth, a line for each number of slots; returns the lines with their labels.
-
-    Args:
-        limit: so many columns fill the memory at the most slots.
-    """
-    depths = range(1, len(next(iter(columns.values()))) + 1)
-    looks = [{"color": color, "marker": marker} for color, marker in zip(GRAYS, "osD", strict=True)]
-    ax.axhline(limit, color=INK, linestyle=":", linewidth=1.5)
-    ax.text(1, 1.4 * limit, f"at {max(columns)} slots: 16 GiB of memory", va="bottom")
-    ax.set(xlabel="depth", ylabel="columns", yscale="log")
-    found = zip(columns.items(), looks, strict=True)
-    return {ax.plot(depths, n, linestyle="-", **look)[0]: f"{slots} slots" for (slots, n), look in found}
-
-
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
     """By length: sequences without a place upward, places without a sequence downward; logarithmic from 10 on."""
     looks = {"color": series("packed")["color"], "marker": "^"}, {"color": "#777777", "marker": "v"}
@@ -69,7 +40,7 @@ def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
     ax.set_yticks(ticks, [f"{abs(tick):,}" for tick in ticks])
     ax.minorticks_off()
     ax.set(ylim=(-30 * largest, 30 * largest), xlim=(0, len(left_over)))
-    ax.text(0.98, 0.97, "sequences without a place", ha="right", va="top", transform=ax.transAxes)
+    ax.text(0.02, 0.97, "sequences without a place", va="top", transform=ax.transAxes)
     ax.text(0.98, 0.03, "places without a sequence", ha="right", va="bottom", transform=ax.transAxes)
 
 
@@ -78,26 +49,19 @@ def draw_above(ax: Axes, above: Mapping[str, int]) -> None:
     above_the_bound(ax, above, [WAYS[way] for way in above], about)
 
 
-def draw_rounding(ax: Axes, sizes: Sequence[int], cost: Mapping[str, np.ndarray]) -> None:
-    """Packs above the best by sample size: a pale marker for each draw, and a line through the means."""
-    looks = {"down": {"linestyle": "-"}, "nearest": {"linestyle": "--", "marker": "o"}}
-    for rounding, draws in cost.items():
-        look = {**series("nnlshp"), **looks[rounding]}
-        for draw in draws.T:
-            ax.plot(sizes, draw, **{**look, "linestyle": ""}, alpha=0.35, markersize=5)
-        ax.plot(sizes, draws.mean(axis=1), **look)
-        ax.annotate(rounding, (sizes[0], draws[0].mean()), (14, 9), textcoords="offset points")
-    ax.set(xscale="log", xlabel="sequences drawn", ylabel="packs above the best, %", ylim=(-0.1, None))
-    plain_ticks(ax.xaxis, sizes)
-
-
 def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None:
     """Full packs, and beside them the matrix that counts their lengths."""
     fig, (left, right) = new_figure(1, 2)
     draw_packs(left, strategies, len(matrix), labels=[str(n) for n in range(1, len(strategies) + 1)])
     left.set(title=f"{len(strategies)} packs are full …", ylabel="strategy")
-    draw_matrix(right, matrix)
-    right.set_title(f"… and make {len(strategies)} columns")
+    right.imshow(matrix, cmap="Blues", vmax=2 * matrix.max(), aspect="auto")
+    for row, column in np.ndindex(matrix.shape):
+        right.text(column, row, str(int(matrix[row, column]) or "·"), ha="center", va="center", color=INK)
+    right.set_xticks(range(len(strategies)), [str(n + 1) for n in range(len(strategies))])
+    right.set_yticks(range(len(matrix)), [str(n + 1) for n in range(len(matrix))])
+    right.tick_params(length=0)
+    right.spines[:].set_visible(False)
+    right.set(title=f"… and make {len(strategies)} columns", xlabel="strategy", ylabel="length")
     listed = ", ".join("+".join(map(str, s)) for s in strategies)
     alt = (
         f"The {len(strategies)} full packs of {len(matrix)} slots and at most three sequences: {listed}; beside them "
@@ -109,9 +73,15 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
 def show_columns(mark: Callable[..., None]) -> None:
     """How many columns there are by depth and slots, with the guess that `mark` draws."""
     columns = {top: [num_full_strategies(top, depth) for depth in range(1, 9)] for top in (64, 128, 512)}
+    limit = 16 * 2**30 // (8 * 512)  # columns that fill the memory at 512 slots
     fig, ax = new_figure()
-    label_ends(draw_columns(ax, columns, limit=16 * 2**30 // (8 * 512)))
-    ax.set(title="Each step in depth multiplies the columns")
+    ax.axhline(limit, color=INK, linestyle=":", linewidth=1.5)
+    ax.text(1, 1.4 * limit, "at 512 slots: 16 GiB of memory", va="bottom")
+    lines = {}
+    for (top, n), color, marker in zip(columns.items(), GRAYS, "osD", strict=True):
+        lines[ax.plot(range(1, 9), n, linestyle="-", color=color, marker=marker)[0]] = f"{top} slots"
+    ax.set(title="Each step in depth multiplies the columns", xlabel="depth", ylabel="columns", yscale="log")
+    label_ends(lines)
     listed = "; ".join(f"{top} slots {n[2]:,}, {n[3]:,} and {n[4]:,}" for top, n in columns.items())
     mark(ax, "columns", "y", at=lambda times: times * columns[512][2])
     show(fig, alt=f"Columns of the strategy matrix at depth 3, 4 and 5: {listed}.", name="columns-by-depth")
@@ -166,7 +136,7 @@ def show_mirror_images(wikipedia: LengthHistogram, places: np.ndarray) -> None:
     }
     fig, ax = new_figure()
     for (name, (y, style)), beside, side in zip(
-        curves.items(), ((12, 0), (0, -34), (-12, 0)), ("left", "center", "right"), strict=True
+        curves.items(), ((12, 0), (0, -54), (-12, 0)), ("left", "left", "right"), strict=True
     ):
         ax.plot(y, markevery=0.15, **style)
         top = int(np.argmax(y))
@@ -198,7 +168,14 @@ def show_rounding(sizes: Sequence[int], found: Mapping[str, Sequence], histogram
     """Packs above the best by sample size, for both ways of rounding."""
     fig, ax = new_figure()
     cost = {way: np.array(draws) for way, draws in found.items()}  # shape (sizes, draws)
-    draw_rounding(ax, sizes, cost)
+    looks = {"down": {"linestyle": "-"}, "nearest": {"linestyle": "--", "marker": "o"}}
+    for rounding, draws in cost.items():  # a pale marker for each draw, and a line through the means
+        look = {**series("nnlshp"), **looks[rounding]}
+        ax.plot(sizes, draws, **{**look, "linestyle": ""}, alpha=0.35, markersize=5)
+        ax.plot(sizes, draws.mean(axis=1), **look)
+        ax.annotate(rounding, (sizes[0], draws[0].mean()), (14, 9), textcoords="offset points")
+    ax.set(xscale="log", xlabel="sequences drawn", ylabel="packs above the best, %", ylim=(-0.1, None))
+    plain_ticks(ax.xaxis, sizes)
     down, nearest = (cost[way][0].mean() for way in ("down", "nearest"))
     ax.set(title=f"300 sequences: down {down:.1f} % above the best, nearest {nearest:.1f} %")
     means = {way: ", ".join(f"{c:.2f} %" for c in costs.mean(axis=1)) for way, costs in cost.items()}

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
@@ -13,59 +12,6 @@ from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.figures import INK, label_ends, name_rows, new_figure, plain_ticks, series, show
 from packlib.workbook.tables import Table
-
-
-def draw_worth(ax: Axes, packs: Sequence[Sequence[int]], prices: dict[int, Fraction]) -> None:
-    """What each pack is worth at `prices`, sequence by sequence; the dotted line is what a pack costs."""
-    for row, pack in enumerate(packs):
-        left = Fraction(0)
-        for length in pack:
-            price = prices[length]
-            look = {"color": series("packed")["color"], "ec": "white", "lw": 2}
-            ax.barh(row, float(price), left=float(left), height=0.7, **look)
-            ax.text(
-                float(left + price / 2), row, str(length), ha="center", va="center", color="white", fontweight="bold"
-            )
-            left += price
-        ax.text(float(left) + 0.03, row, str(left), va="center")
-    ax.axvline(1, color=INK, linestyle=":", linewidth=2, zorder=0)
-    name_rows(ax, [" + ".join(map(str, pack)) for pack in packs], above=0.6, below=0.6)
-    ax.set(xlim=(0, 1.4), xlabel="worth, in packs")
-
-
-def draw_rounds(ax: Axes, solutions: Sequence[float], bounds: Sequence[int]) -> None:
-    """Packs of each round's solution and the best bound so far, both relative to the last bound."""
-    at = range(1, len(bounds) + 1)
-    looks: dict[str, tuple[Sequence[float], dict]] = {
-        "packs, in fractions": (solutions, series("optimal")),
-        "bound": (bounds, {"color": INK, "marker": "^", "fillstyle": "none", "markersize": 12}),
-    }
-    for name, (heights, look) in looks.items():
-        ax.plot(at, np.array(heights) / bounds[-1], markevery=max(1, len(bounds) // 10), **look)
-        ax.annotate(name, (1, heights[0] / bounds[-1]), (8, 6), textcoords="offset points")
-    ax.margins(y=0.12)
-    ax.set(xlabel="round", ylabel="relative to the last bound")
-    ax.xaxis.get_major_locator().set_params(integer=True)
-
-
-def draw_prices(ax: Axes, lengths: np.ndarray, prices: Mapping[str, np.ndarray]) -> None:
-    """The price of each length, a line for each depth limit with its name beside it."""
-    for (name, price), color, line in zip(prices.items(), (INK, "#888888"), ("-", "--"), strict=True):
-        ax.plot(lengths, price, color=color, linestyle=line)
-        one = 3 * len(lengths) // 4
-        ax.annotate(name, (lengths[one], price[one]), (0, 10), textcoords="offset points", ha="right")
-    ax.set(xlabel="length", ylabel="price, in packs")
-
-
-def draw_depths(ax: Axes, depths: Sequence[int | None], more: Mapping[str, Sequence[float]]) -> None:
-    """Packs above the fewest without a limit, in percent, by depth; a logarithmic axis that begins with 0."""
-    names = dict(spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
-    lines = {ax.plot(range(len(depths)), more[name], **series(name))[0]: said for name, said in names.items()}
-    ax.set_yscale("symlog", linthresh=0.01, linscale=0.5)
-    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
-    ax.set_xticks(range(len(depths)), [str(depth or "none") for depth in depths])
-    ax.set(ylim=(-0.002, 300), xlabel="depth limit", ylabel="packs above no limit, %")
-    label_ends(lines)
 
 
 def show_threes(packed: Sequence[Sequence[int]], slots: int) -> None:
@@ -82,21 +28,40 @@ def show_threes(packed: Sequence[Sequence[int]], slots: int) -> None:
 def show_round(
     compared: Sequence[Sequence[int]], needed: Sequence[float], prices: Sequence[dict[int, Fraction]]
 ) -> None:
-    """What packs are worth before and after a round, and how many packs the linear program needs."""
+    """What packs are worth before and after a round, sequence by sequence; the dotted line is what a pack costs."""
     listed = []
     fig, axes = new_figure(1, 2, sharey=True)
     for ax, when, cost, costs in zip(axes, ("Before", "After"), needed, prices, strict=True):
-        draw_worth(ax, compared, costs)
-        ax.set(title=f"{when}: {cost:.2f} packs")
+        for row, pack in enumerate(compared):
+            left = Fraction(0)
+            for length in pack:
+                price, inside = costs[length], {"ha": "center", "va": "center", "color": "white", "fontweight": "bold"}
+                look = {"color": series("packed")["color"], "ec": "white", "lw": 2}
+                ax.barh(row, float(price), left=float(left), height=0.7, **look)
+                ax.text(float(left + price / 2), row, str(length), **inside)
+                left += price
+            ax.text(float(left) + 0.03, row, str(left), va="center")
+        ax.axvline(1, color=INK, linestyle=":", linewidth=2, zorder=0)
+        name_rows(ax, [" + ".join(map(str, pack)) for pack in compared], above=0.6, below=0.6)
+        ax.set(xlim=(0, 1.4), xlabel="worth, in packs", title=f"{when}: {cost:.2f} packs")
         values = ", ".join(f"{' + '.join(map(str, p))} is worth {sum(costs[n] for n in p)}" for p in compared)
         listed.append(f"{when}, with {as_fraction(cost)} packs, {values}")
     show(fig, alt=f"{'. '.join(listed)}.", name="one-round")
 
 
 def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthHistogram) -> None:
-    """Packs and bound, round by round."""
+    """Packs of each round's solution and the best bound so far, both relative to the last bound."""
     fig, ax = new_figure()
-    draw_rounds(ax, solutions, bounds)
+    for name, heights, look in (
+        ("packs, in fractions", solutions, series("optimal")),
+        ("bound", bounds, {"color": INK, "marker": "^", "fillstyle": "none", "markersize": 12}),
+    ):
+        relative = np.array(heights) / bounds[-1]
+        ax.plot(range(1, len(bounds) + 1), relative, markevery=max(1, len(bounds) // 10), **look)
+        ax.annotate(name, (1, relative[0]), (8, 6), textcoords="offset points")
+    ax.margins(y=0.12)
+    ax.set(xlabel="round", ylabel="relative to the last bound")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_title("Fewer packs and a higher bound, until they meet")
     ends = f"packs from {solutions[0] / bounds[-1]:.3f} to {solutions[-1] / bounds[-1]:.3f}, "
     ends += f"bound from {bounds[0] / bounds[-1]:.3f} to 1.000"
@@ -123,11 +88,14 @@ def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> No
 def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: Callable[..., None]) -> None:
     """The price of each length at two depth limits, with the guess that `mark` draws."""
     lengths = np.flatnonzero(exact.counts)
+    one = 3 * len(lengths) // 4
     fig, ax = new_figure()
-    draw_prices(ax, lengths, costs)
+    for (name, price), color, line in zip(costs.items(), (INK, "#888888"), ("-", "--"), strict=True):
+        ax.plot(lengths, price, color=color, linestyle=line)
+        ax.annotate(name, (lengths[one], price[one]), (0, 10), textcoords="offset points", ha="right")
+    ax.set(xlabel="length", ylabel="price, in packs")
     pays = [f"at {name} {scarce(lengths, price, exact.max_length)}" for name, price in costs.items()]
     ax.set_title(f"A{pays[0][1:]} costs, {pays[1]}")
-    one = 3 * len(lengths) // 4
     listed = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
     mark(ax, "worth", "y")
     show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {listed}.", name="prices")
@@ -157,12 +125,15 @@ def show_depths(
 ) -> None:
     """Packs above the fewest without a limit, by depth limit and method."""
     depths, fewest = [depth for method, depth in plans if method == "optimal"], plans["optimal", None].num_packs
-    more = {
-        method: [100 * (plans[method, depth].num_packs / fewest - 1) for depth in depths]
-        for method in ("spfhp", "lpfhp", "optimal")
-    }
+    names = dict(spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
+    more = {name: [100 * (plans[name, depth].num_packs / fewest - 1) for depth in depths] for name in names}
     fig, ax = new_figure()
-    draw_depths(ax, depths, more)
+    lines = {ax.plot(range(len(depths)), more[name], **series(name))[0]: said for name, said in names.items()}
+    ax.set_yscale("symlog", linthresh=0.01, linscale=0.5)
+    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
+    ax.set_xticks(range(len(depths)), [str(depth or "none") for depth in depths])
+    ax.set(ylim=(-0.002, 300), xlabel="depth limit", ylabel="packs above no limit, %")
+    label_ends(lines)
     ax.set_title(f"Depth {enough} is within 0.01 % of no limit" if enough else "Even depth 16 costs over 0.01 %")
     listed = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())
     alt = f"at depth {', '.join(str(depth or 'none') for depth in depths)}: {listed}."
@@ -174,11 +145,6 @@ def above_bounds(plans: Mapping[tuple[str, int | None], PackingPlan]) -> Table:
     rows = []
     for depth in [depth for method, depth in plans if method == "optimal"]:
         bound = plans["optimal", depth].lower_bound
-        rows.append(
-            [
-                str(depth or "none"),
-                f"{bound:,}",
-                *(f"{plans[m, depth].num_packs - bound:,}" for m in ("spfhp", "lpfhp", "optimal")),
-            ]
-        )
+        above = [f"{plans[method, depth].num_packs - bound:,}" for method in ("spfhp", "lpfhp", "optimal")]
+        rows.append([str(depth or "none"), f"{bound:,}", *above])
     return Table(("depth limit", "bound", "SPFHP above", "LPFHP above", "optimal above"), rows, right=True)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
@@ -25,7 +25,6 @@ LOOKS = {  # of the forms of the mask
     "bounds": {"color": OKABE_ITO[2], "marker": "P", "linestyle": "-"},
     "segment ids": {"color": "#999999", "marker": "v", "linestyle": "--"},
 }
-WORK = ListedColormap(["#f4f4f4", STRANGER, OWN])  # pairs that are left out, computed in vain, needed
 
 
 def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> None:
@@ -49,57 +48,6 @@ def name_colors(fig: Figure, colors: Mapping[str, str]) -> None:
     """Name the colors of pairs below the pictures of a figure."""
     handles = [Patch(color=color, label=name) for name, color in colors.items()]
     fig.legend(handles=handles, loc="outside lower center", ncols=len(colors))
-
-
-def draw_work(ax: Axes, computed: Tensor, allowed: Tensor, title: str) -> None:
-    """The pairs of a pack: needed ones, those that are computed in vain (hatched), and those that are left out."""
-    ax.imshow(computed.int() + (computed & allowed).int(), cmap=WORK, vmin=0, vmax=2)
-    wasted = (computed & ~allowed).double().numpy()
-    if wasted.any():
-        ax.contourf(wasted, levels=(0.5, 1.5), colors="none", hatches=("///",))
-    ax.set_title(title, fontsize=13)
-    ax.set(xlabel="key", xticks=range(0, 513, 128), yticks=range(0, 513, 128))
-
-
-def draw_influence(ax: Axes, matrix: np.ndarray, title: str) -> None:
-    """Each row in percent of its sum; an exact zero is white and says 0, so that the least leak is seen."""
-    shares = 100 * matrix / matrix.sum(1, keepdims=True)
-    ax.imshow(np.ma.masked_equal(shares, 0), vmin=0, vmax=100)
-    for (row, column), share in np.ndenumerate(shares):
-        color = "white" if 0 < share < 50 else INK
-        ax.text(column, row, f"{share:.0f}", ha="center", va="center", color=color, fontsize=11)
-    names = [chr(65 + i) for i in range(len(matrix))]
-    ax.set_xticks(range(len(names)), names)
-    ax.set_yticks(range(len(names)), names)
-    ax.set(xlabel="embeddings of", ylabel="loss of")
-    ax.set_title(title, fontsize=13, pad=6)
-    ax.set_anchor("N")  # the label below stays inside the figure
-    ax.tick_params(length=0)
-
-
-def draw_realized(ax: Axes, rows: Sequence[Mapping], noise: float) -> None:
-    """The share of the packing factor that packed runs reach, by the factor and the head; the noise as a gray band."""
-    ax.axhspan(100 - noise, 100 + noise, color="#e8e8e8")
-    ax.axhline(100, color="#999999", linestyle=":", linewidth=1.5)
-    looks = {"fixed slots": (OKABE_ITO[0], "o", "-"), "masked tokens only": (OKABE_ITO[2], "P", "--")}
-    lines = {}
-    for head, (color, marker, style) in looks.items():
-        found = [(row["packing factor"], 100 * row["realized / factor"]) for row in rows if row["MLM head"] == head]
-        lines[ax.plot(*zip(*found, strict=True), color=color, marker=marker, linestyle=style)[0]] = f"head on\n{head}"
-    label_ends(lines)
-    ax.set(xlabel="packing factor; gray: noise of runs at factor 1", ylabel="realized speed-up, % of the factor")
-
-
-def draw_pairs(ax: Axes, ratios: Mapping[str, Mapping[str, float]]) -> None:
-    """Pairs that each form of the mask computes for one that is needed: a group of bars for each data set."""
-    for column, form in enumerate(next(iter(ratios.values()))):
-        rows = np.arange(len(ratios)) + 0.27 * (column - 1)
-        values = [ratio[form] for ratio in ratios.values()]
-        ax.barh(rows, values, height=0.25, color=LOOKS[form]["color"])
-        for row, value in zip(rows, values, strict=True):
-            ax.text(value + 0.05, row, f"{form} {value:.1f}", va="center", fontsize=11)
-    name_rows(ax, list(ratios))
-    ax.set_xlabel("pairs computed for one that is needed; packs of so many slots")
 
 
 def from_strangers(matrix: np.ndarray) -> float:
@@ -145,7 +93,17 @@ def show_influence(moved: Mapping[str, np.ndarray]) -> None:
     kept = moved["both right"][~np.eye(len(moved["both right"]), dtype=bool)]
     fig, axes = new_figure(1, 2)
     for ax, name in zip(axes, ("no mask", "both right"), strict=True):
-        draw_influence(ax, moved[name], name.capitalize())
+        shares = 100 * moved[name] / moved[name].sum(1, keepdims=True)
+        ax.imshow(np.ma.masked_equal(shares, 0), vmin=0, vmax=100)  # an exact zero is white, so the least leak is seen
+        for (row, column), share in np.ndenumerate(shares):
+            color = "white" if 0 < share < 50 else INK
+            ax.text(column, row, f"{share:.0f}", ha="center", va="center", color=color, fontsize=11)
+        names = [chr(65 + i) for i in range(len(shares))]
+        ax.set_xticks(range(len(names)), names)
+        ax.set_yticks(range(len(names)), names)
+        ax.set(xlabel="embeddings of", ylabel="loss of")
+        ax.set_title(name.capitalize(), fontsize=13, pad=6)
+        ax.tick_params(length=0)
     fig.suptitle("With the mask, no sequence moves another: exactly 0 %")
     alt = (
         f"How much the loss of each of {len(moved['no mask'])} sequences moves with all embeddings. Without the mask "
@@ -179,8 +137,6 @@ def show_leaks(
         draw_mask(ax, segment_ids, hears[name] & padding_mask, f"{name}: {crossed[name]} pairs")
         ax.set_xlabel("input")
     axes[0].set_ylabel("output")
-    for ax in axes:
-        ax.set_anchor("N")
     fig.suptitle("Pairs of strangers that a layer joins")
     name_colors(fig, {"within a sequence": OWN, "of two strangers (crossed)": STRANGER})
     listed = "; ".join(f"{name} {number}" for name, number in crossed.items())
@@ -196,9 +152,13 @@ def show_work(lengths: Sequence[int]) -> None:
     kept = kept.repeat_interleave(128, 0).repeat_interleave(128, 1)
     fig, axes = new_figure(1, 3, sharey=True)
     for ax, form, computed in zip(axes, WAYS, (torch.ones_like(allowed), kept, allowed), strict=True):
-        title = f"{form.capitalize()}: {computed.sum() / allowed.sum():.1f} for 1"
-        draw_work(ax, computed, allowed, title)
-        ax.set_anchor("N")
+        wasted = (computed & ~allowed).double().numpy()
+        colors = np.array([to_rgb(color) for color in ("#f4f4f4", STRANGER, OWN)])  # left out, in vain, needed
+        ax.imshow(colors[computed.int() + (computed & allowed).int()])
+        if wasted.any():
+            ax.contourf(wasted, levels=(0.5, 1.5), colors="none", hatches=("///",))
+        ax.set_title(f"{form.capitalize()}: {computed.sum() / allowed.sum():.1f} for 1", fontsize=13)
+        ax.set(xlabel="key", xticks=range(0, 513, 128), yticks=range(0, 513, 128))
     fig.suptitle("Only the bounds (cu_seqlens) waste no pair")
     name_colors(fig, {"needed": OWN, "computed and masked out (hatched)": STRANGER})
     alt = f"Pairs computed for one that is needed, in a pack of {', '.join(map(str, lengths))} tokens: "
@@ -209,7 +169,14 @@ def show_work(lengths: Sequence[int]) -> None:
 def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., None]) -> None:
     """Pairs computed for one that is needed, with the guess that `mark` draws."""
     fig, ax = new_figure()
-    draw_pairs(ax, ratios)
+    for column, form in enumerate(WAYS):
+        rows = np.arange(len(ratios)) + 0.27 * (column - 1)
+        values = [ratio[form] for ratio in ratios.values()]
+        ax.barh(rows, values, height=0.25, color=LOOKS[form]["color"])
+        for row, value in zip(rows, values, strict=True):
+            ax.text(value + 0.05, row, f"{form} {value:.1f}", va="center", fontsize=11)
+    name_rows(ax, list(ratios))
+    ax.set_xlabel("pairs computed for one that is needed; packs of so many slots")
     ax.set_title("Only the bounds compute no more than needed")
     listed = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
     mark(ax, "pairs")
@@ -238,7 +205,17 @@ def show_realized() -> None:
     noise = max(abs(100 * row["realized / factor"] - 100) for row in rows if row["depth"] == 1)
     reached = [100 * row["realized / factor"] for row in rows]
     fig, ax = new_figure()
-    draw_realized(ax, rows, noise)
+    ax.axhspan(100 - noise, 100 + noise, color="#e8e8e8")
+    ax.axhline(100, color="#999999", linestyle=":", linewidth=1.5)
+    lines = {}
+    for head, color, marker, style in (
+        ("fixed slots", OKABE_ITO[0], "o", "-"),
+        ("masked tokens only", OKABE_ITO[2], "P", "--"),
+    ):
+        found = [(row["packing factor"], 100 * row["realized / factor"]) for row in rows if row["MLM head"] == head]
+        lines[ax.plot(*zip(*found, strict=True), color=color, marker=marker, linestyle=style)[0]] = f"head on\n{head}"
+    label_ends(lines)
+    ax.set(xlabel="packing factor; gray: noise of runs at factor 1", ylabel="realized speed-up, % of the factor")
     ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")
     each = ", ".join(f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True))
     each += f". Noise {noise:.1f} points."

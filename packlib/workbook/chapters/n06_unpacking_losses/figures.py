@@ -41,44 +41,6 @@ def draw_weights(
     ax.tick_params(axis="y", length=0)
 
 
-def draw_repacked(ax: Axes, moving: Sequence[float], steady: Mapping[str, float]) -> None:
-    """The mean over packs of each packing as a histogram, and a line for each mean that stays."""
-    ends = min(moving) - 1e-3, max(moving) + 1e-3
-    top = 1.05 * ax.hist(moving, bins=24, range=ends, color=LOOKS["pack"]["color"])[0].max()
-    for mean, value in steady.items():
-        ax.axvline(value, color=LOOKS[mean]["color"], linestyle=LOOKS[mean]["linestyle"])
-        side = "left" if value < np.mean(moving) else "right"
-        ax.text(value, 1.06 * top, f" over {mean}s: {value:.3f} ", ha=side)
-    ax.set(xlabel="loss; the bars are the mean over packs", ylabel=f"packings, of {len(moving)}", ylim=(0, 1.2 * top))
-    ax.yaxis.get_major_locator().set_params(integer=True)
-
-
-def draw_first_tokens(ax: Axes, batch: PackedBatch) -> None:
-    """Packs as rows; a filled circle at position 0, an open one where another sequence begins."""
-    rows, slots = np.divmod(batch.sequence_starts[: batch.num_sequences].numpy(), batch.max_length)
-    used = (batch.segment_ids > 0).sum(1)
-    ax.barh(range(batch.num_packs), used, height=0.75, color="#dbe9f4")
-    dot = {"marker": "o", "linestyle": "", "color": OKABE_ITO[0], "markersize": 6, "markeredgewidth": 1.5}
-    for at_start, face in ((slots == 0, OKABE_ITO[0]), (slots > 0, "white")):
-        ax.plot(slots[at_start], rows[at_start], **dot, markerfacecolor=face, clip_on=False)
-    ax.set(xlabel="slot", ylabel="pack", ylim=(batch.num_packs - 0.5, -0.5), xlim=(0, batch.max_length))
-    ax.spines["left"].set_visible(False)
-    ax.set_yticks([])
-
-
-def draw_errors(ax: Axes, shuffled: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
-    """By the number of micro-batches: a dot for each shuffle of the packs, a triangle for the packer's order."""
-    for place, (parts, errors) in enumerate(shuffled.items()):
-        beside = place - 0.25 + 0.5 * np.arange(len(errors)) / len(errors)
-        ax.plot(beside, errors, marker="o", linestyle="", color="#666666", alpha=0.6, markersize=5)
-        ax.plot(place, in_order[parts], marker="^", color=INK, markersize=12)
-        label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the packer's order"
-        ax.annotate(label, (place, in_order[parts]), (10, 4), textcoords="offset points")
-    ax.set_xticks(range(len(shuffled)), list(shuffled))
-    ax.set(ylim=(-1, None), xlim=(-0.5, len(shuffled) - 0.2), xlabel="micro-batches of one update")
-    ax.set_ylabel("gradient off, % of its length")
-
-
 def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
     """How much each sequence counts in each mean."""
     fig, ax = new_figure()
@@ -94,9 +56,16 @@ def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
 
 
 def show_repacked(moving: Sequence[float], steady: Mapping[str, float]) -> None:
-    """The mean over packs of other packings, and the means that stay."""
+    """The mean over packs of each packing as a histogram, and a line for each mean that stays."""
     fig, ax = new_figure()
-    draw_repacked(ax, moving, steady)
+    ends = min(moving) - 1e-3, max(moving) + 1e-3
+    top = 1.05 * ax.hist(moving, bins=24, range=ends, color=LOOKS["pack"]["color"])[0].max()
+    for mean, value in steady.items():
+        ax.axvline(value, color=LOOKS[mean]["color"], linestyle=LOOKS[mean]["linestyle"])
+        side = "left" if value < np.mean(moving) else "right"
+        ax.text(value, 1.06 * top, f" over {mean}s: {value:.3f} ", ha=side)
+    ax.set(xlabel="loss; the bars are the mean over packs", ylabel=f"packings, of {len(moving)}", ylim=(0, 1.2 * top))
+    ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_title("Here " + ("only the mean over packs moves" if np.ptp(moving) > 1e-10 else "no mean moves"))
     alt = f"Over 200 packings of the same sequences the mean over packs goes from {min(moving):.3f} to "
     alt += f"{max(moving):.3f}. Steady: " + ", ".join(f"over {m}s {v:.3f}" for m, v in steady.items()) + "."
@@ -104,10 +73,16 @@ def show_repacked(moving: Sequence[float], steady: Mapping[str, float]) -> None:
 
 
 def show_first_tokens(batch: PackedBatch) -> None:
-    """Where the first tokens of sequences stand."""
-    at_zero = int((batch.sequence_starts % batch.max_length == 0).sum())
+    """Packs as rows; a filled circle at position 0, an open one where another sequence begins."""
+    rows, slots = np.divmod(batch.sequence_starts[: batch.num_sequences].numpy(), batch.max_length)
+    at_zero = int((slots == 0).sum())
     fig, ax = new_figure()
-    draw_first_tokens(ax, batch)
+    ax.barh(range(batch.num_packs), (batch.segment_ids > 0).sum(1), height=0.75, color="#dbe9f4")
+    dot = {"marker": "o", "linestyle": "", "color": OKABE_ITO[0], "markersize": 6, "markeredgewidth": 1.5}
+    for some, face in ((slots == 0, OKABE_ITO[0]), (slots > 0, "white")):
+        ax.plot(slots[some], rows[some], **dot, markerfacecolor=face, clip_on=False)
+    ax.set(xlabel="slot", ylabel="pack", ylim=(batch.num_packs - 0.5, -0.5), xlim=(0, batch.max_length), yticks=[])
+    ax.spines["left"].set_visible(False)
     ax.set_title(f"Position 0 has {at_zero:,} of {batch.num_sequences:,} first tokens")
     alt = f"{batch.num_packs} packs as rows, {batch.num_sequences} first tokens as circles. {at_zero} stand at "
     alt += "the start of a pack and are filled; the others are open."
@@ -130,9 +105,17 @@ def show_gradients(apart: Mapping[str, np.ndarray], worst: Mapping[str, str]) ->
 
 
 def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
-    """How far the mean of means is from the gradient, by shuffle."""
+    """How far the mean of means is from the gradient: a dot for each shuffle, a triangle for the packer's order."""
     fig, ax = new_figure()
-    draw_errors(ax, errors, in_order)
+    for place, (parts, found) in enumerate(errors.items()):
+        beside = place - 0.25 + 0.5 * np.arange(len(found)) / len(found)
+        ax.plot(beside, found, marker="o", linestyle="", color="#666666", alpha=0.6, markersize=5)
+        ax.plot(place, in_order[parts], marker="^", color=INK, markersize=12)
+        label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the packer's order"
+        ax.annotate(label, (place, in_order[parts]), (10, 4), textcoords="offset points")
+    ax.set_xticks(range(len(errors)), list(errors))
+    ax.set(ylim=(-1, None), xlim=(-0.5, len(errors) - 0.2), xlabel="micro-batches of one update")
+    ax.set_ylabel("gradient off, % of its length")
     average = ", ".join(f"{np.mean(found):.0f}" for found in errors.values())
     ax.set_title(f"The mean of means misses the gradient, on average by {average} %")
     listed = "; ".join(

@@ -8,6 +8,7 @@ import torch
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
+from packlib.checks import shown, whole_number
 from packlib.workbook.chapters.n06_unpacking_losses.figures import LOOKS, draw_weights
 from packlib.workbook.chapters.n06_unpacking_losses.lab import FAULTS, not_the_four
 from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
@@ -25,9 +26,13 @@ class MeansExplorer(Explorer):
 
     def __init__(self, packs: Sequence[Sequence[int]] = ((2,), (6, 6))):
         """`packs` holds the numbers of predicted tokens of each sequence; A is the first."""
-        self.packs = [list(map(int, pack)) for pack in packs if len(pack)]
-        if not 2 <= sum(map(len, self.packs)) <= 26 or min(map(min, self.packs)) < 1:
-            raise ValueError(f"packs must be lists of 2 to 26 whole numbers from 1 in all, not {packs!r}.")
+        try:
+            self.packs = [[whole_number("packs", n, 1) for n in pack] for pack in packs if len(pack)]
+        except (TypeError, ValueError):
+            self.packs = []
+        if not 2 <= sum(map(len, self.packs)) <= 26:
+            said = "packs must be lists of whole numbers from 1, such as [[2], [6, 6]], 2 to 26 numbers in all, not"
+            raise ValueError(f"{said} {shown(packs)}.")
         super().__init__()
 
     def controls(self):

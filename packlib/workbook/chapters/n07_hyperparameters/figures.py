@@ -1,31 +1,39 @@
-"""What notebook 07 draws: updates and recipes, and a recorded run beside what counting tokens reaches."""
+"""What notebook 07 draws: updates and recipes, and recorded runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
+from matplotlib.collections import PolyCollection
 
 from packlib.training import Recipe
 from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
 from packlib.workbook.chapters.shared.recorded_runs import Interval
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, series
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, series, show
+from packlib.workbook.results import show_recorded
 
 
-def draw_updates(ax: Axes, updates: dict[str, list[np.ndarray]]) -> None:
-    """Each update as a strip of micro-batches, each of segment ids (rows, slots); neighbors differ in color."""
-    colors = np.array([to_rgb(color) for color in (PADDING, *OKABE_ITO[:3])])
-    most = max(map(len, updates.values()))
+def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None:
+    """Each update as a strip of micro-batches, each of segment ids (rows, slots): a blue piece for each sequence."""
+    fig, ax = new_figure()
     for strip, (label, parts) in enumerate(updates.items()):
         for place, ids in enumerate(parts):
-            ids = ids[:, :: max(1, ids.shape[1] // 256)]  # finer than the picture
-            left, right, bottom, top = place + 0.03, place + 0.97, strip + 0.98, strip + 0.28
-            picture = colors[np.where(ids > 0, (ids - 1) % 3 + 1, 0)]
-            ax.imshow(picture, extent=(left, right, bottom, top), aspect="auto")
+            rows, slots = ids.shape
+            high, wide = 0.7 / rows, 0.94 / slots
+            ax.bar(place + 0.5, -0.7, 0.94, strip + 0.98, color=PADDING)
+            row, end = np.nonzero(np.diff(ids, axis=1, append=0) * (ids > 0))  # where a sequence ends
+            first = np.diff(row, prepend=-1) > 0  # in its row
+            start = np.where(first, 0, np.roll(end, 1) + 1)
+            x, y = place + 0.03 + wide * start, strip + 0.28 + high * row
+            right, below = place + 0.03 + wide * (end + 1), y + high
+            corners = np.stack([x, y, x, below, right, below, right, y], axis=1).reshape(-1, 4, 2)
+            colors = np.where(ids[row, end] % 2, OKABE_ITO[0], OKABE_ITO[4])
+            ax.add_collection(PolyCollection(corners, fc=colors, edgecolor="white", linewidth=min(0.8, 12 / rows)))
         ax.text(0.03, strip + 0.22, label, va="bottom")
-    ax.set(xlim=(0, most), ylim=(len(updates), 0))
+    ax.set(xlim=(0, max(map(len, updates.values()))), ylim=(len(updates), 0))
     ax.axis("off")
+    ax.set_title("One update: rows stay, sequences do not" if factor > 1 else "One update")
+    show(fig, alt=f"The rows of one update, real lengths. {'; '.join(updates)}.", name="one-update")
 
 
 def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
@@ -52,26 +60,32 @@ def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
 PALE = "#BBDDF5"  # the interval behind a line in the color of packs
 
 
-def draw_learning(ax: Axes, found: dict[str, tuple], baselines: dict[str, float]) -> None:
-    """The loss of each arm, the mean of its seeds, over thousands of sequences; what counting reaches as gray lines."""
+def show_divided(found: Mapping[str, tuple], x: np.ndarray, differences: list[Interval]) -> None:
+    """Padded runs and those with divided accumulation: their mean loss, beside what counting reaches; and less."""
+    show_recorded("curves-lamb", "runs")
+    counted = [row for row in show_recorded("baselines", "runs") if row["text"] == "docstrings"]
+    fig, (left, right) = new_figure(1, 2)
     lines = {}
-    for (arm, (x, y)), look in zip(found.items(), (series("unpacked"), series("packed")), strict=True):
-        (line,) = ax.plot(x / 1000, y.mean(0), **{**look, "marker": ""})
-        lines[line] = arm
-    for name, loss in baselines.items():
-        (line,) = ax.plot([0, x[-1] / 1000], [loss, loss], color="#777777", linestyle="--", linewidth=1.5)
-        lines[line] = name
-    ax.set(xlabel="sequences, thousands", ylabel="held-out loss")
+    for name, arm, style in (("padded", "padded", "unpacked"), ("packed", "divided", "packed")):
+        sequences, losses = found[arm]
+        (line,) = left.plot(sequences / 1000, losses.mean(0), **{**series(style), "marker": ""})
+        lines[line] = f"{name} {losses[:, -1].mean():.2f}"
+    for row in counted:
+        gray = {"color": "#777777", "linestyle": "--", "linewidth": 1.5, "marker": ""}
+        lines[left.plot([0, x[-1] / 1000], [row["loss"]] * 2, **gray)[0]] = f"{row['baseline']} {row['loss']:.2f}"
+    left.set(xlabel="sequences, thousands", ylabel="held-out loss")
     label_ends(lines)
-
-
-def draw_difference(ax: Axes, x: np.ndarray, found: list[Interval]) -> None:
-    """The mean difference at each evaluation and its interval; 0 is a dotted line."""
-    mean, half = (np.array([getattr(one, name) for one in found]) for name in ("mean", "half"))
-    ax.fill_between(x / 1000, mean - half, mean + half, color=PALE, linewidth=0, antialiased=False)
-    ax.plot(x / 1000, mean, **{**series("packed"), "marker": ""})
-    ax.axhline(0, **{**series("unpacked"), "marker": "", "linewidth": 1.5})
-    ax.set(xlabel="sequences, thousands", ylabel="difference, 95 % interval")
+    left.set_title("Mean of five seeds", fontsize=13)
+    mean, half = (np.array([getattr(one, name) for one in differences]) for name in ("mean", "half"))
+    right.fill_between(x / 1000, mean - half, mean + half, color=PALE, linewidth=0, antialiased=False)
+    right.plot(x / 1000, mean, **{**series("packed"), "marker": ""})
+    right.axhline(0, **{**series("unpacked"), "marker": "", "linewidth": 1.5})
+    right.set(xlabel="sequences, thousands", ylabel="difference, 95 % interval")
+    right.set_title("Packed less padded", fontsize=13)
+    alt = (
+        f"Held-out loss after 12,000 docstrings: {', '.join(lines.values())}. Packed less padded: {differences[-1]}, "
+    )
+    show(fig, alt=f"{alt}{differences[-1].verdict}.", name="divided")
 
 
 _ORDER = {  # as the picture names the arms, from what divides to what scales the rate
@@ -85,11 +99,12 @@ _ORDER = {  # as the picture names the arms, from what divides to what scales th
 }
 
 
-def all_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> tuple[Figure, str]:
-    """A panel for each optimizer: how far each way to adjust ends from padded rows, with its updates; and alt text."""
+def show_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> None:
+    """A panel for each optimizer: how far each way to adjust ends from padded rows, with its updates."""
     fig, axes = new_figure(1, 2, sharey=True)
     listed = []
     for ax, (optimizer, arms) in zip(axes, found.items(), strict=True):
+        show_recorded(f"curves-{optimizer.lower()}", "runs")
         rows = {f"{name} ({arms[arm][1]})": arms[arm][0] for arm, name in _ORDER.items()}
         draw_intervals(ax, rows)
         ax.set_title(optimizer, fontsize=13)
@@ -99,16 +114,27 @@ def all_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> tuple[F
     higher = sum(one.verdict == "higher" for one in kept)
     title = f"{higher} of {len(kept)} arms that keep the large batch end above padded rows"
     axes[0].set_ylabel("in brackets: updates")
-    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    fig.suptitle(title)
     what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in brackets the updates of an arm"
-    return fig, f"{title}. {what}. {'; '.join(listed)}."
+    show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms")
 
 
-def draw_memory(ax: Axes, kept: Mapping[str, tuple[Recipe, Mapping]], oldest: float) -> None:
-    """The weight of past sequences in Adam's first moment, for recipes with their looks, by name."""
-    for label, (recipe, look) in kept.items():
-        ages = np.arange(0, oldest, recipe.sequences_per_update)
-        weights = 100 * (1 - recipe.betas[0]) * recipe.betas[0] ** np.arange(len(ages)) / recipe.sequences_per_update
-        ax.step(ages, weights, where="post", **{**look, "marker": ""}, label=f"{label} = {recipe.betas[0]:.3g}")
+def show_memory(padded: Recipe, packed: Recipe, adjusted: Recipe, mark: Callable[..., None]) -> None:
+    """The weight of past sequences in the first moment of three recipes, with the guess that `mark` draws."""
+    looks = {
+        "padded, β": (padded, series("unpacked")),
+        "packed, β": (packed, {"color": INK, "linestyle": "--"}),
+        "packed, β to the k": (adjusted, series("packed")),
+    }
+    fig, ax = new_figure()
+    for label, (recipe, look) in looks.items():
+        beta, update = recipe.betas[0], recipe.sequences_per_update
+        ages = np.arange(0, 5 * padded.half_lives[0], update)
+        weights = 100 * (1 - beta) * beta ** np.arange(len(ages)) / update
+        ax.step(ages, weights, where="post", **{**look, "marker": ""}, label=f"{label} = {beta:.3g}")
     ax.legend()
     ax.set(xlabel="sequences ago", ylabel="weight of a sequence in m, %", ylim=(0, None))
+    ax.set_title("β to the power of k remembers as far back as before")
+    mark(ax, "half_life")
+    listed = "; ".join(f"{label} {recipe.half_lives[0]:,.0f}" for label, (recipe, _) in looks.items())
+    show(fig, alt=f"Weights of past sequences in m. Sequences until they halve: {listed}.", name="memory")

@@ -9,17 +9,13 @@ from matplotlib.figure import Figure
 
 from packlib.training import Recipe, adjust
 from packlib.workbook.chapters.n07_hyperparameters.figures import draw_recipes
+from packlib.workbook.chapters.n07_hyperparameters.runs import signed
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import OKABE_ITO, new_figure
 from packlib.workbook.questions import Questions
 
 HOWS = {"nothing": "nothing", "accumulation": "accumulation", "betas": "betas", "linear_rate": "rate × k"}
-
-
-def weight_left(beta: float, sequences_per_update: float, age: np.ndarray) -> np.ndarray:
-    """The weight of a gradient in a moment `age` sequences later, as a share of what it was."""
-    return beta ** (age / sequences_per_update)
 
 
 class RecipeExplorer(Explorer):
@@ -59,7 +55,7 @@ class RecipeExplorer(Explorer):
         ages = np.geomspace(10, 1e6, 60)
         for recipe, look in ((before, {"color": "#cccccc", "linewidth": 7}), (after, {"linewidth": 2.5})):
             for beta, line in zip(recipe.betas, ("-", "--"), strict=True):
-                weights = 100 * weight_left(beta, recipe.sequences_per_update, ages)
+                weights = 100 * beta ** (ages / recipe.sequences_per_update)  # that are left of a gradient's
                 style = {"color": OKABE_ITO[0], "linestyle": line, **look}
                 right.plot(ages, weights, antialiased=recipe is after, **style)
         m, v = after.half_lives
@@ -71,11 +67,10 @@ class RecipeExplorer(Explorer):
         lives = [", ".join(f"{life:,.0f}" for life in recipe.half_lives) for recipe in (before, after)]
         off = after.sequences_per_update / before.sequences_per_update - 1
         memory = after.half_lives[0] / before.half_lives[0]
-        title = f"{off:+.1%} sequences an update, memory × {memory:.2f}"
-        fig.suptitle(title, fontsize=15)
+        fig.suptitle(f"{signed(off)} sequences an update, memory × {memory:.2f}")
         return fig, (
             f"Factor {factor:g}, change {HOWS[how]}: sequences an update {before.sequences_per_update:,.0f} before, "
-            f"{after.sequences_per_update:,.0f} after ({off:+.1%}); rows {before.global_batch:,} and "
+            f"{after.sequences_per_update:,.0f} after ({signed(off)}); rows {before.global_batch:,} and "
             f"{after.global_batch:,}; updates {before.total_steps:,} and {after.total_steps:,}. Betas "
             f"{before.betas[0]:.4g} and {before.betas[1]:.4g} become {after.betas[0]:.4g} and {after.betas[1]:.4g}. "
             f"The moments halve after {lives[0]} sequences before, {lives[1]} after."
@@ -109,7 +104,7 @@ QUESTIONS = Questions.beside(
         "lamb_step": lambda shares, adamw: (
             "equal" if abs(shares[0] - shares[1]) < 1e-6 else "small" if shares[0] > shares[1] else "large"
         ),
-        "schedule": lambda left: round(100 * left),
+        "schedule": lambda left, factor: round(100 * left),
     },
     reasons={
         "recorded": lambda found: (
@@ -123,6 +118,12 @@ QUESTIONS = Questions.beside(
         "half_life": lambda recipe: (
             f"β to the power of {recipe.half_lives[0] / recipe.sequences_per_update:.1f} is one half, and each update "
             f"sees {recipe.sequences_per_update:,.0f} sequences. The second moment takes {recipe.half_lives[1]:,.0f}."
+        ),
+        "schedule": lambda left, factor: (
+            f"The schedule waits for updates that never come. The warm-up took {factor:g} times as many sequences as "
+            "planned, and the data ended before the rate had fallen."
+            if left
+            else "A row holds no more sequences than before, so the schedule ends as planned."
         ),
     },
 )
@@ -166,16 +167,8 @@ def _fault(got, target, factor, replicas, most_rows):
         return f"a micro batch of {rows} rows is not from {most_rows / 2:g} to {most_rows}."
     sequences = rows * steps * replicas * factor
     if abs(sequences / target - 1) > 0.03:
-        return f"that is {sequences:,.1f} sequences an update, {sequences / target - 1:+.1%} against {target:,}."
+        return f"that is {sequences:,.1f} sequences an update, {signed(sequences / target - 1)} against {target:,}."
     return None
-
-
-def _without_decay(weights, gradient, rate, decay, excluded):
-    return first_lamb_step(weights, gradient, rate, 0.0, excluded)
-
-
-def _never_excluded(weights, gradient, rate, decay, excluded):
-    return first_lamb_step(weights, gradient, rate, decay, False)
 
 
 def _adamw(weights, gradient, rate, decay, excluded):
@@ -221,8 +214,8 @@ EXERCISES = Exercises.beside(
         wrong={
             "AdamW: no trust ratio": _adamw,
             "the gradient itself, scaled": _from_the_gradient,
-            "forgets the decay": _without_decay,
-            "a ratio for biases too": _never_excluded,
+            "forgets the decay": lambda x, g, rate, decay, excluded: first_lamb_step(x, g, rate, 0.0, excluded),
+            "a ratio for biases too": lambda x, g, rate, decay, excluded: first_lamb_step(x, g, rate, decay, False),
         },
     ),
 )

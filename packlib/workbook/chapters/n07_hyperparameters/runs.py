@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from packlib.advice.records import recorded
 from packlib.packing import Packs
 from packlib.training import Recipe
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
-from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, against, at_end, by_arm, interval
+from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, interval, runs_of
 
 
 def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
@@ -76,11 +75,16 @@ def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98
     return np.array(losses)
 
 
-def curves(runs: Runs, y: str = "held_out_loss", x: str = "sequences") -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """By arm: x, the mean over seeds, shape (evaluations,); and y of each seed, shape (seeds, evaluations)."""
+def signed(share: float) -> str:
+    """A change in percent with its sign: "+2.5 %" or "−25.0 %"."""
+    return f"{100 * share:+.1f} %".replace("-", "−")
+
+
+def curves(name: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """By arm of a recorded experiment: sequences, a mean over seeds; held-out losses, shape (seeds, evaluations)."""
     return {
-        arm: (np.mean([run[x] for run in seeds], axis=0), np.array([run[y] for run in seeds]))
-        for arm, seeds in runs.items()
+        arm: (np.mean([run["sequences"] for run in seeds], axis=0), np.array([run["held_out_loss"] for run in seeds]))
+        for arm, seeds in runs_of(name).items()
     }
 
 
@@ -93,11 +97,11 @@ def differences(found: dict[str, tuple], arm: str, base: str) -> tuple[np.ndarra
 
 def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
     """By arm of a recorded experiment: its loss at the end less that of padded rows, and its updates."""
-    runs = by_arm(recorded(name, "runs").rows)
+    runs = runs_of(name)
     updates = {arm: round(float(np.mean(each))) for arm, each in at_end(runs, "update").items()}
     return {arm: (one, updates[arm]) for arm, one in against(at_end(runs), "padded").items()}
 
 
 def contrast(name: str, arm: str, base: str) -> Interval:
     """The loss at the end of an arm less that of another one, seed by seed."""
-    return against(at_end(by_arm(recorded(name, "runs").rows)), base)[arm]
+    return against(at_end(runs_of(name)), base)[arm]

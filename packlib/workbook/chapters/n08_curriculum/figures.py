@@ -1,18 +1,20 @@
-"""What notebook 08 draws: words, batches, and what a sweep of the rate came to."""
+"""What notebook 08 draws: rows that grow, words, batches, rates, and what recorded runs came to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from transformers import PreTrainedTokenizerBase
 
 from packlib.batches import TokenBatches
 from packlib.batches.variable_rate import RATE_RULES
-from packlib.workbook.chapters.shared.recorded_runs import Swept, best_rates
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, plain_ticks
+from packlib.workbook.chapters.shared.recorded_figures import draw_ends, draw_intervals
+from packlib.workbook.chapters.shared.recorded_runs import Swept, against, best_rates
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, plain_ticks, show
+from packlib.workbook.results import show_recorded
 
 PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
 LOOKS = {  # a rule is no batching habit, so it has a line and a marker and no color
@@ -27,21 +29,88 @@ ARMS = {  # of the length warm-up
 }
 
 
-def draw_tokens(ax: Axes, rows: Sequence[Sequence[str]], owners: Sequence[int], width: int, title: str) -> None:
-    """The words of a batch, a cell each, in a picture of `width` cells; "[PAD]" is gray.
+def show_warm_up(due: Mapping[float, np.ndarray]) -> None:
+    """The length over 1,000 updates for some durations of the warm-up, and the share of the slots that each saves."""
+    fig, ax = new_figure()
+    saved = {duration: percent(1 - lengths.mean() / 128, 0) for duration, lengths in due.items()}
+    for (duration, lengths), line in zip(due.items(), (":", "-", "--"), strict=False):
+        ax.plot(lengths, color=INK, linestyle=line, marker="")
+        y = 122 if duration < 0.95 else 100  # below the line, which reaches the edge
+        ax.text(1000 * min(duration, 0.9) + 12, y, f"{duration:g}: −{saved[duration]}", va="top", fontsize=12)
+    ax.set(title="A longer warm-up saves more slots", xlabel="update", ylabel="length", ylim=(0, None))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    listed = "; ".join(f"{duration:g} saves {share}" for duration, share in saved.items())
+    show(fig, alt=f"Length over 1,000 updates for some durations; of all slots, {listed}.", name="warm-up")
 
-    `owners` says which sentence a row came from.
-    """
-    for y, (words, owner) in enumerate(zip(rows, owners, strict=True)):
-        ax.text(-0.25, y + 0.5, "ABC"[owner], ha="right", va="center", fontsize=12)
-        for x, word in enumerate(words):
-            blank = word == "[PAD]"
-            color = PADDING if blank else PALE[owner]
-            ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=color, edgecolor="white"))
-            ax.text(x + 0.5, y + 0.5, "" if blank else word, ha="center", va="center", fontsize=10)
-    ax.set(xlim=(-0.5, width), ylim=(len(rows), 0))
-    ax.set_title(title, fontsize=13, loc="left")
-    ax.axis("off")
+
+def show_sweep(losses: Swept, norms: Swept, mark: Callable[..., None]) -> None:
+    """Each arm over the rate, every seed a mark: the loss at the end with the mean as a line, and the largest norm."""
+    show_recorded("curriculum-length-sweep", "runs")
+    fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
+    lines, listed = {}, []
+    for arm, by_rate in losses.items():
+        ends, largest = np.array(list(by_rate.values())), np.array(list(norms[arm].values()))
+        marks = {**ARMS[arm], "linestyle": "", "markersize": 5}
+        lines[left.plot(list(by_rate), ends.mean(1), **{**ARMS[arm], "marker": ""})[0]] = arm
+        left.plot(list(by_rate), ends, **marks)
+        right.plot(list(by_rate), largest, **marks)
+        means = ", ".join(f"{loss:.3f}" for loss in ends.mean(1))
+        listed.append(f"{arm} {means}, largest gradient norm {largest.max():.1f}")
+    best, seeds = best_rates(losses), ends.shape[1]
+    left.set(xlabel="highest rate", ylabel=f"held-out loss at the end, {seeds} seeds")
+    right.set(xlabel="highest rate", ylabel="largest gradient norm of the run", ylim=(0, None))
+    for ax in (left, right):
+        ax.set_xscale("log")
+        plain_ticks(ax.xaxis, list(by_rate))
+        ax.tick_params(axis="x", labelrotation=45)
+    label_ends(lines)
+    truncated = " and ".join(sorted({f"{rate:g}" for arm, rate in best.items() if "truncated" in arm}))
+    fig.suptitle(f"Full rows end lowest at {best['no warm-up']:g}, truncated rows at {truncated}")
+    mark(left, "best_rate")
+    tried, lowest = ", ".join(f"{rate:g}" for rate in by_rate), ", ".join(f"{arm} at {r:g}" for arm, r in best.items())
+    alt = f"Means of {seeds} seeds at the rates {tried}: {'; '.join(listed)}. Lowest: {lowest}."
+    show(fig, alt=alt, name="length-rates")
+
+
+def bigram(text: str) -> float:
+    """The loss on a text of counting which byte follows which."""
+    rows = show_recorded("baselines", "runs")
+    return next(float(row["loss"]) for row in rows if row["text"] == text and row["baseline"] == "bigram")
+
+
+def show_long_runs(ended: Mapping[str, np.ndarray]) -> None:
+    """How far the arms of the length warm-up end from full rows."""
+    show_recorded("curriculum-length", "runs")
+    shown, full = against(dict(ended), "no warm-up"), ended["no warm-up"].mean()
+    fig, ax = new_figure()
+    draw_intervals(ax, shown)
+    ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}; bigram {bigram('modules'):.2f}), 95 % interval")
+    equal = sum(one.verdict == "cannot be told" for one in shown.values())
+    ax.set_title(f"{equal} of {len(shown)} differences cannot be told from 0")
+    listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in shown.items())
+    alt = f"Differences of the held-out loss after as many bytes: {listed}. Full rows end at {full:.2f}."
+    show(fig, alt=alt, name="short-rows")
+
+
+def show_shortened(ways: Mapping[str, Mapping], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Batches of some words, a cell each and gray for padding; the letters say which sentence a row came from."""
+    words = [list(map(tokenizer.convert_ids_to_tokens, batch["input_ids"])) for batch in ways.values()]
+    width = max(len(rows[0]) for rows in words)
+    fig, places = new_figure(len(ways), height_ratios=list(map(len, words)))
+    for ax, rows, (title, batch) in zip(places, words, ways.items(), strict=True):
+        for y, (row, owner) in enumerate(zip(rows, batch["sentence"].tolist(), strict=True)):
+            ax.text(-0.25, y + 0.5, "ABC"[owner], ha="right", va="center", fontsize=12)
+            for x, word in enumerate(row):
+                blank = word == "[PAD]"
+                color = PADDING if blank else PALE[owner]
+                ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=color, edgecolor="white"))
+                ax.text(x + 0.5, y + 0.5, "" if blank else word, ha="center", va="center", fontsize=10)
+        ax.set(xlim=(-0.5, width), ylim=(len(rows), 0))
+        ax.set_title(title.capitalize(), fontsize=13, loc="left")
+        ax.axis("off")
+    sizes = "; ".join(f"{name}: {len(rows)} rows of {len(rows[0])}" for name, rows in zip(ways, words, strict=True))
+    alt = f"Three definitions as a batch of {sizes}. Truncating drops the ends, reshaping makes rows of them."
+    show(fig, alt=alt, name="truncate-reshape")
 
 
 def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: int) -> None:
@@ -61,56 +130,71 @@ def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: i
     ax.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def draw_micro_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, ranks: int, steps: int) -> None:
-    """The first update: micro-batch m is of rank m % ranks (a row of the picture) in step m // ranks."""
-    shown = range(ranks * steps)
-    wide, high = 1.12 * max(batches.widths[list(shown)]), 1.3 * max(batches.rows[list(shown)])
-    for m in shown:
-        rows, width = int(batches.rows[m]), int(batches.widths[m])
-        x, y = (m // ranks) * wide, (m % ranks) * high
-        filled = np.zeros(rows, np.int64)
-        filled[: batches.sizes[m]] = lengths[batches[m]]
-        picture = np.full((rows, width, 3), to_rgb(PADDING))
-        picture[np.arange(width) < filled[:, None]] = to_rgb(OKABE_ITO[0])
-        ax.imshow(picture, extent=(x, x + width, y + rows, y), aspect="auto", interpolation="nearest")
-        ax.add_patch(Rectangle((x, y), width, rows, fill=False, edgecolor=INK))
-        ax.text(x, y - 0.03 * high, f"{rows} × {width}", va="bottom", fontsize=11)
-    ax.set(xlim=(-0.01 * wide, steps * wide), ylim=(ranks * high, -0.14 * high))
-    ax.set_xticks([(i + 0.45) * wide for i in range(steps)], [f"step {i + 1}" for i in range(steps)])
-    ax.set_yticks([(i + 0.4) * high for i in range(ranks)], [f"process {i + 1}" for i in range(ranks)])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+def show_token_batches(drawn: Mapping[str, TokenBatches], lengths: np.ndarray, budget: int) -> None:
+    """The batches of each order beside each other."""
+    fig, axes = new_figure(1, 2, sharey=True)
+    for ax, (order, made) in zip(axes, drawn.items(), strict=True):
+        draw_batches(ax, made, lengths, budget)
+        ax.set(title=f"{order.capitalize()}: {percent(made.padding_fraction, 0)} padding", xlabel="batch")
+    axes[0].set(ylabel="tokens; padding in gray")
+    fig.suptitle(f"The same budget, the first {len(lengths)} lengths")
+    listed = "; ".join(
+        f"{order}: {len(made)} of {made.sizes.min()} to {made.sizes.max()} samples, "
+        f"{percent(made.padding_fraction)} padding"
+        for order, made in drawn.items()
+    )
+    show(fig, alt=f"Batches of at most {budget} tokens as stacked bars. {listed}.", name="token-batches")
 
 
-def rates(losses: Swept, norms: Swept) -> tuple[Figure, str]:
-    """Each arm over the rate, every seed a mark: the loss at the end with the mean as a line, and the largest norm.
-
-    Args:
-        losses, norms: what each run of the sweep came to.
-
-    Returns:
-        The figure and its alt text.
-    """
-    fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
+def show_scaled(sizes: Sequence[int], scaled: Mapping[str, Sequence[float]], reference: int) -> None:
+    """The rate of each update under each rule, and the samples of the update below it."""
+    fig, (ax, below) = new_figure(2, 1, sharex=True, height_ratios=(3, 1))
     lines, listed = {}, []
-    for arm, by_rate in losses.items():
-        ends, largest = np.array(list(by_rate.values())), np.array(list(norms[arm].values()))
-        marks = {**ARMS[arm], "linestyle": "", "markersize": 5}
-        lines[left.plot(list(by_rate), ends.mean(1), **{**ARMS[arm], "marker": ""})[0]] = arm
-        left.plot(list(by_rate), ends, **marks)
-        right.plot(list(by_rate), largest, **marks)
-        means = ", ".join(f"{loss:.3f}" for loss in ends.mean(1))
-        listed.append(f"{arm} {means}, largest gradient norm {largest.max():.1f}")
-    best, seeds = best_rates(losses), ends.shape[1]
-    lowest = ", ".join(f"{arm} at {rate:g}" for arm, rate in best.items())
-    left.set(xlabel="highest rate", ylabel=f"held-out loss at the end, {seeds} seeds")
-    right.set(xlabel="highest rate", ylabel="largest gradient norm of the run", ylim=(0, None))
-    for ax in (left, right):
-        ax.set_xscale("log")
-        plain_ticks(ax.xaxis, list(by_rate))
-        ax.tick_params(axis="x", labelrotation=45)
+    for rule, each in scaled.items():
+        rates = 1000 * np.array(each)
+        lines[ax.plot(rates, **{**LOOKS[rule], "marker": ""})[0]] = rule
+        listed.append(f"{rule} {rates.min():.2f} to {rates.max():.2f}")
+    below.bar(range(len(sizes)), sizes, color=INK)
+    below.set(xlabel="update", ylabel="samples")
+    ax.set(title=f"From {sizes[0]} samples to {sizes[-1]}: the rate follows", ylabel="rate, 10⁻³", ylim=(0, None))
     label_ends(lines)
-    truncated = " and ".join(sorted({f"{rate:g}" for arm, rate in best.items() if "truncated" in arm}))
-    fig.suptitle(f"Full rows end lowest at {best['no warm-up']:g}, truncated rows at {truncated}")
-    tried = ", ".join(f"{rate:g}" for rate in by_rate)
-    return fig, f"Means of {seeds} seeds at the rates {tried}: {'; '.join(listed)}. Lowest: {lowest}."
+    show(fig, alt=f"Rates in thousandths, with reference {reference}: {'; '.join(listed)}.", name="rates")
+
+
+def show_ended(ended: Mapping[str, np.ndarray]) -> None:
+    """Where the runs of each order and rule ended, beside the bigram."""
+    show_recorded("curriculum-rates", "runs")
+    lowest, counted = min(ended, key=lambda arm: ended[arm].mean()), bigram("functions")
+    fig, ax = new_figure()
+    draw_ends(ax, ended, {"bigram": counted})
+    ax.set_title(f"Of the six, “{lowest}” has the lowest mean", pad=28)
+    listed = "; ".join(f"{arm} {losses.mean():.2f}" for arm, losses in ended.items())
+    alt = f"Held-out loss, means of {len(ended[lowest])} seeds: {listed}; the bigram: {counted:.2f}."
+    show(fig, alt=alt, name="rates-recorded")
+
+
+def show_pipeline(ways: Mapping[str, TokenBatches], lengths: np.ndarray, ranks: int = 2, steps: int = 2) -> None:
+    """The first update of each way: micro-batch m is of rank m % ranks, a row of the picture, in step m // ranks."""
+    shown, listed = range(ranks * steps), []
+    fig, axes = new_figure(1, len(ways))
+    for ax, (name, batches) in zip(axes, ways.items(), strict=True):
+        wide, high = 1.12 * max(batches.widths[shown]), 1.3 * max(batches.rows[shown])
+        sizes = [f"{batches.rows[m]} × {batches.widths[m]}" for m in shown]
+        for m in shown:
+            rows, width = int(batches.rows[m]), int(batches.widths[m])
+            x, y = (m // ranks) * wide, (m % ranks) * high
+            filled = np.zeros(rows, np.int64)
+            filled[: batches.sizes[m]] = lengths[batches[m]]
+            picture = np.full((rows, width, 3), to_rgb(PADDING))
+            picture[np.arange(width) < filled[:, None]] = to_rgb(OKABE_ITO[0])
+            ax.imshow(picture, extent=(x, x + width, y + rows, y), aspect="auto", interpolation="nearest")
+            ax.add_patch(Rectangle((x, y), width, rows, fill=False, edgecolor=INK))
+            ax.text(x, y - 0.03 * high, sizes[m], va="bottom", fontsize=11)
+        ax.set(xlim=(-0.01 * wide, steps * wide), ylim=((ranks - 0.2) * high, -0.14 * high))
+        ax.set_xticks([(i + 0.45) * wide for i in range(steps)], [f"step {i + 1}" for i in range(steps)])
+        ax.set_yticks([(i + 0.4) * high for i in range(ranks)], [f"process {i + 1}" for i in range(ranks)])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        ax.set_title(name, fontsize=13)
+        listed.append(f"{name}: {', '.join(sizes)}")
+    show(fig, alt=f"One update on {ranks} processes in {steps} steps. {'; '.join(listed)}.", name="pipeline")

@@ -52,7 +52,7 @@ class BudgetExplorer(Explorer):
         fig, (above, below) = new_figure(2, 1, height_ratios=(5, 2), sharex=True)
         draw_batches(above, batches, samples, budget)
         above.set(ylabel="tokens", title=f"{made}, {percent(batches.padding_fraction)} padding")
-        below.plot(rates, **LOOKS[rule])
+        below.plot(rates, **LOOKS[rule], clip_on=False)
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
             f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {made} "
@@ -149,17 +149,9 @@ def _not_whole(done, total, duration, lengths):
     return lengths[-1] if done >= warmup else lengths[int((len(lengths) - 1) * done / warmup)]
 
 
-def _rounds_down(done, total, duration, lengths):
-    return length_due(done, int(duration * total), 1.0, lengths)
-
-
 def _all_share(done, total, duration, lengths):
     warmup = max(1, round(duration * total))
     return lengths[min(len(lengths) - 1, len(lengths) * done // warmup)]
-
-
-def _without_the_last(lengths, budget):
-    return cut_by_tokens(lengths, budget)[:-1]
 
 
 def pipeline_updates(lengths, budget):
@@ -218,7 +210,7 @@ EXERCISES = Exercises.beside(
         "cut_by_tokens",
         cut_by_tokens,
         wrong={
-            "loses the last batch": _without_the_last,
+            "loses the last batch": lambda lengths, budget: cut_by_tokens(lengths, budget)[:-1],
             "stays below the budget": lambda lengths, budget: cut_by_tokens(lengths, budget - 1),
             "counts samples": lambda lengths, budget: [lengths[i : i + 2] for i in range(0, len(lengths), 2)],
         },
@@ -253,7 +245,9 @@ EXERCISES = Exercises.beside(
         wrong={
             "the public rule": _public_rule,
             "no rounding": _not_whole,
-            "rounds down": _rounds_down,
+            "rounds down": lambda done, total, duration, lengths: length_due(
+                done, int(duration * total), 1.0, lengths
+            ),
             "all lengths share": _all_share,
             "forgets the duration": lambda done, total, duration, lengths: length_due(done, total, 1.0, lengths),
             "counts from the end": lambda done, total, duration, lengths: length_due(

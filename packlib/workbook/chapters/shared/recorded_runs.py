@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
+from packlib.advice.records import recorded
+
 Runs = dict[str, list[dict[str, np.ndarray]]]  # by arm, for each seed, columns of shape (evaluations,)
 Swept = dict[str, dict[float, np.ndarray]]  # by arm, for each rate from low to high, a value a seed
 
@@ -18,6 +20,11 @@ def by_arm(rows: list[dict]) -> Runs:
     for (arm, _), run in sorted(records.items(), key=lambda item: item[0][1]):
         runs[arm].append({name: np.array([record[name] for record in run]) for name in run[0]})
     return runs
+
+
+def runs_of(name: str) -> Runs:
+    """The runs of a recorded experiment by its name, and nothing shown; `show_recorded` says where they come from."""
+    return by_arm(recorded(name, "runs").rows)
 
 
 def at_end(runs: Runs, column: str = "held_out_loss") -> dict[str, np.ndarray]:

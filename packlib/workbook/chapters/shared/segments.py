@@ -1,5 +1,6 @@
 """The segments of a packed batch, and the batch as a model reads it that does not know them."""
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor
@@ -16,12 +17,14 @@ def spans(segment_ids: Tensor) -> list[tuple[str, int, int]]:
 
 
 def name_segments(ax: Axes, segment_ids: Tensor) -> None:
-    """Name the rows and columns of a picture of pairs after the segments, where there is room."""
+    """Name the rows and columns of a picture of pairs after the segments; no name stands on its neighbor."""
     parts = spans(segment_ids)
     middles = [(start + end - 1) / 2 for _, start, end in parts]
-    names = [name if end - start >= len(segment_ids) / 24 else "" for name, start, end in parts]
-    ax.set_xticks(middles, names)
-    ax.set_yticks(middles, names)
+    apart = min(np.diff(middles), default=len(segment_ids)) / len(segment_ids)
+    names = [name if end - start >= len(segment_ids) / 30 else "" for name, start, end in parts]
+    size = {"fontsize": 10} if apart < 1 / 18 else {}
+    ax.set_xticks(middles, names, **size)
+    ax.set_yticks(middles, names, **size)
     ax.tick_params(length=0)
 
 
