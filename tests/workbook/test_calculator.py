@@ -11,7 +11,7 @@ from training_cases import furthest
 from transformers import BertConfig
 
 from packlib.model import PackedBert
-from packlib.workbook.chapters.n11_scaling_up.calculator import PRECISIONS, Phase, Setup, calculate, value_of
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
 from packlib.workbook.chapters.shared.timeline import bubble, gantt, in_flight
 from tests.benchmarks.activations import SavedActivations, recompute
 
@@ -101,22 +101,6 @@ def test_the_units_scale():
     assert ratio("MEMORY", 128, offload=True) == pytest.approx(1)
     half = [replace(phase, overhead=0.5) for phase in PHASES[:1]]
     assert ratio("computing", 128, half) == pytest.approx(2)
-
-
-def test_every_formula_gives_its_value():
-    """A reader who types a formula in, with the values of the lines above, gets the line."""
-    setup, phase = Setup(), PHASES[0]
-    stage = np.arange(4)
-    known = {**vars(setup), **vars(phase), "accumulation": phase.gradient_accumulation_steps,
-             **PRECISIONS[setup.precision], "minimum": np.minimum, "STAGE": stage,
-             "LAYERS": np.array(setup.layout), "FIRST": stage == 0, "HEAD": stage == 0, "COPY": 0 * stage}  # fmt: skip
-    checked = 0
-    for line in calculate(setup, [phase]):
-        assert np.allclose(eval(line.formula, known), line.value, rtol=1e-12), line
-        known[line.name] = np.array(line.value) if isinstance(line.value, tuple) else line.value
-        checked += 1
-        assert line.unit
-    assert checked > 30
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
