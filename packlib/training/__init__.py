@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from packlib.training.lamb import Lamb, make_optimizer, parameter_groups
     from packlib.training.loop import NonFiniteLossError, fit
     from packlib.training.objective import CausalObjective, MaskedObjective, PretrainingObjective, evaluate
-    from packlib.training.precision import Autocast, round_weights, stochastic_round
+    from packlib.training.precision import round_weights, stochastic_round
     from packlib.training.schedules import SequenceSchedule, rate_at
     from packlib.training.updates import UpdateStream
 else:  # they load torch
@@ -24,7 +24,7 @@ else:  # they load torch
             "packlib.training.lamb": ["Lamb", "make_optimizer", "parameter_groups"],
             "packlib.training.loop": ["NonFiniteLossError", "fit"],
             "packlib.training.objective": ["CausalObjective", "MaskedObjective", "PretrainingObjective", "evaluate"],
-            "packlib.training.precision": ["Autocast", "round_weights", "stochastic_round"],
+            "packlib.training.precision": ["round_weights", "stochastic_round"],
             "packlib.training.schedules": ["SequenceSchedule", "rate_at"],
             "packlib.training.updates": ["UpdateStream"],
         },

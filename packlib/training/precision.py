@@ -1,33 +1,13 @@
 """Low precision: what 16 bits lose, stochastic rounding, and 16-bit weights that still learn."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
-from packlib.batches import PackedBatch
 from packlib.checks import one_of
-from packlib.model import Sums
-from packlib.training.objective import Objective, PretrainingObjective
 
 HALVES = (torch.bfloat16, torch.float16)
 ROUNDINGS = ("stochastic", "nearest", "master")
-
-
-class Autocast:
-    """An objective whose forward pass runs under torch.autocast: `fit(model, …, Autocast())`.
-
-    The weights, their gradients and the losses stay FP32. With float16 small gradients underflow, and `fit` has no
-    loss scaling: take bfloat16, which has float32's exponents.
-    """
-
-    def __init__(self, objective: Objective | None = None, dtype: torch.dtype = torch.bfloat16) -> None:
-        self.objective = PretrainingObjective() if objective is None else objective
-        self.dtype = _half(dtype)
-        self.counts = self.objective.counts
-
-    def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
-        with torch.autocast(batch.input_ids.device.type, self.dtype):
-            return self.objective(model, batch)
 
 
 @torch.no_grad()

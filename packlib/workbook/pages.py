@@ -27,7 +27,7 @@ def content_policy(script: str = "", images: str = "data:") -> str:
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = ["default-src 'none'", "base-uri 'none'", "form-action 'none'", "style-src 'unsafe-inline'"]
-    rules += [f"img-src {images}", *([f"script-src 'sha256-{digest}'"] if script else [])]
+    rules += ["font-src data:", f"img-src {images}", *([f"script-src 'sha256-{digest}'"] if script else [])]
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 

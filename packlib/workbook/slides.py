@@ -29,6 +29,8 @@ from packlib.workbook.gallery import Picture, pictures_of
 from packlib.workbook.pages import fill_template, markdown_to_html
 from packlib.workbook.results import meaning
 
+_FONTS = Path(__file__).with_name("fonts")
+_WEIGHTS = {400: "Inter-Regular.otf", 700: "Inter-Bold.otf"}  # so that text and figures have one typeface
 _FOR_LEARNERS = ("Exercises", "Explore", "Play")  # sections that have no slide
 
 
@@ -130,7 +132,7 @@ class _Deck:
         for output in drawn:
             means = meaning(output)
             claim, image = wishes.get("claim") or means["title"] or means["alt"], self._image(output, wishes)
-            if claim != means["title"]:  # which the picture shows
+            if self.files or claim != means["title"]:  # which a picture that is no file shows
                 image = headed(claim, image)
             self._claim(claim, image, wishes.get("notes", ""), means["name"])
         if wishes.get("claim") and not drawn:
@@ -231,8 +233,9 @@ def deck(slides: Sequence[Slide], speaker: str = "", minutes: int = 0) -> str:
         speaker: a line of text below the title: who speaks, where and when.
         minutes: that are planned, for the clock of the presenter's view; 0 if nothing is.
     """
-    highlight = HtmlFormatter().get_style_defs(".highlight")
-    return fill_template("slides.html", slides=slides, speaker=speaker, minutes=minutes, highlight=highlight)
+    words = {"slides": slides, "speaker": speaker, "minutes": minutes}
+    fonts = {weight: base64.b64encode((_FONTS / file).read_bytes()).decode() for weight, file in _WEIGHTS.items()}
+    return fill_template("slides.html", **words, fonts=fonts, highlight=HtmlFormatter().get_style_defs(".highlight"))
 
 
 def main(arguments: Sequence[str]) -> None:

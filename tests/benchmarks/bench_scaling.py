@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.bench_scaling [--device cuda] [pipeline sharding recomputation underflow]
 
-measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. On a GPU: recomputation and
-offloading, which need one to show memory and speed. Run it on a quiet machine: ranks are timed by the clock.
+measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. On a GPU: recomputation.
+Run it on a quiet machine: ranks are timed by the clock.
 """
 
 import argparse
@@ -15,12 +15,10 @@ import torch
 from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.model import PackedBert
-from packlib.training import PretrainingObjective, Recipe, fit, make_optimizer
-from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
-from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
+from packlib.training import PretrainingObjective, Recipe, fit
 from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
-from packlib.workbook.chapters.n11_scaling_up.sharding import offload_state
 from packlib.workbook.chapters.shared.timeline import bubble_formula
+from tests.benchmarks.activations import SavedActivations, recompute
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
 from tests.benchmarks.bench_scaling_ranks import bert, pipeline, sharding
 from tests.benchmarks.table import in_turn, processor, record, show
@@ -95,33 +93,9 @@ def underflow(device: str) -> list[dict]:
     return rows
 
 
-def offloading(device: str) -> list[dict]:
-    """GPU memory between updates and at its peak, with the state of AdamW there or on the host."""
-    batch, plan, rows = batches(None, 1)[0].to(device), Recipe(16, 1e-4, 1, optimizer="adamw"), []
-    for where in ("device", "host"):
-        model = bert(1024, 8, device)
-        optimizer = make_optimizer(model, plan)
-        if where == "host":
-            offload_state(optimizer)
-        for _ in range(2):
-            gradient_of(model, batch)
-            optimizer.step()
-        torch.cuda.reset_peak_memory_stats()
-        held = torch.cuda.memory_allocated()
-        gradient_of(model, batch)
-        peak = torch.cuda.max_memory_allocated()
-        seconds = timed({"update": optimizer.step}, device)["update"]
-        rows.append({
-            "state on": where, "between updates, MiB": round(held / MIB),
-            "forward and backward, MiB": round(peak / MIB), "seconds an update": round(seconds, 4),
-        })  # fmt: skip
-        del model, optimizer
-    return rows
-
-
 ON_RANKS = {"pipeline": pipeline, "sharding": sharding}
 ON_ONE = {"recomputation": recomputation, "underflow": underflow}
-ON_GPU = {"recomputation": recomputation, "offloading": offloading}
+ON_GPU = {"recomputation": recomputation}
 
 
 def main(arguments: list[str] | None = None) -> None:

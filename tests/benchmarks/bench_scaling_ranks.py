@@ -5,8 +5,12 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 from transformers import BertConfig
 
 from packlib.batches import PackedBatch
@@ -15,8 +19,8 @@ from packlib.model import PackedBert
 from packlib.training import Recipe, make_optimizer
 from packlib.training.updates import take_packs
 from packlib.workbook.chapters.n11_scaling_up.pipeline import Pipeline
-from packlib.workbook.chapters.n11_scaling_up.sharding import memory_of, offload_state, shard_model, shard_optimizer
 from packlib.workbook.chapters.shared.timeline import bubble, bubble_formula, gantt, in_flight
+from tests.benchmarks.activations import transformer_layers
 from tests.benchmarks.bench_model import batches
 
 PACE = (0.03, 0.06)  # seconds of a forward and a backward pass, where there are more stages than cores
@@ -69,7 +73,31 @@ def pipeline() -> dict[str, list[dict]]:
     return {"pipeline": rows}
 
 
-HOWS = ("nothing", "state sharded", "state sharded and offloaded", "weights, gradients, state")
+HOWS = ("nothing", "state sharded", "weights, gradients, state")
+
+
+def shard_optimizer(whole: Optimizer, rate: float) -> ZeroRedundancyOptimizer:
+    """The same optimizer, its state dealt out over the ranks, whole parameters each (ZeRO, stage 1)."""
+    return ZeroRedundancyOptimizer(whole.param_groups, type(whole), lr=rate)
+
+
+def shard_model(model: nn.Module) -> nn.Module:
+    """Deal out weights, gradients and, with any optimizer made afterwards, its state, a layer at a time (ZeRO 3)."""
+    for layer in transformer_layers(model):
+        fully_shard(layer)
+    return fully_shard(model)
+
+
+def memory_of(model: nn.Module, optimizer: Optimizer) -> dict[str, int]:
+    """Bytes that this rank holds between two updates."""
+    own = getattr(optimizer, "optim", optimizer)  # a ZeroRedundancyOptimizer holds this rank's inside
+    held = {
+        "weights": list(model.parameters()),
+        "gradients": [p.grad for p in model.parameters()],
+        "state": [value for one in own.state.values() for value in one.values() if torch.is_tensor(value)],
+    }
+    here = {name: [t.to_local() if isinstance(t, DTensor) else t for t in of] for name, of in held.items()}
+    return {name: sum(tensor.nbytes for tensor in tensors) for name, tensors in here.items()}
 
 
 def run_sharded(rank: int, data: list[PackedBatch], steps: int) -> dict[str, tuple[dict, float, torch.Tensor]]:
@@ -81,9 +109,9 @@ def run_sharded(rank: int, data: list[PackedBatch], steps: int) -> dict[str, tup
             trained, optimizer = shard_model(model), make_optimizer(model, plan)
         else:
             trained = DistributedDataParallel(model)
-            optimizer = (shard_optimizer if "sharded" in how else make_optimizer)(model, plan)
-            if "offloaded" in how:
-                offload_state(getattr(optimizer, "optim", optimizer))
+            optimizer = make_optimizer(model, plan)
+            if how == "state sharded":
+                optimizer = shard_optimizer(optimizer, plan.learning_rate)
         for _ in range(steps):
             dist.barrier()
             start = time.perf_counter()
@@ -98,13 +126,13 @@ def run_sharded(rank: int, data: list[PackedBatch], steps: int) -> dict[str, tup
 
 
 def sharding(steps: int = 10) -> dict[str, list[dict]]:
-    """Ten updates with LAMB, FP32; on a CPU an offloaded state stays in the same memory, and is only accounted for."""
+    """Ten updates with LAMB, FP32."""
     rows, data = [], [take_packs(batch, 0, 4) for batch in batches(None, 4)]
     for world in (2, 4):
         ranks = run_ranks(run_sharded, world, data[:world], steps, timeout=300)
         for how in HOWS:
             row = {"ranks": world, "sharded": how}
-            for name in ("weights", "gradients", "state", "offloaded state"):
+            for name in ("weights", "gradients", "state"):
                 row[f"{name}, MiB, fullest rank"] = round(max(rank[how][0][name] for rank in ranks) / 2**20, 2)
             row["seconds an update"] = round(max(rank[how][1] for rank in ranks), 3)
             far = max((rank[how][2] - ranks[0]["nothing"][2]).abs().max().item() for rank in ranks)

@@ -7,18 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from model_cases import make_batch
 from training_cases import furthest, loader, recipe, small_model, weights
 
-from packlib.training import (
-    Autocast,
-    PretrainingObjective,
-    evaluate,
-    fit,
-    make_optimizer,
-    round_weights,
-    stochastic_round,
-)
+from packlib.training import evaluate, fit, make_optimizer, round_weights, stochastic_round
 from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
 
 HALVES = [torch.bfloat16, torch.float16]
@@ -80,20 +71,6 @@ def test_what_fp16_loses_loss_scaling_saves():
     assert (before == 0).double().mean() > 0.1 and (after == 0).double().mean() < 1e-4
     assert not before.isinf().any() and not after.isinf().any() and beyond.isinf().any()
     assert np.log2(scale) % 1 == 0
-
-
-def test_autocast_computes_in_bfloat16_and_keeps_the_weights():
-    models = [small_model(torch.float32) for _ in range(2)]
-    seen = []
-    models[1].cls.predictions.decoder.register_forward_hook(lambda *hook: seen.append(hook[2].dtype))
-    plan = recipe(4, 2, total=60)
-    plain, cast = (
-        fit(model, loader(4), plan, objective, progress=False)
-        for model, objective in zip(models, (None, Autocast()), strict=True)
-    )
-    assert set(seen) == {torch.bfloat16} and all(p.dtype == torch.float32 for p in models[1].parameters())
-    assert 0 < furthest(weights(models[0]), weights(models[1]))
-    assert cast[-1]["loss"] == pytest.approx(plain[-1]["loss"], rel=0.01)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -171,17 +148,6 @@ def test_a_run_that_goes_on_is_the_same_bit_for_bit(kind, rounding):
 def test_bad_input_gets_a_sentence():
     with pytest.raises(ValueError, match=r"dtype must be torch.bfloat16 or torch.float16, not torch.float32"):
         stochastic_round(torch.ones(2), torch.float32)
-    with pytest.raises(ValueError, match=r"dtype must be torch.bfloat16 or torch.float16, not torch.int8"):
-        Autocast(dtype=torch.int8)
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-def test_the_forward_pass_runs_in_the_precision_that_was_asked_for(dtype):
-    class Asked(PretrainingObjective):
-        def __call__(self, model, batch):
-            return torch.get_autocast_dtype("cpu"), torch.is_autocast_enabled("cpu")
-
-    assert Autocast(Asked(), dtype)(None, make_batch()) == (dtype, True)
     with pytest.raises(ValueError, match="not 'stochastical': did you mean 'stochastic'"):
         round_weights(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1), "stochastical")
     with pytest.raises(ValueError, match=r"the largest gradient must be above 0, not 0\.0"):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from packlib.packing import Packs
 from packlib.work import SHARDINGS, Work, context_shards
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
 
 TOKENS, SQUARES = Work(1, 0), Work(0, 1)
 PACKS = st.lists(st.lists(st.integers(1, 20), min_size=1, max_size=5), min_size=1, max_size=4)
@@ -77,16 +76,6 @@ def test_one_rank_has_it_all_and_pads_nothing(sharding):
     shards = context_shards(packs, 1, sharding, work=Work(2, 1))
     assert shards.work.tolist() == [[16 + 34], [14 + 49]] and shards.padding_tokens.tolist() == [0, 0]
     assert shards.padding_tokens.dtype == np.int64
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8, 16])
-def test_the_calculator_pads_as_much_on_average(ranks):
-    """Lengths that leave every rest equally often, four in each pack."""
-    of_packs = np.random.default_rng(0).permutation(np.arange(1, 129)).reshape(-1, 4).tolist()
-    packs = packed(of_packs)
-    padding = context_shards(packs, ranks, work=TOKENS).padding_tokens
-    phase = Phase(512, 1e6, packing_factor=4.0)
-    assert value_of(calculate(Setup(context_ranks=ranks), [phase]), "padding") == padding.mean()
 
 
 FEW = Packs([0, 1, 2], [0, 2, 3], [4, 4, 8], max_length=8)

@@ -96,15 +96,6 @@ def test_the_file_is_small_and_settled(stored):
     assert WIDGET_VIEW not in stored.read_text()
 
 
-def test_few_outputs_are_ignored(stored):
-    """What is ignored is not compared, so it must stay the exception."""
-    cells = code(read(stored))
-    ignored = [cell for cell in cells if IGNORED in tags(cell)]
-    assert len(ignored) <= 0.15 * len(cells)
-    for cell in cells:
-        assert "NBVAL_" not in cell.source, "comments hide what tags show"
-
-
 def test_each_picture_has_words_and_comes_once(stored):
     words, sources = [], []
     for page, plain in pages(read(stored)):

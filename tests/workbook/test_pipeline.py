@@ -59,11 +59,11 @@ def sentence(call, *args, **options) -> str:
     return "no error"
 
 
-def run_stages(rank, layers, layout, batches, mean="token"):
+def run_stages(rank, layers, batches, mean="token"):
     """On each rank: for both schedules the gradients, what was measured, the order of work, and 3 updates."""
     out = {}
     for schedule in SCHEDULES:
-        pipe = Pipeline(model := model_of(layers), schedule, layout, PretrainingObjective(mean))
+        pipe = Pipeline(model := model_of(layers), schedule, PretrainingObjective(mean))
         sums = pipe.step(batches)
         optimizer, out[schedule] = make_optimizer(pipe.stage, RECIPE), {"gradients": gradients(model)}
         out[schedule]["means"] = {name: float(s.mean) for name, s in sums.items()}
@@ -77,7 +77,6 @@ def run_stages(rank, layers, layout, batches, mean="token"):
     out["sentences"] = [
         sentence(Pipeline, model_of(1)),
         sentence(Pipeline, model, "2f2b"),
-        sentence(Pipeline, model, layout=(layers, 1)),
         sentence(Pipeline(model).step, batches[:1]),
         sentence(Pipeline(model).step, [batches[0], make_batch(packs=1)]),
     ]
@@ -114,14 +113,13 @@ def test_two_stages_are_one_model():
     """An update of 5 uneven micro-batches, then 3 updates with LAMB; both copies of the shared table stay equal."""
     batches = micro_batches(5)
     assert len({batch.num_sequences for batch in batches}) > 2
-    ranks = run_ranks(run_stages, 2, 3, (1, 2), batches, "sequence", timeout=300)
+    ranks = run_ranks(run_stages, 2, 3, batches, "sequence", timeout=300)
     compare(ranks, 3, batches, "sequence")
     told = ranks[0]["sentences"]
     assert told[0] == "2 stages need at least 2 layers, one each; the model has 1."
     assert told[1].startswith("schedule must be 'gpipe'")
-    assert told[2] == "The layout 3 + 1 is of 2 stages and 4 layers, not 2 and 3."
-    assert told[3] == "1f1b over 2 stages needs as many micro-batches, not 1."
-    assert told[4] == "A pipeline needs micro-batches of one shape, not [(1, 96), (2, 96)]."
+    assert told[2] == "1f1b over 2 stages needs as many micro-batches, not 1."
+    assert told[3] == "A pipeline needs micro-batches of one shape, not [(1, 96), (2, 96)]."
     wrong = model_of(3)
     sum(wrong(**batch).loss for batch in batches).div(len(batches)).backward()  # the mean of means
     assert furthest(ranks[0]["1f1b"]["gradients"], gradients(wrong)) > 1e-3
@@ -130,7 +128,7 @@ def test_two_stages_are_one_model():
 @pytest.mark.slow
 def test_four_stages_are_one_model():
     batches = micro_batches(5)
-    compare(run_ranks(run_stages, 4, 4, None, batches, timeout=300), 4, batches, "token")
+    compare(run_ranks(run_stages, 4, 4, batches, timeout=300), 4, batches, "token")
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.sampled_from(SCHEDULES), st.integers(1, 4), st.integers(1, 4))
@@ -158,15 +156,12 @@ def test_a_slow_stage_sets_the_pace():
 
 
 def test_layouts():
-    assert split_layers(24, 4) == [6, 6, 6, 6] and split_layers(24, 4, (3, 7, 7, 7)) == [3, 7, 7, 7]
     for layers in range(1, 12):
         for stages in range(1, layers + 1):
             split = split_layers(layers, stages)
             assert sum(split) == layers and len(split) == stages and max(split) - min(split) <= 1
     with pytest.raises(ValueError, match="4 stages need at least 4 layers, one each; the model has 3"):
         split_layers(3, 4)
-    with pytest.raises(ValueError, match="layers of a stage must be at least 1, not 0"):
-        split_layers(3, 2, (0, 3))
     with pytest.raises(ValueError, match="not 'gpip': did you mean 'gpipe'"):
         gantt(2, 2, "gpip")
     with pytest.raises(ValueError, match="forward needs one number, or one for each of the 2 stages, not 3"):

@@ -254,7 +254,7 @@ def _leading(pages: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
 
 
 def _lighten(folder: Path) -> None:
-    """Leave out what no page needs: the theme's two thousand icons, its maps, and the search on other pages."""
+    """Leave out what a page does not need: the theme's two thousand icons, its maps, and scripts of other pages."""
     icons = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}|@font-face\{[^}]*Font Awesome[^}]*\}")
     style = folder / "_static/styles/pydata-sphinx-theme.css"
     write_text(style, icons.sub("", style.read_text(encoding="utf-8")))
@@ -262,9 +262,14 @@ def _lighten(folder: Path) -> None:
         file.unlink()
     for name in ("_static/vendor", "_sources"):
         shutil.rmtree(folder / name, ignore_errors=True)
+    where = {  # the scripts of a part of a page, and what it is known by
+        "searchtools|language_data|searchindex": 'id="search-results"',
+        "drawings|explorers": 'class="explorer"',
+        "guesses": 'class="guess"',
+    }
     for page in folder.rglob("*.html"):
-        names = "fontawesome" if page.name == "search.html" else "fontawesome|searchtools|language_data|searchindex"
         text = page.read_text(encoding="utf-8")
+        names = "|".join(["fontawesome", *(scripts for scripts, part in where.items() if part not in text)])
         unused = rf'<script[^>]* src="[^"]*(?:{names})\.js[^"]*"></script>|<link rel="preload"[^>]*>'
         write_text(page, re.sub(unused, "", text))
 

@@ -27,12 +27,11 @@ def draw_cells(
     grid = np.full((len(rows), max(map(len, rows))), np.nan)
     for line, values in zip(grid, shades, strict=True):
         line[: len(values)] = values
-    ax.imshow(grid, aspect="auto")
-    middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
-    for (row, column), shade in np.ndenumerate(grid):
-        if not np.isnan(shade):
-            color = "white" if shade <= middle else INK
-            ax.text(column, row, texts[row][column], ha="center", va="center", color=color, fontsize=10)
+    colors = ax.imshow(grid, aspect="auto").to_rgba(grid)[..., :3]
+    luminance = colors**2.2 @ (0.2126, 0.7152, 0.0722)
+    for row, column in np.argwhere(~np.isnan(grid)):
+        color = "white" if luminance[row, column] < 0.18 else "black"  # a contrast of 4.5 on either side
+        ax.text(column, row, texts[row][column], ha="center", va="center", color=color, fontsize=10)
     ax.set_xticks([])
     ax.set_xticks(np.arange(grid.shape[1] + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)

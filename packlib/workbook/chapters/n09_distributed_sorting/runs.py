@@ -99,23 +99,6 @@ def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
     return np.diff(up_to[splitters - 1], prepend=0, append=lengths.size)
 
 
-def halve(shares: Sequence[np.ndarray], place: int) -> tuple[list[tuple[int, int, int, int]], int]:
-    """Find the length of row number `place` of the sorted whole, asking the ranks only how many rows they have.
-
-    Returns:
-        The rounds: from and to which length the search goes on, the length that is asked about, and how many rows
-        are as long or shorter. And the length that is found.
-    """
-    low, high = min(share.min() for share in shares), max(share.max() for share in shares)
-    rounds = []
-    while low < high:
-        middle = (low + high) // 2
-        up_to = sum(int(np.searchsorted(share, middle, "right")) for share in shares)
-        rounds.append((int(low), int(high), int(middle), up_to))
-        low, high = (low, middle) if up_to > place else (middle + 1, high)
-    return rounds, int(low)
-
-
 def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
     """Tokens of each step and rank, from the lengths in the order that each rank trains on; shape (steps, ranks)."""
     return np.stack([lengths.reshape(-1, batch).sum(axis=1) for lengths in seen], axis=1)

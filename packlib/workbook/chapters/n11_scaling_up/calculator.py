@@ -1,4 +1,4 @@
-"""From model, data and devices to batch, memory, time and cost: a sheet of formulas, each shown as it is computed."""
+"""From model, data and devices to batch, memory and time: a sheet of formulas, each shown as it is computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import numpy as np
 
 from packlib.checks import number, one_of, whole_number
 from packlib.training.recipe import check_factor
-from packlib.workbook.chapters.shared.timeline import SCHEDULES
 
 _SIZES = ("weight_bytes", "gradient_bytes", "activation_bytes", "master_bytes")
 PRECISIONS = {  # bytes of a weight, its gradient, an activation, and of an FP32 copy of the weight
@@ -59,18 +58,12 @@ class Setup:
         folded: the MLM head works on the first stage, beside the embedding that is its matrix; else on the last
             stage, with a copy of that matrix.
         replicas: pipelines that share an update.
-        context_ranks: ranks that share the tokens of each row (context parallelism), 1 to 16.
-        context_sharding: what they cut into 2 x context_ranks chunks, and pad to that: each "sequence" or a "pack" as
-            a whole (see `packlib.work.context_shards`).
-        schedule: "1f1b" or "gpipe".
         precision: one of `PRECISIONS`; moments are FP32 in all of them.
         recompute: keep each layer's input only, and compute the layer twice.
-        fused_attention: attention scores are not stored (T² numbers a head and row).
         shards: over how many replicas gradients and moments are dealt out; 1 for not at all.
         offload: the moments live off the device; each update reads and writes them, at `bandwidth`.
         peak_flops, utilization: of one device a second, and the share of it that is reached while computing.
         bandwidth: bytes a second that a device sends.
-        price: of one device for one hour, in any currency.
     """
 
     layers: int = 24
@@ -82,30 +75,22 @@ class Setup:
     layout: Sequence[int] = (3, 7, 7, 7)
     folded: bool = True
     replicas: int = 16
-    context_ranks: int = 1
-    context_sharding: str = "sequence"
-    schedule: str = "1f1b"
     precision: str = "16 bit, stochastic rounding"
     recompute: bool = True
-    fused_attention: bool = False
     shards: int = 1
     offload: bool = False
     peak_flops: float = 1e14
     utilization: float = 0.3
     bandwidth: float = 1e10
-    price: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "feed_forward", "heads", "vocabulary", "positions", "replicas"):
             whole_number(name, getattr(self, name), 1)
         whole_number("shards", self.shards, 1, self.replicas)
-        whole_number("context_ranks", self.context_ranks, 1, 16)
-        for name in ("peak_flops", "bandwidth", "price"):
+        for name in ("peak_flops", "bandwidth"):
             number(name, getattr(self, name), above=0)
         number("utilization", self.utilization, above=0, at_most=1)
-        one_of("schedule", self.schedule, SCHEDULES)
         one_of("precision", self.precision, PRECISIONS)
-        one_of("context_sharding", self.context_sharding, ("sequence", "pack"))
         if sum(whole_number("a stage of layout", n, 1) for n in self.layout) != self.layers:
             given = " + ".join(map(str, self.layout))
             raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {given}.")
@@ -133,7 +118,7 @@ class Line(NamedTuple):
 # The lines of the sheet, in order: name, unit, and the formula, in Python. Its names are explained at `Line.formula`.
 MODEL_FORMULAS = (
     ("stages", "stages", "len(LAYERS)"),
-    ("devices", "devices", "stages * replicas * context_ranks"),
+    ("devices", "devices", "stages * replicas"),
     ("attention", "parameters", "4 * width * (width + 1)"),
     ("dense", "parameters", "2 * width * feed_forward + feed_forward + width"),
     ("layer", "parameters", "attention + dense + 4 * width"),
@@ -144,62 +129,44 @@ MODEL_FORMULAS = (
     ("WEIGHTS", "bytes", "weight_bytes * PARAMETERS"),
     ("GRADIENTS", "bytes", "gradient_bytes * PARAMETERS / shards"),
     ("MOMENTS", "bytes", "(4 + 4 + master_bytes) * PARAMETERS / shards"),
-    (
-        "all_reduce",
-        "bytes sent, an update",
-        "2 * (1 - 1 / (replicas * context_ranks)) * gradient_bytes * max(PARAMETERS)",
-    ),
+    ("all_reduce", "bytes sent, an update", "2 * (1 - 1 / replicas) * gradient_bytes * max(PARAMETERS)"),
 )
 PHASE_FORMULAS = (
     ("global_batch", "rows", "micro_batch * accumulation * replicas"),
-    ("chunks", "chunks of a sequence, or of a pack", "2 * context_ranks if context_ranks > 1 else 1"),
-    (
-        "padding",
-        "tokens a row",
-        'packing_factor * (chunks - 1) / 2 if context_sharding == "sequence" else -length % chunks',
-    ),
-    ("tokens", "tokens, a micro-batch", "micro_batch * (length + padding) / context_ranks"),
+    ("tokens", "tokens, a micro-batch", "micro_batch * length"),
     ("bubble", "share of the time", "(stages - 1) / (accumulation + stages - 1)"),
-    ("IN_FLIGHT", "micro-batches", 'minimum(accumulation, stages - STAGE if schedule == "1f1b" else accumulation)'),
-    ("scores", "bytes", "0 if fused_attention else tokens * length * heads * (2 * activation_bytes + 1)"),
+    ("IN_FLIGHT", "micro-batches", "minimum(accumulation, stages - STAGE)"),
+    ("scores", "bytes", "tokens * length * heads * (2 * activation_bytes + 1)"),
     ("rows", "bytes", "tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)"),
-    ("logits", "bytes", "micro_batch * predictions * vocabulary * (activation_bytes + 4) / context_ranks"),
+    ("logits", "bytes", "micro_batch * predictions * vocabulary * (activation_bytes + 4)"),
     ("kept", "bytes, a layer", "tokens * width * activation_bytes if recompute else rows + scores"),
     ("computed_again", "bytes", "rows + scores if recompute else 0"),
     ("ACTIVATIONS", "bytes", "IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits"),
     ("ON_DEVICE", "bytes, without moments", "WEIGHTS + GRADIENTS + ACTIVATIONS"),
     ("MEMORY", "bytes", "ON_DEVICE + MOMENTS"),
     ("layer_work", "FLOP, forward", "tokens * (8 * width**2 + 4 * width * feed_forward + 4 * length * width)"),
-    (
-        "head_work",
-        "FLOP, forward",
-        "micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary) / context_ranks",
-    ),
+    ("head_work", "FLOP, forward", "micro_batch * predictions * (2 * width**2 + 2 * width * vocabulary)"),
     ("passes", "forward passes; a backward pass counts as two", "4 if recompute else 3"),
     ("WORK", "FLOP, a micro-batch", "passes * LAYERS * layer_work + 3 * HEAD * head_work"),
     ("balance", "share of the time", "sum(WORK) / stages / max(WORK)"),
     ("sent_on", "bytes, a micro-batch", "2 * tokens * width * activation_bytes if stages > 1 else 0"),
-    ("passed_on", "bytes", "passes * max(LAYERS) * 2 * (context_ranks - 1) * tokens * width * activation_bytes"),
-    ("stage_seconds", "seconds", "max(WORK) / (peak_flops * utilization) + (sent_on + passed_on) / bandwidth"),
+    ("stage_seconds", "seconds", "max(WORK) / (peak_flops * utilization) + sent_on / bandwidth"),
     ("computing", "seconds, an update", "(accumulation + stages - 1) * stage_seconds / (1 - overhead)"),
     ("moved", "bytes, an update", "2 * max(MOMENTS) if offload else 0"),
     ("update", "seconds", "computing + (all_reduce + moved) / bandwidth"),
     ("updates", "updates", "sequences / (global_batch * packing_factor)"),
     ("hours", "hours", "updates * update / 3600"),
-    ("cost", "units of price", "hours * devices * price"),
 )
 _FUNCTIONS = {"__builtins__": {}, "len": len, "max": max, "minimum": np.minimum, "sum": sum}  # of the formulas
 
 
 def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
-    """Work the sheet out: the lines of the model, those of each phase, and the totals.
+    """Work the sheet out: the lines of the model, and those of each phase.
 
     It takes parameters as `PackedBert` has them; the activations of a layer as in Korthikanti et al. 2022
     (arXiv 2205.05198, section 4.1), with dropout; a backward pass as twice a forward pass. Embedding, norms and the
-    optimizer's step take no time, a folded head no hop of its own, and nothing is sent while computing. Ranks that
-    share rows hand keys and values around in each forward pass, and their gradients too in a backward pass (Ring
-    Attention, arXiv 2310.01889). A sequence that is cut into n chunks gets (n - 1) / 2 tokens of padding, on average
-    over lengths that leave every rest equally often.
+    optimizer's step take no time, a folded head no hop of its own, and nothing is sent while computing. The order of
+    the pipeline is 1f1b.
 
     >>> from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
     >>> sheet = calculate(Setup(), [Phase(128, 1e6)])
@@ -216,9 +183,6 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
         whole_number("length of a phase", phase.length, 1, setup.positions)
         symbols = vars(phase) | {"accumulation": phase.gradient_accumulation_steps}
         lines += _work_out(PHASE_FORMULAS, names | symbols, phase.length)
-    for name, unit in (("hours", "hours"), ("cost", "units of price")):
-        total = sum(line.value for line in lines if line.name == name)
-        lines.append(Line(f"total_{name}", total, unit, f"the sum of {name} over the phases"))
     return lines
 
 

@@ -29,7 +29,7 @@ def make_pod(devices: int, stages: int, **options: Any) -> Setup:
     Raises:
         ValueError: for more stages than layers, or devices that do not make up whole pipelines.
     """
-    layout = tuple(split_layers(POD.layers, stages, POD.layout if stages == len(POD.layout) else None))
+    layout = POD.layout if stages == len(POD.layout) else tuple(split_layers(POD.layers, stages))
     if devices % stages:
         raise ValueError(
             f"{devices} devices do not make up whole pipelines of {stages} stages: {devices % stages} "
@@ -106,7 +106,7 @@ def chart_of(sheet: Sequence[Line], setup: Setup, phase: Phase) -> list[Bar]:
     backward = [whole - first for whole, first in zip(work, forward, strict=True)]
     parts = ([w / setup.peak_flops / setup.utilization for w in values] for values in (forward, backward))
     stages = len(work)
-    bars = gantt(stages, min(phase.gradient_accumulation_steps, stages + 10), setup.schedule, *parts)
+    bars = gantt(stages, min(phase.gradient_accumulation_steps, stages + 10), "1f1b", *parts)
     until = (stages + 8) * max(work) / setup.peak_flops / setup.utilization
     return [bar for bar in bars if bar.end <= until]
 

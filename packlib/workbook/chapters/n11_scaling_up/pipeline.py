@@ -22,24 +22,17 @@ from packlib.workbook.chapters.shared.timeline import Bar
 _TORCH_SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
 
 
-def split_layers(layers: int, stages: int, layout: Sequence[int] | None = None) -> list[int]:
-    """How many layers each stage holds: the `layout`, or as even as possible.
+def split_layers(layers: int, stages: int) -> list[int]:
+    """How many layers each stage holds, as even as possible.
 
     >>> from packlib.workbook.chapters.n11_scaling_up.pipeline import split_layers
-    >>> split_layers(24, 4), split_layers(24, 4, (3, 7, 7, 7))
-    ([6, 6, 6, 6], [3, 7, 7, 7])
+    >>> split_layers(24, 4), split_layers(3, 2)
+    ([6, 6, 6, 6], [1, 2])
     """
     whole_number("stages", stages, 1)
     if stages > layers:
         raise ValueError(f"{stages} stages need at least {stages} layers, one each; the model has {layers}.")
-    if layout is None:
-        return [(i + 1) * layers // stages - i * layers // stages for i in range(stages)]
-    layout = [whole_number("layers of a stage", count, 1) for count in layout]
-    parts, held = len(layout), sum(layout)
-    if (parts, held) != (stages, layers):
-        sizes = " + ".join(map(str, layout))
-        raise ValueError(f"The layout {sizes} is of {parts} stages and {held} layers, not {stages} and {layers}.")
-    return layout
+    return [(i + 1) * layers // stages - i * layers // stages for i in range(stages)]
 
 
 class BertStage(nn.Module):
@@ -84,7 +77,6 @@ class Pipeline:
     Args:
         model: on each rank with the same weights. This rank's part is used as it is, the rest is not touched.
         schedule: "gpipe" or "1f1b", as torch.distributed.pipelining runs them.
-        layout: layers of each stage; by default as even as possible.
         objective: what to train; by default BERT's, each token with equal weight.
         pace: seconds that a forward and a backward pass take at least: to watch more stages than there are cores.
 
@@ -93,19 +85,18 @@ class Pipeline:
         bars: what this rank did in the last step and when, by the clock that all processes of a machine share.
 
     Raises:
-        ValueError: for more stages than layers, a layout that does not fit, or an unknown schedule.
+        ValueError: for more stages than layers, or an unknown schedule.
     """
 
     def __init__(
         self,
         model: PackedBert,
         schedule: str = "1f1b",
-        layout: Sequence[int] | None = None,
         objective: Objective | None = None,
         pace: tuple[float, float] = (0.0, 0.0),
     ):
         self.rank, self.stages = dist.get_rank(), dist.get_world_size()
-        layout = split_layers(len(model.bert.encoder.layer), self.stages, layout)
+        layout = split_layers(len(model.bert.encoder.layer), self.stages)
         self.schedule = one_of("schedule", schedule, _TORCH_SCHEDULES)
         self.objective = PretrainingObjective() if objective is None else objective
         self.model, self.bars, self._pace = (model, list[Bar](), dict(zip(("forward", "backward"), pace, strict=True)))

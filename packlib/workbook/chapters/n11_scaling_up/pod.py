@@ -6,7 +6,7 @@ from typing import NamedTuple
 from packlib.workbook.chapters.n11_scaling_up.calculator import Line, Phase, Setup, calculate, value_of
 
 ON_CHIP, OFF_CHIP = 900e6, 112e9  # bytes of one processor
-POD = Setup(offload=True)  # BERT-Large, 3 + 7 + 7 + 7 layers; speed, bandwidth and price are assumed
+POD = Setup(offload=True)  # BERT-Large, 3 + 7 + 7 + 7 layers; speed and bandwidth are assumed
 
 
 class Run(NamedTuple):

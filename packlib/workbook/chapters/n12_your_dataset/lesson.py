@@ -145,13 +145,24 @@ EXERCISES = Exercises.beside(
     Exercise(
         "smallest_depth",
         smallest_depth,
-        cases=(({1: 5}, 0.0), ({1: 9, 2: 5}, 0.0), ({1: 100, 2: 51, 3: 50}, 0.05), ({4: 80, 2: 100, 8: 80}, 0.1)),
+        cases=(
+            ({1: 5}, 0.0),
+            ({1: 9, 2: 5}, 0.0),
+            ({1: 100, 2: 51, 3: 50}, 0.05),
+            ({9: 90, 8: 80, 4: 85, 2: 92}, 0.1),
+        ),
         wrong={
             "the very best": lambda packs, within: smallest_depth(packs, 0),
             "within of the first": lambda packs, within: min(
                 d for d in packs if packs[d] <= packs[min(packs)] * (1 + within)
             ),
             "the deepest": lambda packs, within: max(packs),
+            "near the packs of the greatest depth": lambda packs, within: min(
+                depth for depth, number in packs.items() if number <= packs[max(packs)] * (1 + within)
+            ),
+            "the first that is good enough": lambda packs, within: next(
+                depth for depth, number in packs.items() if number <= min(packs.values()) * (1 + within)
+            ),
         },
     ),
     Exercise(

@@ -1,7 +1,5 @@
 """Notebook 16: a prompt once for all its answers, and the mask that keeps them apart."""
 
-import math
-
 import ipywidgets as widgets
 import numpy as np
 import torch
@@ -14,7 +12,7 @@ from packlib.workbook.chapters.n16_shared_prompts import figures
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Question, Questions
+from packlib.workbook.questions import Questions
 
 
 def pairs_of(columns: dict[str, list[int]]) -> np.ndarray:
@@ -61,55 +59,24 @@ class SharedTree(Explorer):
         return fig, f"{words}{each / once:.2f} times fewer; {strangers} pairs let an answer see another."
 
 
-QUESTIONS = Questions(
-    group_tokens=Question(
-        "How many tokens does the row hold?",
-        unit="tokens",
-        truth=lambda columns: len(columns["input_ids"]),
-        why="Four tokens of the prompt are shared. The last one stands at the head of each branch, so the branches "
-        "have 2, 4 and 3 tokens: 4 + 2 + 4 + 3.",
-    ),
-    first_word=Question(
-        "Without heads, from which word would a model predict the first word of the second answer: the last of the "
-        "prompt or the last of the first answer?",
-        truth=lambda words, first: (
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "group_tokens": lambda columns: len(columns["input_ids"]),
+        "first_word": lambda words, first: (
             "the last of the prompt" if words[first - 1] == words[4] else "the last of the first answer"
         ),
-        why="Labels are shifted by one slot: what stands in a slot is predicted from the slot before it. The word "
-        "before the second answer is the end of the first.",
-        choices={
-            "the last of the prompt": "It stands right before the first answer alone.",
-            "the last of the first answer": "",
-        },
-    ),
-    positions=Question(
-        "Where must the positions of the second answer go on: after the prompt or after the first answer?",
-        truth=lambda apart: min(apart, key=apart.get),
-        why=lambda apart: (
+        "positions": lambda apart: min(apart, key=apart.get),
+        "short_prompts": lambda fewer: fewer,
+        "whole_above": lambda counted, rows: 100 * (counted["whole groups"] / rows.lower_bound - 1),
+    },
+    reasons={
+        "positions": lambda apart: (
             "Alone, the second answer follows the prompt. With positions that run on through the row, the losses "
             f"differ by up to {max(apart.values()):.1g} nats from those of the answers alone."
         ),
-        choices={
-            "after the prompt": "",
-            "after the first answer": "The mask hides the first answer, so the model would see a gap between "
-            "prompt and answer.",
-        },
-    ),
-    short_prompts=Question(
-        "With prompts of 250 tokens and 8 answers of 3,000 tokens, how many times fewer tokens are left?",
-        unit="times",
-        limits=(1, math.inf),
-        truth=lambda fewer: fewer,
-        why="Almost all tokens are those of the answers, and these are not shared. Eight prompts of 250 tokens are "
-        "2,000 of 26,000.",
-    ),
-    whole_above=Question(
-        "How many percent more rows than proven to be needed does best fit of whole groups take?",
-        unit="%",
-        limits=(0, math.inf),
-        truth=lambda counted, rows: 100 * (counted["whole groups"] / rows.lower_bound - 1),
-        why=lambda counted, rows: _why_split(rows),
-    ),
+        "whole_above": lambda counted, rows: _why_split(rows),
+    },
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
@@ -170,63 +137,50 @@ def _blind_to_the_prompt(prompt, answers):
     return mask.tolist()
 
 
-EXERCISES = Exercises(
-    [
-        Exercise(
-            "group_tokens",
-            group_tokens,
-            cases=((1, [1]), (5, [3]), (5, [1, 3, 2]), (1, [2, 2]), (1000, [10] * 8), (9, [4, 4])),
-            wrong={
-                "no heads": lambda prompt, answers: prompt + sum(answers),
-                "a prompt for each answer": lambda prompt, answers: sum(prompt + length for length in answers),
-                "heads beside a whole prompt": lambda prompt, answers: prompt + sum(length + 1 for length in answers),
-                "one head": lambda prompt, answers: prompt + 1 + sum(answers),
-            },
-            hint="the prompt without its last token, and then that token and the answer, for each answer.",
-            level=1,
-            minutes=5,
-        ),
-        Exercise(
-            "tree_positions",
-            tree_positions,
-            cases=((1, [1]), (2, [1]), (3, [2, 1]), (5, [1, 3, 2]), (1, [2, 2])),
-            wrong={
-                "they run on": lambda prompt, answers: list(range(group_tokens(prompt, answers))),
-                "answers from 0": lambda prompt, answers: [
-                    *range(prompt - 1),
-                    *(at for length in answers for at in range(length + 1)),
-                ],
-                "heads after the prompt": lambda prompt, answers: [
-                    *range(prompt - 1),
-                    *(prompt + at for length in answers for at in range(length + 1)),
-                ],
-                "no heads": lambda prompt, answers: [
-                    *range(prompt),
-                    *(prompt + at for length in answers for at in range(length)),
-                ],
-            },
-            hint="a head is the prompt's last token, so its position is `prompt - 1`.",
-            level=2,
-            minutes=10,
-        ),
-        Exercise(
-            "tree_mask",
-            tree_mask,
-            cases=((1, [1]), (2, [1]), (3, [2]), (3, [1, 1]), (1, [2, 1]), (4, [2, 1, 3])),
-            fault=mask_fault,
-            wrong={
-                "causal alone": lambda prompt, answers: np.tri(group_tokens(prompt, answers)).astype(bool).tolist(),
-                "answers do not see the prompt": _blind_to_the_prompt,
-                "transposed": lambda prompt, answers: np.array(tree_mask(prompt, answers)).T.tolist(),
-                "nobody sees itself": lambda prompt, answers: (
-                    np.array(tree_mask(prompt, answers)) & ~np.eye(group_tokens(prompt, answers), dtype=bool)
-                ).tolist(),
-                "no heads": lambda prompt, answers: np.ones([prompt + sum(answers)] * 2).tolist(),
-            },
-            hint="number the branches, 0 for the shared tokens: a slot sees an earlier one of branch 0 or of its own.",
-            level=3,
-            minutes=15,
-        ),
-    ]
+EXERCISES = Exercises.beside(
+    __file__,
+    Exercise(
+        "group_tokens",
+        group_tokens,
+        wrong={
+            "no heads": lambda prompt, answers: prompt + sum(answers),
+            "a prompt for each answer": lambda prompt, answers: sum(prompt + length for length in answers),
+            "heads beside a whole prompt": lambda prompt, answers: prompt + sum(length + 1 for length in answers),
+            "one head": lambda prompt, answers: prompt + 1 + sum(answers),
+        },
+    ),
+    Exercise(
+        "tree_positions",
+        tree_positions,
+        wrong={
+            "they run on": lambda prompt, answers: list(range(group_tokens(prompt, answers))),
+            "answers from 0": lambda prompt, answers: [
+                *range(prompt - 1),
+                *(at for length in answers for at in range(length + 1)),
+            ],
+            "heads after the prompt": lambda prompt, answers: [
+                *range(prompt - 1),
+                *(prompt + at for length in answers for at in range(length + 1)),
+            ],
+            "no heads": lambda prompt, answers: [
+                *range(prompt),
+                *(prompt + at for length in answers for at in range(length)),
+            ],
+        },
+    ),
+    Exercise(
+        "tree_mask",
+        tree_mask,
+        fault=mask_fault,
+        wrong={
+            "causal alone": lambda prompt, answers: np.tri(group_tokens(prompt, answers)).astype(bool).tolist(),
+            "answers do not see the prompt": _blind_to_the_prompt,
+            "transposed": lambda prompt, answers: np.array(tree_mask(prompt, answers)).T.tolist(),
+            "nobody sees itself": lambda prompt, answers: (
+                np.array(tree_mask(prompt, answers)) & ~np.eye(group_tokens(prompt, answers), dtype=bool)
+            ).tolist(),
+            "no heads": lambda prompt, answers: np.ones([prompt + sum(answers)] * 2).tolist(),
+        },
+    ),
 )
 check = EXERCISES

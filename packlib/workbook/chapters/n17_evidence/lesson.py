@@ -189,6 +189,7 @@ EXERCISES = Exercises.beside(
         wrong={
             "1.96 for any n": _normal,
             "each interval by itself": lambda deviation, wanted, arms, most: choose_seeds(deviation, wanted, 1, most),
+            "one too early": lambda deviation, wanted, arms, most: choose_seeds(deviation, wanted, arms, most - 1),
             "forgets the limit": lambda deviation, wanted, arms, most: choose_seeds(deviation, wanted, arms, 5000),
         },
     ),

@@ -276,7 +276,7 @@ const Guesses = (() => {
       asked.setAttribute("aria-label", question.question);
     } else {
       const typed = make("input", { type: "text", size: 12, autocomplete: "off" });
-      asked = make("form", {}, make("label", {}, `${question.question} `, typed), ` ${question.unit} `, make("button", {}, "Guess"));
+      asked = make("form", {}, make("label", {}, `${question.question} `, typed, `\u00a0${question.unit}`), make("button", {}, "Guess"));
       asked.onsubmit = (event) => {
         event.preventDefault();
         tell(typed.value);

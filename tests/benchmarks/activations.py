@@ -1,14 +1,18 @@
-"""What autograd keeps for the backward pass, counted byte by byte."""
+"""What autograd keeps for the backward pass, counted byte by byte; and layers that are computed twice."""
+
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 
 class SavedActivations(torch.autograd.graph.saved_tensors_hooks):
     """Count what autograd keeps between forward and backward: exact, the same each time, on any device.
 
     >>> import torch
-    >>> from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
+    >>> from tests.benchmarks.activations import SavedActivations
     >>> layer = torch.nn.Linear(8, 4)
     >>> with SavedActivations(layer) as saved:
     ...     loss = layer(torch.ones(2, 8)).square().sum()
@@ -38,3 +42,19 @@ class SavedActivations(torch.autograd.graph.saved_tensors_hooks):
 
 def _place(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
+
+
+def transformer_layers(model: nn.Module) -> list[GradientCheckpointingLayer]:
+    """The layers of a transformers model, in order."""
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+def recompute(model: nn.Module, layers: int) -> None:
+    """In training, keep only the input of the first `layers` layers, and compute the rest of them twice.
+
+    It is torch.utils.checkpoint behind transformers' own switch, which knows all layers or none.
+    Source: Chen et al. 2016, "Training deep nets with sublinear memory cost" (arXiv 1604.06174).
+    """
+    for i, layer in enumerate(transformer_layers(model)):
+        layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+        layer.gradient_checkpointing = i < layers
