@@ -62,8 +62,9 @@ def test_alibi_knows_distance_and_not_the_future():
     mixed = torch.zeros(12, 4, 16, dtype=torch.float64)
     for head in range(4):
         for i in range(12):
-            scores = torch.stack([query[i, head] @ key[j, head] / 4 - 2.0 ** (-2 * (head + 1)) * (i - j)
-                                  for j in range(i + 1)])  # fmt: skip
+            scores = torch.stack(
+                [query[i, head] @ key[j, head] / 4 - 2.0 ** (-2 * (head + 1)) * (i - j) for j in range(i + 1)]
+            )
             mixed[i, head] = scores.softmax(0) @ value[: i + 1, head]
     model.transformer.h = model.transformer.h[:1]
     model.transformer.ln_f = torch.nn.Identity()
