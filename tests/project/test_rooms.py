@@ -11,6 +11,7 @@ import re
 import rlcompleter
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -127,37 +128,40 @@ def test_mypy_finds_slips_in_the_main_calls_and_nothing_in_right_ones(tmp_path):
         assert found.startswith(f"{line}: error: {words}"), slip
 
 
+@cache
 def imports_of(path):
-    """The modules of packlib that a file imports anywhere: in functions, or for type checkers, too."""
+    """What a file imports of packlib anywhere, in functions or for type checkers too: modules, and names in them."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("packlib"):
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                yield full if (FOLDER.parent / f"{full.replace('.', '/')}.py").exists() else node.module
+            found += [(node.module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("packlib."))
+            found += [(alias.name, "") for alias in node.names if alias.name.startswith("packlib.")]
+    return found
 
 
 def test_nothing_below_imports_from_above():
     for floor, room in enumerate(LAYERS):
         for path in [*(FOLDER / room).rglob("*.py"), *FOLDER.glob(f"{room}.py")]:
-            for module in imports_of(path):
-                if "." in module and (above := module.split(".")[1]) in LAYERS:
+            for package, name in imports_of(path):
+                module = f"{package}.{name}"
+                if (above := module.split(".")[1]) in LAYERS:
                     assert LAYERS.index(above) <= floor, f"{path} imports {module}"
 
 
 def test_no_circle_of_imports():
     """Not among files; a room's `__init__`, which imports its files, counts as what it is for others: those files."""
     homes = {(package, name): home for package in PACKAGES for name, home in offered(package).items()}
+    files = {".".join(path.relative_to(FOLDER.parent).with_suffix("").parts) for path in FOLDER.rglob("*.py")}
     graph = {}
     for path in FOLDER.rglob("*.py"):
         name = ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts)
         if path.stem == "__init__":
             continue
-        graph[name] = set(imports_of(path))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
-                graph[name] |= {homes.get((node.module, alias.name), node.module) for alias in node.names}
+        graph[name] = set()
+        for module, imported in imports_of(path):
+            whole = f"{module}.{imported}"
+            graph[name].add(whole if whole in files else homes.get((module, imported), module))
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
 
 
