@@ -14,7 +14,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import nbformat
 import pytest
 
 import packlib
@@ -26,7 +25,6 @@ LAYERS = (  # each may import from those before it; what stands beside them belo
 ROOMS = LAYERS[:-1]
 FOLDER = Path(packlib.__file__).parent
 CHAPTERS = FOLDER / "workbook" / "chapters"
-NOTEBOOKS = FOLDER.parent / "notebooks"
 PACKAGES = ["packlib", *(f"packlib.{room}" for room in ROOMS), "packlib.training.scaling"]
 HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib", "IPython", "click")
 
@@ -165,33 +163,7 @@ def test_no_circle_of_imports():
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
 
 
-def chapters_of(code):
-    """The folders of `packlib.workbook.chapters` that a piece of code imports from."""
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            modules = [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "rooms are named in full"
-            modules = [f"{node.module}.{name.name}" for name in node.names]
-        else:
-            continue
-        for module in modules:
-            path = module.split(".")
-            if path[:3] == ["packlib", "workbook", "chapters"]:
-                yield path[3]
-
-
 def test_no_chapter_imports_another():
     for path in CHAPTERS.rglob("*.py"):
-        mine = {"shared"} if path.parent == CHAPTERS / "shared" else {"shared", path.parent.name}
-        assert set(chapters_of(path.read_text(encoding="utf-8"))) <= mine, path
-
-
-def test_a_notebook_finds_its_helpers_by_its_number_and_imports_no_other_chapter():
-    folders = {path.name for path in CHAPTERS.iterdir() if path.is_dir()} - {"shared", "__pycache__"}
-    notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
-    assert folders == {f"n{path.stem}" for path in notebooks}
-    for path in [*notebooks, *NOTEBOOKS.glob("solutions/*.ipynb")]:
-        cells = nbformat.read(path, as_version=4).cells
-        found = {name for cell in cells if cell.cell_type == "code" for name in chapters_of(cell.source)}
-        assert f"n{path.stem}" in found and found <= {f"n{path.stem}", "shared"}, path
+        found = {f"{module}.{name}".split(".")[3] for module, name in imports_of(path) if "chapters" in module}
+        assert found <= {"shared", path.relative_to(CHAPTERS).parts[0]}, path
