@@ -25,7 +25,8 @@ if str(OFFLINE) not in sys.path:  # else Python has loaded it at its start
     import sitecustomize  # noqa: F401
 os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [str(OFFLINE), os.environ.get("PYTHONPATH")])))
 
-settings.register_profile("packlib", deadline=None, derandomize=True)
+examples = 100 if os.environ.get("PACKLIB_ALL") else 50  # they are the same in each run
+settings.register_profile("packlib", deadline=None, derandomize=True, max_examples=examples)
 settings.load_profile("packlib")
 
 

@@ -1,11 +1,10 @@
 """What importing packlib changes outside packlib: `python -m tests.imported` prints it as JSON.
 
-A first process imports all of packlib and says which modules of others came along. A second one imports those, since
-they change this and that themselves, and only then packlib, module by module, with a look around after each.
+What packlib imports is imported before, since it changes this and that itself.
 """
 
+import ast
 import atexit
-import contextlib
 import copyreg
 import csv
 import decimal
@@ -20,14 +19,12 @@ import os
 import pkgutil
 import random
 import signal
-import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import packlib
-
-OURS = [module.name for module in pkgutil.walk_packages(packlib.__path__, "packlib.")]
 
 
 def state():
@@ -85,24 +82,22 @@ def state():
     }  # fmt: skip
 
 
+def imports_of_others():
+    """The statements at the top of packlib's files that import something else; they change this and that themselves."""
+    for path in Path(packlib.__file__).parent.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            name = node.names[0].name if isinstance(node, ast.Import) else getattr(node, "module", None)
+            if isinstance(node, ast.Import | ast.ImportFrom) and name.partition(".")[0] != "packlib":
+                yield ast.unparse(node)
+
+
 def main():
-    if len(sys.argv) == 1:
-        for name in OURS:
-            importlib.import_module(name)
-        others = [name for name in sys.modules if name.partition(".")[0] not in ("packlib", "tests", "__main__")]
-        done = subprocess.run([sys.executable, "-m", "tests.imported", "-"], input="\n".join(others), text=True)
-        sys.exit(done.returncode)
-    for name in sys.stdin.read().split():
-        with contextlib.suppress(ImportError):  # some are there only under the name of another
-            importlib.import_module(name)
-    changes, before = [], {name: repr(value) for name, value in state().items()}
-    for module in OURS:
-        importlib.import_module(module)
-        for name, value in state().items():
-            if repr(value) != before[name]:
-                changes.append(f"{module} changes {name}")
-                before[name] = repr(value)
-    print(json.dumps(changes))
+    for statement in sorted({*imports_of_others()} - {"from __future__ import annotations"}):
+        exec(statement, {})
+    before = {name: repr(value) for name, value in state().items()}
+    for module in pkgutil.walk_packages(packlib.__path__, "packlib."):
+        importlib.import_module(module.name)
+    print(json.dumps([name for name, value in state().items() if repr(value) != before[name]]))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ SMALL = {
     **dict.fromkeys(("hidden_size_per_layer_input", "laurel_rank", "expert_ffn_hidden_size"), 8),
     **dict.fromkeys(("dff", "encoder_hidden_dim"), 48),
     **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), 1),
-}  # fmt: skip
+}
 
 # What some families need besides, or some of their variants: both kinds of layers, a window that is switched on.
 FULL, NARROW = {"num_key_value_heads": 4}, {"head_dim": 8}

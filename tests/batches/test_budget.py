@@ -61,7 +61,7 @@ def test_source_and_target_have_a_budget_each(pairs, budget, targets, order, mos
         ({"target_lengths": [1, 2, 3], "count_padding": True}, "goes with neither same_shape_every nor count_padding"),
         ({"target_lengths": [1, 2, 3], "same_shape_every": 1}, "goes with neither same_shape_every nor count_padding"),
     ],
-)  # fmt: skip
+)
 def test_target_lengths_that_cannot_be(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         batch_by_tokens([4, 5, 6], 10, **options)

@@ -217,7 +217,7 @@ def test_an_attention_mask_of_ones_may_stay(ones):
         ({"text": "a"}, "sample 1 has no input_ids; it has text"),
         ([4, 5], r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_carried_is_refused_by_name(sample, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence) as caught:
         TokenStore.from_samples([TOKENS, sample])
@@ -238,7 +238,8 @@ def test_labels_of_a_part_of_the_samples_are_refused():
             TokenStore.from_samples([TOKENS, TOKENS], ids)
     for fields in ({"input_ids": [1, 2.5]}, {"labels": [1, 2.5]}, {"sequence_labels": [0.5]}, {"input_ids": None}):
         with pytest.raises(TypeError, match=f"{next(iter(fields)).removesuffix('s')}.*whole number"):
-            TokenStore(**{"input_ids": [1, 2], "token_type_ids": [0, 0], "offsets": [0, 2], "sequence_labels": [0],
-                          **fields})  # fmt: skip
+            TokenStore(
+                **{"input_ids": [1, 2], "token_type_ids": [0, 0], "offsets": [0, 2], "sequence_labels": [0], **fields}
+            )
     lists = TokenStore([1, 2], [0, 0], [0, 2], [IGNORED])
     assert collate(lists, [1], 3).input_ids.tolist() == [[1, 2, 0]]

@@ -10,7 +10,6 @@ was selected and has no recipe. "Uniform 1 to 800" has as many sequences in pack
 of Hard28, of which `optimal` proves far fewer.
 """
 
-import csv
 import itertools
 import sys
 import time
@@ -23,10 +22,9 @@ import numpy as np
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.packing.plans import PackingPlan
-from tests.benchmarks.table import FOLDER, machine
+from tests.benchmarks.table import Growing
 
 SECONDS, EACH, DRAWS = 60, 20, 400
-FILE = FOLDER / "packing_classes.csv"
 COLUMNS = ("class", "kind", "seed", "sequences", "packs", "bound", "seconds")
 
 
@@ -95,22 +93,16 @@ def instances(names: list[str], done: Counter) -> Iterator[tuple[str, int, int, 
 
 
 def main(names: list[str] | None = None) -> None:
-    rows = list(csv.DictReader(FILE.read_text().splitlines()[2:])) if FILE.exists() else []
-    done = {(row["class"], row["kind"]) for row in rows}
-    with FILE.open("a", newline="") as file:
-        if not rows:
-            file.write(f"# python -m tests.benchmarks classes\n# {machine(('numpy', 'scipy', 'highspy', 'numba'))}\n")
-            csv.writer(file, lineterminator="\n").writerow(COLUMNS)
-        for name, kind, seed, histogram in instances(names or list(CLASSES), Counter(name for name, _ in done)):
-            if (name, str(kind)) in done:
-                continue
+    packages = ("numpy", "scipy", "highspy", "numba")
+    record = Growing("packing_classes", "python -m tests.benchmarks classes", COLUMNS, packages)
+    done = Counter(row[0] for row in record.rows)
+    for name, kind, seed, histogram in instances(names or list(CLASSES), done):
+        if not record.holds(name, kind):
             start = time.perf_counter()
             made = plan(histogram, method="optimal", time_limit=SECONDS)
             seconds = f"{time.perf_counter() - start:.2f}"
-            row = (name, kind, seed, histogram.num_sequences, made.num_packs, made.lower_bound, seconds)
-            csv.writer(file, lineterminator="\n").writerow(row)
-            file.flush()
-            rows.append(dict(zip(COLUMNS, map(str, row), strict=True)))
+            record.add(name, kind, seed, histogram.num_sequences, made.num_packs, made.lower_bound, seconds)
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in record.rows]
     proven = Counter(row["class"] for row in rows if row["packs"] == row["bound"])
     for name, total in Counter(row["class"] for row in rows).items():
         slowest = max(float(row["seconds"]) for row in rows if row["class"] == name)

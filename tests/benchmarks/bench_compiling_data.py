@@ -26,11 +26,6 @@ from packlib.workbook.chapters.shared.wordnet import wordnet_store
 LONGEST, ROWS, DEPTH = 48, 32, 8
 
 
-def backend_for(tiny: bool) -> str:
-    """To try the benchmark graphs are traced, forward and backward, but not compiled."""
-    return "aot_eager" if tiny else "inductor"
-
-
 class StaticBert(PackedBert):
     """Its MLM head works on a quarter of the slots, so that it too costs by the slot, and shapes are static."""
 
@@ -40,16 +35,15 @@ class StaticBert(PackedBert):
         return torch.where(torch.arange(len(first), device=first.device) < masked.sum(), first, -1)
 
 
-def bert(device: str, layers: int | None = None, width: int | None = None) -> StaticBert:
-    """On a CPU one layer, since compiling takes seconds for each; on a GPU BERT-base in bfloat16."""
-    layers, width = layers or (12 if device == "cuda" else 1), width or (768 if device == "cuda" else 128)
+def bert(layers: int = 1, width: int = 128) -> StaticBert:
+    """One layer, since compiling takes seconds for each."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=4000, hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
         intermediate_size=4 * width, max_position_embeddings=LONGEST,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    return StaticBert(config).to(device, torch.bfloat16 if device == "cuda" else torch.float32).train()
+    return StaticBert(config).train()
 
 
 def glosses(count: int) -> TokenStore:
@@ -85,25 +79,21 @@ def shuffled(batches: list[PackedBatch]) -> list[PackedBatch]:
     return [batches[i] for i in np.random.default_rng(1).permutation(len(batches))]
 
 
-def used_memory(device: str) -> float:
-    """MiB that the process holds, on the GPU if it works there."""
+def used_memory() -> float:
+    """MiB that the process holds."""
     gc.collect()
-    if device == "cuda":
-        torch.cuda.empty_cache()
-        return torch.cuda.memory_reserved() / 2**20
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @contextmanager
-def empty_caches(tiny: bool) -> Iterator[None]:
+def empty_caches() -> Iterator[None]:
     """Nothing is compiled; but what is done once on a machine, such as trying its C++ compiler, is done."""
     from torch._inductor.utils import fresh_cache
 
     torch.compiler.reset()
     with fresh_cache():
-        if not tiny:
-            torch.compile(nn.Linear(4, 4))(torch.ones(2, 4)).sin().sum().backward()
-            torch.compiler.reset()
+        torch.compile(nn.Linear(4, 4))(torch.ones(2, 4)).sin().sum().backward()
+        torch.compiler.reset()
         yield

@@ -10,29 +10,28 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from packlib.batches import PackedBatch
 from packlib.training.scaling import compile_for_shapes
-from tests.benchmarks.bench_compiling_data import LONGEST, backend_for, bert, empty_caches, glosses, padded
+from tests.benchmarks.bench_compiling_data import LONGEST, bert, empty_caches, glosses, padded
 
 RUNS = {"eager": None, "one graph": False, "split graphs": True}  # whether torch splits graphs at gradient buckets
 BUCKET_MB = 2
 
 
-def model_and_batch(rank: int, tiny: bool) -> tuple[DistributedDataParallel, PackedBatch]:
+def model_and_batch(rank: int) -> tuple[DistributedDataParallel, PackedBatch]:
     """4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has its own batch of 16 rows."""
-    model = bert("cpu", *((1, 128) if tiny else (4, 256)))
-    return DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[rank]
+    return DistributedDataParallel(bert(4, 256), bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[rank]
 
 
-def on_ranks(rank: int, tiny: bool) -> tuple[list[dict], list[dict]]:
+def on_ranks(rank: int) -> tuple[list[dict], list[dict]]:
     """A row for each run, and the timeline of one step of each: when forward, backward and all-reduces ran."""
     rows, timeline, eager = [], [], None
     for run, split in RUNS.items():
-        model, batch = model_and_batch(rank, tiny)
+        model, batch = model_and_batch(rank)
         seconds = 0.0
-        with empty_caches(tiny):
+        with empty_caches():
             if split is not None:
                 with torch._dynamo.config.patch(optimize_ddp=split):
-                    seconds = compile_for_shapes(model, [batch], backend=backend_for(tiny)).compiles.seconds
-            times = [step(model, batch) for _ in range(3 if tiny else 13)][2:]
+                    seconds = compile_for_shapes(model, [batch]).compiles.seconds
+            times = [step(model, batch) for _ in range(13)][2:]
             gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
             events, graphs = one_step(model, batch)
         eager = gradient if eager is None else eager
@@ -84,11 +83,11 @@ def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[list[d
     return events, len(spans(lambda n: n == "CompiledFunctionBackward"))
 
 
-def subgraphs_on_ranks(rank: int, tiny: bool) -> list[dict]:
+def subgraphs_on_ranks(rank: int) -> list[dict]:
     """Into how many graphs torch splits the model, by the length of the batch and the size of the buckets."""
-    rows, lengths = [], (LONGEST,) if tiny else (8, 16, 32, LONGEST)
-    for megabytes in (2,) if tiny else (1, 2, 4, 25):
-        model = DistributedDataParallel(bert("cpu", 4, 256), bucket_cap_mb=megabytes)
+    rows, lengths = [], (8, 16, 32, LONGEST)
+    for megabytes in (1, 2, 4, 25):
+        model = DistributedDataParallel(bert(4, 256), bucket_cap_mb=megabytes)
         for length in lengths:
             nodes = []
 

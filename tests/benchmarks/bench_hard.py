@@ -13,7 +13,6 @@ a whole number of packs; of these the ones are kept that rounding does not solve
 best plan are full, as in the class AI.
 """
 
-import csv
 import math
 import sys
 import time
@@ -27,10 +26,10 @@ from packlib.packing import plan
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.optimal import _Search
-from tests.benchmarks.table import FOLDER, machine
+from tests.benchmarks.table import Growing
 
 SECONDS, DRAWS, SLACK = 10, 36, 0.006
-FILE = FOLDER / "packing_hard.csv"
+PACKAGES = ("numpy", "scipy", "highspy", "numba")
 COLUMNS = ("class", "seed", "sequences", "packs", "bound", "listed", "CPU seconds")
 
 
@@ -104,20 +103,11 @@ def main(folder: str | None = None) -> None:
         files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
         show([measure(str(path), 0, read(path)) for path in files])
         return
-    rows = [tuple(row) for row in csv.reader(FILE.read_text().splitlines()[3:])] if FILE.exists() else []
-    done = {(row[0], row[1]) for row in rows}
-    with FILE.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if not rows:
-            packages = machine(("numpy", "scipy", "highspy", "numba"))
-            file.write(f"# python -m tests.benchmarks.bench_hard\n# {packages}\n")
-            writer.writerow(COLUMNS)
-        for name, seed, histogram in generated():
-            if (name, str(seed)) not in done:
-                rows.append(measure(name, seed, histogram))
-                writer.writerow(rows[-1])
-                file.flush()
-    show(rows)
+    record = Growing("packing_hard", "python -m tests.benchmarks.bench_hard", COLUMNS, PACKAGES)
+    for name, seed, histogram in generated():
+        if not record.holds(name, seed):
+            record.add(*measure(name, seed, histogram))
+    show(record.rows)
 
 
 def show(rows: list[tuple]) -> None:

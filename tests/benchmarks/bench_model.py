@@ -1,6 +1,6 @@
-"""Padded against packed on this CPU: speed, bytes, collation, inference from a stream.
+"""Padded against packed on this CPU: speed, bytes, inference from a stream.
 
-    python -m tests.benchmarks.bench_model [speed unpadding bytes collation stream]
+    python -m tests.benchmarks.bench_model [speed unpadding bytes stream]
 
 measures (all of them if none is named) and writes `data/benchmarks/*.csv`. Each function returns rows. Everything
 runs on one core and its time is the processor's, so that others on the machine hardly matter; what is compared
@@ -169,26 +169,6 @@ def bytes_sent() -> list[dict]:
     return rows
 
 
-def collation(rounds: int = 5) -> list[dict]:
-    """Packs a second that one process collates and masks, and that the small model trains on."""
-    store = wordnet_store(progress=False)
-    packs = pack_lengths(store.lengths, 128, "lpfhp")
-    collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()))
-    loader = pack_loader(store, packs, collator, PACKS)
-    rates = []
-    for _ in range(rounds):
-        start, done = time.process_time(), 0
-        for batch, _ in zip(loader, range(100), strict=False):
-            done += batch.num_packs
-        rates.append(done / (time.process_time() - start))
-    model, batch = bert_mini(), next(iter(loader))
-    step = train_step(model, packed_loss, torch.optim.AdamW(model.parameters(), 1e-4, fused=True))
-    used = PACKS / statistics.median(in_turns({"step": lambda: step(batch)}, rounds)["step"])
-    made = statistics.median(rates)
-    return [{"packs a second, collated": round(made), "packs a second, trained on": round(used, 1),
-             "times": round(made / used, 1)}]  # fmt: skip
-
-
 def stream(count: int = 4096, arrivals: float = 100.0) -> list[dict]:
     """Answers a second against the window, and how long a text waits for its answer if 100 arrive a second."""
     texts, tokenizer, model = wordnet_texts(), wordnet_tokenizer(), bert_mini()
@@ -207,7 +187,7 @@ def stream(count: int = 4096, arrivals: float = 100.0) -> list[dict]:
     return rows
 
 
-BENCHMARKS = {"speed": speed, "unpadding": unpadding, "bytes": bytes_sent, "collation": collation, "stream": stream}
+BENCHMARKS = {"speed": speed, "unpadding": unpadding, "bytes": bytes_sent, "stream": stream}
 
 
 def main(names: list[str] | None = None) -> None:

@@ -8,11 +8,9 @@ prints the table and writes `data/benchmarks/packing.csv`. Every line compares m
 
 import csv
 import itertools
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -20,7 +18,7 @@ import numpy as np
 
 from packlib.checks import one_of
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.packing import StreamPacker, assign, plan
+from packlib.packing import assign, plan
 from packlib.packing.nnls import nnls_problem
 from tests.benchmarks.table import FOLDER, in_turn, record, show
 
@@ -36,18 +34,6 @@ open("/proc/self/clear_refs", "w").write("5")
 before = status("VmRSS")
 assign(plan(LengthHistogram.from_lengths(lengths, 512), sys.argv[2]), lengths, seed=0)
 print(status("VmHWM") - before)
-"""
-
-
-FIRST_USE = """
-import time
-from packlib.lengths import LengthHistogram
-from packlib.packing import plan
-from tests.benchmarks.bench_packing import drawn
-histogram = LengthHistogram.from_lengths(drawn("Pareto", 16384), 16384)
-start = time.perf_counter()
-plan(histogram, max_sequences_per_pack=33, time_limit=2)
-print(time.perf_counter() - start)
 """
 
 
@@ -190,37 +176,6 @@ def optimal_on_long_rows(wikipedia: LengthHistogram) -> Iterator[dict]:
             yield row(name, took[slowest], "SciPy's NNLS (T)", limit, must_be, found)
 
 
-def time_limits() -> Iterator[dict]:
-    """From a hundred to 20 million sequences, on short and long rows: the plan that keeps its limit worst."""
-    for limit in (2.0, 5.0):
-        over, gaps = {}, []
-        for top, n in itertools.product((128, 4096, 32768, 131072), (100, 100_000, 20_000_000)):
-            histogram = LengthHistogram.from_lengths(drawn("Pareto", top, n=n), top)
-            for depth in (16, round(top / histogram.mean_length)):
-                name = f"{n:,} sequences, rows of {top:,}, depth {depth}"
-                start = time.perf_counter()
-                gaps.append(plan(histogram, method="optimal", max_sequences_per_pack=depth, time_limit=limit))
-                over[name] = time.perf_counter() - start
-        worst = max(over, key=over.get)
-        gap = max(made.gap / made.lower_bound for made in gaps)
-        found = f"the slowest of {len(over)}: {worst}; gap at most {gap:.2%}"
-        must_be = f"at most {max(1.1 * limit, limit + 0.5):.1f} s"
-        yield row(f"optimal, time_limit={limit:.0f}", over[worst], "its limit", limit, must_be, found)
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        seconds = float(
-            subprocess.run([sys.executable, "-c", FIRST_USE], check=True, capture_output=True, env=environment).stdout
-        )
-    yield row("optimal, time_limit=2, nothing compiled yet", seconds, "its limit", 2.0, "some seconds more, said")
-
-
-def streams() -> Iterator[dict]:
-    lengths = {top: drawn("log-normal", top, n=200_000).tolist() for top in (131072, 4096)}
-    seconds = in_turn({top: lambda t=top: list(StreamPacker(t).pack(lengths[t])) for top in lengths}, runs=5)
-    found = f"{200_000 / seconds[131072]:,.0f} sequences a second"
-    yield row("StreamPacker, 200,000 at 131,072", seconds[131072], "at 4,096", seconds[4096], "as fast", found)
-
-
 def against_nnls(wikipedia: LengthHistogram) -> Iterator[dict]:
     from scipy.optimize import nnls
 
@@ -277,23 +232,13 @@ def draws(nnls_seconds: float) -> Iterator[dict]:
         yield row(work, seconds, peer, nnls_seconds, f"{must_be} times, gap 0 in 99 %, at most 1", found)
 
 
-def importing() -> Iterator[dict]:
-    def run(module: str) -> None:
-        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
-
-    seconds = in_turn({module: lambda m=module: run(m) for module in ("packlib", "numpy")}, runs=9)
-    ours, numpy = seconds["packlib"], seconds["numpy"]
-    yield row("import packlib", ours, "import numpy", numpy, "at most 0.2 s more", f"{ours - numpy:+.2f} s")
-
-
 def main(names: list[str] | None = None) -> None:
     wikipedia = load("wikipedia")
     parts = {
         "greedy": partial(greedy, wikipedia), "tight_depths": partial(tight_depths, wikipedia),
         "lengths_to_packs": partial(lengths_to_packs, wikipedia), "long_rows": long_rows,
-        "streams": streams, "against_nnls": partial(against_nnls, wikipedia),
-        "optimal_on_long_rows": partial(optimal_on_long_rows, wikipedia), "time_limits": time_limits,
-        "importing": importing,
+        "against_nnls": partial(against_nnls, wikipedia),
+        "optimal_on_long_rows": partial(optimal_on_long_rows, wikipedia),
     }  # fmt: skip
     recorded_rows = csv.DictReader((FOLDER / "packing.csv").read_text(encoding="utf-8").splitlines()[2:])
     rows = {row["work"]: row for row in recorded_rows} if names else {}

@@ -9,7 +9,6 @@ the recorded lines the limits and the times of `optimal` are of the clock on the
 harder; the 21 lines with the largest gaps were measured again in CPU seconds.
 """
 
-import csv
 import itertools
 import resource
 import subprocess
@@ -22,9 +21,8 @@ from packlib.packing import plan
 from packlib.packing.nnls import nnls_problem
 from packlib.packing.search.bound import direct_bound
 from tests.benchmarks.bench_packing import drawn
-from tests.benchmarks.table import FOLDER, in_turn, machine
+from tests.benchmarks.table import Growing, in_turn
 
-FILE = FOLDER / "packing_draws.csv"
 COLUMNS = (
     "family", "seed", "rows", "depth", "T", "direct bound", "best bound", "lpfhp", "lpt", "optimal in T / 10",
     "its bound", "its seconds", "optimal in T", "seconds", "peak MiB of the process",
@@ -70,23 +68,16 @@ def measure(family: str, seed: int, top: int, depth: int | None, limit: float) -
 
 
 def main() -> None:
-    rows = list(csv.DictReader(FILE.read_text().splitlines()[2:])) if FILE.exists() else []
-    done = {(row["family"], row["seed"], row["rows"], row["depth"]) for row in rows}
-    with FILE.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if not rows:
-            packages = ("numpy", "scipy", "highspy", "numba")
-            file.write(f"# python -m tests.benchmarks packing_draws\n# {machine(packages)}\n")
-            writer.writerow(COLUMNS)
-        for seed, family in itertools.product((1, 2, 3), ("log-normal", "Pareto")):
-            left = [c for c in cases(family, seed) if (family, str(seed), str(c[0]), str(c[1] or "none")) not in done]
-            limit = nnls_seconds() if left else 0.0
-            for top, depth in left:  # each in a process of its own, whose memory is its own
-                command = [sys.executable, "-c", ONE, family, *map(str, (seed, top, depth or 0, limit))]
-                made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split(";")
-                writer.writerow(value.strip() for value in made)
-                file.flush()
-                print(*made, flush=True)
+    packages = ("numpy", "scipy", "highspy", "numba")
+    record = Growing("packing_draws", "python -m tests.benchmarks packing_draws", COLUMNS, packages)
+    for seed, family in itertools.product((1, 2, 3), ("log-normal", "Pareto")):
+        left = [case for case in cases(family, seed) if not record.holds(family, seed, case[0], case[1] or "none")]
+        limit = nnls_seconds() if left else 0.0
+        for top, depth in left:  # each in a process of its own, whose memory is its own
+            command = [sys.executable, "-c", ONE, family, *map(str, (seed, top, depth or 0, limit))]
+            made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split(";")
+            record.add(*(value.strip() for value in made))
+            print(*made, flush=True)
 
 
 ONE = """

@@ -9,7 +9,7 @@ and single sequences are added until the slack is 0.14 or 0.08. At some depths n
 histograms are left out.
 """
 
-import csv
+import itertools
 import math
 import time
 from collections.abc import Iterable, Iterator
@@ -23,9 +23,8 @@ from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import Multiset
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.optimal import _Search
-from tests.benchmarks.table import FOLDER, machine
+from tests.benchmarks.table import Growing
 
-FILE = FOLDER / "packing_slack.csv"
 COLUMNS = ("lengths", "depth", "slack", "sequences", "max_length", "packs", "bound", "CPU seconds")
 NEAR, TRIES = 0.02, 8
 
@@ -101,34 +100,25 @@ def shapes() -> Iterator[tuple[str, np.ndarray]]:
             ("wikipedia without the longest", many, wikipedia[:-1]),
             ("squad and squad, 150 longer", few, 0.6 * squad + 0.4 * np.roll(squad, 150)),
         ]
-    ):  # fmt: skip
+    ):
         drawn = np.random.default_rng(100 + seed).multinomial(n, shares / shares.sum())
         yield name, np.concatenate([[0], drawn])
 
 
 def main() -> None:
-    rows = list(csv.DictReader(FILE.read_text().splitlines()[2:])) if FILE.exists() else []
-    done = {(row["lengths"], row["depth"], row["slack"]) for row in rows}
-    with FILE.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if not rows:
-            packages = ("numpy", "highspy", "numba")
-            file.write(f"# python -m tests.benchmarks packing_slack\n# {machine(packages)}\n")
-            writer.writerow(COLUMNS)
-        for name, drawn in shapes():
-            for depth in (3, 4, 6, 8, 16, None):
-                for wanted in (0.14, 0.08):
-                    if (name, str(depth or "none"), str(wanted)) in done:
-                        continue
-                    counts, slack = with_slack(drawn, depth, wanted)
-                    if abs(slack - wanted) > NEAR:
-                        continue
-                    started = time.process_time()
-                    made = plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth)
-                    seconds = f"{time.process_time() - started:.2f}"
-                    size = made.histogram.num_sequences, made.histogram.max_length
-                    writer.writerow((name, depth or "none", wanted, *size, made.num_packs, made.lower_bound, seconds))
-                    file.flush()
+    command = "python -m tests.benchmarks packing_slack"
+    record = Growing("packing_slack", command, COLUMNS, ("numpy", "highspy", "numba"))
+    for (name, drawn), depth, wanted in itertools.product(shapes(), (3, 4, 6, 8, 16, None), (0.14, 0.08)):
+        if record.holds(name, depth or "none", wanted):
+            continue
+        counts, slack = with_slack(drawn, depth, wanted)
+        if abs(slack - wanted) > NEAR:
+            continue
+        started = time.process_time()
+        made = plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth)
+        seconds = f"{time.process_time() - started:.2f}"
+        size = made.histogram.num_sequences, made.histogram.max_length
+        record.add(name, depth or "none", wanted, *size, made.num_packs, made.lower_bound, seconds)
 
 
 if __name__ == "__main__":

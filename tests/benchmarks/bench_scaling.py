@@ -1,14 +1,18 @@
 """BERT scaled up: pipeline, sharding, recomputation, low precision, each against its formula or its plain run.
 
-    python -m tests.benchmarks.bench_scaling [--device cuda] [pipeline sharding recomputation underflow]
+    python -m tests.benchmarks.bench_scaling [pipeline sharding recomputation underflow]
 
+<<<<<<< HEAD
 measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. On a GPU: recomputation.
 Run it on a quiet machine: ranks are timed by the clock.
+=======
+measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. Run it on a quiet machine: ranks
+are timed by the clock.
+>>>>>>> tests
 """
 
-import argparse
 import statistics
-from collections.abc import Callable
+import sys
 
 import torch
 
@@ -16,23 +20,19 @@ from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import PretrainingObjective, Recipe, fit
+<<<<<<< HEAD
+=======
+from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
+from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
+>>>>>>> tests
 from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
 from packlib.workbook.chapters.shared.timeline import bubble_formula
 from tests.benchmarks.activations import SavedActivations, recompute
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
 from tests.benchmarks.bench_scaling_ranks import bert, pipeline, sharding
-from tests.benchmarks.table import in_turn, processor, record, show
+from tests.benchmarks.table import processor, record, show
 
 MIB = 2**20
-
-
-def timed(work: dict[str, Callable], device: str, runs: int = 5) -> dict[str, float]:
-    """Median seconds, in turn, after one run to warm up: the processor's on a CPU, by the clock on a GPU."""
-    if device == "cpu":
-        return {name: statistics.median(seconds) for name, seconds in in_turns(work, runs).items()}
-    waiting = {name: lambda run=run: (run(), torch.cuda.synchronize()) for name, run in work.items()}
-    in_turn(waiting, 1)
-    return in_turn(waiting, runs)
 
 
 def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
@@ -43,10 +43,10 @@ def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
-def recomputation(device: str) -> list[dict]:
+def recomputation() -> list[dict]:
     """What a layer that is computed twice saves, and what it costs; the gradients are compared bit for bit."""
-    layers, batch = 4, batches(None, 1)[0].to(device)
-    model, work, rows = bert(256, layers, device), {}, []
+    layers, batch = 4, batches(None, 1)[0]
+    model, work, rows = bert(256, layers), {}, []
     first = gradient_of(model, batch)
 
     def step(count: int) -> None:
@@ -59,15 +59,11 @@ def recomputation(device: str) -> list[dict]:
             output = model(**batch)
         row = {"layers": layers, "computed twice": count, "saved, MiB": round(saved.bytes / MIB, 2)}
         del output
-        if device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
         difference = (gradient_of(model, batch) - first).abs().max().item()
-        if device == "cuda":
-            row["peak, MiB"] = round(torch.cuda.max_memory_allocated() / MIB, 2)
         rows.append(row | {"largest difference of a gradient": difference})
         work[count] = lambda count=count: step(count)
-    seconds = timed(work, device)
-    return [row | {"seconds a step": round(seconds[row["computed twice"]], 4)} for row in rows]
+    seconds = in_turns(work, 5)
+    return [row | {"seconds a step": round(statistics.median(seconds[row["computed twice"]]), 4)} for row in rows]
 
 
 def underflow_share(gradients: torch.Tensor, scale: float) -> float:
@@ -76,15 +72,15 @@ def underflow_share(gradients: torch.Tensor, scale: float) -> float:
     return ((gradients.double() * scale).half() == 0).double().mean().item()
 
 
-def underflow(device: str) -> list[dict]:
+def underflow() -> list[dict]:
     """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation.
 
     The two prices of accumulation: a short one leaves the pipeline idle. A long one underflows: each of m micro-batches
     adds its gradient divided by m, and in FP16 that becomes 0 where it is under half of the smallest number, 2^−24.
     """
-    model, data = bert(256, 4, device), batches(None, 2)
+    model, data = bert(256, 4), batches(None, 2)
     fit(model, data, Recipe(16, 1e-4, 4_000, optimizer="adamw"), progress=False)
-    gradients = gradient_of(model, data[0].to(device))
+    gradients = gradient_of(model, data[0])
     scales, rows = (1.0, 1024.0, largest_loss_scale(gradients)), []
     for m in (2**i for i in range(15)):
         lost = {f"underflow, loss scale {scale:g}": underflow_share(gradients, scale / m) for scale in scales}
@@ -95,29 +91,22 @@ def underflow(device: str) -> list[dict]:
 
 ON_RANKS = {"pipeline": pipeline, "sharding": sharding}
 ON_ONE = {"recomputation": recomputation, "underflow": underflow}
+<<<<<<< HEAD
 ON_GPU = {"recomputation": recomputation}
+=======
+>>>>>>> tests
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("sections", nargs="*")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options = parser.parse_args(arguments)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        print("scaling: this machine has no GPU that torch can use, so nothing was measured.")
-        return
+def main(sections: list[str] | None = None) -> None:
     torch.set_num_threads(1)
-    sections = ON_GPU if options.device == "cuda" else ON_RANKS | ON_ONE
-    for name in [one_of("section", name, sections) for name in options.sections] or sections:
-        tables = sections[name]() if name in ON_RANKS else {name: sections[name](options.device)}
-        for table, rows in tables.items():
-            show(rows)
-            where = f"{processor()}, {'one used' if name in ON_ONE else 'one a rank'}"
-            suffix, command = "", f"python -m tests.benchmarks.bench_scaling {name}"
-            if options.device == "cuda":
-                where, suffix, command = torch.cuda.get_device_name(), "_gpu", f"{command} --device cuda"
-            print(record(f"scaling_{table}{suffix}", rows, command, where, PACKAGES), "\n", flush=True)
+    known = ON_RANKS | ON_ONE
+    for name in [one_of("section", name, known) for name in sections or known]:
+        rows = known[name]()
+        show(rows)
+        where = f"{processor()}, {'one used' if name in ON_ONE else 'one a rank'}"
+        command = f"python -m tests.benchmarks.bench_scaling {name}"
+        print(record(f"scaling_{name}", rows, command, where, PACKAGES), "\n", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -26,21 +26,21 @@ from tests.benchmarks.bench_model import batches
 PACE = (0.03, 0.06)  # seconds of a forward and a backward pass, where there are more stages than cores
 
 
-def bert(width: int, layers: int, device: str, dtype: torch.dtype = torch.float32) -> PackedBert:
+def bert(width: int, layers: int) -> PackedBert:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=4000, hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
         intermediate_size=4 * width, max_position_embeddings=128, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    return PackedBert(config, max_predictions_per_pack=20).to(device, dtype).train()
+    return PackedBert(config, max_predictions_per_pack=20).train()
 
 
 def run_pipeline(rank: int, data: list[PackedBatch], shape: tuple, cases: list, pace: tuple) -> dict[tuple, list]:
     """By (schedule, micro-batches): the bars of three updates, after one to warm up."""
     bars = {}
     for schedule, m in cases:
-        pipe = Pipeline(bert(*shape, "cpu"), schedule, pace=pace)
+        pipe = Pipeline(bert(*shape), schedule, pace=pace)
         for _ in range(4):
             dist.barrier()
             pipe.step(data[:m])
@@ -48,7 +48,7 @@ def run_pipeline(rank: int, data: list[PackedBatch], shape: tuple, cases: list, 
     return {case: updates[1:] for case, updates in bars.items()}
 
 
-def pipeline() -> dict[str, list[dict]]:
+def pipeline() -> list[dict]:
     """Two stages that compute on two cores; four stages that wait as long as a pass would take."""
     rows, data = [], batches(None, 32)
     for work, stages, shape, packs, counts in (
@@ -70,7 +70,7 @@ def pipeline() -> dict[str, list[dict]]:
                 "most in flight": in_flight(updates[0])[0], "planned": in_flight(gantt(stages, m, schedule))[0],
                 "seconds an update": round(statistics.median(spans), 3),
             })  # fmt: skip
-    return {"pipeline": rows}
+    return rows
 
 
 HOWS = ("nothing", "state sharded", "weights, gradients, state")
@@ -104,7 +104,7 @@ def run_sharded(rank: int, data: list[PackedBatch], steps: int) -> dict[str, tup
     """By what is sharded: bytes that this rank holds, seconds an update, and the weights after all updates."""
     out = {}
     for how in HOWS:
-        model, plan, seconds = bert(256, 4, "cpu"), Recipe(4, 1e-3, 1, optimizer="lamb"), []
+        model, plan, seconds = bert(256, 4), Recipe(4, 1e-3, 1, optimizer="lamb"), []
         if how == "weights, gradients, state":
             trained, optimizer = shard_model(model), make_optimizer(model, plan)
         else:
@@ -125,7 +125,7 @@ def run_sharded(rank: int, data: list[PackedBatch], steps: int) -> dict[str, tup
     return out
 
 
-def sharding(steps: int = 10) -> dict[str, list[dict]]:
+def sharding(steps: int = 10) -> list[dict]:
     """Ten updates with LAMB, FP32."""
     rows, data = [], [take_packs(batch, 0, 4) for batch in batches(None, 4)]
     for world in (2, 4):
@@ -137,4 +137,4 @@ def sharding(steps: int = 10) -> dict[str, list[dict]]:
             row["seconds an update"] = round(max(rank[how][1] for rank in ranks), 3)
             far = max((rank[how][2] - ranks[0]["nothing"][2]).abs().max().item() for rank in ranks)
             rows.append(row | {"furthest weight": f"{far:.1e}"})
-    return {"sharding": rows}
+    return rows

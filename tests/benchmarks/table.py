@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 from packlib.files import atomic_path
@@ -64,6 +64,29 @@ def record(
         writer.writeheader()
         writer.writerows(rows)
     return path
+
+
+class Growing:
+    """A record to which a line is added as soon as it is measured, so that hours of work go on where they were stopped.
+
+    Attributes:
+        rows: the lines of before and those that were added, each a tuple of text.
+    """
+
+    def __init__(self, name: str, command: str, columns: Sequence[str], packages: tuple[str, ...]):
+        self.path = FOLDER / f"{name}.csv"
+        if not self.path.exists():
+            self.path.write_text(f"# {command}\n# {machine(packages)}\n{','.join(columns)}\n", encoding="utf-8")
+        self.rows = [tuple(row) for row in csv.reader(self.path.read_text(encoding="utf-8").splitlines()[3:])]
+
+    def holds(self, *first: object) -> bool:
+        """Whether a line begins with these values."""
+        return any(row[: len(first)] == tuple(map(str, first)) for row in self.rows)
+
+    def add(self, *row: object) -> None:
+        self.rows.append(tuple(map(str, row)))
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerow(row)
 
 
 def show(rows: list[dict]) -> None:

@@ -59,11 +59,9 @@ def test_prints_come_in_the_order_of_the_ranks(nothing_stays):
     ],
 )
 def test_a_rank_that_fails_ends_all_with_one_error(how, says, nothing_stays):
-    started = time.monotonic()
     with pytest.raises(RankError) as raised:
-        run_ranks(work.fail, 3, how, 1)
+        run_ranks(work.fail, 3, how, 1, timeout=3600)  # which would not be waited for
     assert str(raised.value) == says and raised.value.rank == 1
-    assert time.monotonic() - started < 20
     trace = "\n".join(getattr(raised.value, "__notes__", []))
     assert ("rank_work.py" in trace) == (how in ("raise", "exit"))
     out = nothing_stays().out
@@ -71,10 +69,10 @@ def test_a_rank_that_fails_ends_all_with_one_error(how, says, nothing_stays):
 
 
 def test_a_rank_that_hangs_is_named_with_its_place(nothing_stays):
-    with pytest.raises(RankError, match=r"Rank 2 of 3 did not return within 4 s: it is in _hang, line \d+ of .*work"):
-        run_ranks(work.fail, 3, "hang", 2, timeout=4)
+    with pytest.raises(RankError, match=r"Rank 2 of 3 did not return within 12 s: it is in _hang, line \d+ of .*work"):
+        run_ranks(work.fail, 3, "hang", 2, timeout=12)
     with pytest.raises(RankError, match=r"Rank 0 of 2 .* it waits for other ranks in wait_for_each_other, line"):
-        run_ranks(work.wait_for_each_other, 2, timeout=4)
+        run_ranks(work.wait_for_each_other, 2, timeout=12)
 
 
 def test_a_rank_that_leaves_its_peers_alone():

@@ -32,7 +32,7 @@ from packlib.batches import (
     pack_lengths,
     pack_loader,
     wordnet_tokenizer,
-)  # fmt: skip
+)
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import Recipe, evaluate, fit

@@ -11,9 +11,9 @@ import re
 import rlcompleter
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
-import nbformat
 import pytest
 
 import packlib
@@ -25,7 +25,6 @@ LAYERS = (  # each may import from those before it; what stands beside them belo
 ROOMS = LAYERS[:-1]
 FOLDER = Path(packlib.__file__).parent
 CHAPTERS = FOLDER / "workbook" / "chapters"
-NOTEBOOKS = FOLDER.parent / "notebooks"
 PACKAGES = ["packlib", *(f"packlib.{room}" for room in ROOMS), "packlib.training.scaling"]
 HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib", "IPython", "click")
 
@@ -127,67 +126,44 @@ def test_mypy_finds_slips_in_the_main_calls_and_nothing_in_right_ones(tmp_path):
         assert found.startswith(f"{line}: error: {words}"), slip
 
 
+@cache
 def imports_of(path):
-    """The modules of packlib that a file imports anywhere: in functions, or for type checkers, too."""
+    """What a file imports of packlib anywhere, in functions or for type checkers too: modules, and names in them."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("packlib"):
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                yield full if (FOLDER.parent / f"{full.replace('.', '/')}.py").exists() else node.module
+            found += [(node.module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("packlib."))
+            found += [(alias.name, "") for alias in node.names if alias.name.startswith("packlib.")]
+    return found
 
 
 def test_nothing_below_imports_from_above():
     for floor, room in enumerate(LAYERS):
         for path in [*(FOLDER / room).rglob("*.py"), *FOLDER.glob(f"{room}.py")]:
-            for module in imports_of(path):
-                if "." in module and (above := module.split(".")[1]) in LAYERS:
+            for package, name in imports_of(path):
+                module = f"{package}.{name}"
+                if (above := module.split(".")[1]) in LAYERS:
                     assert LAYERS.index(above) <= floor, f"{path} imports {module}"
 
 
 def test_no_circle_of_imports():
     """Not among files; a room's `__init__`, which imports its files, counts as what it is for others: those files."""
     homes = {(package, name): home for package in PACKAGES for name, home in offered(package).items()}
+    files = {".".join(path.relative_to(FOLDER.parent).with_suffix("").parts) for path in FOLDER.rglob("*.py")}
     graph = {}
     for path in FOLDER.rglob("*.py"):
         name = ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts)
         if path.stem == "__init__":
             continue
-        graph[name] = set(imports_of(path))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
-                graph[name] |= {homes.get((node.module, alias.name), node.module) for alias in node.names}
+        graph[name] = set()
+        for module, imported in imports_of(path):
+            whole = f"{module}.{imported}"
+            graph[name].add(whole if whole in files else homes.get((module, imported), module))
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
-
-
-def chapters_of(code):
-    """The folders of `packlib.workbook.chapters` that a piece of code imports from."""
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            modules = [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "rooms are named in full"
-            modules = [f"{node.module}.{name.name}" for name in node.names]
-        else:
-            continue
-        for module in modules:
-            path = module.split(".")
-            if path[:3] == ["packlib", "workbook", "chapters"]:
-                yield path[3]
 
 
 def test_no_chapter_imports_another():
     for path in CHAPTERS.rglob("*.py"):
-        mine = {"shared"} if path.parent == CHAPTERS / "shared" else {"shared", path.parent.name}
-        assert set(chapters_of(path.read_text(encoding="utf-8"))) <= mine, path
-
-
-def test_a_notebook_finds_its_helpers_by_its_number_and_imports_no_other_chapter():
-    folders = {path.name for path in CHAPTERS.iterdir() if path.is_dir()} - {"shared", "__pycache__"}
-    notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
-    assert folders == {f"n{path.stem}" for path in notebooks}
-    for path in [*notebooks, *NOTEBOOKS.glob("solutions/*.ipynb")]:
-        cells = nbformat.read(path, as_version=4).cells
-        found = {name for cell in cells if cell.cell_type == "code" for name in chapters_of(cell.source)}
-        assert f"n{path.stem}" in found and found <= {f"n{path.stem}", "shared"}, path
+        found = {f"{module}.{name}".split(".")[3] for module, name in imports_of(path) if "chapters" in module}
+        assert found <= {"shared", path.relative_to(CHAPTERS).parts[0]}, path

@@ -107,6 +107,9 @@ def test_make_refuses_an_old_python(bare):
 
 @pytest.mark.slow
 def test_make_says_that_there_is_no_network(bare):
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", bare / ".venv"], check=True
+    )
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": ""}
     done = make(bare, "setup", PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="0", **nowhere)
     assert "no network: pip cannot reach its package index" in sentence(done)

