@@ -2,13 +2,8 @@
 
     python -m tests.benchmarks.bench_scaling [pipeline sharding recomputation underflow]
 
-<<<<<<< HEAD
-measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. On a GPU: recomputation.
-Run it on a quiet machine: ranks are timed by the clock.
-=======
 measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. Run it on a quiet machine: ranks
 are timed by the clock.
->>>>>>> tests
 """
 
 import statistics
@@ -20,11 +15,6 @@ from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import PretrainingObjective, Recipe, fit
-<<<<<<< HEAD
-=======
-from packlib.workbook.chapters.n11_scaling_up.activations import SavedActivations
-from packlib.workbook.chapters.n11_scaling_up.recomputation import recompute
->>>>>>> tests
 from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
 from packlib.workbook.chapters.shared.timeline import bubble_formula
 from tests.benchmarks.activations import SavedActivations, recompute
@@ -91,10 +81,6 @@ def underflow() -> list[dict]:
 
 ON_RANKS = {"pipeline": pipeline, "sharding": sharding}
 ON_ONE = {"recomputation": recomputation, "underflow": underflow}
-<<<<<<< HEAD
-ON_GPU = {"recomputation": recomputation}
-=======
->>>>>>> tests
 
 
 def main(sections: list[str] | None = None) -> None:
