@@ -55,15 +55,11 @@ def balance_step(
     if -(-best.num_packs // ranks) > -(-best.lower_bound // ranks):
         best = plan(lengths, max_length, "optimal")
     each, packs = -(-best.num_packs // ranks), best.assign(lengths)
-    if meet == "step":
-        made = [packs.balance(ranks, each, window=1, work=work, seed=seed)]
-        for even in (False, True):
-            if made[-1].waiting > _LITTLE and (dealt := _dealt(lengths, ranks, each, max_length, work, even)):
-                made.append(dealt)
-    else:
-        made = [packs.balance(ranks, 1, each, work=work, seed=seed)]
-        if dealt := _dealt(lengths, ranks * each, 1, max_length, work, even=True):
-            made.append(dealt.balance(ranks, 1, each, work=work, seed=seed))
+    shape = (ranks, each) if meet == "step" else (ranks * each, 1)
+    made = [packs.balance(ranks, shape[1], window=each, work=work, seed=seed)]
+    for even in (False, True):
+        if made[-1].waiting > _LITTLE and (dealt := _dealt(lengths, *shape, max_length, work, even)):
+            made.append(dealt if meet == "step" else dealt.balance(ranks, 1, window=each, work=work, seed=seed))
     return min(made, key=lambda schedule: schedule.slowest)
 
 

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks balance
 
-prints the tables and writes `balance.csv`, `balance_step.csv` and `balance_measured.csv` in `data/benchmarks/`. Lengths
-are synthetic: log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the row. Work is
-6 d l + l² / 2, d = 4096.
+prints the tables and writes `balance.csv`, `balance_step.csv`, `balance_groups.csv` and `balance_measured.csv` in
+`data/benchmarks/`. Lengths are synthetic: log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the
+row. Work is 6 d l + l² / 2, d = 4096.
 """
 
 import heapq
@@ -18,11 +18,13 @@ import torch
 from packlib.batches import pack_lengths
 from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, balance_step, plan
-from packlib.work import Work
+from packlib.work import Work, share_sequences
 from tests.benchmarks.table import record, show
 
 WORK = Work(6 * 4096, 0.5)
 SEQUENCES = {8192: (60_000, 420_000), 32_768: (200_000, 1_400_000), 131_072: (720_000, 5_800_000)}
+STEPS = [(number, *of) for number in (512, 1024) for of in ((6000, 32_768), (3000, 16_384), (2000, 16_384))]
+FEW = (512, 1800, 65_536), (512, 3000, 131_072), (256, 6000, 131_072)  # two or three packs a rank
 WIDTH = 64  # of the measured layer
 PEERS = 512, 40  # packs that the slow peers are tried on, and steps at most; ours and random are tried on all
 
@@ -88,8 +90,8 @@ def peers(packs: Packs, ranks: int, each: int) -> dict[str, float]:
 
 def settings() -> Iterator[dict]:
     for row, (some, many) in SEQUENCES.items():
-        for ranks, each in itertools.product((8, 64), (1, 8)):
-            histogram = log_normal(many if ranks * each > 64 else some, row, 7.0, 1.3)
+        for ranks, each in itertools.product((8, 64), (1, 2, 4, 8)):
+            histogram = log_normal(many if ranks * each > 128 else some, row, 7.0, 1.3)
             packs = plan(histogram, method="lpfhp").assign(histogram.expand(), seed=0)
             start = time.process_time()
             made = packs.balance(ranks, each, work=WORK)
@@ -131,9 +133,7 @@ def with_retry(lengths: np.ndarray, ranks: int, cap: int, work: Work) -> tuple[i
 
 def steps() -> Iterator[dict]:
     """One step of 8 ranks: synthetic log-normal lengths of 512 or 1,024 rollouts."""
-    for number, (median, cap), seed in itertools.product(
-        (512, 1024), ((6000, 32_768), (3000, 16_384), (2000, 16_384)), range(3)
-    ):
+    for (number, median, cap), seed in itertools.product((*STEPS, *FEW), range(3)):
         lengths = np.random.default_rng(seed).lognormal(np.log(median), 0.8, number).astype(int).clip(16, cap)
         start = time.process_time()
         made = balance_step(lengths, 8, cap, work=WORK).verify()
@@ -154,6 +154,33 @@ def steps() -> Iterator[dict]:
             "Karmarkar-Karp": batches,
             "its waiting": f"{waited:.3%}",
             "its ms": f"{1000 * (time.process_time() - end):.0f}",
+        }
+
+
+def shared() -> Iterator[dict]:
+    """One step whose long sequences are on groups of ranks: log-normal lengths, deviation 1 of the logarithm."""
+    draws = (512, 6000, 16_384, 131_072), (1024, 3000, 16_384, 131_072), (256, 9000, 65_536, 1 << 20)
+    for (number, median, cap, longest), ranks, seed in itertools.product(draws, (8, 64), range(3)):
+        lengths = np.random.default_rng(seed).lognormal(np.log(median), 1.0, number).astype(int).clip(16, longest)
+        start = time.process_time()
+        made = share_sequences(lengths, ranks, cap, work=WORK)
+        seconds = time.process_time() - start
+        work = np.sort(WORK.of(lengths))[::-1]
+        done = [0.0] * ranks
+        for one in work.tolist():  # Graham's rule without groups, and without a cap
+            heapq.heapreplace(done, done[0] + one)
+        yield {
+            "sequences": number,
+            "median": median,
+            "longest": int(lengths.max()),
+            "tokens a rank": cap,
+            "ranks": ranks,
+            "seed": seed,
+            **{f"on {size}": int((made.group_sizes == size).sum()) for size in (1, 2, 4, 8, 16, 32, 64)},
+            "above the bound": f"{made.above_bound:.2%}",
+            "nothing shared": f"{max(done) / made.bound - 1:.0%}",
+            "sent, of all on all ranks": f"{made.exchanged_tokens / (lengths.sum() * (ranks - 1)):.1%}",
+            "ms": f"{1000 * seconds:.0f}",
         }
 
 
@@ -250,6 +277,9 @@ def main() -> None:
     rows = list(steps())
     show(rows)
     print(record("balance_step", rows, command, packages=("numpy",)), flush=True)
+    rows = list(shared())
+    show(rows)
+    print(record("balance_groups", rows, command, packages=("numpy",)), flush=True)
     rows = list(settings())
     show(rows)
     print(record("balance", rows, command, packages=("numpy",)))
