@@ -47,16 +47,25 @@ def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
 def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """A bound for each window: however its packs are dealt to its steps, these take so long together.
 
-    All ranks have the mean work at best. And the heaviest packs of the steps are together no lighter than every
-    (ranks × packs_per_rank)-th pack from heavy to light; on each of their ranks are packs_per_rank - 1 others.
+    Sort the steps of any deal by their heaviest packs. In the first k steps these are together no lighter than the
+    first, the second, … of every ranks × packs_per_rank packs from heavy to light, and the ranks that have them also
+    have packs_per_rank - 1 others. These steps hold at most as many of the heaviest packs as have room in them; the
+    other steps take at least the mean of what is left. The best of the bounds for k = 0, 1, … counts.
 
     Args:
         each: the work of the packs, shape (windows, packs of a window).
     """
-    falling = -np.sort(-each, axis=1)
-    heaviest = falling[:, :: ranks * packs_per_rank]
-    others = falling[:, falling.shape[1] - heaviest.shape[1] * (packs_per_rank - 1) :]
-    return np.maximum(each.sum(axis=1) / ranks, heaviest.sum(axis=1) + others.sum(axis=1))
+    falling, step = -np.sort(-each, axis=1), ranks * packs_per_rank
+    first = np.arange(falling.shape[1] // step + 1)  # k
+    heaviest = _sums(falling[:, ::step])
+    others = _sums(falling[:, ::-1])[:, first * (packs_per_rank - 1)]
+    held = _sums(falling)
+    return (heaviest + others + (held[:, -1:] - held[:, first * step]) / ranks).max(axis=1)
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """The sums of the first 0, 1, 2, … values of each row."""
+    return np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
 
 
 def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
@@ -84,7 +93,7 @@ def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> tuple[l
 
     The heaviest pack and the lightest ones make a bundle, which its step must wait for. The other ranks of that step
     get the next heaviest packs, and as much besides as the first has: for each place the heaviest pack that leaves
-    room for as heavy ones in the places after it. So it goes on until what is left can be equal.
+    room for the lightest ones in the places after it. So it goes on until what is left can be equal.
     """
     order, others = np.argsort(work, kind="stable"), packs_per_rank - 1
     left, each, bundles = order.tolist(), work[order].tolist(), list[list[int]]()
@@ -92,7 +101,7 @@ def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> tuple[l
         for pack, done in [(left.pop(), each.pop()) for _ in range(ranks)]:
             bundles.append([pack])
             for places in range(others, 0, -1):
-                at = max(0, bisect(each, (longest - done) / places) - 1)
+                at = max(0, bisect(each, longest - done - sum(each[: places - 1])) - 1)
                 done += each.pop(at)
                 bundles[-1].append(left.pop(at))
     return bundles, left
