@@ -57,16 +57,32 @@ def balance_step(
     each, packs = -(-best.num_packs // ranks), best.assign(lengths)
     shape = (ranks, each) if meet == "step" else (ranks * each, 1)
     made = [packs.balance(ranks, shape[1], window=each, work=work, seed=seed)]
+    times = _times(np.sort(work.of(lengths))[::-1], ranks, shape[0] // ranks)
     for even in (False, True):
-        if made[-1].waiting > _LITTLE and (dealt := _dealt(lengths, *shape, max_length, work, even)):
+        if made[-1].waiting > _LITTLE and (dealt := _dealt(lengths, times, shape[1], max_length, work, even)):
             made.append(dealt if meet == "step" else dealt.balance(ranks, 1, window=each, work=work, seed=seed))
     return min(made, key=lambda schedule: schedule.slowest)
 
 
-def _dealt(lengths: np.ndarray, ranks: int, each: int, max_length: int, work: Work, even: bool) -> Schedule | None:
-    """One step in which ranks have about equal work, or None if a sequence finds no room.
+def _times(falling: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
+    """How much work each rank should have before each meeting; shape (meetings × ranks,).
 
-    From long to short, each sequence goes to the rank that has least work (Graham 1969), in its emptiest pack.
+    It is the mean of what is left, unless the heaviest sequence that is left has more.
+    """
+    left, times = float(falling.sum()), list[float]()
+    for to_come in range(meetings, 0, -1):
+        heaviest = falling[len(times) : len(times) + 1].sum()
+        times += [max(left / (ranks * to_come), heaviest)] * ranks
+        left = max(0.0, left - ranks * times[-1])
+    return np.array(times)
+
+
+def _dealt(
+    lengths: np.ndarray, times: np.ndarray, each: int, max_length: int, work: Work, even: bool
+) -> Schedule | None:
+    """One step whose ranks have about as much work as `times` says, or None if a sequence finds no room.
+
+    From long to short, each sequence goes to the rank that lacks most work (as Graham 1969), in its emptiest pack.
 
     Args:
         even: keep the tokens of the ranks about equal, too, where packs are nearly full: what counts then is the work
@@ -74,7 +90,8 @@ def _dealt(lengths: np.ndarray, ranks: int, each: int, max_length: int, work: Wo
             will get more work yet.
     """
     work_of, pack_of = work.of(lengths), np.empty(len(lengths), np.int64)
-    room, done, empty = np.full((ranks, each), max_length), np.zeros(ranks), ranks * each
+    ranks, done = len(times), -times
+    room, empty = np.full((ranks, each), max_length), ranks * each
     left, left_tokens, left_work = len(lengths), float(lengths.sum()), float(work_of.sum())
     for i in np.argsort(-lengths, kind="stable").tolist():
         tokens = each * max_length - room.sum(axis=1)

@@ -29,7 +29,7 @@ def test_the_fewest_micro_batches_and_hardly_any_waiting(draw):
     assert made.steps == 1 and made.packs_per_rank == -(-plan(lengths, draw[2], "lpfhp").lower_bound // 8)
     assert made.waiting <= 0.003
     often = balance_step(lengths, ranks=8, max_length=draw[2], meet="micro-batch").verify()
-    assert (often.steps, often.packs_per_rank) == (made.packs_per_rank, 1) and made.waiting < often.waiting <= 0.03
+    assert (often.steps, often.packs_per_rank) == (made.packs_per_rank, 1) and made.waiting < often.waiting <= 0.011
     assert sorted(often.sample_ids) == [*range(len(lengths))]
 
 
@@ -50,6 +50,12 @@ def test_with_few_packs_a_rank_sequences_and_not_packs_even_the_work_out(number,
     assert made.lengths.tolist() == lengths[made.sample_ids].tolist()
     heaviest = Work.decoder().of(lengths).max()  # which is on one rank
     assert made.slowest <= 1.003 * max(made.mean, heaviest)
+
+
+def test_where_ranks_meet_often_a_heavy_sequence_meets_others_with_as_much_work():
+    for seed in range(2):
+        lengths = np.random.default_rng(seed).lognormal(np.log(6000), 0.8, 256).clip(16, 131_072).astype(int)
+        assert balance_step(lengths, 8, 131_072, meet="micro-batch").waiting < 0.005  # packs of equal work: 0.12
 
 
 def fastest(lengths, ranks, each, cap, work, meet):
