@@ -410,7 +410,7 @@ def _ranks() -> tuple[int, int]:
 def _group(ranks: int, rank: int, hours: float = 0.5) -> Iterator[None]:
     """In here the processes that torchrun has started know one another, and wait so long for one another at most.
 
-    What they raise together is said by the first of them alone.
+    What they raise together is said by the first of them alone; what one raises by itself, with its number.
     """
     if ranks == 1:
         yield
@@ -426,6 +426,8 @@ def _group(ranks: int, rank: int, hours: float = 0.5) -> Iterator[None]:
         if rank:
             raise click.exceptions.Exit(2) from None
         raise ValueError(str(error)) from None
+    except (TypeError, ValueError, OSError) as error:
+        raise ValueError(f"Rank {rank} of {ranks}: {error}") from error
     finally:
         dist.destroy_process_group()
 

@@ -13,7 +13,7 @@ from packlib.checks import listed, one_of
 from packlib.lengths import LengthHistogram, available, load
 from packlib.markup import one_line
 from packlib.reading import named
-from packlib.rows.row_columns import BORDERS, IGNORED, MASKS, Columns, is_list, with_labels
+from packlib.rows.row_columns import BORDERS, IGNORED, MASKS, Columns, is_list, refuse_gaps, with_labels
 from packlib.rows.row_sources import FILES, batches, column_names, opened
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
@@ -101,7 +101,8 @@ class _Rows:
                 if self.trained is not None:
                     self.trained += _count_trained(lengths, read)
             elif pa.types.is_integer(values.type):
-                lengths = _whole(path, column, values, rows)
+                refuse_gaps(f"The column {named(column)} of {named(path)}", values, rows)
+                lengths = values.to_numpy(zero_copy_only=False)
             else:
                 what = f"The column {named(column)} of {named(path)} holds {one_line(str(values.type))}"
                 raise TypeError(f"{what}; lengths are integers or lists of tokens.")
@@ -123,14 +124,6 @@ def _count_trained(lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]]) 
         raise TypeError("The column labels must have a value for each token.")
     trained = labels.to_numpy(zero_copy_only=False) != IGNORED
     return int(np.count_nonzero(trained) - np.count_nonzero(trained[begins]))
-
-
-def _whole(path: Path, column: str, values: pa.Array, first_row: int) -> np.ndarray:
-    """Lengths that a column holds as numbers."""
-    if values.null_count:
-        row = first_row + int(np.asarray(values.is_null()).argmax())
-        raise ValueError(f"The column {named(column)} of {named(path)} has no value in row {row}.")
-    return values.to_numpy(zero_copy_only=False)
 
 
 def _column(path: Path, column: str | None, names: list[str]) -> str:

@@ -4,13 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from packlib.rows.row_columns import IGNORED
+
 NEMO = "seq_start_id"
 SEGMENTS = "segment_ids", "document_ids", "seq_idx"
 KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "position_ids", *SEGMENTS, "input_ids")
 BY_TOKEN = ("labels", "attention_mask", "loss_mask", "assistant_masks", "completion_mask", "token_type_ids",
             "position_ids", *SEGMENTS)  # fmt: skip
 READ = tuple(dict.fromkeys((*KINDS, *BY_TOKEN)))
-IGNORED = -100
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
 
 

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from packlib.check.black_box import EXACT
-from packlib.check.case import Case, found_in
+from packlib.check.case import Case
 from packlib.check.causes import MASK, POSITIONS, additive, document_mask, is_mask, restarting
+from packlib.check.collated import found_in
 from packlib.check.findings import PASSED, UNKNOWN, Finding
 from packlib.check.locating import Piece
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from packlib.check.black_box import Seen, by_slot
-from packlib.check.case import Case, found_in
+from packlib.check.case import Case
+from packlib.check.collated import found_in
 from packlib.check.locating import Piece
 
 IGNORED = -100  # as in packlib.batches

@@ -211,9 +211,7 @@ class Columns:
             self._same_lengths(name, lengths_of(name, column, self.rows), lengths)
         self._same_kind(name, column.type)
         values = column.flatten() if by_token else column
-        if values.null_count:
-            row = self._row(int(np.asarray(values.is_null()).argmax()), lengths if by_token else None)
-            raise ValueError(f"{called} has no value in row {row}.")
+        refuse_gaps(called, values, self.rows, lengths if by_token else None)
         if name == "input_ids" and (negative := np.asarray(values) < 0).any():
             at = int(negative.argmax())
             raise ValueError(
@@ -221,9 +219,9 @@ class Columns:
             )
         return values
 
-    def _row(self, at: int, lengths: np.ndarray | None) -> int:
-        """The row of a token of this batch, or of a sequence."""
-        return self.rows + (at if lengths is None else int(np.searchsorted(np.cumsum(lengths), at, side="right")))
+    def _row(self, at: int, lengths: np.ndarray) -> int:
+        """The row of a token of this batch."""
+        return self.rows + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
 
     def _same_names(self, names: set[str]) -> None:
         if odd := (self._names or names) ^ names:
@@ -293,15 +291,21 @@ def refuse_other_lists(name: str, kind: pa.DataType) -> None:
         raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {one_line(str(kind))}.")
 
 
+def refuse_gaps(called: str, values: pa.Array, first_row: int, sizes: np.ndarray | None = None) -> None:
+    """Raise a ValueError that names the first row without a value; a row has one, or as many as `sizes` says."""
+    if values.null_count:
+        at = int(np.asarray(values.is_null()).argmax())
+        row = at if sizes is None else int(np.searchsorted(np.cumsum(sizes), at, side="right"))
+        raise ValueError(f"{called} has no value in row {first_row + row}.")
+
+
 def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:
     """How many values each row of a column of lists has.
 
     Raises:
         ValueError: naming the first row without a list.
     """
-    if column.null_count:
-        at = int(np.asarray(column.is_null()).argmax())
-        raise ValueError(f"The column {shown(name)} has no value in row {first_row + at}.")
+    refuse_gaps(f"The column {shown(name)}", column, first_row)
     return np.asarray(pc.list_value_length(column)).astype(np.int64)
 
 
@@ -313,9 +317,7 @@ def whole_numbers(name: str, column: pa.Array, first_row: int) -> tuple[np.ndarr
     """
     refuse_other_lists(name, column.type)
     sizes, values = lengths_of(name, column, first_row), column.flatten()
-    if values.null_count:
-        at = int(np.searchsorted(np.cumsum(sizes), np.asarray(values.is_null()).argmax(), side="right"))
-        raise ValueError(f"The column {shown(name)} has no value in row {first_row + at}.")
+    refuse_gaps(f"The column {shown(name)}", values, first_row, sizes)
     return sizes, values.to_numpy(zero_copy_only=False)
 
 

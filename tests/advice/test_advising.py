@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.advice import advise, batches_today, cut, fit_update, lengths_for
+from packlib.advice import advise, cut, fit_update, lengths_for
 from packlib.advice.advising import fitting, memory_size
 from packlib.advice.memory import model_shape
 from packlib.advice.page import page
 from packlib.advice.words import compared, many, share_of, signed
-from packlib.lengths import LengthHistogram, load, padding_waste
+from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
 from packlib.packing.documents import split
 from packlib.training import Recipe
@@ -76,12 +76,6 @@ def test_another_row_length_is_taken_where_it_saves_slots():
     assert advise(CHATS, 4096).row_length == 4096
 
 
-def test_a_row_length_that_cuts_more_is_not_taken():
-    lengths = [100] * 900 + [60] * 90  # rows of 60 would be full, and cut most
-    assert advise(lengths, 110).row_length >= 100
-    assert advise(lengths, 110).chosen.tokens_cut == 0
-
-
 def test_the_plan_is_never_worse_than_that_of_packlib_pack():
     for lengths, top in ((CHATS, 4096), (RNG.integers(1, 400, 2000), 512), ([7, 5, 5, 4, 3] * 30, 12)):
         found = advise(lengths, top, keep_max_length=True)
@@ -103,14 +97,6 @@ def test_there_is_no_depth_limit_but_for_a_pooler_or_on_demand():
     assert "smallest depth" in bert.decisions[1].reason
     two = advise(lengths, 64, max_sequences_per_pack=2)
     assert two.plan.deepest == 2 == two.depths[-1].depth and two.decisions[1].choice.endswith("2 sequences in a pack")
-
-
-@pytest.mark.parametrize("habit", ["random", "sorted", "fixed"])
-def test_today_is_what_padding_costs(habit):
-    rows = of(CHATS)
-    found = batches_today(rows, 16, habit)
-    assert found.slots == padding_waste(rows, 16, "maximum" if habit == "fixed" else habit).slots
-    assert found.slots_a_batch * found.batches == pytest.approx(found.slots)
 
 
 def test_today_may_be_packed_already():

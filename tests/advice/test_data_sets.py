@@ -83,15 +83,16 @@ def test_rows_of_tokens_are_counted_in_any_files(tmp_path, monkeypatch, kind):
     assert whole == data.whole and histogram.truncated == sum(n for length, n in COUNTED.items() if length > 40)
 
 
-def test_a_report_of_files_loads_no_torch(tmp_path):
-    paths = [str(make(tmp_path)) for make in KINDS.values()]
+def test_a_report_loads_neither_torch_nor_jupyter(tmp_path):
+    paths = ["squad", *(str(make(tmp_path)) for make in KINDS.values())]
     code = (
         "import sys; from packlib import cli\n"
-        f"for path in {paths}: assert not cli.main(['report', path, '--out', 'out'])\n"
-        "print('torch' in sys.modules)"
+        f"for path in {paths}: assert not cli.main(['report', path, '--model', '7B', '--out', 'out'])\n"
+        "heavy = ('torch', 'nbformat', 'IPython', 'matplotlib', 'transformers')\n"
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.splitlines()[-1] == "False", done.stderr
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
 @pytest.mark.parametrize("write", [as_parquet, as_lines])

@@ -196,9 +196,12 @@ FAULTS = {
         lambda: edit("position_ids", lambda row: [at + 5 for at in row]), "do not start at position 0"),
     "a border off by one": (
         lambda: second(lambda row, _: [row[0], row[1] + 1, *row[2:]])("cu_seqlens"), "not whole"),
-    "bounds that do not start at 0": (lambda: edit("cu_seqlens", lambda row: row[1:]), "do not start at 0"),
-    "bounds that fall": (lambda: edit("cu_seqlens", lambda row: [*row[:-1], 1]), "fewer than 0 tokens"),
-    "lengths over the row": (lambda: edit("seq_lengths", lambda row: [*row, 9]), "more tokens by its seq_lengths"),
+    "bounds that do not start at 0": (
+        lambda: edit("cu_seqlens", lambda row: row[1:]), "row 3 has cu_seqlens that do not start at 0"),
+    "a negative length": (lambda: edit("seq_lengths", lambda row: [*row, -1]), "row 3 has a sequence of fewer than 0"),
+    "bounds that fall": (lambda: edit("cu_seqlens", lambda row: [*row[:-1], 1]), "row 3 has a sequence of fewer"),
+    "lengths over the row": (
+        lambda: edit("seq_lengths", lambda row: [*row, 9]), "row 3 has more tokens by its seq_lengths"),
     "a length missing": (lambda: edit("seq_lengths", lambda row: row[:-1]), "in no pack"),
     "lengths in another order": (
         lambda: second(lambda row, _: row[::-1])("seq_lengths", "position_ids"), "tell other sequences"),
@@ -223,7 +226,7 @@ FAULTS = {
         lambda: edit("input_ids", lambda row: row[::-1], (3, 4), "seq_lengths"), "sequences not whole"),
     "an end token more": (
         lambda: columns(packs(), [[*ids, 2] for ids in SOURCE]), "tokens more than there were"),
-    "a gap": (lambda: only(seq_lengths=[None, *columns()["seq_lengths"][1:]]), "has no value"),
+    "a gap": (lambda: only(seq_lengths=[None, *columns()["seq_lengths"][1:]]), "'seq_lengths' has no value in row 0"),
     "no borders": (lambda: only(), "Where sequences begin cannot be told"),
 }  # fmt: skip
 

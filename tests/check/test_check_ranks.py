@@ -72,3 +72,10 @@ def test_torchrun_starts_the_command(tmp_path):
     done = check_on_two_ranks(tmp_path, ON_TWO)
     assert done.returncode == 1
     assert done.stdout.count("accumulation: failed") == 1 and "They lie on 2 ranks." in done.stdout
+
+
+def test_a_rank_that_raises_alone_is_named_and_none_waits_for_it(tmp_path):
+    alone = ON_TWO.replace("def make():\n", "def make():\n    assert torch.distributed.get_rank() == 0, 'not ready'\n")
+    done = check_on_two_ranks(tmp_path, alone)
+    assert done.returncode and done.stderr.count("packlib: Rank 1 of 2: ") == 1, done.stderr
+    assert "AssertionError: not ready" in done.stderr

@@ -185,7 +185,7 @@ def wrong_data():
     yield "Row 1 of the data set must be a mapping with input_ids, not 3.", [{"input_ids": [1]}, 3]
     yield "Row 2 of the data set has no token.", [{"input_ids": [1]}, {"input_ids": [2]}, {"input_ids": []}]
     yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": None}]
-    yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": [2, None]}]
+    yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": [None, 2]}]
     yield "The column 'input_ids' must hold lists of whole numbers, not list<item: double>.", [{"input_ids": [0.5]}]
     yield "The column 'input_ids' must hold lists of whole numbers", [{"input_ids": []}]
     yield "The column 'input_ids' must hold numbers of 32 bits", [{"input_ids": [1 << 31]}]
