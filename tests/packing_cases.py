@@ -7,8 +7,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
+from packlib.packing import METHODS
 
 DEPTHS = (1, 2, 3, 4, 8, None)
+FAST = [method for method in METHODS if "nnls" not in method]  # the others list all full packs, as published
 
 
 @st.composite
