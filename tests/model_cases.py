@@ -25,7 +25,6 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
 MAX_LENGTH = 96
-DEPTHS = (1, 2, 3, 8, None)
 
 
 @cache
