@@ -30,6 +30,14 @@ def large_histograms(draw, largest=24):
     return LengthHistogram(counts)
 
 
+def triplets(packs, seed):
+    """Three sequences fill each pack of 1,000 exactly; Falkenauer (Journal of Heuristics 2, 1996)."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(380, 491, packs)
+    second = rng.integers(250, (1000 - first) // 2 + 1)
+    return np.concatenate([first, second, 1000 - first - second])
+
+
 def fewest_packs(lengths, top, depth):
     """The optimum by trying, for the longest sequence left, every set of others beside it."""
     depth = depth or len(lengths)
