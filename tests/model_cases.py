@@ -15,8 +15,10 @@ from packlib.batches import (
     PackDataset,
     PackedBatch,
     PackingCollator,
+    PackLoader,
     TokenStore,
     pack_lengths,
+    pack_loader,
     tokenize,
     wordnet_tokenizer,
 )
@@ -25,7 +27,6 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
 MAX_LENGTH = 96
-DEPTHS = (1, 2, 3, 8, None)
 
 
 @cache
@@ -49,6 +50,16 @@ def store() -> TokenStore:
 @cache
 def masking() -> MlmMasking:
     return MlmMasking.for_tokenizer(tokenizer(), seed=5)
+
+
+def store_loader(batch_size: int = 4, **options) -> PackLoader:
+    """Masked packs of the store."""
+    packs = pack_lengths(store().lengths, MAX_LENGTH)
+    return pack_loader(store(), packs, PackingCollator(MAX_LENGTH, masking()), batch_size, seed=3, **options)
+
+
+def same(a: PackedBatch, b: PackedBatch) -> bool:
+    return all(torch.equal(torch.as_tensor(a[name]), torch.as_tensor(b[name])) for name in a)
 
 
 def make_batch(depth: int | None = None, packs: int = 6, masked: bool = True, **options) -> PackedBatch:

@@ -7,8 +7,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
+from packlib.packing import METHODS
 
 DEPTHS = (1, 2, 3, 4, 8, None)
+FAST = [method for method in METHODS if "nnls" not in method]  # the others list all full packs, as published
 
 
 @st.composite
@@ -26,6 +28,14 @@ def large_histograms(draw, largest=24):
     for length in used:
         counts[length] = draw(st.integers(1, 10_000))
     return LengthHistogram(counts)
+
+
+def triplets(packs, seed):
+    """Three sequences fill each pack of 1,000 exactly; Falkenauer (Journal of Heuristics 2, 1996)."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(380, 491, packs)
+    second = rng.integers(250, (1000 - first) // 2 + 1)
+    return np.concatenate([first, second, 1000 - first - second])
 
 
 def fewest_packs(lengths, top, depth):

@@ -7,15 +7,13 @@ import pytest
 import rank_work as work
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS
+from packing_cases import DEPTHS, FAST
 
 from packlib.distributed import RankError, balance_distributed, deal, pack_distributed, run_ranks
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import METHODS, Packs, assign, plan
+from packlib.packing import Packs, assign, plan
 from packlib.work import Work
 from packlib.workbook.chapters.n09_distributed_sorting.runs import packing_traffic
-
-FAST = [method for method in METHODS if "nnls" not in method]
 
 
 @st.composite

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2LMHeadModel
 from transformers.utils import ModelOutput
 
 from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
@@ -38,8 +38,9 @@ from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
 from packlib.model import packed_output
 from packlib.workbook.chapters.n17_evidence.runs import best_rates
+from tests.experiments import documents
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
-from tests.experiments.recording import has_run, path_of, read, write
+from tests.experiments.recording import Runs, path_of
 from tests.experiments.sources import function_stores, module_rows
 
 PLANNED = {"length": 12_000, "comparison": 6_257, "rates": 6_257}  # rows of full length, or texts
@@ -110,12 +111,7 @@ class AlibiCausal(GPT2LMHeadModel):
 
 
 def new_model(seed: int, length: int = LENGTH, alibi: bool = False) -> GPT2LMHeadModel:
-    """Two layers, width 64, no dropout; it reads bytes."""
-    torch.manual_seed(seed)
-    return (AlibiCausal if alibi else GPT2LMHeadModel)(GPT2Config(
-        vocab_size=256, n_positions=length, n_embd=64, n_layer=2, n_head=4, bos_token_id=2, eos_token_id=3,
-        embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
-    ))  # fmt: skip
+    return documents.new_model(seed, AlibiCausal if alibi else GPT2LMHeadModel, n_positions=length)
 
 
 def row_updates(arm: Arm, seed: int, rows: Tensor, tokens: int) -> Iterator[Update]:
@@ -240,20 +236,19 @@ def main(arguments: list[str] | None = None) -> None:
     whole_number("sequences", planned, EVALUATIONS[experiment] * ROWS)
     torch.set_num_threads(1)
     path = options.out or path_of(f"curriculum-{experiment}{'-sweep' * sweep}")
-    found = read(path)
+    found = Runs(path, COLUMNS)
+    found.check("planned", planned)
     data = module_rows(LENGTH, 64 * LENGTH) if experiment == "length" else function_stores(TEXT_LENGTH)
-    if others := {int(row["planned"]) for row in found} - {planned}:
-        raise ValueError(f"{path} holds runs on {min(others)} sequences; this one has {planned}: name another --out.")
     program = f"tests.experiments.curriculum {experiment}{' --sweep' * sweep}"
     arms = [one_of("arms", name, known) for name in options.arms or known]
     jobs = [(arm, name, rate) for arm in arms for name, rate in rates_of(experiment, arm, sweep).items()]
     for seed in options.seeds or (SWEEP_SEEDS if sweep else range(5)):
         for arm, name, rate in jobs:
-            if has_run(found, arm=name, seed=seed):
+            if found.has(arm=name, seed=seed):
                 continue
             records = run(experiment, arm, seed, planned, data, rate, 1 if sweep else EVALUATIONS[experiment])
-            found += [{"arm": name, "seed": seed, "planned": planned, **record} for record in records]
-            write(path, found, COLUMNS, program, f"--sequences {planned}")
+            rows = [{"arm": name, "seed": seed, "planned": planned, **record} for record in records]
+            found.add(rows, program, f"--sequences {planned}")
             last = records[-1]
             print(f"{experiment}: {name}, seed {seed}: {last['cpu_seconds']:.1f} s of the processor, "
                   f"{last['tokens'] / last['cpu_seconds']:,.0f} tokens/s, "

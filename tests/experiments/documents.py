@@ -31,7 +31,7 @@ from packlib.checks import whole_number
 from packlib.model import packed_output
 from packlib.packing import DocumentRows, document_rows
 from packlib.ragged import ranges
-from tests.experiments.recording import has_run, path_of, read, write
+from tests.experiments.recording import Runs, path_of
 from tests.experiments.sources import BEGIN, docstrings
 
 LENGTH, ROWS, RATE = 256, 8, 3e-3
@@ -67,13 +67,14 @@ def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> tuple[Tensor, Tens
     return torch.from_numpy(ids.reshape(shape)), torch.from_numpy(segments.reshape(shape))
 
 
-def new_model(seed: int, **options) -> GPT2LMHeadModel:
-    """Two layers, width 64, no dropout; `options` are further ones of its configuration."""
+def new_model(seed: int, kind: type[GPT2LMHeadModel] = GPT2LMHeadModel, **options) -> GPT2LMHeadModel:
+    """Two layers, width 64, no dropout, for bytes; `options` are further ones of its configuration."""
     torch.manual_seed(seed)
-    return GPT2LMHeadModel(GPT2Config(
-        vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=4, bos_token_id=BEGIN,
-        eos_token_id=BEGIN, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0, **options,
-    ))  # fmt: skip
+    return kind(GPT2Config(**{
+        "vocab_size": VOCABULARY, "n_positions": LENGTH, "n_embd": 64, "n_layer": 2, "n_head": 4,
+        "bos_token_id": BEGIN, "eos_token_id": BEGIN, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0,
+        **options,
+    }))  # fmt: skip
 
 
 @torch.no_grad()
@@ -136,17 +137,14 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     passes, path = whole_number("passes", options.passes, 1), options.out or path_of("documents")
     train, held_out = documents()
-    found = read(path)
-    updates = passes * updates_in_pass(train)
-    if others := {int(row["updates"]) for row in found} - {updates}:
-        raise ValueError(f"{path} holds runs of {min(others)} updates; these have {updates}: name another --out.")
+    found = Runs(path, COLUMNS)
+    found.check("updates", passes * updates_in_pass(train))
     for seed in options.seeds:
         for arm in ARMS:
-            if has_run(found, arm=arm, seed=seed):
-                continue
-            found.append(run(arm, seed, passes, train, held_out))
-            write(path, found, COLUMNS, "tests.experiments.documents", f"--passes {passes}")
-            print(", ".join(f"{name} {found[-1][name]}" for name in COLUMNS), flush=True)
+            if not found.has(arm=arm, seed=seed):
+                row = run(arm, seed, passes, train, held_out)
+                found.add([row], "tests.experiments.documents", f"--passes {passes}")
+                print(", ".join(f"{name} {row[name]}" for name in COLUMNS), flush=True)
 
 
 if __name__ == "__main__":

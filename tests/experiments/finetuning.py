@@ -23,7 +23,7 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments.heads import LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from tests.experiments.pretraining import lap_timer, new_model
-from tests.experiments.recording import ROOT, check_sequences, has_run, path_of, read, write
+from tests.experiments.recording import ROOT, Runs, path_of
 
 TASKS = ("lexname", "span")
 PADDED = Recipe(
@@ -89,18 +89,18 @@ def main() -> None:
     name, planned = one_of("task", options.task, TASKS), options.sequences
     padded = replace(PADDED, total_sequences=planned, warmup_sequences=planned // 10)
     work, path = ROOT / "out" / "experiments" / name / str(planned), options.out or path_of(name)
-    found = read(path)
-    loads = options.start or has_run(found, start="checkpoint")
+    found = Runs(path, COLUMNS)
+    found.check("sequences", planned, near=0.05)
+    loads = options.start or found.has(start="checkpoint")
     more = f"--sequences {planned}" + (" --start CHECKPOINT" if loads else "")
-    check_sequences(path, found, planned)
     for start in dict.fromkeys([None, options.start]):
         for seed in options.seeds:
             for packed in (False, True):
                 rows, begins = "packed" if packed else "padded", "random" if start is None else "checkpoint"
-                if not has_run(found, rows=rows, start=begins, seed=seed):
-                    found.append(run(name, packed, start, seed, padded, options.device, work))
-                    print(found[-1], flush=True)
-                    write(path, found, COLUMNS, f"tests.experiments.finetuning {name}", more)
+                if not found.has(rows=rows, start=begins, seed=seed):
+                    row = run(name, packed, start, seed, padded, options.device, work)
+                    found.add([row], f"tests.experiments.finetuning {name}", more)
+                    print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from packlib.training.objective import default_objective
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments import documents
 from tests.experiments.arms import ADAMW, EXPERIMENTS, PAIRS, Arm
-from tests.experiments.recording import ROOT, check_sequences, has_run, path_of, read, write
+from tests.experiments.recording import ROOT, Runs, path_of
 
 HELD_OUT, EVALUATIONS = 2000, 10
 COLUMNS = (
@@ -145,7 +145,7 @@ def rows(name: str, seed: int, records: list[dict]) -> list[dict]:
         if "held_out_loss" in record:
             row = {**record, "arm": name, "seed": seed, "cpu_seconds": float(used)}
             row["spread"] = float(np.std(sizes[: record["update"]]))
-            found.append({k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in COLUMNS})
+            found.append(row)
     return found
 
 
@@ -166,18 +166,18 @@ def main(arguments: list[str] | None = None) -> None:
     warm = planned * padded.warmup_sequences // padded.total_sequences
     padded = replace(padded, total_sequences=planned, warmup_sequences=warm)
     text, path = TEXTS[experiment.text], options.out or path_of(name)
-    stores, found = text.stores(), read(path)
-    check_sequences(path, found, planned)
+    stores, found = text.stores(), Runs(path, COLUMNS)
+    found.check("sequences", planned, near=0.05)
     for seed in options.seeds:
         for arm_name, arm in experiment.arms.items():
-            if has_run(found, arm=arm_name, seed=seed):
+            if found.has(arm=arm_name, seed=seed):
                 continue
             print(f"{name}: {arm_name}, seed {seed}", flush=True)
             key = hashlib.sha256(arm_name.encode()).hexdigest()[:8]
             folder = ROOT / "out" / "experiments" / name / str(planned) / f"{key}-{seed}"
-            found += rows(arm_name, seed, run(arm, padded, seed, folder, text, stores, options.device))
-            print("  " + ", ".join(f"{k} {found[-1][k]}" for k in COLUMNS[3:]), flush=True)
-            write(path, found, COLUMNS, f"tests.experiments.pretraining {name}", f"--sequences {planned}")
+            made = rows(arm_name, seed, run(arm, padded, seed, folder, text, stores, options.device))
+            found.add(made, f"tests.experiments.pretraining {name}", f"--sequences {planned}")
+            print("  " + ", ".join(f"{k} {made[-1][k]}" for k in COLUMNS[3:]), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,30 +13,34 @@ def path_of(name: str) -> Path:
     return ROOT / "data" / "runs" / f"{name}.csv"
 
 
-def read(path: Path) -> list[dict]:
-    """The rows of a file, all values as text; none if there is no file."""
-    if not path.is_file():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+class Runs:
+    """The runs that a file holds, and those that are added to it.
 
+    Attributes:
+        rows: all values as text; none if there is no file yet.
+    """
 
-def has_run(found: list[dict], **run: object) -> bool:
-    """Whether a row has these values, such as `arm="padded", seed=0`."""
-    return any(all(str(row[name]) == str(value) for name, value in run.items()) for row in found)
+    def __init__(self, path: Path, columns: Sequence[str]):
+        self.path, self.columns, self.rows = path, columns, list[dict]()
+        if path.is_file():
+            with open(path, newline="", encoding="utf-8") as file:
+                self.rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
 
+    def has(self, **run: object) -> bool:
+        """Whether a row has these values, such as `arm="padded", seed=0`."""
+        return any(all(str(row[name]) == str(value) for name, value in run.items()) for row in self.rows)
 
-def check_sequences(path: Path, found: list[dict], planned: int) -> None:
-    """Runs in one file train on as many sequences; each ends with an update that is seldom full."""
-    if found and abs(int(found[-1]["sequences"]) / planned - 1) > 0.05:
-        raise ValueError(
-            f"sequences must be about {found[-1]['sequences']}, as in {path}, not {planned}; or name another --out."
-        )
+    def check(self, column: str, planned: int, near: float = 0.0) -> None:
+        """Raise if the runs of the file are not as long; the last update of a run is seldom full, so be `near` it."""
+        held = int(self.rows[-1][column]) if self.rows else planned
+        if abs(held / planned - 1) > near:
+            raise ValueError(f"{self.path} holds runs with {column} {held}, not {planned}: name another --out.")
 
-
-def write(path: Path, found: list[dict], columns: Sequence[str], program: str, options: str) -> None:
-    """All rows, under the command that makes them: the program, with all their seeds and its other options."""
-    rows = [{k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in columns} for row in found]
-    seeds = " ".join(map(str, sorted({int(row["seed"]) for row in found})))
-    command = f"python -m {program} --seeds {seeds} {options}"
-    table.record(path.stem, rows, command, packages=("torch", "transformers"), path=path)
+    def add(self, rows: list[dict], program: str, options: str) -> None:
+        """Write all rows, under the command that makes them: the program, with all their seeds and other options."""
+        self.rows += [
+            {k: f"{row[k]:.6g}" if isinstance(row[k], float) else row[k] for k in self.columns} for row in rows
+        ]
+        seeds = " ".join(map(str, sorted({int(row["seed"]) for row in self.rows})))
+        command = f"python -m {program} --seeds {seeds} {options}"
+        table.record(self.path.stem, self.rows, command, packages=("torch", "transformers"), path=self.path)

@@ -114,10 +114,8 @@ def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         ("3\n4\nfive\n6\n", "broken.csv, line 3: expected a whole number, not 'five'"),
         ("3\n\n4\n", "broken.csv, line 2: expected a whole number, not a blank"),
         ("3\n0\n", "Length 0 at line 2 of .*broken.csv is not allowed"),
-        (f"3\n{2**64}\n", f"broken.csv, line 2: expected a whole number, not '{2**64}'"),
         ("3\n999999999999\n", "Length 999999999999 at line 2 of .*broken.csv is over"),
         ("length,count\n3,4\n5\n", "broken.csv, line 3: expected \"length,count\", not '5'"),
-        ("3,4\n5,\n", "broken.csv, line 2: expected \"length,count\", not '5,'"),
         ("3,4\n3,5\n", "broken.csv, line 2: a length is from 1 to .* and comes once"),
         ("3,4\n4,-5\n", "broken.csv, line 2: .*a count is from 0 to"),
         ("9" * 200_000, "line 1: '9{80}' is no CSV: field larger"),
@@ -140,14 +138,12 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
     ("text", "message"),
     [
         ("id,length\n1,2\n3,x\n", "broken.csv, line 3: expected a whole number, not 'x'"),
-        ("id,length\n1,2\n3,\n", "broken.csv, line 3: expected a whole number, not '.empty.'"),
         ("id,length\n1,2\n\n4,5\n", "broken.csv, line 3: expected a whole number, not a blank"),
         ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("length,id,length\n1,2,3\n", "broken.csv has 2 columns named length; one is needed"),
         ('id,length\n1,"2\n' + "3,4\n" * 50_000, r"broken.csv, line 2: expected a whole number, not '2\\n3,4"),
         ('id,length\n1,"2\n' + "3,4\n" * 999_999, "broken.csv, line 2: it has 1,000,000 characters or more"),
         ("id,length\n1,2\n4\n3,x\n", "broken.csv, line 3: expected a whole number, not '.1 fields"),
-        ("id,length\n1,2\n \t\n3,4\n", "broken.csv, line 3: expected a whole number, not a blank"),
     ],
 )
 def test_broken_columns_name_the_line(tmp_path, text, message):

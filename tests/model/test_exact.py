@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 from model_cases import (
-    DEPTHS,
     MAX_LENGTH,
     REDUCTIONS,
     assert_equals_unpacked,
@@ -29,7 +28,9 @@ def with_some_right_answers(model, batch):
     return PackedBatch({**batch, "labels": labels})
 
 
-@pytest.mark.parametrize("depth, dtype", [*((depth, torch.float64) for depth in DEPTHS), (None, torch.float32)])
+@pytest.mark.parametrize(
+    "depth, dtype", [(1, torch.float64), (3, torch.float64), (None, torch.float64), (None, torch.float32)]
+)
 @pytest.mark.parametrize("kind", ["bert", "causal"])
 def test_packed_equals_unpacked_at_every_depth(kind, depth, dtype):
     model, batch = make_model(kind, dtype), make_batch(depth, masked=kind == "bert")
@@ -143,12 +144,10 @@ def leaks(model, batch) -> int:
     return count
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
-@pytest.mark.parametrize(
-    "kind, backend", [("bert", "sdpa"), ("bert", "eager"), ("causal", "sdpa"), ("causal", "eager")]
-)
-def test_no_gradient_leaks_into_another_sequence(kind, backend, dtype):
-    model = make_model(kind, dtype)
+@pytest.mark.parametrize("backend", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", ["bert", "causal"])
+def test_no_gradient_leaks_into_another_sequence(kind, backend):
+    model = make_model(kind, torch.float32)
     model.backend = model.config._attn_implementation = backend
     assert leaks(model, make_batch(masked=kind == "bert", packs=4)) == 0
 

@@ -81,9 +81,7 @@ def test_every_answer_stands_once_beside_its_prompt(found, more, seed):
     assert rows.unshared_tokens == sum(prompt + n for prompt, own in found for n in own)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "answer", "number"), [(9.0, 7.0, 8), (9.0, 7.0, 16), (9.8, 5.5, 8), (9.8, 5.5, 16), (5.5, 8.0, 8)]
-)
+@pytest.mark.parametrize(("prompt", "answer", "number"), [(9.0, 7.0, 8), (9.8, 5.5, 16), (5.5, 8.0, 8)])
 def test_the_rows_are_at_most_three_percent_above_the_bound(prompt, answer, number):
     rng, top = np.random.default_rng(1), 32768
     prompts = rng.lognormal(prompt, 0.6, 128).clip(16, 24576).astype(int)

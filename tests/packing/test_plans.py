@@ -11,19 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, check_slowly, fewest_packs, histograms
+from packing_cases import DEPTHS, FAST, check_slowly, fewest_packs, histograms
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import METHODS, PRICE_OF_A_PACK, PackingPlan, certified_bound, plan
-
-BY_LEAST_SQUARES = ("nnlshp", "ennlshp")
 
 
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(histogram=histograms(largest=16), depth=st.sampled_from(DEPTHS), data=st.data())
 def test_every_method_packs_every_sequence_once(method, histogram, depth, data):
-    if method in BY_LEAST_SQUARES:
+    if method not in FAST:
         depth = min(depth or 3, 3)
     made = plan(histogram, method=method, max_sequences_per_pack=depth)
     check_slowly(made, histogram, depth)
@@ -75,14 +73,12 @@ def test_a_greedy_plan_that_is_the_best_says_so(lengths, top, depth, packs):
     assert repr(made).endswith("at most 0 packs above the best)")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", FAST)
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(histogram=histograms(largest=10), unit=st.integers(1, 9), beside=st.integers(0, 8))
 def test_lengths_with_a_common_divisor_are_packed_and_proven_as_without(method, histogram, unit, beside):
     """A row of 70 tokens holds no more sequences of 8, 16 and 24 tokens than one of 64."""
     top = histogram.max_length
-    if method in BY_LEAST_SQUARES and unit > 1:
-        return  # it lists the packs that are full, as published
     wide = np.zeros(top * unit + beside % unit + 1, int)
     wide[: top * unit + 1 : unit] = histogram.counts
     plain, made = (
@@ -170,13 +166,10 @@ def test_numbers_of_a_plan():
         (lambda p: {"prices": np.zeros(9, int)}, "not all 0"),
         (lambda p: {"histogram": LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 2, 1, 1], 8)}, "The plan packs"),
         (lambda p: {"repeats": p.repeats * 1.5}, "not a whole number"),
-        (lambda p: {"repeats": [True, *p.repeats.tolist()[1:]]}, "Repeat count True at position 0"),
         (lambda p: {"repeats": p.repeats.astype(np.uint64) + np.uint64(2**63)}, "does not fit in 64 bits"),
-        (lambda p: {"items": p.items[:, None]}, "one dimension"),
         (lambda p: {"offsets": None}, "Offsets must be an array"),
         (lambda p: {"items": [], "offsets": [0], "repeats": []}, "do not cut"),
         (lambda p: {"offsets": [0, 2**63 - 1, -2, len(p.items)], "repeats": [1, 1, 1]}, "do not cut"),
-        (lambda p: {"prices": np.full(9, 0.5)}, "Price 0.5 at position 0"),
         (lambda p: {"method": 7}, "method must be text, not 7"),
     ],
 )
@@ -259,15 +252,9 @@ def twice_the_first_length(text):
     ("damage", "says"),
     [
         (_at("strategies", 0, 0, value=7.9), "Length 7.9 at position 0 is not a whole number."),
-        (_at("repeats", 0, value=1.9), "Repeat count 1.9 at position 0 is not a whole number."),
-        (_at("repeats", 0, value=True), "Repeat count True at position 0 is not a whole number."),
-        (_at("histogram", "counts", 0, value=3.9), "Count 3.9 at position 0 is not a whole number."),
-        (_at("histogram", "lengths", 0, value=-8), "must ascend from 1 to at most 8."),
         (twice_the_first_length, "must ascend from 1 to at most 8."),
         (_at("histogram", "max_length", value=10**15), "must be from 1 to 16777216, not 1000000000000000."),
-        (_at("histogram", "truncated", value=-5), "truncated must be at least 0, not -5."),
         (_at("histogram", "truncated", value="<b>"), "a whole number at least 0, not '<b>'."),
-        (_at("histogram", "dropped", value=1e300), "a whole number at least 0, not 1e+300."),
         (_at("histogram", "name", value=["a"]), "name must be text, not ['a']."),
         (_at("format", value="packlib.PackingPlan 4"), "format must be 'packlib.PackingPlan 3', not 'pack"),
         (_at("strategies", value=[]), "The offsets of the plan do not cut its items into strategies."),
@@ -275,13 +262,10 @@ def twice_the_first_length(text):
         (_at("num_packs", value=5), "It states other packs or another bound"),
         (_at("strategies", value=7), "strategies must be a list of lists of lengths, but it holds 7."),
         (lambda text: text.replace('"repeats"', '"repeat"'), "did you mean 'repeats'"),
-        (lambda text: text[:40], "It is not JSON"),
         (lambda text: "[1, 2]", "A plan must be a JSON object, not [1, 2]."),
-        (_at("num_packs", value=4.0), "num_packs must be a whole number at least 1, not 4.0."),
         (_at("extra", value=1), "not 'extra'"),
         (lambda text: text.replace('"duals"', '"repeats": [1], "duals"'), "The name 'repeats' comes twice."),
         (lambda text: text.replace('"truncated": 0', '"truncated": NaN'), "NaN is no number."),
-        (lambda text: text.replace('"truncated": 0', '"truncated": ' + "1" * 5000), "5000 digits is too long."),
         (lambda text: text.replace("[[", "[" * 100_000), "It is nested too deeply."),
     ],
 )

@@ -84,7 +84,8 @@ def test_a_larger_window_leaves_less_waiting_and_the_mix_of_windows(long_tail):
 def test_parts_of_cut_packs_stand_in_the_last_window(long_tail):
     made = long_tail.balance(64, 4, window=2)
     missing = -len(long_tail) % 256
-    parts = np.array([pack not in set(contents(long_tail)) for pack in contents(made)])
+    whole = set(contents(long_tail))
+    parts = np.array([pack not in whole for pack in contents(made)])
     assert 0 < missing < parts.sum() <= 2 * missing and not parts[: (made.steps - 1) // 2 * 2 * 256].any()
 
 

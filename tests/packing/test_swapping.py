@@ -4,20 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packing_cases import triplets
 
 from packlib.packing.search.swapping import swap_search
 
 
 def longest_first(lengths):
     return np.sort(np.array(lengths, np.int64))[::-1].copy()
-
-
-def triplets(packs, seed, top=1000):
-    """Three sequences fill each pack exactly; Falkenauer (Journal of Heuristics 2, 1996)."""
-    rng = np.random.default_rng(seed)
-    first = rng.integers(380, 491, packs)
-    second = rng.integers(250, (top - first) // 2 + 1)
-    return longest_first(np.concatenate([first, second, top - first - second]))
 
 
 def check(found, lengths, top, depth, packs):
@@ -27,7 +20,7 @@ def check(found, lengths, top, depth, packs):
 
 @pytest.mark.parametrize("packs", [10, 20, 40])
 def test_full_packs_of_three_are_found(packs):
-    lengths = triplets(packs, packs)
+    lengths = longest_first(triplets(packs, packs))
     found = next(filter(None, (swap_search(lengths, 1000, None, packs, 100_000, s) for s in range(20))), None)
     assert found is not None
     check(found, lengths, 1000, None, packs)

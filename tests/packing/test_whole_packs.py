@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, fewest_packs, histograms
+from packing_cases import DEPTHS, fewest_packs, histograms, triplets
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, plan
@@ -106,12 +106,7 @@ def test_a_plan_that_claims_a_list_without_one_is_refused():
 @pytest.mark.parametrize("packs", [20, 40])
 @pytest.mark.parametrize("seed", range(2))
 def test_full_packs_of_three_are_found(packs, seed):
-    """Three sequences fill each pack exactly; Falkenauer (Journal of Heuristics 2, 1996)."""
-    rng = np.random.default_rng(seed)
-    first = rng.integers(380, 491, packs)
-    second = rng.integers(250, (1000 - first) // 2 + 1)
-    lengths = np.concatenate([first, second, 1000 - first - second])
-    assert plan(LengthHistogram.from_lengths(lengths, 1000)).num_packs == packs
+    assert plan(triplets(packs, seed), 1000).num_packs == packs
 
 
 def test_a_program_without_time_or_packs_says_so():

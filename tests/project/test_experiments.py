@@ -142,6 +142,6 @@ def test_pretraining_adds_to_the_runs_of_another_day(tmp_path, monkeypatch):
     command, after = path.read_text().split("\n", 1)
     assert made == [3, 3, 1, 1] and after.startswith(before)
     assert command == "# python -m tests.experiments.pretraining weight-decay --seeds 1 3 --sequences 1000"
-    with pytest.raises(ValueError, match=r"sequences must be about 1010, as in .*, not 2000"):
+    with pytest.raises(ValueError, match=r"found.csv holds runs with sequences 1010, not 2000: name another --out\."):
         pretraining.main(["weight-decay", "--sequences", "2000", "--out", str(path)])
     assert made == [3, 3, 1, 1]

@@ -8,6 +8,7 @@ import torch
 from experiments import curriculum
 from experiments.batchings import BATCHINGS, Update, batches, nested_loss, padded_loss
 from experiments.curriculum import LENGTH, LENGTH_ARMS, ROWS, new_model, row_updates, train
+from experiments.recording import Runs
 from model_cases import store
 
 from packlib.batches import PackedBatch, TokenStore
@@ -130,15 +131,15 @@ def test_runs_are_recorded_and_not_made_again(tmp_path, monkeypatch, capsys):
     curriculum.main([*arguments, "--seeds", "0", "1"])
     (_, before), (command, after) = (text.split("\n", 1) for text in (first, path.read_text()))
     assert capsys.readouterr().out.count("seed 1") == 2 and after.startswith(before) and "--seeds 0 1 " in command
-    rows = curriculum.read(path)
+    rows = Runs(path, ()).rows
     last = rows[-1]
     assert float(last["held_out_loss"]) < float(next(r for r in rows if r["seed"] == "1")["held_out_loss"])
     assert all(float(row[name]) > 0 for row in rows for name in ("cpu_seconds", "gradient_norm", "largest_variance"))
     assert all(int(row["tokens"]) <= int(row["slots"]) for row in rows)
-    with pytest.raises(ValueError, match="holds runs on 60 sequences; this one has 500: name another --out"):
+    with pytest.raises(ValueError, match="holds runs with planned 60, not 500: name another --out"):
         curriculum.main(["length", "--sequences", "500", "--out", str(path)])
     other = tmp_path / "other.csv"
     curriculum.main(["comparison", "--sequences", "80", "--arms", "packed", "--seeds", "0", "--out", str(other)])
-    assert float(curriculum.read(other)[-1]["held_out_loss"]) > 0
+    assert float(Runs(other, ()).rows[-1]["held_out_loss"]) > 0
     with pytest.raises(ValueError, match=r"experiment must be .*, not 'speed'"):
         curriculum.main(["speed"])

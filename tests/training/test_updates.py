@@ -7,20 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_cases import MAX_LENGTH, make_batch, masking, store
+from model_cases import MAX_LENGTH, make_batch, same, store
+from model_cases import store_loader as loader
 
-from packlib.batches import PackingCollator, pack_lengths, pack_loader
+from packlib.batches import pack_lengths
 from packlib.training import UpdateStream
 from packlib.training.updates import join_packs, take_packs
-
-
-def loader(batch_size=4, **options):
-    packs = pack_lengths(store().lengths, MAX_LENGTH)
-    return pack_loader(store(), packs, PackingCollator(MAX_LENGTH, masking()), batch_size, seed=3, **options)
-
-
-def same(a, b):
-    return all(torch.equal(torch.as_tensor(a[name]), torch.as_tensor(b[name])) for name in a)
 
 
 def all_same(a, b):

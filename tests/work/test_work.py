@@ -82,9 +82,10 @@ def test_the_squares_of_the_longest_rows_are_exact():
         (lambda: Work(1, float("nan")), "per_square must be at least 0, not nan."),
         (lambda: Work(0, 0), "per_token and per_square must not both be 0."),
         (lambda: Work("1", 0), "per_token must be a number at least 0, not '1'."),
-        (lambda: Work.bert(layers=0), "layers must be at least 1, not 0."),
-        (lambda: Work.bert(width=0), "width must be at least 1, not 0."),
-        (lambda: Work.bert(feed_forward=0), "feed_forward must be at least 1, not 0."),
+        *(
+            (lambda name=name: Work.bert(**{name: 0}), f"{name} must be at least 1, not 0.")
+            for name in ("layers", "width", "feed_forward")
+        ),
         *(
             (lambda name=name: Work.decoder(**{name: 0}), f"{name} must be at least 1, not 0.")
             for name in ("layers", "width", "feed_forward", "heads", "head_width")

@@ -32,12 +32,12 @@ def affine(x):
 # --- the counter -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dynamic, graphs", [(False, 4), (None, 2), (True, 1)])
-def test_bert_makes_four_graphs_when_static_two_when_automatic_one_when_dynamic(dynamic, graphs):
+@pytest.mark.parametrize("dynamic, graphs", [(False, 3), (None, 2), (True, 1)])
+def test_bert_makes_three_graphs_when_static_two_when_automatic_one_when_dynamic(dynamic, graphs):
     counting, model = Counting(), BertForPreTraining(bert_config(num_hidden_layers=1))
     compiled = torch.compile(model, backend=counting, dynamic=dynamic)
     with CompileCounter() as compiles:
-        for length in (32, 48, 64, 80, 32):
+        for length in (32, 48, 64, 32):
             ids = torch.ones(2, length, dtype=torch.int64)
             label = torch.tensor([0, 1])
             compiled(input_ids=ids, attention_mask=ids, labels=ids, next_sentence_label=label).loss.backward()
