@@ -77,7 +77,7 @@ def test_the_first_use_compiles_before_the_clock_and_says_so(tmp_path):
         gap, *seen = ran.stdout.split()
         assert int(gap) < 100 and seen == ["True", "of_the_user"]  # 1,419 packs above the bound without the loops
     lines = cold.stderr.splitlines()
-    assert len(lines) == 2 and all(line.startswith("packlib: compiling the loops ") for line in lines)
+    assert len(lines) == 2 and all(line.startswith("packlib: compiling the loop") for line in lines)
     assert warm.stderr == ""
 
 

@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
+from packlib.packing.search.relaxed_knapsack import relaxed_best
 
 # Prices are multiples of 2^-38 packs: 20 bits lose a few packs on millions of sequences.
 PRICE_OF_A_PACK = 1 << 38
@@ -55,8 +56,6 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
 def _best_pack(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
     """What the most valuable pack is worth, or little more."""
     if is_long(occurs, max_sequences_per_pack):
-        from packlib.packing.search.relaxed_knapsack import relaxed_best  # here, since Numba takes a while to import
-
         return relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
     return solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
 

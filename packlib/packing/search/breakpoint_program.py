@@ -11,12 +11,11 @@ from typing import cast
 
 import numpy as np
 
-from packlib.packing.compiled import compiled
 from packlib.packing.search.bound import PRICE_OF_A_PACK, exact_dot
 from packlib.packing.search.deadline import Deadline
-from packlib.packing.search.knapsack import Multiset
+from packlib.packing.search.knapsack import Multiset, up_to
 from packlib.packing.search.master import MasterProblem
-from packlib.packing.search.relaxed_knapsack import ConcaveHull, best_with_another, deepest, fill_layers, splits
+from packlib.packing.search.relaxed_knapsack import ConcaveHull, best_with_another, deepest, splits
 
 _CELLS = 1 << 12  # of the grid on which packs are priced
 # All count as long where packs are at most so deep and hold at most so many of the shortest: each counts.
@@ -64,42 +63,32 @@ def on_breakpoints(counts: np.ndarray, breakpoints: np.ndarray) -> np.ndarray:
     return weights
 
 
-@compiled
-def _best_with_each(f, capacity, grid, limit, weights, values, hull):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _best_with_each(
+    f: np.ndarray, capacity: int, grid: int, limit: int, weights: np.ndarray, values: np.ndarray, hull: ConcaveHull
+) -> np.ndarray:
     """For each item the best pack with it: its value, and the number and the cells of the other items; int64."""
-    (lengths, prices, slopes), found = hull, np.zeros((len(weights), 3), np.int64)
+    found, cells = np.zeros((len(weights), 3), np.int64), f.shape[1]
     most = min(len(f) - 1, limit)
-    for i in range(len(weights)):
-        for k in range(most - 1 if len(lengths) == 1 else 0, most):  # without short ones the more the better
-            places = limit - k - 1
-            j = len(lengths) - 1
-            for c in range(capacity // grid - weights[i] + 1):
-                room = capacity - (c + weights[i]) * grid
-                while places * lengths[j] > room:
-                    j -= 1
-                value = values[i] + f[k, c] + places * prices[j] + slopes[j] * (room - places * lengths[j])
-                if value > found[i, 0]:
-                    found[i, 0], found[i, 1], found[i, 2] = value, k, c
+    for k in range(most - 1 if len(hull.lengths) == 1 else 0, most):  # without short ones the more the better
+        shorts = hull.worth(limit - k - 1, capacity - grid * np.arange(cells))
+        for i, (weight, value) in enumerate(zip(weights.tolist(), values.tolist(), strict=True)):
+            worth = f[k, : cells - weight] + shorts[weight:]
+            c = int(worth.argmax())
+            if worth[c] + value > found[i, 0]:
+                found[i] = worth[c] + value, k, c
     return found
 
 
-@compiled
-def _items_behind(
-    f: np.ndarray, weights: np.ndarray, values: np.ndarray, k: int, c: int
-) -> np.ndarray:  # pragma: no cover
-    """The items of the pack behind f[k, c] of `fill_layers`."""
-    items = np.empty(k, np.int64)
-    found = 0
+def _items_behind(f: np.ndarray, weights: np.ndarray, values: np.ndarray, k: int, c: int) -> list[int]:
+    """The items of the pack behind f[k, c] of `up_to`."""
+    items = []
     while k > 0 and f[k, c] > 0:
         if f[k - 1, c] != f[k, c]:
-            i = 0
-            while weights[i] > c or f[k - 1, c - weights[i]] + values[i] != f[k, c]:
-                i += 1
-            items[found] = i
-            found += 1
-            c -= weights[i]
+            fits = weights[: np.searchsorted(weights, c, side="right")]
+            items.append(int((f[k - 1, c - fits] + values[: len(fits)] == f[k, c]).argmax()))
+            c -= int(weights[items[-1]])
         k -= 1
-    return items[:found]
+    return items
 
 
 class BreakpointProgram:
@@ -191,7 +180,7 @@ class BreakpointProgram:
         breakpoints, values = self.breakpoints[is_long], prices[is_long]
         weights = breakpoints // self.grid
         hull = ConcaveHull.of(self.breakpoints[~is_long], prices[~is_long])
-        f = fill_layers(weights, values, self.capacity // self.grid, self.layers)
+        f = up_to(self.layers, weights, values, self.capacity // self.grid)
         size = (self.capacity, self.grid, self.depth)
         # the last item is none at all
         each = _best_with_each(f, *size, np.append(weights, 0), np.append(values, 0), hull)

@@ -53,7 +53,7 @@ class _Groups:
 
         cost, parts = np.zeros(len(self.shared), np.int64), np.zeros((len(self.shared), self.levels + 1), np.int64)
         grain = max(1, self.unit // _FINER)
-        with announced("the cuts of groups", 2):
+        with announced("the cuts of groups", 1):
             compiled(_cut)(
                 self.shared, self.branches, self.shortest, worths, self.unit, grain, self.max_length, cost, parts
             )

@@ -129,7 +129,7 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
     deepest = slots // int(sizes[0])
     if limit is not None and limit < deepest:
         deepest = limit
-        beside = _up_to(limit - 1, sizes, sold, slots)
+        beside = up_to(limit - 1, sizes, sold, slots)
     else:
         beside = (_by_length if len(sizes) <= _FEW else _by_slot)(sizes, sold, slots)[None]
     return Knapsack(lengths, sold, unit, deepest, beside)
@@ -140,12 +140,16 @@ def common_divisor(lengths: np.ndarray) -> int:
     return int(np.gcd.reduce(lengths))
 
 
-def _up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
-    """The best value of at most 0, 1, … `most` sequences."""
+def up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
+    """The best value of at most 0, 1, … `most` sequences of these ascending sizes; int64, shape (most + 1, slots + 1).
+
+    The shortest of k sequences takes at most `slots // k` slots, so no longer one needs to come last.
+    """
     table, reached = np.zeros((most + 1, slots + 1), np.int64), np.empty(slots + 1, np.int64)
-    for before, now in pairwise(table):
+    for k, (before, now) in enumerate(pairwise(table), 1):
         now[:] = before
-        for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
+        fitting = np.searchsorted(sizes, slots // k, side="right")
+        for size, value in zip(sizes[:fitting].tolist(), values[:fitting].tolist(), strict=True):
             np.add(before[: slots + 1 - size], value, out=reached[size:])
             np.maximum(now[size:], reached[size:], out=now[size:])
     return table

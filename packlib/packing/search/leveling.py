@@ -10,7 +10,7 @@ from packlib.packing.greedy import Group
 
 SPACE, PLACES, PACKS, ORIGIN, LAST, UNDER = range(6)  # of a group of equal packs
 _STEP = 0.9  # keys are made anew when the mean has become so much less
-_LOOPS = "the loops of lpt", 5
+_LOOPS = "the loops of lpt", 2
 _CELLS = 1 << 12  # keys of empty packs; longer rows are rounded to these
 
 
@@ -78,7 +78,8 @@ def _fill(lengths, left, groups, n, steps, waiting, ready, deepest, scale):  # t
         length, count, now = lengths[i], left[i], left[i]
         if tokens / sequences < _STEP * mean:
             mean, largest = tokens / sequences, -1
-            waiting[:], ready[:] = -1, -1
+            waiting.fill(-1)  # an assignment to a slice would take seconds to compile
+            ready.fill(-1)
             for g in range(n):
                 largest = max(largest, _stack(g, groups, length, mean, deepest, scale, waiting, ready))
         else:
@@ -95,7 +96,8 @@ def _fill(lengths, left, groups, n, steps, waiting, ready, deepest, scale):  # t
             g = ready[largest]
             if groups[g, PACKS] > now:  # the others stay
                 groups[g, PACKS] -= now
-                groups[n] = groups[g]
+                for column in range(groups.shape[1]):
+                    groups[n, column] = groups[g, column]
                 groups[n, PACKS] = now
                 g, n = n, n + 1
             else:

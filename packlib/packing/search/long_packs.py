@@ -84,7 +84,9 @@ def deal(lengths, pack_of, room, places, wanted):  # type: ignore[no-untyped-def
     # minus the room for each sequence that is wanted, and the pack; and the packs that one sequence closes
     heap, closing = [(0.0, 0) for _ in range(0)], [0 for _ in range(0)]
     # linked lists of packs that wait for a sequence of at most that length
-    head, after = np.full(longest + 1, -1, np.int64), np.full(packs, -1, np.int64)
+    head, after = np.empty(longest + 1, np.int64), np.empty(packs, np.int64)
+    head.fill(-1)
+    after.fill(-1)
     for p in range(packs):
         if places[p] > 0 and room[p] >= shortest:
             wanted[p] = max(wanted[p], 1)

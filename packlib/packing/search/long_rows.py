@@ -17,6 +17,7 @@ from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound
+from packlib.packing.search.breakpoint_program import BreakpointProgram
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.lpt import lpt, lpt_until
 from packlib.packing.search.lpt import prepare as prepare_lpt
@@ -39,15 +40,13 @@ _NEAR = 1e-3  # of the bound
 def prepare() -> None:
     """Load or compile the loops, before a clock runs."""
     from packlib.packing.compiled import announced
-    from packlib.packing.search import relaxed_knapsack
 
     prepare_lpt()
-    with announced(*relaxed_knapsack.LOOPS):
+    with announced("the loop for long rows", 3):
         histogram = LengthHistogram.from_lengths([length for length in range(2, 40) for _ in range(60 // length)], 60)
         search = LongSearch(histogram, 6, None, Deadline(rounds=20))
         search.lower_bound = 0  # it goes on to the last round
         search.run()
-        relaxed_knapsack.relaxed_best(np.arange(61), histogram.counts > 0, 6)
 
 
 class LongSearch:
@@ -90,10 +89,6 @@ class LongSearch:
     def run(self) -> None:
         if self.num_packs == self.lower_bound or self.time_left() <= 0:
             return
-        from packlib.packing.search.breakpoint_program import (
-            BreakpointProgram,
-        )  # here, since Numba takes a while to import
-
         # Of many sequences, from long to short, the first of every few stands for them.
         ends = -(-np.cumsum(self.counts[::-1]) // self.each)
         self.lengths = np.repeat(np.arange(self.top, -1, -1), np.diff(ends, prepend=0))
@@ -102,7 +97,7 @@ class LongSearch:
         for series, rounds in _STAGES:
             if series == solved:
                 continue
-            self.program: BreakpointProgram = BreakpointProgram(self.counts, self.limit, series)
+            self.program = BreakpointProgram(self.counts, self.limit, series)
             if not self.program.generate(self.deadline, self.writing, rounds, lambda: self.report("pricing")):
                 return
             packed = self.prove_and_pack()
@@ -183,7 +178,7 @@ class LongSearch:
 
     def pack(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
         """Follow the last solution of the program: the pack of each of `lengths` (from long to short), the packs."""
-        from packlib.packing.search.long_packs import deal, place_long
+        from packlib.packing.search.long_packs import deal, place_long  # here, since Numba takes a while to import
 
         pack_of, room, places, wanted = place_long(lengths, self.program)
         deal(lengths, pack_of, room, places, wanted)

@@ -22,9 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packlib.packing.compiled import announced, compiled
+from packlib.packing.search.knapsack import up_to
 
-LOOPS = "the loops for long rows", 5
 LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
 _ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
 _WORK = 200_000_000  # additions in a call
@@ -62,61 +61,37 @@ class ConcaveHull(NamedTuple):
         at = np.array([x for x, _ in corners], np.int64)
         return cls(at, np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
+    def worth(self, most: int, room: np.ndarray) -> np.ndarray:
+        """What at most so many short sequences can be worth that have so much room in all; int64, as `room`."""
+        at = np.searchsorted(self.lengths * most, room, side="right") - 1
+        return most * self.prices[at] + self.slopes[at] * (room - most * self.lengths[at])
+
 
 def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
     """Whether b lies on or under the line from a to c."""
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
-@compiled
-def fill_layers(weights: np.ndarray, prices: np.ndarray, cells: int, layers: int) -> np.ndarray:  # pragma: no cover
-    """`f[k, c]`, the best value of at most k items in at most c cells; int64, shape (layers + 1, cells + 1).
-
-    The lightest of k items takes at most `cells // k`: no heavier one needs to come last.
-    """
-    f = np.zeros((layers + 1, cells + 1), np.int64)
-    for k in range(1, layers + 1):
-        before, now = f[k - 1], f[k]
-        now[:] = before
-        for i in range(len(weights)):
-            weight, price = weights[i], prices[i]
-            if weight * k <= cells:
-                for c in range(weight, cells + 1):
-                    now[c] = max(now[c], before[c - weight] + price)
-    return f
-
-
-@compiled
-def best_on_corners(f: np.ndarray, capacity: int, grid: int, limit: int, hull: ConcaveHull) -> int:  # pragma: no cover
-    """The best of corners and short ones: for each k and c of `f`, its value and that of short ones in the rest."""
-    (lengths, prices, slopes), best = hull, 0
-    for k in range(len(f)):
-        places = limit - k
-        j = len(lengths) - 1
-        for c in range(len(f[k])):
-            room = capacity - c * grid
-            while places * lengths[j] > room:
-                j -= 1
-            best = max(best, f[k, c] + places * prices[j] + slopes[j] * (room - places * lengths[j]))
-    return best
-
-
-@compiled
-def best_with_another(f, capacity, grid, limit, hull, first, highest):  # type: ignore[no-untyped-def]  # pragma: no cover
+def best_with_another(
+    f: np.ndarray, capacity: int, grid: int, limit: int, hull: ConcaveHull, first: int, highest: np.ndarray
+) -> np.ndarray:
     """The best of corners, one long sequence of any length from `first` up, and short ones at a bend of their hull.
 
     `highest[l]` is the highest price of a long sequence of at most l tokens. For each number of long sequences: the
     value, the room for the long sequence, and the cells of the corners; int64, shape (layers + 1, 3).
     """
-    lengths, prices, found = hull.lengths, hull.prices, np.zeros((len(f), 3), np.int64)
+    found = np.zeros((len(f), 3), np.int64)
     for k in range(1, len(f)):
         places = limit - k
-        for j in range(len(lengths) if places else 1):
-            room = capacity - places * lengths[j]
-            for c in range((room - first) // grid + 1):
-                value = highest[room - c * grid] + places * prices[j] + f[k - 1, c]
-                if value > found[k, 0]:
-                    found[k, 0], found[k, 1], found[k, 2] = value, room - c * grid, c
+        for length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
+            room = capacity - places * length
+            if room < first or (places == 0 and length):
+                break
+            cells = (room - first) // grid + 1
+            values = highest[room - grid * np.arange(cells)] + f[k - 1, :cells]
+            c = int(values.argmax())
+            if values[c] + places * price > found[k, 0]:
+                found[k] = values[c] + places * price, room - c * grid, c
     return found
 
 
@@ -130,8 +105,7 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
         max_sequences_per_pack: the depth limit, or None.
     """
     limit = deepest(occurs, max_sequences_per_pack)
-    with announced(*LOOPS):
-        return min(_relaxed_best(prices, occurs, limit, *split) for split in splits(len(prices) - 1, limit))
+    return min(_relaxed_best(prices, occurs, limit, *split) for split in splits(len(prices) - 1, limit))
 
 
 def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
@@ -158,8 +132,9 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int
     while _cost(items // grid, capacity // grid, layers) > _WORK:
         grid *= 2
     weights, values = one_per_weight(items // grid, prices[items])
-    f = fill_layers(weights, values, capacity // grid, layers)
-    best = best_on_corners(f, capacity, grid, limit, hull)
+    f = up_to(layers, weights, values, capacity // grid)
+    room = capacity - grid * np.arange(capacity // grid + 1)
+    best = max((row + hull.worth(limit - k, room)).max() for k, row in enumerate(f))
     if not every:
         highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
         another = best_with_another(f, capacity, grid, limit, hull, first, highest)

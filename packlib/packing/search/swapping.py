@@ -63,7 +63,7 @@ def swap_search(
     exchange = compiled(_exchange)
     while steps > 0 and seconds_left() > 0:
         now = min(steps, _AT_ONCE)
-        with announced("the exchanges of optimal", 5):
+        with announced("the exchanges of optimal", 3):
             waiting = exchange(np.append(lengths, 0), max_length, members, sizes, rooms, outside, waiting, now, rng)
         out = outside[:waiting]
         if lengths[out].sum() <= max_length and waiting <= limit:
@@ -138,7 +138,7 @@ def _exchange(lengths, max_length, members, sizes, rooms, outside, waiting, step
                         if gain > most or rng.random() * equals < 1:
                             most, pack, out, out_too, come = gain, p, i, j, at
         if pack < 0:
-            free_from[:] = 0
+            free_from.fill(0)
             continue
         # Exchange: what comes in goes to the end of the pack, what goes out to the end of those that wait.
         came, came_too = first[come], second[come]
