@@ -53,7 +53,7 @@ class RankGroups:
 
 
 def share_sequences(
-    lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None, tolerance: float = 0.01
+    lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None, tolerance: float = 0.05
 ) -> RankGroups:
     """Share the heavy sequences of a step among groups of 1, 2, 4, … ranks, until the ranks are done together.
 
@@ -73,8 +73,8 @@ def share_sequences(
         ranks: that train together. A group's size divides them.
         max_length: tokens of one sequence that a rank can hold.
         work: what a sequence costs, by default `Work.decoder()`.
-        tolerance: how far the slowest rank may be above the bound. Where no sharing comes so near, the nearest is
-            returned.
+        tolerance: how far the slowest rank may be above the bound, as a share of it; the less, the more is shared and
+            sent. Where no sharing comes so near, the nearest is returned.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong, or a sequence that the largest group cannot hold.

@@ -76,7 +76,7 @@ def test_long_tails_wait_for_nobody_and_hardly_share(ranks, number, median, cap,
     for seed in range(3):
         drawn = np.random.default_rng(seed).lognormal(np.log(median), 1.0, number).astype(int)
         lengths = drawn.clip(16, longest)
-        made = share_sequences(lengths, ranks, cap)
+        made = share_sequences(lengths, ranks, cap, tolerance=0.01)
         parts = np.ceil(lengths / made.group_sizes)
         assert made.above_bound <= 0.01 and parts.max() <= cap + 1
         assert made.exchanged_tokens < 0.25 * (ranks - 1) * lengths.sum()  # of what all ranks on each would send
