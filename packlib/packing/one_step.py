@@ -71,8 +71,7 @@ def _times(falling: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
     """
     left, times = float(falling.sum()), list[float]()
     for to_come in range(meetings, 0, -1):
-        heaviest = falling[len(times) : len(times) + 1].sum()
-        times += [max(left / (ranks * to_come), heaviest)] * ranks
+        times += [max(left / (ranks * to_come), falling[len(times)])] * ranks
         left = max(0.0, left - ranks * times[-1])
     return np.array(times)
 

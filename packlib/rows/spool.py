@@ -33,14 +33,12 @@ class Column:
     """
 
     def __init__(self, kind: pa.DataType, by_token: bool, folder: Path | None, name: str | None = None) -> None:
-        import xxhash  # here, since it comes with datasets, which the base install has not
-
         self.kind, self.by_token, self._text = kind, by_token, is_text(kind)
         self._stored = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if self._text else kind
         self._width = 1 if self._text else self._stored.bit_width // 8
         self._path = folder / name if folder and name else None
         self._file: Any = self._path.open("w+b") if self._path else folder and tempfile.TemporaryFile(dir=folder)
-        self._seen = xxhash.xxh3_128()
+        self._seen = hashlib.sha256()
         self._parts, self._ends = list[np.ndarray](), [np.zeros(1, np.int64)]  # in bytes; the ends are those of text
         self._finished: tuple[list[np.ndarray], np.ndarray, np.ndarray] | None = None
         self._keep: Callable = self._file.write if self._file else self._parts.append

@@ -88,23 +88,23 @@ def share_sequences(
     padded = -(-lengths[:, None] // chunks) * chunks
     part = work.total(padded, padded.astype(np.float64) ** 2) / sizes  # of each sequence, for each size of its group
     fits = padded <= max_length * sizes
-    if not fits[:, -1].all():
-        i = int(np.argmin(fits[:, -1]))
+    if not (some := fits.any(axis=1)).all():
+        i = int(some.argmin())
         raise ValueError(
             f"max_length {max_length} allows {max_length * sizes[-1]} tokens on a group of {sizes[-1]} ranks, the "
-            f"largest whose size divides {ranks}; sequence {i} has {lengths[i]}."
+            f"largest whose size divides {ranks}; sequence {i} has {lengths[i]}, padded to {padded[i, -1]} there."
         )
+    largest = len(sizes) - 1 - fits[:, ::-1].argmax(axis=1)
     each = work.of(lengths)
     bound = float(max(each.sum() / ranks, each.max() / sizes[-1]))
     made = list[RankGroups]()
     for share in _SHARES:
         light = fits & (part <= share * bound)
-        light[:, -1] = True  # no group is larger
-        chosen = light.argmax(axis=1)
+        chosen = np.where(light.any(axis=1), light.argmax(axis=1), largest)
         first, done = _dealt(sizes[chosen], part[np.arange(len(lengths)), chosen], ranks)
         exchanged = int((lengths * (sizes[chosen] - 1)).sum())
         made.append(RankGroups(sizes[chosen], first, done, bound, exchanged))
-        if made[-1].above_bound <= tolerance or (chosen == len(sizes) - 1).all():
+        if made[-1].above_bound <= tolerance or (chosen == largest).all():
             break
     return min(made, key=lambda groups: groups.slowest)
 

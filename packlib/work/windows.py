@@ -14,8 +14,7 @@ from bisect import bisect
 
 import numpy as np
 
-_CLOSE = 1.001  # times its bound: packs of a window are exchanged until it is so fast,
-_LESS = 0.9999  # or until doing so twice leaves more than this share of its time
+_CLOSE = 1.001  # times its bound: packs of a window are exchanged until it is so fast
 _CHUNK = 1 << 20  # packs that are dealt at once, so that memory stays small
 
 
@@ -124,12 +123,9 @@ def _equal_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndar
         np.put_along_axis(bundles[:, :, i], lightest, layers[:, i], axis=1)
         done += np.take_along_axis(work, bundles[:, :, i], axis=1)
     if packs_per_rank > 2:  # of two, exchanges gain nothing
-        slow, enough = np.arange(len(work)), _CLOSE * least_times(work, ranks, packs_per_rank)
-        before = np.full((2, len(work)), np.inf)  # the times before the last two exchanges
-        while True:
-            time = np.sort(done[slow], axis=1)[:, ranks - 1 :: ranks].sum(axis=1)
-            better = (time > enough[slow]) & (time < _LESS * before[0])
-            slow, before = slow[better], np.stack([before[1], time])[:, better]
+        slow, least = np.arange(len(work)), least_times(work, ranks, packs_per_rank)
+        for _ in range(2 * packs_per_rank):
+            slow = slow[np.sort(done[slow], axis=1)[:, ranks - 1 :: ranks].sum(axis=1) > _CLOSE * least[slow]]
             if not len(slow):
                 break
             bundles[slow], done[slow] = _exchanged(bundles[slow], done[slow], work[slow])

@@ -103,3 +103,10 @@ def test_where_one_rank_can_do_all_nothing_is_shared():
 def test_bad_input_is_named(call, says):
     with pytest.raises((TypeError, ValueError), match=says):
         share_sequences(**{"lengths": [5, 100], "ranks": 4, "max_length": 50} | call)
+
+
+def test_a_sequence_may_fit_on_few_ranks_alone_since_many_need_padding():
+    made = share_sequences([1, 1, 1], 4, 1)
+    assert made.group_sizes.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match=r"allows 36 tokens .* sequence 0 has 36, padded to 40 there"):
+        share_sequences([36], 4, 9)
