@@ -1,7 +1,7 @@
-"""What notebook 00 draws: rows of texts, packs with their words, and who looks at whom."""
+"""What notebook 00 draws: rows of texts, and who looks at whom."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,20 +44,6 @@ def short(text: str, width: int = 90) -> str:
     return textwrap.shorten(text, width, placeholder=" …")
 
 
-def on_lines(text: str, width: int = 92) -> list[str]:
-    """A text on as many lines as it takes; nothing is left out."""
-    return textwrap.wrap(text, width)
-
-
-def readable(packs: Packs, words: Sequence[str], lines: int = 13) -> list[int]:
-    """Packs whose texts can be written out on `lines` lines: two, if there are two that are small enough."""
-    needs = [sum(len(on_lines(words[i])) for i in pack) for pack in packs]
-    by_need = sorted(range(len(packs)), key=lambda i: -needs[i])
-    small = [i for i in by_need if needs[i] <= lines // 2]
-    fits = [i for i in by_need if needs[i] <= lines]
-    return small[:2] if len(small) > 1 else fits[:1] or by_need[-1:]
-
-
 def draw_looks(ax: Axes, segment_ids: "torch.Tensor", allowed: "torch.Tensor", title: str) -> None:
     """Which slot (row) looks at which (column): within a text in its color, at a stranger in dark gray."""
     from packlib.workbook.chapters.shared.segments import name_segments
@@ -74,12 +60,13 @@ def draw_looks(ax: Axes, segment_ids: "torch.Tensor", allowed: "torch.Tensor", t
     ax.set_title(title, fontsize=13)
 
 
-def show_padded(lengths: np.ndarray, max_length: int) -> None:
-    """The first texts, each in a row of its own."""
+def show_padded(lengths: np.ndarray, max_length: int, mark: Callable[..., None]) -> None:
+    """The first texts, each in a row of its own, with the guess that `mark` draws."""
     fig, ax = new_figure()
     draw_rows(ax, [[i] for i in range(FEW)], lengths, max_length, FEW)
     empty = 1 - lengths[:FEW].mean() / max_length
     ax.set(title=f"{FEW} texts in {FEW} rows: {percent(empty, 0)} of the slots are empty")
+    mark(ax, "waste", at=lambda share: max_length * (1 - share / 100))
     alt = f"{FEW} real texts as rows of {max_length} slots. The colored part of each row is text, "
     show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste")
 
@@ -95,33 +82,6 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan) -> None:
     axes[1].set_title(f"packed: {len(packs)} rows, {percent(1 - best.efficiency, 0)} empty")
     alt = f"The same {FEW} texts twice. Padded they take {FEW} rows, {percent(empty)} empty; packed they take "
     show(fig, alt=alt + f"{len(packs)} rows, {percent(1 - best.efficiency)} empty.", name="packed")
-
-
-def show_sentences(chosen: Sequence[np.ndarray], words: Sequence[str], lengths: np.ndarray, max_length: int) -> None:
-    """Each pack as a bar of lettered pieces, and under it the text of each piece."""
-    fig, ax = new_figure()
-    slots, y = max(int(lengths[pack].sum()) for pack in chosen), 0.0
-    for pack in chosen:
-        start, line = 0, y + 1.35
-        for place, i in enumerate(pack):
-            letter, color = chr(65 + place), COLORS[place % len(COLORS)]
-            ax.barh(y, lengths[i], 1.2, left=start, color=color, edgecolor="white", linewidth=1.5)
-            ink = {"color": "white" if place % len(COLORS) < 3 else INK, "weight": "bold", "va": "center"}
-            ax.text(start + lengths[i] / 2, y, letter, ha="center", **ink)
-            start += lengths[i]
-            box = {"facecolor": color, "edgecolor": "none", "pad": 2}
-            ax.text(0.012 * slots, line, letter, ha="center", fontsize=10, bbox=box, **ink)
-            for part in on_lines(words[i]):
-                text = ax.text(0.03 * slots, line, part, fontsize=10.5, va="center", parse_math=False)
-                text.set_in_layout(False)  # else the bars shrink to the longest text
-                line += 1
-        y = line + 1.05
-    ax.set(xlim=(0, slots), ylim=(y - 1.6, -0.7))
-    ax.axis("off")
-    listed = " and ".join(f"{len(pack)} texts in {lengths[pack].sum()} slots" for pack in chosen)
-    ax.set_title(listed)
-    alt = f"Packs as bars of lettered pieces, each with its texts below: {listed}, of {max_length}. "
-    show(fig, alt=alt + f"The first text is: {words[chosen[0][0]]}.", name="sentences")
 
 
 def show_looks(segment_ids: "torch.Tensor") -> None:

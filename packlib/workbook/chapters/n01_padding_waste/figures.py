@@ -9,7 +9,7 @@ from packlib.lengths import LengthHistogram, padding_waste
 from packlib.markup import one_line
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES
 from packlib.workbook.chapters.shared.histograms import shown_name
-from packlib.workbook.figures import INK, PADDING, label_ends, name_rows, new_figure, percent, series, show
+from packlib.workbook.figures import INK, PADDING, name_rows, new_figure, percent, series, show
 
 
 def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
@@ -73,36 +73,6 @@ def show_histograms(sets: Sequence[LengthHistogram]) -> None:
     show(fig, alt=alt, name="five-histograms")
 
 
-def show_causes(cut: dict[str, np.ndarray], wikipedia: LengthHistogram) -> None:
-    """What documents that end and random shortening cost in the model, and the lengths of its examples."""
-    shares = {cause: 1 - examples.mean() / 512 for cause, examples in cut.items()}
-    fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
-    names = {"only shortened": shares["shortened"], "only documents": shares["documents"], "both": shares["both"]}
-    for row, share in enumerate([*names.values(), wikipedia.padding_fraction]):
-        left.barh(row, 100 * share, 0.7, color=series("packed")["color"] if row < len(names) else "#999999")
-        left.text(100 * share + 1, row, percent(share), va="center")
-    name_rows(left, [*names, "Wikipedia"])
-    left.set(xlim=(0, 80), xlabel="padding at 512, % of all slots")
-    both = np.bincount(cut["both"], minlength=513)
-    looks = {"color": series("packed")["color"]}, {"color": "#666666", "linestyle": "--"}
-    for place, (name, counts, look) in enumerate(
-        zip(("model, both", "Wikipedia"), (both, wikipedia.counts), looks, strict=True)
-    ):
-        heights, edges = np.histogram(np.arange(513), bins=32, range=(0, 513), weights=counts)
-        right.stairs(100 * heights / counts.sum(), edges, baseline=None, linewidth=2, **look)
-        y, inside = 0.95 - 0.1 * place, {"transform": right.transAxes}
-        right.plot((0.3, 0.42), (y, y), linewidth=2, marker="", **look, **inside)
-        right.text(0.45, y, name, va="center", **inside)
-    right.set(xlabel="tokens of an example", ylabel="% of the examples, log scale", yscale="log", ylim=(0.5, 40))
-    ends, short = percent(shares["documents"]), percent(shares["shortened"])
-    fig.suptitle(f"In the model, documents that end cost {ends}, shortening {short}")
-    listed = "; ".join(f"{cause} {percent(share)}" for cause, share in names.items())
-    alt = f"Examples cut from documents of modeled lengths. Share of padding at 512: {listed}. "
-    alt += f"Wikipedia: {percent(wikipedia.padding_fraction)}. Full examples: model "
-    full = both[512] / both.sum(), wikipedia.counts[512] / wikipedia.num_sequences
-    show(fig, alt=f"{alt}{percent(full[0])}, Wikipedia {percent(full[1])}.", name="causes")
-
-
 def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     """What each habit costs on each data set: a row with a marker for each habit at its share of padding."""
     waste = {
@@ -128,40 +98,6 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
         for name, row in waste.items()
     )
     show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
-
-
-def show_batch_sizes(sizes: Sequence[int], curves: dict[str, list[float]], histogram: LengthHistogram) -> None:
-    """Padding by batch size, a line for each habit."""
-    fig, ax = new_figure()
-    lines = {ax.plot(sizes, curves[habit], **series(habit))[0]: HABIT_NAMES[habit] for habit in HABIT_NAMES}
-    label_ends(lines)
-    two, many = (percent(curves["random"][at] / 100) for at in (1, -1))
-    ax.set(
-        title=f"Random batches: {two} padding with 2 sequences, {many} with {sizes[-1]}",
-        xlabel=f"batch size; {shown_name(histogram)}",
-        ylabel="padding, %",
-    )
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(sizes, sizes)
-    listed = ", ".join(f"{HABIT_NAMES[h]} {y[0]:.1f} % and {y[-1]:.1f} %" for h, y in curves.items())
-    alt = f"Padding of {shown_name(histogram)} with 1 and {sizes[-1]} sequences in a batch: {listed}."
-    show(fig, alt=alt, name="batch-size")
-
-
-def show_spread(spread: dict[str, Sequence[float]]) -> None:
-    """How much the batches of a habit differ in size: low to high as a bar, the middle as a circle."""
-    fig, ax = new_figure()
-    for row, (habit, (low, middle, high)) in enumerate(spread.items()):
-        ax.barh(row, max(high - low, high / 200), left=low, height=0.3, color=series(habit)["color"])
-        ax.plot(middle, row, marker="o", color="white", markeredgecolor=INK)
-    name_rows(ax, [HABIT_NAMES[habit] for habit in spread])
-    ax.set_xlim(0, None)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel("slots in a batch: 5th percentile, median (circle), 95th")
-    low, _, high = spread["megabatches"]
-    ax.set(title=f"Sorted windows: sizes differ by a factor of {high / low:.1f}")
-    listed = "; ".join(f"{HABIT_NAMES[h]} {low:,.0f} to {high:,.0f}" for h, (low, _, high) in spread.items())
-    show(fig, alt=f"Slots in a batch, 5th to 95th percentile: {listed}.", name="batch-spread")
 
 
 def show_factors(histograms: Sequence[LengthHistogram]) -> None:

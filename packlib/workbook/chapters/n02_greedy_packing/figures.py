@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, plan
+from packlib.packing import plan
 from packlib.workbook.chapters.n02_greedy_packing.runs import (
     GREEDY_RULES,
     PUBLISHED_PACKS,
@@ -43,8 +43,8 @@ def show_groups(copies: Mapping[int, int], slots: int) -> None:
     show(fig, alt=f"Groups of equal packs under SPFHP: {'; '.join(listed)}.", name="groups")
 
 
-def show_published() -> None:
-    """Empty slots by depth limit, ours as lines and the published packs as rings, for both published sets."""
+def show_published(mark: Callable[..., None]) -> None:
+    """Empty slots by depth limit, ours as lines and the published packs as rings, with the guess that `mark` draws."""
     fig, axes = new_figure(1, 2)
     equal = known = 0
     listed = []
@@ -66,32 +66,13 @@ def show_published() -> None:
         ax.set_xticks(depths, [str(depth or "none") for depth in published])
         ax.set(title=f"{name}, packs of {histogram.max_length}", xlabel="depth limit", ylim=(-0.01, 70))
     axes[0].set_ylabel("empty slots, %")
+    mark(axes[0], "depth_two", "y", at=lambda full: 100 - full)
     handles, labels = axes[0].get_legend_handles_labels()
     axes[1].legend(handles[:3], [labels[0], "published, both rules", labels[2]])
     fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack")
     show(
         fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(listed)}.", name="published"
     )
-
-
-def log_axes(ax: Axes, ticks: Sequence[int]) -> None:
-    """Both axes logarithmic with plain numbers; the y axis reaches down to 0."""
-    ax.set_xscale("log")
-    plain_ticks(ax.xaxis, ticks)
-    ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
-    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
-    ax.set_ylim(-0.001, 1.5 * ax.dataLim.ymax + 0.01)
-
-
-def show_alone(lengths: Sequence[int], slots: int) -> None:
-    """Each sequence in a row of its own."""
-    alone = [(length,) for length in lengths]
-    empty = 1 - sum(lengths) / (len(lengths) * slots)
-    fig, ax = new_figure()
-    draw_packs(ax, alone, slots, len(lengths))
-    ax.set_title(f"Unpacked, {percent(empty)} of the slots are empty")
-    alt = f"{len(lengths)} rows of {slots} slots hold one sequence each, of {', '.join(map(str, lengths))} tokens: "
-    show(fig, alt=f"{alt}{percent(empty)} of the slots are empty.", name="eight-alone")
 
 
 def show_steps(lengths: Sequence[int], slots: int, rule: str, title: str) -> None:
@@ -130,42 +111,6 @@ def show_ways(ways: Mapping[str, Sequence[int]]) -> None:
     show_table(columns, [[name, *(f"{packs:,}" for packs in found)] for name, found in ways.items()])
 
 
-def show_strategies(made: Mapping[str, PackingPlan]) -> None:
-    """The strategies that each rule uses most."""
-    fig, axes = new_figure(1, 2)
-    for ax, (rule, best) in zip(axes, made.items(), strict=True):
-        chosen = np.argsort(-best.repeats, kind="stable")[:6].tolist()
-        labels = [f"{best.repeats[s]:,} ×" for s in chosen]
-        draw_packs(ax, [best.strategies[s] for s in chosen], best.histogram.max_length, 6, labels=labels)
-        ax.set_title(f"{rule.upper()}: {percent(best.efficiency)} full")
-    fig.suptitle("SPFHP opens a pack for each copy; LPFHP stacks copies")
-    often = {rule: p.strategies[p.repeats.argmax()] for rule, p in made.items()}
-    slots = made["lpfhp"].histogram.max_length
-    alt = "; ".join(f"{r.upper()} {in_words([p])}, {slots - sum(p)} slots empty" for r, p in often.items())
-    show(fig, alt=f"The most frequent pack of WordNet's definitions: {alt}.", name="strategies")
-
-
-def show_depths(
-    limits: Sequence[int],
-    empty: Mapping[str, Sequence[float]],
-    enough: int,
-    limit: int | None,
-    histogram: LengthHistogram,
-) -> None:
-    """Empty slots by depth limit, a line for each rule."""
-    fig, ax = new_figure()
-    lines = {ax.plot(limits, empty[rule], **series(rule))[0]: rule.upper() for rule in GREEDY_RULES}
-    if limit:
-        ax.axvline(limit, color="#999999", linewidth=1, linestyle="-")
-    log_axes(ax, limits)
-    label_ends(lines)
-    ax.set(title=f"From depth {enough} on, LPFHP is within a point of its best", ylabel="empty slots, %")
-    ax.set(xlabel=f"depth limit; {shown_name(histogram)}")
-    at = limits.index(enough)
-    alt = "; ".join(f"{r.upper()} {v[0]:.2f}, {v[at]:.2f}, {v[-1]:.2f} %" for r, v in empty.items())
-    show(fig, alt=f"Empty slots at depth 1, {enough}, {limits[-1]}, {shown_name(histogram)}: {alt}.", name="depth")
-
-
 def show_memory(
     above: Mapping[str, Mapping[int, float]], whole: float, winner: Mapping[int, str], histogram: LengthHistogram
 ) -> None:
@@ -180,30 +125,12 @@ def show_memory(
     styles = {"stream": series("next_fit"), "chunks": {**series("lpfhp"), "linestyle": "--", "marker": "o"}}
     lines = {ax.plot(list(v), list(v.values()), **styles[way])[0]: way for way, v in above.items()}
     lines[ax.plot(windows, [whole] * len(windows), **series("lpfhp"))[0]] = "all at once"
-    log_axes(ax, windows)
+    ax.set_xscale("log")
+    plain_ticks(ax.xaxis, windows)
+    ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
+    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
+    ax.set_ylim(-0.001, 1.5 * ax.dataLim.ymax + 0.01)
     label_ends(lines)
     ax.set(xlabel=f"packs held in memory; {shown_name(histogram)}", ylabel="packs above the optimum, %")
     ax.set_title(f"With room for {windows[-1]:,} packs, {says[winner[windows[-1]]]}")
     show(fig, alt=alt, name="stream")
-
-
-def show_beside_published(ours: Mapping[str, float], number: int) -> None:
-    """How full packs are, in percent, beside what was published for 200,000 samples."""
-    published = {"next-fit": "78.2 %", "LPFHP, chunks of 1,000": "99.758 %", "LPFHP, as a whole": "99.945 %"}
-    rows = [[way, published[way], percent(ours[way], 3)] for way in ours]
-    show_table(["way", "published, 200,000", f"ours, {number:,}"], rows)
-
-
-def show_depth_three(three: Mapping[str, float], number: int, mark: Callable[..., None]) -> None:
-    """Empty slots at depth 3 by way, with the guess that `mark` draws."""
-    fig, ax = new_figure()
-    for row, (way, style) in enumerate(zip(three, ("spfhp", "lpfhp", "next_fit"), strict=True)):
-        ax.barh(row, 100 - 100 * three[way], height=0.6, color=series(style)["color"])
-        ax.text(100.1 - 100 * three[way], row, percent(1 - three[way]), va="center")
-    ax.set_yticks(range(3), [way if way == "stream" else f"{way}, sorted" for way in three])
-    ax.set(xlim=(0, 12), ylim=(2.6, -0.6), xlabel=f"empty slots, %; {number:,} of wikipedia")
-    empty = {way: percent(1 - full) for way, full in three.items()}
-    ax.set_title(f"At depth 3, the stream leaves {empty['stream']} empty, LPFHP {empty['LPFHP']}")
-    alt = ", ".join(f"{way} {share}" for way, share in empty.items())
-    mark(ax, "depth_three", at=lambda full: 100 - full)
-    show(fig, alt=f"Empty slots with at most three sequences in a pack: {alt}.", name="depth-three")

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Sequence
 from functools import partial
 
-import ipywidgets as widgets
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -51,15 +50,6 @@ class StepByStep(Explorer):
             "depth": choice("Depth limit", [("none", 0), *((str(d), d) for d in range(1, 6))], self.depth),
             "step": slider("Sequences placed", 0, 4, value=4),
         }
-
-    def row(self, name, control):
-        """The steps get a play button below their slider."""
-        if name != "step":
-            return super().row(name, control)
-        self.player = widgets.Play(interval=1500, tooltip="Play the steps")
-        for trait in ("max", "min", "value"):  # it takes them over from the slider
-            widgets.link((control, trait), (self.player, trait))
-        return widgets.VBox([control, widgets.HBox([widgets.Label("Play the steps:"), self.player])])
 
     def data(self):
         """By sequences and depth limit, for each rule the pack of each sequence, from long to short."""

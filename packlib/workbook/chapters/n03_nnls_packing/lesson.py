@@ -103,7 +103,7 @@ QUESTIONS = Questions.beside(
         ),
     },
 )
-reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+reveal = QUESTIONS.reveal
 
 
 # Exercises
