@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan

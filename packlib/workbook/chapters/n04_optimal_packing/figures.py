@@ -9,20 +9,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 from packlib.workbook.chapters.n04_optimal_packing.runs import as_fraction, scarce
 from packlib.workbook.chapters.shared.histograms import shown_name
-from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.figures import INK, label_ends, name_rows, new_figure, plain_ticks, series, show
-from packlib.workbook.tables import Table
-
-
-def show_threes(packed: Sequence[Sequence[int]], slots: int) -> None:
-    """Packs of threes, and how few packs their tokens would need."""
-    fig, ax = new_figure()
-    draw_packs(ax, packed, slots)
-    tokens = sum(map(sum, packed))
-    area = -(-tokens // slots)
-    ax.set(title=f"{tokens} tokens would fit into {area} packs, but {len(packed)} are needed")
-    alt = f"Seven sequences of 3 tokens in {len(packed)} packs of {slots} slots, two in a pack and one alone; "
-    show(fig, alt=f"{alt}by tokens {area} packs would do.", name="seven-threes")
 
 
 def show_round(
@@ -101,25 +88,6 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
     show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {listed}.", name="prices")
 
 
-def show_dives(dives: Sequence[int], where: str, mark: Callable[..., None]) -> None:
-    """Packs above the bound, packing by packing, with the guess that `mark` draws."""
-    fig, ax = new_figure()
-    at = range(1, len(dives) + 1)
-    ax.plot(at, dives, drawstyle="steps-post", **series("optimal"))
-    for number in sorted({1, len(dives)}):
-        ax.annotate(f"{dives[number - 1]:,}", (number, dives[number - 1]), (6, 8), textcoords="offset points")
-    ax.set(
-        title=f"From {dives[0]:,} packs above the bound to {dives[-1]:,}",
-        xlabel="packing found",
-        ylabel="packs above the bound",
-        ylim=(-0.5, 1.15 * max(dives) + 1),
-    )
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    alt = f"diving and exchanging improve the packing {len(dives) - 1} times, from {dives[0]:,} packs above the "
-    mark(ax, "rounding", "y")
-    show(fig, alt=f"{where}: {alt}bound to {dives[-1]:,}.", name="diving")
-
-
 def show_depths(
     plans: Mapping[tuple[str, int | None], PackingPlan], enough: int | None, exact: LengthHistogram
 ) -> None:
@@ -138,13 +106,3 @@ def show_depths(
     listed = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())
     alt = f"at depth {', '.join(str(depth or 'none') for depth in depths)}: {listed}."
     show(fig, alt=f"{shown_name(exact)}. Packs above the best without a limit, in percent, {alt}", name="depth")
-
-
-def above_bounds(plans: Mapping[tuple[str, int | None], PackingPlan]) -> Table:
-    """Packs above the bound of each depth limit, by method."""
-    rows = []
-    for depth in [depth for method, depth in plans if method == "optimal"]:
-        bound = plans["optimal", depth].lower_bound
-        above = [f"{plans[method, depth].num_packs - bound:,}" for method in ("spfhp", "lpfhp", "optimal")]
-        rows.append([str(depth or "none"), f"{bound:,}", *above])
-    return Table(("depth limit", "bound", "SPFHP above", "LPFHP above", "optimal above"), rows, right=True)

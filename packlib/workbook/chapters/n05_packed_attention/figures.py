@@ -1,30 +1,21 @@
 """What notebook 05 draws: masks, and who moves whom."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from packlib.batches import PackedBatch
-from packlib.model.attention import allowed_pairs, block_mask
-from packlib.workbook.chapters.n05_packed_attention.runs import WAYS, example_packs
+from packlib.model.attention import allowed_pairs
 from packlib.workbook.chapters.shared.segments import name_segments, spans
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, percent, show
 from packlib.workbook.results import show_recorded
 
 OWN, STRANGER = OKABE_ITO[0], OKABE_ITO[1]  # pairs within a sequence, pairs across
-LOOKS = {  # of the forms of the mask
-    "dense mask": {"color": "#000000", "marker": "x", "linestyle": ":"},
-    "block mask": {"color": OKABE_ITO[3], "marker": "D", "linestyle": "-."},
-    "bounds": {"color": OKABE_ITO[2], "marker": "P", "linestyle": "-"},
-    "segment ids": {"color": "#999999", "marker": "v", "linestyle": "--"},
-}
+FORMS = {"dense mask": "#000000", "block mask": OKABE_ITO[3], "bounds": OKABE_ITO[2]}  # of the mask
 
 
 def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> None:
@@ -42,12 +33,6 @@ def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> Non
         ax.axvline(start - 0.5, color=INK, linestyle="-", linewidth=1)
     name_segments(ax, segment_ids)
     ax.set_title(title, fontsize=13)
-
-
-def name_colors(fig: Figure, colors: Mapping[str, str]) -> None:
-    """Name the colors of pairs below the pictures of a figure."""
-    handles = [Patch(color=color, label=name) for name, color in colors.items()]
-    fig.legend(handles=handles, loc="outside lower center", ncols=len(colors))
 
 
 def from_strangers(matrix: np.ndarray) -> float:
@@ -70,21 +55,6 @@ def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
     alt += f"pairs, {percent(1 - own / pairs)} of them between strangers (crossed). The "
     alt += f"block-diagonal mask allows the {own} pairs within a sequence, and padding sees padding."
     show(fig, alt=alt, name="two-masks")
-
-
-def show_attention(maps: Mapping[bool, Tensor], leaked: Mapping[bool, float], batch: PackedBatch) -> None:
-    """Where attention goes in one pack, without the block-diagonal mask and with it."""
-    used = batch.useful_tokens
-    fig, axes = new_figure(1, 2, sharey=True)
-    for ax, (mask, weights) in zip(axes, maps.items(), strict=True):
-        image = ax.imshow(weights[0, :used, :used].sqrt(), vmin=0, vmax=0.6)
-        ax.set(title=f"{'Block-diagonal' if mask else 'Padding'} mask: {percent(leaked[mask], 0)}", xlabel="key")
-    axes[0].set(ylabel="query")
-    fig.colorbar(image, ax=axes, label="square root of the weight", shrink=0.8)
-    fig.suptitle("How much attention goes to strangers")
-    alt = f"Attention maps of a trained model and a pack of {batch.num_sequences} sequences. Share that goes to "
-    alt += f"strangers: padding mask {percent(leaked[False])}, block-diagonal mask {percent(leaked[True])}."
-    show(fig, alt=alt, name="attention-maps")
 
 
 def show_influence(moved: Mapping[str, np.ndarray]) -> None:
@@ -138,41 +108,20 @@ def show_leaks(
         ax.set_xlabel("input")
     axes[0].set_ylabel("output")
     fig.suptitle("Pairs of strangers that a layer joins")
-    name_colors(fig, {"within a sequence": OWN, "of two strangers (crossed)": STRANGER})
+    names = {OWN: "within a sequence", STRANGER: "of two strangers (crossed)"}
+    handles = [Patch(color=color, label=name) for color, name in names.items()]
+    fig.legend(handles=handles, loc="outside lower center", ncols=2)
     listed = "; ".join(f"{name} {number}" for name, number in crossed.items())
     show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {listed}.", name="other-leaks")
-
-
-def show_work(lengths: Sequence[int]) -> None:
-    """The pairs that each form of the mask computes in a pack of sequences of these lengths."""
-    slots = sum(lengths)
-    long = example_packs(np.array(lengths), slots)
-    allowed = allowed_pairs(long)[0]
-    kept = block_mask(long).to_dense()[0, 0].bool()  # 4 × 4 tiles
-    kept = kept.repeat_interleave(128, 0).repeat_interleave(128, 1)
-    fig, axes = new_figure(1, 3, sharey=True)
-    for ax, form, computed in zip(axes, WAYS, (torch.ones_like(allowed), kept, allowed), strict=True):
-        wasted = (computed & ~allowed).double().numpy()
-        colors = np.array([to_rgb(color) for color in ("#f4f4f4", STRANGER, OWN)])  # left out, in vain, needed
-        ax.imshow(colors[computed.int() + (computed & allowed).int()])
-        if wasted.any():
-            ax.contourf(wasted, levels=(0.5, 1.5), colors="none", hatches=("///",))
-        ax.set_title(f"{form.capitalize()}: {computed.sum() / allowed.sum():.1f} for 1", fontsize=13)
-        ax.set(xlabel="key", xticks=range(0, 513, 128), yticks=range(0, 513, 128))
-    fig.suptitle("Only the bounds (cu_seqlens) waste no pair")
-    name_colors(fig, {"needed": OWN, "computed and masked out (hatched)": STRANGER})
-    alt = f"Pairs computed for one that is needed, in a pack of {', '.join(map(str, lengths))} tokens: "
-    alt += f"dense mask {slots**2 / allowed.sum():.1f}, block mask {kept.sum() / allowed.sum():.1f}, bounds 1."
-    show(fig, alt=alt, name="work-of-three-forms")
 
 
 def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., None]) -> None:
     """Pairs computed for one that is needed, with the guess that `mark` draws."""
     fig, ax = new_figure()
-    for column, form in enumerate(WAYS):
+    for column, (form, color) in enumerate(FORMS.items()):
         rows = np.arange(len(ratios)) + 0.27 * (column - 1)
         values = [ratio[form] for ratio in ratios.values()]
-        ax.barh(rows, values, height=0.25, color=LOOKS[form]["color"])
+        ax.barh(rows, values, height=0.25, color=color)
         for row, value in zip(rows, values, strict=True):
             ax.text(value + 0.05, row, f"{form} {value:.1f}", va="center", fontsize=11)
     name_rows(ax, list(ratios))
@@ -181,22 +130,6 @@ def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., No
     listed = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
     mark(ax, "pairs")
     show(fig, alt=f"Query-key pairs computed for one that is needed. {listed}.", name="pairs-computed")
-
-
-def show_memory(slots: np.ndarray, sizes: Mapping[str, np.ndarray], budget: int) -> None:
-    """The memory of each form of the mask, by the slots of a row."""
-    fig, ax = new_figure()
-    lines = {ax.plot(slots, size / 2**20, **LOOKS[form])[0]: form for form, size in sizes.items()}
-    ax.set(xlabel=f"slots in a row, T; {budget:,} tokens in a batch, 32 in a sequence")
-    ax.set(xscale="log", yscale="log", title="Only the dense mask grows with T", ylabel="MiB", ylim=(0.003, 5000))
-    ax.set_xticks(slots, [f"{n:,}" for n in slots])
-    ax.set_yticks([0.01, 0.1, 1, 10, 100, 1000], ["0.01", "0.1", "1", "10", "100", "1,000"])
-    ax.minorticks_off()
-    label_ends(lines)
-    listed = "; ".join(
-        f"{form} {size[0] / 2**20:,.2f} and {size[-1] / 2**20:,.2f} MiB" for form, size in sizes.items()
-    )
-    show(fig, alt=f"Memory of a batch at T = 128 and at T = 8,192: {listed}.", name="mask-memory")
 
 
 def show_realized() -> None:

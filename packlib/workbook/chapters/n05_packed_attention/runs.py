@@ -1,6 +1,5 @@
 """What notebook 05 computes: a trained model, who moves whom, the three forms of the mask, and their work."""
 
-import math
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,8 +18,6 @@ from packlib.model.attention import additive_mask, allowed_pairs, block_mask, cu
 from packlib.model.forms import table
 from packlib.workbook.chapters.shared.segments import spoiled
 from packlib.workbook.chapters.shared.two_words import small_bert_of_words, two_word_batch, two_words
-from packlib.workbook.results import show_recorded
-from packlib.workbook.tables import Table
 
 TILE = 128  # FlexAttention decides about 128 × 128 pairs at once
 
@@ -179,17 +176,3 @@ def pairs_computed(segment_ids: Tensor) -> dict[str, float]:
         needed += int((allowed_pairs(part) & (part > 0)[:, None]).sum())
     computed = (packs * slots**2, tiles * min(TILE, slots) ** 2, within)
     return {form: pairs / needed for form, pairs in zip(WAYS, computed, strict=True)}
-
-
-def show_tables() -> None:
-    """Show what was recorded of bytes sent, of padding removed, and of packing a stream."""
-    from IPython.display import display
-
-    kept = {
-        "model_bytes": ("run", "bytes a useful token", "bytes a useful token, float32 mask sent too"),
-        "model_unpadding": ("run", "microseconds a useful token", "speed-up"),
-        "model_stream": ("window", "texts a second", "mean wait, seconds"),
-    }
-    for name, columns in kept.items():
-        rows = [[row[column] for column in columns] for row in show_recorded(name)]
-        display(Table(columns, [[None if cell == math.inf else cell for cell in row] for row in rows]))
