@@ -1,6 +1,6 @@
 """Short sequences first, and ways to batch: train small causal models, record data/runs/curriculum-NAME.csv.
 
-    python -m tests.experiments.curriculum length       # or: comparison, rates
+    python -m tests.experiments.curriculum length       # or: length-rates, comparison, rates
     python -m tests.experiments.curriculum rates --sweep          # first, and the same with comparison
     python -m tests.experiments.curriculum length --seeds 0 --arms "no warm-up" --sequences 800 --out out/try.csv
 
@@ -13,7 +13,8 @@ The rate falls by tokens in all three.
 Each arm of "comparison" and of "rates" has a rate of its own, from a sweep that is recorded in a file beside the runs:
 two seeds, which are not used again, a third of the texts, and rates that double. The rate with the lowest mean of the
 two held-out losses at the end is taken. "nested" takes that of "padded", because it computes the same. The arms of
-"length" all take the rate that the sweep of its first four arms finds best for "no warm-up".
+"length" all take the rate that the sweep of its first four arms finds best for "no warm-up"; "length-rates" are the
+truncated ones at twice that rate, which the sweep finds best for them.
 
 One core. A run that is in the file already is not made again. Each row of a file is one evaluation on held-out rows of
 full length, or on the held-out functions; the seconds are those of training alone, the processor's and the clock's.
@@ -22,7 +23,7 @@ full length, or on the held-out functions; the seconds are those of training alo
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -43,9 +44,11 @@ from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_up
 from tests.experiments.recording import Runs, path_of
 from tests.experiments.sources import function_stores, module_rows
 
-PLANNED = {"length": 12_000, "comparison": 6_257, "rates": 6_257}  # rows of full length, or texts
-LENGTH, ROWS, HELD_OUT_ROWS = 128, 16, 96
-TEXT_LENGTH, EVALUATIONS = 256, {"length": 10, "comparison": 2, "rates": 5}  # of a run; a sweep has the last only
+# rows of full length, or texts
+PLANNED = {"length": 12_000, "length-rates": 12_000, "comparison": 6_257, "rates": 6_257}
+LENGTH, ROWS, HELD_OUT_ROWS, TEXT_LENGTH = 128, 16, 96, 256
+# of a run; a sweep has the last only
+EVALUATIONS = {"length": 10, "length-rates": 10, "comparison": 2, "rates": 5}
 RATE, LARGE_RATE = 3e-3, 2.4e-2
 SWEEP_RATES, SWEEP_SEEDS = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2), (100, 101)
 COLUMNS = (
@@ -86,13 +89,19 @@ LENGTH_ARMS = {
     "batch size and 0.3, truncated": Arm(0.3, rows_at_first=4),
 }
 
+TWICE_THE_RATE = {
+    f"{name}, {2 * RATE:g}": replace(LENGTH_ARMS[name], rate=2 * RATE) for name in ("0.3, truncated", "0.6, truncated")
+}
+
 RATES = {  # batches by tokens: the rule that scales the rate, and the order of the batches
     f"{order}, {rule}": (rule, batching)
     for order, batching in (("shuffled", "token budget"), ("ascending", "ascending"))
     for rule in RATE_RULES
 }
-ARMS: dict[str, tuple[str, ...]] = {"length": tuple(LENGTH_ARMS), "comparison": BATCHINGS, "rates": tuple(RATES)}
-NOT_SWEPT = ("nested", *tuple(LENGTH_ARMS)[4:])
+ARMS: dict[str, tuple[str, ...]] = {
+    "length": tuple(LENGTH_ARMS), "length-rates": tuple(TWICE_THE_RATE), "comparison": BATCHINGS, "rates": tuple(RATES),
+}  # fmt: skip
+NOT_SWEPT = ("nested", *tuple(LENGTH_ARMS)[4:], *TWICE_THE_RATE)
 
 
 class AlibiCausal(GPT2LMHeadModel):
@@ -197,8 +206,8 @@ def train(
 
 def run(experiment: str, name: str, seed: int, planned: int, data: tuple, rate: float, evaluations: int) -> list[dict]:
     """Train one arm with one seed; `data` is what to train on, and what is held out."""
-    if experiment == "length":
-        arm, rows, tokens = LENGTH_ARMS[name], held_out_rows(data[1]), planned * LENGTH
+    if experiment.startswith("length"):
+        arm, rows, tokens = {**LENGTH_ARMS, **TWICE_THE_RATE}[name], held_out_rows(data[1]), planned * LENGTH
         held_out, model = partial(rows_loss, ids=rows, mask=torch.ones_like(rows)), new_model(seed, LENGTH, arm.alibi)
         updates, rule, size = row_updates(arm, seed, data[0], tokens), "none", ROWS
     else:
@@ -214,8 +223,8 @@ def rates_of(experiment: str, name: str, sweep: bool) -> dict[str, float]:
     """Rates to train an arm with, by the name of the run."""
     if sweep:
         return {f"{name}, {rate:g}": rate for rate in SWEEP_RATES}
-    if experiment == "length":
-        return {name: LENGTH_ARMS[name].rate}
+    if experiment.startswith("length"):
+        return {name: {**LENGTH_ARMS, **TWICE_THE_RATE}[name].rate}
     return {name: best_rates(f"curriculum-{experiment}-sweep")["padded" if name == "nested" else name]}
 
 
@@ -238,7 +247,7 @@ def main(arguments: list[str] | None = None) -> None:
     path = options.out or path_of(f"curriculum-{experiment}{'-sweep' * sweep}")
     found = Runs(path, COLUMNS)
     found.check("planned", planned)
-    data = module_rows(LENGTH, 64 * LENGTH) if experiment == "length" else function_stores(TEXT_LENGTH)
+    data = module_rows(LENGTH, 64 * LENGTH) if experiment.startswith("length") else function_stores(TEXT_LENGTH)
     program = f"tests.experiments.curriculum {experiment}{' --sweep' * sweep}"
     arms = [one_of("arms", name, known) for name in options.arms or known]
     jobs = [(arm, name, rate) for arm in arms for name, rate in rates_of(experiment, arm, sweep).items()]

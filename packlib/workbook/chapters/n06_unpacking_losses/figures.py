@@ -1,12 +1,11 @@
-"""What notebook 06 draws: weights in a mean, other packings, first tokens, and how far the mean of means is off."""
+"""What notebook 06 draws: weights in a mean, other packings, and how far the mean of means is off."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.batches import PackedBatch
 from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
 from packlib.workbook.figures import INK, OKABE_ITO, new_figure, percent, show
 
@@ -72,40 +71,13 @@ def show_repacked(moving: Sequence[float], steady: Mapping[str, float]) -> None:
     show(fig, alt=alt, name="repack")
 
 
-def show_first_tokens(batch: PackedBatch) -> None:
-    """Packs as rows; a filled circle at position 0, an open one where another sequence begins."""
-    rows, slots = np.divmod(batch.sequence_starts[: batch.num_sequences].numpy(), batch.max_length)
-    at_zero = int((slots == 0).sum())
-    fig, ax = new_figure()
-    ax.barh(range(batch.num_packs), (batch.segment_ids > 0).sum(1), height=0.75, color="#dbe9f4")
-    dot = {"marker": "o", "linestyle": "", "color": OKABE_ITO[0], "markersize": 6, "markeredgewidth": 1.5}
-    for some, face in ((slots == 0, OKABE_ITO[0]), (slots > 0, "white")):
-        ax.plot(slots[some], rows[some], **dot, markerfacecolor=face, clip_on=False)
-    ax.set(xlabel="slot", ylabel="pack", ylim=(batch.num_packs - 0.5, -0.5), xlim=(0, batch.max_length), yticks=[])
-    ax.spines["left"].set_visible(False)
-    ax.set_title(f"Position 0 has {at_zero:,} of {batch.num_sequences:,} first tokens")
-    alt = f"{batch.num_packs} packs as rows, {batch.num_sequences} first tokens as circles. {at_zero} stand at "
-    alt += "the start of a pack and are filled; the others are open."
-    show(fig, alt=alt, name="first-tokens")
+def show_errors(
+    errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float], mark: Callable[..., None]
+) -> None:
+    """How far the mean of means is from the gradient, with the guess that `mark` draws.
 
-
-def show_gradients(apart: Mapping[str, np.ndarray], worst: Mapping[str, str]) -> None:
-    """How far the gradients of each mean are from those of the unpacked run."""
-    fig, ax = new_figure()
-    for row, (mean, differences) in enumerate(apart.items()):
-        look = {**LOOKS[mean], "linestyle": "", "alpha": 0.5}
-        ax.plot(differences + 1e-19, np.full(len(differences), row), **look)
-    ax.axvline(1e-10, color=INK, linestyle=":", linewidth=1.5)
-    ax.set(xscale="log", ylim=(2.5, -0.5), xlim=(5e-20, 1), title="Unpacked means have the unpacked gradients")
-    ax.set_yticks(range(3), [f"over {mean}s" for mean in apart])
-    ax.set_xlabel("largest difference of a parameter's gradients (dotted: 1e-10)")
-    listed = ", ".join(f"over {mean}s {value}" for mean, value in worst.items())
-    alt = f"Largest difference of the gradients of {len(differences)} parameters: {listed}."
-    show(fig, alt=alt, name="gradients")
-
-
-def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
-    """How far the mean of means is from the gradient: a dot for each shuffle, a triangle for the packer's order."""
+    A dot is a shuffle, a triangle the packer's order.
+    """
     fig, ax = new_figure()
     for place, (parts, found) in enumerate(errors.items()):
         beside = place - 0.25 + 0.5 * np.arange(len(found)) / len(found)
@@ -116,6 +88,7 @@ def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, fl
     ax.set_xticks(range(len(errors)), list(errors))
     ax.set(ylim=(-1, None), xlim=(-0.5, len(errors) - 0.2), xlabel="micro-batches of one update")
     ax.set_ylabel("gradient off, % of its length")
+    mark(ax, "accumulated", "y")
     average = ", ".join(f"{np.mean(found):.0f}" for found in errors.values())
     ax.set_title(f"The mean of means misses the gradient, on average by {average} %")
     listed = "; ".join(

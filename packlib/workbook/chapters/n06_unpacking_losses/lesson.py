@@ -111,7 +111,7 @@ QUESTIONS = Questions.beside(
         ),
     },
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises

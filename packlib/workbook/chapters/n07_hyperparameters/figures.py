@@ -1,6 +1,6 @@
 """What notebook 07 draws: updates and recipes, and recorded runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 from packlib.training import Recipe
 from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
 from packlib.workbook.chapters.shared.recorded_runs import Interval
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, series, show
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, show
 from packlib.workbook.results import show_recorded
 
 
@@ -57,37 +57,6 @@ def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
     ax.axis("off")
 
 
-PALE = "#BBDDF5"  # the interval behind a line in the color of packs
-
-
-def show_divided(found: Mapping[str, tuple], x: np.ndarray, differences: list[Interval]) -> None:
-    """Padded runs and those with divided accumulation: their mean loss, beside what counting reaches; and less."""
-    show_recorded("curves-lamb", "runs")
-    counted = [row for row in show_recorded("baselines", "runs") if row["text"] == "docstrings"]
-    fig, (left, right) = new_figure(1, 2)
-    lines = {}
-    for name, arm, style in (("padded", "padded", "unpacked"), ("packed", "divided", "packed")):
-        sequences, losses = found[arm]
-        (line,) = left.plot(sequences / 1000, losses.mean(0), **{**series(style), "marker": ""})
-        lines[line] = f"{name} {losses[:, -1].mean():.2f}"
-    for row in counted:
-        gray = {"color": "#777777", "linestyle": "--", "linewidth": 1.5, "marker": ""}
-        lines[left.plot([0, x[-1] / 1000], [row["loss"]] * 2, **gray)[0]] = f"{row['baseline']} {row['loss']:.2f}"
-    left.set(xlabel="sequences, thousands", ylabel="held-out loss")
-    label_ends(lines)
-    left.set_title("Mean of five seeds", fontsize=13)
-    mean, half = (np.array([getattr(one, name) for one in differences]) for name in ("mean", "half"))
-    right.fill_between(x / 1000, mean - half, mean + half, color=PALE, linewidth=0, antialiased=False)
-    right.plot(x / 1000, mean, **{**series("packed"), "marker": ""})
-    right.axhline(0, **{**series("unpacked"), "marker": "", "linewidth": 1.5})
-    right.set(xlabel="sequences, thousands", ylabel="difference, 95 % interval")
-    right.set_title("Packed less padded", fontsize=13)
-    alt = (
-        f"Held-out loss after 12,000 docstrings: {', '.join(lines.values())}. Packed less padded: {differences[-1]}, "
-    )
-    show(fig, alt=f"{alt}{differences[-1].verdict}.", name="divided")
-
-
 _ORDER = {  # as the picture names the arms, from what divides to what scales the rate
     "divided, as many updates": "divided, as many updates",
     "divided": "divided",
@@ -117,24 +86,3 @@ def show_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> None:
     fig.suptitle(title)
     what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in brackets the updates of an arm"
     show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms")
-
-
-def show_memory(padded: Recipe, packed: Recipe, adjusted: Recipe, mark: Callable[..., None]) -> None:
-    """The weight of past sequences in the first moment of three recipes, with the guess that `mark` draws."""
-    looks = {
-        "padded, β": (padded, series("unpacked")),
-        "packed, β": (packed, {"color": INK, "linestyle": "--"}),
-        "packed, β to the k": (adjusted, series("packed")),
-    }
-    fig, ax = new_figure()
-    for label, (recipe, look) in looks.items():
-        beta, update = recipe.betas[0], recipe.sequences_per_update
-        ages = np.arange(0, 5 * padded.half_lives[0], update)
-        weights = 100 * (1 - beta) * beta ** np.arange(len(ages)) / update
-        ax.step(ages, weights, where="post", **{**look, "marker": ""}, label=f"{label} = {beta:.3g}")
-    ax.legend()
-    ax.set(xlabel="sequences ago", ylabel="weight of a sequence in m, %", ylim=(0, None))
-    ax.set_title("β to the power of k remembers as far back as before")
-    mark(ax, "half_life")
-    listed = "; ".join(f"{label} {recipe.half_lives[0]:,.0f}" for label, (recipe, _) in looks.items())
-    show(fig, alt=f"Weights of past sequences in m. Sequences until they halve: {listed}.", name="memory")

@@ -127,7 +127,7 @@ QUESTIONS = Questions.beside(
         ),
     },
 )
-reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+reveal = QUESTIONS.reveal
 
 
 # Exercises

@@ -9,7 +9,7 @@ from torch import nn
 from packlib.packing import Packs
 from packlib.training import Recipe
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
-from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, interval, runs_of
+from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, runs_of
 
 
 def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
@@ -78,21 +78,6 @@ def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98
 def signed(share: float) -> str:
     """A change in percent with its sign: "+2.5 %" or "−25.0 %"."""
     return f"{100 * share:+.1f} %".replace("-", "−")
-
-
-def curves(name: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """By arm of a recorded experiment: sequences, a mean over seeds; held-out losses, shape (seeds, evaluations)."""
-    return {
-        arm: (np.mean([run["sequences"] for run in seeds], axis=0), np.array([run["held_out_loss"] for run in seeds]))
-        for arm, seeds in runs_of(name).items()
-    }
-
-
-def differences(found: dict[str, tuple], arm: str, base: str) -> tuple[np.ndarray, list[Interval]]:
-    """After how many sequences of `base`, and the interval of `arm` less `base`, seed by seed, at each evaluation."""
-    (x, y), (base_x, base_y) = found[arm], found[base]
-    met = np.array([np.interp(base_x, x, seed) for seed in y])  # the arms are evaluated a few sequences apart
-    return base_x, [interval(column) for column in (met - base_y).T]
 
 
 def adjusted(name: str) -> dict[str, tuple[Interval, int]]:

@@ -1,13 +1,10 @@
-"""What notebook 08 draws: rows that grow, words, batches, rates, and what recorded runs came to."""
+"""What notebook 08 draws: batches by tokens, and what recorded runs came to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
-from matplotlib.patches import Rectangle
-from transformers import PreTrainedTokenizerBase
 
 from packlib.batches import TokenBatches
 from packlib.batches.variable_rate import RATE_RULES
@@ -16,7 +13,6 @@ from packlib.workbook.chapters.shared.recorded_runs import Swept, against, best_
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, plain_ticks, show
 from packlib.workbook.results import show_recorded
 
-PALE = ("#BBDDF5", "#F5D79B", "#A8DCC8")  # of sentences A, B, C, under dark words
 LOOKS = {  # a rule is no batching habit, so it has a line and a marker and no color
     rule: {"color": INK, "linestyle": line, "marker": marker}
     for rule, line, marker in zip(RATE_RULES, ("-", "--", ":"), "osx", strict=True)
@@ -27,20 +23,6 @@ ARMS = {  # of the length warm-up
     "0.6, truncated": {"color": OKABE_ITO[2], "linestyle": "-.", "marker": "^"},
     "0.3, reshaped": {"color": OKABE_ITO[1], "linestyle": ":", "marker": "D"},
 }
-
-
-def show_warm_up(due: Mapping[float, np.ndarray]) -> None:
-    """The length over 1,000 updates for some durations of the warm-up, and the share of the slots that each saves."""
-    fig, ax = new_figure()
-    saved = {duration: percent(1 - lengths.mean() / 128, 0) for duration, lengths in due.items()}
-    for (duration, lengths), line in zip(due.items(), (":", "-", "--"), strict=False):
-        ax.plot(lengths, color=INK, linestyle=line, marker="")
-        y = 122 if duration < 0.95 else 100  # below the line, which reaches the edge
-        ax.text(1000 * min(duration, 0.9) + 12, y, f"{duration:g}: −{saved[duration]}", va="top", fontsize=12)
-    ax.set(title="A longer warm-up saves more slots", xlabel="update", ylabel="length", ylim=(0, None))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    listed = "; ".join(f"{duration:g} saves {share}" for duration, share in saved.items())
-    show(fig, alt=f"Length over 1,000 updates for some durations; of all slots, {listed}.", name="warm-up")
 
 
 def show_sweep(losses: Swept, norms: Swept, mark: Callable[..., None]) -> None:
@@ -92,27 +74,6 @@ def show_long_runs(ended: Mapping[str, np.ndarray]) -> None:
     show(fig, alt=alt, name="short-rows")
 
 
-def show_shortened(ways: Mapping[str, Mapping], tokenizer: PreTrainedTokenizerBase) -> None:
-    """Batches of some words, a cell each and gray for padding; the letters say which sentence a row came from."""
-    words = [list(map(tokenizer.convert_ids_to_tokens, batch["input_ids"])) for batch in ways.values()]
-    width = max(len(rows[0]) for rows in words)
-    fig, places = new_figure(len(ways), height_ratios=list(map(len, words)))
-    for ax, rows, (title, batch) in zip(places, words, ways.items(), strict=True):
-        for y, (row, owner) in enumerate(zip(rows, batch["sentence"].tolist(), strict=True)):
-            ax.text(-0.25, y + 0.5, "ABC"[owner], ha="right", va="center", fontsize=12)
-            for x, word in enumerate(row):
-                blank = word == "[PAD]"
-                color = PADDING if blank else PALE[owner]
-                ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=color, edgecolor="white"))
-                ax.text(x + 0.5, y + 0.5, "" if blank else word, ha="center", va="center", fontsize=10)
-        ax.set(xlim=(-0.5, width), ylim=(len(rows), 0))
-        ax.set_title(title.capitalize(), fontsize=13, loc="left")
-        ax.axis("off")
-    sizes = "; ".join(f"{name}: {len(rows)} rows of {len(rows[0])}" for name, rows in zip(ways, words, strict=True))
-    alt = f"Three definitions as a batch of {sizes}. Truncating drops the ends, reshaping makes rows of them."
-    show(fig, alt=alt, name="truncate-reshape")
-
-
 def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: int) -> None:
     """A bar a batch: its samples stacked by their tokens, then its padding in gray; the budget is a line."""
     ordered, sizes = np.asarray(lengths)[batches.sample_ids], batches.sizes
@@ -146,21 +107,6 @@ def show_token_batches(drawn: Mapping[str, TokenBatches], lengths: np.ndarray, b
     show(fig, alt=f"Batches of at most {budget} tokens as stacked bars. {listed}.", name="token-batches")
 
 
-def show_scaled(sizes: Sequence[int], scaled: Mapping[str, Sequence[float]], reference: int) -> None:
-    """The rate of each update under each rule, and the samples of the update below it."""
-    fig, (ax, below) = new_figure(2, 1, sharex=True, height_ratios=(3, 1))
-    lines, listed = {}, []
-    for rule, each in scaled.items():
-        rates = 1000 * np.array(each)
-        lines[ax.plot(rates, **{**LOOKS[rule], "marker": ""})[0]] = rule
-        listed.append(f"{rule} {rates.min():.2f} to {rates.max():.2f}")
-    below.bar(range(len(sizes)), sizes, color=INK)
-    below.set(xlabel="update", ylabel="samples")
-    ax.set(title=f"From {sizes[0]} samples to {sizes[-1]}: the rate follows", ylabel="rate, 10⁻³", ylim=(0, None))
-    label_ends(lines)
-    show(fig, alt=f"Rates in thousandths, with reference {reference}: {'; '.join(listed)}.", name="rates")
-
-
 def show_ended(ended: Mapping[str, np.ndarray]) -> None:
     """Where the runs of each order and rule ended, beside the bigram."""
     show_recorded("curriculum-rates", "runs")
@@ -171,30 +117,3 @@ def show_ended(ended: Mapping[str, np.ndarray]) -> None:
     listed = "; ".join(f"{arm} {losses.mean():.2f}" for arm, losses in ended.items())
     alt = f"Held-out loss, means of {len(ended[lowest])} seeds: {listed}; the bigram: {counted:.2f}."
     show(fig, alt=alt, name="rates-recorded")
-
-
-def show_pipeline(ways: Mapping[str, TokenBatches], lengths: np.ndarray, ranks: int = 2, steps: int = 2) -> None:
-    """The first update of each way: micro-batch m is of rank m % ranks, a row of the picture, in step m // ranks."""
-    shown, listed = range(ranks * steps), []
-    fig, axes = new_figure(1, len(ways))
-    for ax, (name, batches) in zip(axes, ways.items(), strict=True):
-        wide, high = 1.12 * max(batches.widths[shown]), 1.3 * max(batches.rows[shown])
-        sizes = [f"{batches.rows[m]} × {batches.widths[m]}" for m in shown]
-        for m in shown:
-            rows, width = int(batches.rows[m]), int(batches.widths[m])
-            x, y = (m // ranks) * wide, (m % ranks) * high
-            filled = np.zeros(rows, np.int64)
-            filled[: batches.sizes[m]] = lengths[batches[m]]
-            picture = np.full((rows, width, 3), to_rgb(PADDING))
-            picture[np.arange(width) < filled[:, None]] = to_rgb(OKABE_ITO[0])
-            ax.imshow(picture, extent=(x, x + width, y + rows, y), aspect="auto", interpolation="nearest")
-            ax.add_patch(Rectangle((x, y), width, rows, fill=False, edgecolor=INK))
-            ax.text(x, y - 0.03 * high, sizes[m], va="bottom", fontsize=11)
-        ax.set(xlim=(-0.01 * wide, steps * wide), ylim=((ranks - 0.2) * high, -0.14 * high))
-        ax.set_xticks([(i + 0.45) * wide for i in range(steps)], [f"step {i + 1}" for i in range(steps)])
-        ax.set_yticks([(i + 0.4) * high for i in range(ranks)], [f"process {i + 1}" for i in range(ranks)])
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-        ax.set_title(name, fontsize=13)
-        listed.append(f"{name}: {', '.join(sizes)}")
-    show(fig, alt=f"One update on {ranks} processes in {steps} steps. {'; '.join(listed)}.", name="pipeline")

@@ -1,12 +1,11 @@
-"""What notebook 08 computes: rows of joined text, gradients of a small model, and short sentences to draw."""
+"""What notebook 08 computes: rows of joined text, and gradients of a small model."""
 
 import numpy as np
 import torch
 from transformers import GPT2LMHeadModel
 
-from packlib.batches import PackedBatch, TokenStore, wordnet_tokenizer
+from packlib.batches import PackedBatch, TokenStore
 from packlib.model import packed_output, token_loss
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 
 def joined_rows(store: TokenStore, rows: int, width: int = 64) -> list[PackedBatch]:
@@ -28,15 +27,3 @@ def gradient_norm(model: GPT2LMHeadModel, batch: PackedBatch) -> float:
 def first_rows(batch: PackedBatch, number: int) -> PackedBatch:
     """The first rows of a batch whose rows are full."""
     return PackedBatch(input_ids=batch.input_ids[:number], segment_ids=batch.segment_ids[:number])
-
-
-def short_sentences(number: int, seed: int, longest_word: int = 5) -> list[str]:
-    """Definitions of 9 to 13 tokens, none of which is wider than a cell of a picture."""
-    texts, tokenizer = wordnet_texts(), wordnet_tokenizer()
-    some = np.flatnonzero((texts.definition_tokens > 8) & (texts.definition_tokens <= 13))
-    found = []
-    for text in texts.definition[np.random.default_rng(seed).permutation(some)[:400]].tolist():
-        words = tokenizer.tokenize(text)
-        if max(map(len, words)) <= longest_word and len(set(words)) == len(words):
-            found.append(text)
-    return sorted(found[:number], key=len, reverse=True)
