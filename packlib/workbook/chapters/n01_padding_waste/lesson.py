@@ -150,7 +150,6 @@ EXERCISES = Exercises.beside(
         wrong={
             "share of tokens": lambda lengths, max_length: sum(lengths) / (len(lengths) * max_length),
             "pads to the longest": lambda lengths, max_length: 1 - sum(lengths) / (len(lengths) * max(lengths)),
-            "forgets the number of sequences": lambda lengths, max_length: 1 - sum(lengths) / max_length,
         },
     ),
     Exercise(
@@ -162,23 +161,18 @@ EXERCISES = Exercises.beside(
                 max(n for n, c in enumerate(counts) if c) * sum(counts) / sum(n * c for n, c in enumerate(counts))
             ),
             "one slot too many": lambda counts: len(counts) * sum(counts) / sum(n * c for n, c in enumerate(counts)),
-            "mean over lengths, not sequences": lambda counts: (
-                (len(counts) - 1) / np.mean([n for n, c in enumerate(counts) if c])
-            ),
         },
     ),
     Exercise(
         "slots_of_batches",
         slots_of_batches,
         wrong={
-            "one width for all": lambda lengths, batch_size: len(lengths) * max(lengths),
             "drops the smaller last batch": lambda lengths, batch_size: slots_of_batches(
                 lengths[: len(lengths) // batch_size * batch_size], batch_size
             ),
             "fills up the last batch": lambda lengths, batch_size: sum(
                 batch_size * max(lengths[i : i + batch_size]) for i in range(0, len(lengths), batch_size)
             ),
-            "sorts first": lambda lengths, batch_size: slots_of_batches(sorted(lengths), batch_size),
         },
     ),
     Exercise(
@@ -186,8 +180,6 @@ EXERCISES = Exercises.beside(
         mean_width,
         wrong={
             "lets a sequence come twice": _with_repeats,
-            "the longest of all": lambda lengths, batch_size: max(lengths),
-            "the mean length": lambda lengths, batch_size: sum(lengths) / len(lengths),
             "in the order given": lambda lengths, batch_size: slots_of_batches(lengths, batch_size) / len(lengths),
         },
     ),

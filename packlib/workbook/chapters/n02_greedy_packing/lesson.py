@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from functools import partial
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -152,21 +151,21 @@ def lpfhp_packs(lengths, max_length, depth):
     return len(packs)
 
 
-def _place(spaces, length, copies, slots, choose=max):
+def _place(spaces, length, copies, slots):
     """A learner's loop: one copy at a time, into new packs too."""
     spaces = list(spaces)
     for _ in range(copies):
         able = [space for space in spaces if space >= length] or spaces.append(slots) or [slots]
-        spaces[spaces.index(choose(able))] -= length
+        spaces[spaces.index(max(able))] -= length
     return sorted(spaces)
 
 
-def _loop(lengths, max_length, depth, choose=min):
-    """A learner's loop: in the order given, `choose` picks the pack by its space."""
+def _first_fit(lengths, max_length, depth):
+    """A learner's loop: the first pack with room, and not the fullest."""
     packs = []
-    for length in lengths:
-        able = [p for p in packs if sum(p) + length <= max_length and len(p) < depth]
-        choose(able, key=lambda p: -sum(p), default=packs).append(length if able else [length])
+    for length in sorted(lengths, reverse=True):
+        able = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
+        (able[0] if able else packs.append([]) or packs[-1]).append(length)
     return len(packs)
 
 
@@ -186,9 +185,7 @@ EXERCISES = Exercises.beside(
         "tightest_space",
         tightest_space,
         wrong={
-            "the most space": lambda spaces, length: max([s for s in spaces if s >= length], default=0),
             "wants a slot to spare": lambda spaces, length: min([s for s in spaces if s > length], default=0),
-            "forgets that it must fit": lambda spaces, length: min(spaces, default=0),
             "the first that takes it": lambda spaces, length: next((s for s in spaces if s >= length), 0),
         },
     ),
@@ -197,26 +194,19 @@ EXERCISES = Exercises.beside(
         place_copies,
         wrong={
             "one at a time": _place,
-            "the least space": partial(_place, choose=min),
             "one copy a pack": lambda spaces, length, copies, slots: sorted(
                 [s - length * (i < copies) for i, s in enumerate(sorted(spaces, reverse=True)) if s >= length]
                 + [slots - length] * max(0, copies - len(spaces))
             ),
-            "forgets the new packs": lambda spaces, *given: place_copies(spaces, *given)[: len(spaces)],
         },
     ),
     Exercise(
         "lpfhp_packs",
         lpfhp_packs,
         wrong={
-            "shortest pack first": lambda x, top, depth: _loop(sorted(x, reverse=True), top, depth, max),
-            "takes them as they come": _loop,
-            "from short to long": lambda x, top, depth: _loop(sorted(x), top, depth),
             "forgets the depth limit": lambda x, top, depth: lpfhp_packs(x, top, 99),
+            "the first pack with room": _first_fit,
             "the area bound": lambda x, top, depth: -(-sum(x) // top),
-            "the first pack with room": lambda x, top, depth: _loop(
-                sorted(x, reverse=True), top, depth, lambda able, key, default: next(iter(able), default)
-            ),
         },
     ),
     Exercise(
@@ -226,7 +216,6 @@ EXERCISES = Exercises.beside(
             "fools SPFHP alone": list(EIGHT),
             "full packs": [5, 5, 5, 5],
             "too many": [4, 4, 3, 3, 3, 3] * 2,
-            "too long": [11, 4, 4, 3, 3, 3],
         },
         fault=not_fooled,
     ),

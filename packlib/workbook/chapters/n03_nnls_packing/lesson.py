@@ -146,31 +146,11 @@ def filled_lengths(places, lengths):
     return taken
 
 
-def _mirror_pairs(lengths, max_length):
-    """Only pairs that fill the pack exactly."""
-    rest, packs = sorted(lengths), 0
-    while rest:
-        longest = rest.pop()
-        if max_length - longest in rest:
-            rest.remove(max_length - longest)
-        packs += 1
-    return packs
-
-
 def _rounded(counts, strategies, x):
     """A learner's sum: empty places are set off against sequences without one."""
     repeats = list(map(round, x))
     places = sum(len(s) * n for s, n in zip(strategies, repeats, strict=True))
     return sum(repeats) + max(0, sum(counts) - places)
-
-
-def _first_that_fits(places, lengths):
-    """Each place takes the shortest sequence."""
-    left, taken = sorted(lengths), []
-    for place in sorted(places, reverse=True):
-        if left and left[0] <= place:
-            taken.append(left.pop(0))
-    return taken
 
 
 EXERCISES = Exercises.beside(
@@ -187,9 +167,7 @@ EXERCISES = Exercises.beside(
         "fewest_pairs",
         fewest_pairs,
         wrong={
-            "only pairs that fill the pack": _mirror_pairs,
             "two in every pack": lambda lengths, max_length: -(-len(lengths) // 2),
-            "tokens over slots": lambda lengths, max_length: -(-sum(lengths) // max_length),
             "the larger of both bounds": lambda lengths, max_length: max(
                 -(-len(lengths) // 2), -(-sum(lengths) // max_length)
             ),
@@ -199,7 +177,6 @@ EXERCISES = Exercises.beside(
         "rounded_packs",
         rounded_packs,
         wrong={
-            "rounds up": lambda counts, strategies, x: rounded_packs(counts, strategies, [-(-t // 1) for t in x]),
             "rounds down": lambda counts, strategies, x: rounded_packs(counts, strategies, [t // 1 for t in x]),
             "forgets what is left over": lambda counts, strategies, x: sum(map(round, x)),
             "puts any sequence into an empty place": _rounded,
@@ -212,8 +189,6 @@ EXERCISES = Exercises.beside(
             "the exact length only": lambda places, lengths: sorted(
                 (Counter(places) & Counter(lengths)).elements(), reverse=True
             ),
-            "the shortest that fits": _first_that_fits,
-            "the longest, fit or not": lambda places, lengths: sorted(lengths, reverse=True)[: len(places)],
             "from short to long": lambda places, lengths: filled_lengths(places, lengths)[::-1],
         },
     ),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
@@ -176,17 +175,6 @@ def _layers(ids: Tensor) -> list[tuple[Layer, Tensor]]:
     ]
 
 
-def _hears(layer, ids, move=1.0, neighbors=False, flip=False):
-    """Learners' slips: each token moved by a factor, only sequences side by side, or listener and source confused."""
-    pairs = (
-        who_hears_whom(layer, ids) if move else [(a, b) for a in ids.unique().tolist() for b in ids.unique().tolist()]
-    )
-    pairs = [pair for pair in pairs if 0 not in pair and pair[0] != pair[1]]
-    if neighbors:
-        pairs = [(a, b) for a, b in pairs if abs(a - b) == 1]
-    return sorted((b, a) if flip else (a, b) for a, b in pairs)
-
-
 def _ids(*ids):
     return torch.tensor(ids)
 
@@ -197,8 +185,6 @@ EXERCISES = Exercises.beside(
         "bounds",
         bounds,
         wrong={
-            "lengths, not bounds": lambda packs: np.diff(bounds(packs)).tolist(),
-            "forgets the end": lambda packs: bounds(packs)[:-1],
             "does not see where a pack ends": lambda packs: bounds([[s for pack in packs for s in pack]]),
             "drops the padding": lambda packs: bounds([[s for s in pack if s] for pack in packs]),
         },
@@ -210,7 +196,6 @@ EXERCISES = Exercises.beside(
             "over the border": lambda tokens, ids: [
                 new if s and t else -100 for new, s, t in zip([*tokens[1:], 0], ids, [*ids[1:], 0], strict=True)
             ],
-            "the token itself": lambda tokens, ids: [x if s else -100 for x, s in zip(tokens, ids, strict=True)],
             "predicts padding": lambda tokens, ids: [
                 new if s == t else -100 for new, s, t in zip([*tokens[1:], 0], ids, [*ids[1:], -1], strict=True)
             ],
@@ -229,9 +214,7 @@ EXERCISES = Exercises.beside(
         ),
         wrong={
             "the window alone": lambda ids, window: window_mask(torch.ones_like(ids), window),
-            "the sequence alone": lambda ids, window: window_mask(ids, len(ids)),
             "one slot too far": lambda ids, window: window_mask(ids, window + 1),
-            "looks ahead": lambda ids, window: window_mask(ids, window).T,
         },
     ),
     Exercise(
@@ -239,10 +222,8 @@ EXERCISES = Exercises.beside(
         who_hears_whom,
         cases=tuple(_layers(_ids(1, 1, 2, 2, 2, 3, 3))) + tuple(_layers(_ids(1, 1, 1, 2, 3, 3, 0))[3:6]),
         wrong={
-            "only neighbors": partial(_hears, neighbors=True),
-            "confuses listener and source": partial(_hears, flip=True),
-            "everybody hears everybody": partial(_hears, move=0.0),
-            "nobody hears anybody": lambda layer, ids: [],
+            "only neighbors": lambda layer, ids: [(a, b) for a, b in who_hears_whom(layer, ids) if abs(a - b) == 1],
+            "confuses listener and source": lambda layer, ids: sorted((b, a) for a, b in who_hears_whom(layer, ids)),
         },
     ),
 )

@@ -54,23 +54,6 @@ def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
     show(fig, alt=f"Weights of A, alone in a pack, and B and C, together in one: {listed}.", name="weights")
 
 
-def show_repacked(moving: Sequence[float], steady: Mapping[str, float]) -> None:
-    """The mean over packs of each packing as a histogram, and a line for each mean that stays."""
-    fig, ax = new_figure()
-    ends = min(moving) - 1e-3, max(moving) + 1e-3
-    top = 1.05 * ax.hist(moving, bins=24, range=ends, color=LOOKS["pack"]["color"])[0].max()
-    for mean, value in steady.items():
-        ax.axvline(value, color=LOOKS[mean]["color"], linestyle=LOOKS[mean]["linestyle"])
-        side = "left" if value < np.mean(moving) else "right"
-        ax.text(value, 1.06 * top, f" over {mean}s: {value:.3f} ", ha=side)
-    ax.set(xlabel="loss; the bars are the mean over packs", ylabel=f"packings, of {len(moving)}", ylim=(0, 1.2 * top))
-    ax.yaxis.get_major_locator().set_params(integer=True)
-    ax.set_title("Here " + ("only the mean over packs moves" if np.ptp(moving) > 1e-10 else "no mean moves"))
-    alt = f"Over 200 packings of the same sequences the mean over packs goes from {min(moving):.3f} to "
-    alt += f"{max(moving):.3f}. Steady: " + ", ".join(f"over {m}s {v:.3f}" for m, v in steady.items()) + "."
-    show(fig, alt=alt, name="repack")
-
-
 def show_errors(
     errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float], mark: Callable[..., None]
 ) -> None:

@@ -176,12 +176,6 @@ def _adamw(weights, gradient, rate, decay, excluded):
     return (np.array(weights) - rate * u).tolist()
 
 
-def _from_the_gradient(weights, gradient, rate, decay, excluded):
-    u = np.array(gradient) + (0 if excluded else decay) * np.array(weights)
-    ratio = 1 if excluded else math.hypot(*weights) / math.hypot(*u) or 1
-    return (np.array(weights) - rate * ratio * u).tolist()
-
-
 EXERCISES = Exercises.beside(
     __file__,
     Exercise(
@@ -189,9 +183,7 @@ EXERCISES = Exercises.beside(
         same_memory,
         wrong={
             "upside down": lambda beta, before, after: beta ** (before / after),
-            "times, not to the power": lambda beta, before, after: beta * before / after,
             "the first order only": lambda beta, before, after: 1 - (1 - beta) * after / before,
-            "keeps it": lambda beta, before, after: beta,
         },
     ),
     Exercise(
@@ -203,8 +195,6 @@ EXERCISES = Exercises.beside(
                 max(1, round(target / (most_rows * replicas * factor))),
             ),
             "forgets the factor": lambda target, factor, *device: fit_device(target, 1, *device),
-            "forgets the replicas": lambda target, factor, _, most_rows: fit_device(target, factor, 1, most_rows),
-            "one micro-batch": lambda target, factor, replicas, most_rows: (round(target / replicas / factor), 1),
         },
         fault=_fault,
     ),
@@ -213,8 +203,6 @@ EXERCISES = Exercises.beside(
         first_lamb_step,
         wrong={
             "AdamW: no trust ratio": _adamw,
-            "the gradient itself, scaled": _from_the_gradient,
-            "forgets the decay": lambda x, g, rate, decay, excluded: first_lamb_step(x, g, rate, 0.0, excluded),
             "a ratio for biases too": lambda x, g, rate, decay, excluded: first_lamb_step(x, g, rate, decay, False),
         },
     ),

@@ -8,7 +8,7 @@ from matplotlib.collections import PolyCollection
 
 from packlib.batches import TokenBatches
 from packlib.batches.variable_rate import RATE_RULES
-from packlib.workbook.chapters.shared.recorded_figures import draw_ends, draw_intervals
+from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
 from packlib.workbook.chapters.shared.recorded_runs import Swept, against, best_rates
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, plain_ticks, show
 from packlib.workbook.results import show_recorded
@@ -105,15 +105,3 @@ def show_token_batches(drawn: Mapping[str, TokenBatches], lengths: np.ndarray, b
         for order, made in drawn.items()
     )
     show(fig, alt=f"Batches of at most {budget} tokens as stacked bars. {listed}.", name="token-batches")
-
-
-def show_ended(ended: Mapping[str, np.ndarray]) -> None:
-    """Where the runs of each order and rule ended, beside the bigram."""
-    show_recorded("curriculum-rates", "runs")
-    lowest, counted = min(ended, key=lambda arm: ended[arm].mean()), bigram("functions")
-    fig, ax = new_figure()
-    draw_ends(ax, ended, {"bigram": counted})
-    ax.set_title(f"Of the six, “{lowest}” has the lowest mean", pad=28)
-    listed = "; ".join(f"{arm} {losses.mean():.2f}" for arm, losses in ended.items())
-    alt = f"Held-out loss, means of {len(ended[lowest])} seeds: {listed}; the bigram: {counted:.2f}."
-    show(fig, alt=alt, name="rates-recorded")

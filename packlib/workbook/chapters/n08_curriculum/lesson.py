@@ -149,11 +149,6 @@ def _not_whole(done, total, duration, lengths):
     return lengths[-1] if done >= warmup else lengths[int((len(lengths) - 1) * done / warmup)]
 
 
-def _all_share(done, total, duration, lengths):
-    warmup = max(1, round(duration * total))
-    return lengths[min(len(lengths) - 1, len(lengths) * done // warmup)]
-
-
 def pipeline_updates(lengths, budget):
     """From long to short: the first is the widest, so as many rows as it allows; dealt to four in turn."""
     ids, updates = sorted(range(len(lengths)), key=lambda i: -lengths[i]), []
@@ -162,11 +157,6 @@ def pipeline_updates(lengths, budget):
         part, ids = ids[: 4 * rows], ids[4 * rows :]
         updates.append([part[i::4] for i in range(4)])
     return updates
-
-
-def _small_and_in_order(lengths, budget):
-    """Each update has four micro-batches of one row: always right in shape, and full of padding."""
-    return [[[i + j] for j in range(4)] for i in range(0, len(lengths), 4)]
 
 
 def _small_and_sorted(lengths, budget):
@@ -212,16 +202,12 @@ EXERCISES = Exercises.beside(
         wrong={
             "loses the last batch": lambda lengths, budget: cut_by_tokens(lengths, budget)[:-1],
             "stays below the budget": lambda lengths, budget: cut_by_tokens(lengths, budget - 1),
-            "counts samples": lambda lengths, budget: [lengths[i : i + 2] for i in range(0, len(lengths), 2)],
         },
     ),
     Exercise(
         "update_rates",
         update_rates,
         wrong={
-            "a rate for each micro-batch": lambda sizes, ranks, accumulation, reference, rate: [
-                rate * size / reference for size in sizes
-            ],
             "forgets the ranks": lambda sizes, ranks, accumulation, reference, rate: update_rates(
                 sizes, 1, accumulation, reference, rate
             ),
@@ -245,14 +231,6 @@ EXERCISES = Exercises.beside(
         wrong={
             "the public rule": _public_rule,
             "no rounding": _not_whole,
-            "rounds down": lambda done, total, duration, lengths: length_due(
-                done, int(duration * total), 1.0, lengths
-            ),
-            "all lengths share": _all_share,
-            "forgets the duration": lambda done, total, duration, lengths: length_due(done, total, 1.0, lengths),
-            "counts from the end": lambda done, total, duration, lengths: length_due(
-                total - done - 1, total, duration, lengths
-            ),
         },
     ),
     Exercise(
@@ -260,10 +238,8 @@ EXERCISES = Exercises.beside(
         pipeline_updates,
         cases=(([7, 7, 7, 7], 7), ([10, 30, 11, 31, 10, 30, 12, 31], 40), (list(_REAL) * 4, 256)),
         wrong={
-            "data set order, one row each": _small_and_in_order,
             "sorted, one row each": _small_and_sorted,
             "different shapes": _different_shapes,
-            "loses the last update": lambda lengths, budget: pipeline_updates(lengths, budget)[:-1],
         },
         fault=_pipeline_fault,
     ),
