@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from packlib.batches import pack_lengths
 from packlib.workbook.chapters.n00_tour import figures, lesson, runs
 from packlib.workbook.chapters.n00_tour.texts import choose_texts, tokens_of
 from packlib.workbook.chapters.shared.two_words import small_bert_of_words
@@ -122,16 +121,6 @@ def test_a_text_keeps_its_color_from_row_to_row():
 )
 def test_what_is_wrong_with_packs_is_said(packs, said):
     assert lesson.pack_fault(packs, [5, 3, 4], 8, 2) == said
-
-
-def test_packs_to_read_are_small_enough_for_their_lines_and_nothing_is_cut():
-    packs = pack_lengths(STORE.lengths, 64)
-    chosen = figures.readable(packs, WORDS, lines=9)
-    assert len(set(chosen)) == 2
-    assert all(sum(len(figures.on_lines(WORDS[i])) for i in packs[pack]) <= 4 for pack in chosen)
-    assert all(" ".join(figures.on_lines(text)) == text for text in WORDS)
-    alone = figures.readable(pack_lengths([3] * 20, 64), ["a text"] * 20, lines=9)
-    assert len(alone) == 1, "none is small: one stands for all"
 
 
 def test_the_first_page_of_the_tour_does_not_wait_for_torch():
