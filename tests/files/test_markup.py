@@ -19,7 +19,6 @@ from packlib.markup import escaped, in_html, one_line
 from packlib.packing import plan
 from packlib.training import Recipe
 from packlib.training.scaling.compile_counter import CompileCounter
-from packlib.workbook.chapters.n11_scaling_up.lesson import Sheet
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.comparison import compared, table, write_csv
 from packlib.workbook.figures import new_figure, svg
@@ -84,7 +83,6 @@ def representations(name):
         "CompileCounter": changed(CompileCounter(), _table=[("graph",) * 6, (name,) * 6], _summary=[name]),
         "Table": Table((name, name), [(name, 1), (name, None)]),
         "Points": Points([name]),
-        "Sheet": Sheet({"The model": Table((name, name), [(name, 1)])}),
         "PackingCheck": PackingCheck((Finding(name, "failed", name, name, name),)),
         "PackingAudit": PackingAudit(
             name, name, 1, 1, 1, 1, 9, True, 1, 1, None, None, None, (name,), (name,), (name,)
