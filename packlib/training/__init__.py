@@ -6,7 +6,6 @@ Read first `adjustment.py`: what changes in a recipe when rows are packs. `loop.
 from typing import TYPE_CHECKING
 
 from packlib.installed import late
-from packlib.training import scaling
 from packlib.training.adjustment import Adjustment, adjust
 from packlib.training.recipe import Recipe
 

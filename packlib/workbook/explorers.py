@@ -133,7 +133,8 @@ class Explorer:
         """What is shown of the control `name`: it, and the name of its choice beside it."""
         if not isinstance(control, widgets.SelectionSlider):
             return control
-        chosen = widgets.HTML()  # a label would draw `$x$` in a name as a formula
+        # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider
+        chosen = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
         widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
         return widgets.HBox([control, chosen])
 

@@ -1,8 +1,5 @@
 """For the benchmark of compiling: a model with static shapes, WordNet in buckets and in packs, empty caches."""
 
-import ctypes
-import gc
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -77,14 +74,6 @@ def packed(store: TokenStore) -> list[PackedBatch]:
 
 def shuffled(batches: list[PackedBatch]) -> list[PackedBatch]:
     return [batches[i] for i in np.random.default_rng(1).permutation(len(batches))]
-
-
-def used_memory() -> float:
-    """MiB that the process holds."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from packlib.batches import PackedBatch
-from packlib.training.scaling import compile_for_shapes
+from packlib.workbook.chapters.n10_compilation.runs import compile_for_shapes
 from tests.benchmarks.bench_compiling_data import LONGEST, bert, empty_caches, glosses, padded
 
 RUNS = {"eager": None, "one graph": False, "split graphs": True}  # whether torch splits graphs at gradient buckets
@@ -21,31 +21,28 @@ def model_and_batch(rank: int) -> tuple[DistributedDataParallel, PackedBatch]:
     return DistributedDataParallel(bert(4, 256), bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[rank]
 
 
-def on_ranks(rank: int) -> tuple[list[dict], list[dict]]:
-    """A row for each run, and the timeline of one step of each: when forward, backward and all-reduces ran."""
-    rows, timeline, eager = [], [], None
+def on_ranks(rank: int) -> list[dict]:
+    """A row for each run."""
+    rows, eager = [], None
     for run, split in RUNS.items():
         model, batch = model_and_batch(rank)
         seconds = 0.0
         with empty_caches():
             if split is not None:
                 with torch._dynamo.config.patch(optimize_ddp=split):
-                    seconds = compile_for_shapes(model, [batch]).compiles.seconds
+                    seconds = sum(compile_for_shapes(model, [batch]).values())
             times = [step(model, batch) for _ in range(13)][2:]
             gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
-            events, graphs = one_step(model, batch)
+            (start, end), reduces, graphs = one_step(model, batch)
         eager = gradient if eager is None else eager
-        timeline += [{"run": run, "rank": rank, **event} for event in events]
-        reduces = [event for event in events if event["event"] == "all-reduce"]
-        backward = next(event for event in events if event["event"] == "backward")
         rows.append({
             "run": run, "graphs": graphs, "compile seconds": round(seconds, 1), "all-reduces": len(reduces),
             "milliseconds a step": round(1e3 * statistics.median(times), 1),
-            "first all-reduce, ms into backward": round(reduces[0]["begin ms"] - backward["begin ms"], 1),
-            "last all-reduce, ms after backward": round(reduces[-1]["end ms"] - backward["end ms"], 1),
+            "first all-reduce, ms into backward": round((reduces[0][0] - start) / 1e3, 1),
+            "last all-reduce, ms after backward": round((reduces[-1][1] - end) / 1e3, 1),
             "gradients differ by": f"{float((gradient - eager).abs().max() / eager.abs().max()):.1e}",
         })  # fmt: skip
-    return rows, timeline
+    return rows
 
 
 def step(model: DistributedDataParallel, batch: PackedBatch) -> float:
@@ -57,13 +54,15 @@ def step(model: DistributedDataParallel, batch: PackedBatch) -> float:
     return time.perf_counter() - start
 
 
-def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[list[dict], int]:
-    """One step as torch's profiler saw it, in milliseconds from its start; and how many graphs went backward."""
+def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[tuple, list[tuple], int]:
+    """One step as torch's profiler saw it: when backward ran, when each all-reduce did, and graphs that went backward.
+
+    Times are in microseconds, and backward ends with its last piece of work, not with the last all-reduce.
+    """
     model.zero_grad()
     dist.barrier()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
-        with record_function("a forward pass"):
-            loss = model(**batch).loss
+        loss = model(**batch).loss
         with record_function("a backward pass"):
             loss.backward()
     seen = profiler.events()
@@ -71,35 +70,7 @@ def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[list[d
     def spans(match) -> list[tuple[float, float]]:
         return sorted((event.time_range.start, event.time_range.end) for event in seen if match(event.name))
 
-    (forward,), (backward,) = (spans(lambda n, w=w: n == f"a {w} pass") for w in ("forward", "backward"))
-    work = max(end for _, end in spans(lambda n: n.startswith("autograd::engine::evaluate_function")))
+    ((start, _),) = spans(lambda n: n == "a backward pass")
+    end = max(end for _, end in spans(lambda n: n.startswith("autograd::engine::evaluate_function")))
     reduces = spans(lambda n: n == "gloo:all_reduce")
-    found = [("forward", forward), ("backward", (backward[0], work)), *(("all-reduce", span) for span in reduces)]
-    zero = forward[0]
-    events = [
-        {"event": name, "begin ms": round((begin - zero) / 1e3, 2), "end ms": round((end - zero) / 1e3, 2)}
-        for name, (begin, end) in found
-    ]
-    return events, len(spans(lambda n: n == "CompiledFunctionBackward"))
-
-
-def subgraphs_on_ranks(rank: int) -> list[dict]:
-    """Into how many graphs torch splits the model, by the length of the batch and the size of the buckets."""
-    rows, lengths = [], (8, 16, 32, LONGEST)
-    for megabytes in (1, 2, 4, 25):
-        model = DistributedDataParallel(bert(4, 256), bucket_cap_mb=megabytes)
-        for length in lengths:
-            nodes = []
-
-            def backend(graph: torch.fx.GraphModule, inputs: list):
-                nodes.append(len(graph.graph.nodes))  # noqa: B023
-                return graph.forward
-
-            store = glosses(4096)
-            batch = padded(store.take((store.lengths <= length).nonzero()[0][:16]), (length,), 16)[0]
-            compile_for_shapes(model, [batch], backend=backend).release()
-            rows.append({
-                "bucket, MB": megabytes, "length": length, "graphs": len(nodes),
-                "nodes of each": " ".join(map(str, nodes)),
-            })  # fmt: skip
-    return rows
+    return (start, end), reduces, len(spans(lambda n: n == "CompiledFunctionBackward"))

@@ -1,28 +1,36 @@
-"""BERT scaled up: pipeline, sharding, recomputation, low precision, each against its formula or its plain run.
+"""What recomputation costs a BERT and saves it, and what FP16 loses of its gradients.
 
-    python -m tests.benchmarks.bench_scaling [pipeline sharding recomputation underflow]
+    python -m tests.benchmarks.bench_scaling [recomputation underflow]
 
-measures (all sections if none is named) and writes `data/benchmarks/scaling_*.csv`. Run it on a quiet machine: ranks
-are timed by the clock.
+measures (both if none is named) and writes `data/benchmarks/scaling_*.csv`. Run it on a quiet machine.
 """
 
+import math
 import statistics
 import sys
 
 import torch
+from transformers import BertConfig
 
 from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import PretrainingObjective, Recipe, fit
-from packlib.workbook.chapters.n11_scaling_up.runs import largest_loss_scale
-from packlib.workbook.chapters.shared.timeline import bubble_formula
 from tests.benchmarks.activations import SavedActivations, recompute
 from tests.benchmarks.bench_model import PACKAGES, batches, in_turns
-from tests.benchmarks.bench_scaling_ranks import bert, pipeline, sharding
 from tests.benchmarks.table import processor, record, show
 
 MIB = 2**20
+
+
+def bert(width: int, layers: int) -> PackedBert:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=4000, hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
+        intermediate_size=4 * width, max_position_embeddings=128, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return PackedBert(config, max_predictions_per_pack=20).train()
 
 
 def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
@@ -62,6 +70,11 @@ def underflow_share(gradients: torch.Tensor, scale: float) -> float:
     return ((gradients.double() * scale).half() == 0).double().mean().item()
 
 
+def largest_loss_scale(gradients: torch.Tensor) -> float:
+    """The largest power of 2 that no gradient overflows FP16 with: what `GradScaler` searches for by trial."""
+    return 2.0 ** math.floor(math.log2(torch.finfo(torch.float16).max / float(gradients.abs().max())))
+
+
 def underflow() -> list[dict]:
     """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation.
 
@@ -74,24 +87,21 @@ def underflow() -> list[dict]:
     scales, rows = (1.0, 1024.0, largest_loss_scale(gradients)), []
     for m in (2**i for i in range(15)):
         lost = {f"underflow, loss scale {scale:g}": underflow_share(gradients, scale / m) for scale in scales}
-        shares = {"bubble": bubble_formula(4, m), **lost}
+        shares = {"bubble": 3 / (m + 3), **lost}
         rows.append({"accumulation": m, **{name: round(share, 6) for name, share in shares.items()}})
     return rows
 
 
-ON_RANKS = {"pipeline": pipeline, "sharding": sharding}
-ON_ONE = {"recomputation": recomputation, "underflow": underflow}
+SECTIONS = {"recomputation": recomputation, "underflow": underflow}
 
 
 def main(sections: list[str] | None = None) -> None:
     torch.set_num_threads(1)
-    known = ON_RANKS | ON_ONE
-    for name in [one_of("section", name, known) for name in sections or known]:
-        rows = known[name]()
+    for name in [one_of("section", name, SECTIONS) for name in sections or SECTIONS]:
+        rows = SECTIONS[name]()
         show(rows)
-        where = f"{processor()}, {'one used' if name in ON_ONE else 'one a rank'}"
         command = f"python -m tests.benchmarks.bench_scaling {name}"
-        print(record(f"scaling_{name}", rows, command, where, PACKAGES), "\n", flush=True)
+        print(record(f"scaling_{name}", rows, command, f"{processor()}, one used", PACKAGES), "\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ LAYERS = (  # each may import from those before it; what stands beside them belo
 ROOMS = LAYERS[:-1]
 FOLDER = Path(packlib.__file__).parent
 CHAPTERS = FOLDER / "workbook" / "chapters"
-PACKAGES = ["packlib", *(f"packlib.{room}" for room in ROOMS), "packlib.training.scaling"]
+PACKAGES = ["packlib", *(f"packlib.{room}" for room in ROOMS)]
 HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib", "IPython", "click")
 
 

@@ -9,12 +9,10 @@ from matplotlib.ticker import FuncFormatter
 
 from packlib.distributed import load_imbalance
 from packlib.workbook.chapters.n09_distributed_sorting.runs import step_loads
-from packlib.workbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, plain_ticks
+from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, plain_ticks
 
 PLAIN = {"color": OKABE_ITO[1], "marker": "s", "linestyle": "--"}  # cuts at splitters from samples
 COUNTED = {"color": OKABE_ITO[0], "marker": "o", "linestyle": "-"}  # cuts that are counted
-HISTOGRAMS = {"color": OKABE_ITO[3], "marker": "D", "linestyle": "-."}
-IDS = {"color": OKABE_ITO[2], "marker": "P", "linestyle": "-"}
 
 THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
@@ -68,53 +66,6 @@ def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tu
     )
 
 
-def draw_cuts(lengths: np.ndarray, ranks: int) -> tuple[Figure, str]:
-    """Rows up to each length, and where the counted cuts meet the curve."""
-    counts = np.bincount(lengths)
-    shares = np.cumsum(counts) / len(lengths)
-    bounds = len(lengths) * np.arange(1, ranks) // ranks
-    found = np.sort(lengths)[bounds]
-    spike = int(counts.argmax())
-    inside = (found == spike) & (bounds > (lengths < spike).sum())
-    fig, ax = new_figure()
-    ax.plot(np.arange(len(shares)), 100 * shares, color=INK, linestyle="-", drawstyle="steps-post")
-    heights = 100 * bounds / len(lengths)
-    ax.hlines(heights, 0, found, color="#999999", linestyle=":", linewidth=1.5)
-    ax.plot(found, heights, **{**COUNTED, "linestyle": ""}, clip_on=False)
-    labels = [f"cut {b}: length {length}" for b, length in enumerate(found, 1)]
-    for label, length, height in zip(labels, found, heights, strict=True):
-        offset, side = ((-8, 5), "right") if length > len(counts) / 2 else ((8, -12), "left")
-        ax.annotate(label, (length, height), offset, textcoords="offset points", ha=side, fontsize=10)
-    jump = counts[spike] / len(lengths)
-    ax.set(xlabel="length, tokens", ylabel="rows up to this length, %", ylim=(0, 102), xlim=(0, len(counts)))
-    cuts = f"{inside.sum()} of {ranks - 1} cuts {'falls' if inside.sum() == 1 else 'fall'}"
-    ax.set_title(f"{cuts if inside.any() else 'No cut falls'} into the jump of {percent(jump)}")
-    return fig, (
-        f"Share of the rows up to each length, and {ranks - 1} cuts at equal distances in height. Lengths at the cuts: "
-        f"{', '.join(map(str, found))}. The highest jump, at length {spike}, is {percent(jump)} of the rows; "
-        f"cuts that fall into it: {inside.sum()}."
-    )
-
-
-def draw_steps(loads: dict[str, np.ndarray], title: str) -> tuple[Figure, str]:
-    """Tokens at each step: from the rank with the least to the rank with the most, one panel for each of `loads`."""
-    fig, axes = new_figure(1, len(loads), sharey=True)
-    words = []
-    for ax, (name, tokens) in zip(axes, loads.items(), strict=True):
-        steps = np.arange(1, len(tokens) + 1)
-        ax.fill_between(steps, tokens.min(axis=1), tokens.max(axis=1), color=OKABE_ITO[4], alpha=0.6)
-        ax.plot(steps, tokens.max(axis=1), color=OKABE_ITO[3], linestyle="--", label="rank with the most")
-        ax.plot(steps, tokens.mean(axis=1), color=INK, linestyle="-", label="mean of the ranks")
-        words.append(f"{name} {load_imbalance(tokens):.4f}")
-        ax.set(xlabel="step", title=f"{name.capitalize()}: imbalance {load_imbalance(tokens):.2f}")
-        ax.yaxis.set_major_formatter(THOUSANDS)
-        ax.title.set_fontsize(13)
-    axes[0].set_ylabel("tokens of a rank in a step")
-    axes[-1].legend(loc="lower right")
-    fig.suptitle(title, fontsize=15)
-    return fig, f"Tokens of the ranks at each of {len(tokens)} steps. Imbalance: {', '.join(words)}."
-
-
 def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> tuple[Figure, str]:
     """The imbalance of plain sample sort by the number of ranks; `jump` is the share of the most frequent length."""
     fig, ax = new_figure()
@@ -130,44 +81,4 @@ def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> t
     return fig, (
         f"Imbalance of plain sample sort in one process, by the number of ranks: {listed}. With counted cuts it is 1. "
         f"The dotted line is {jump:.3f} times the number of ranks."
-    )
-
-
-def draw_loads(plain: Sequence[int], counted: Sequence[int]) -> tuple[Figure, str]:
-    """Rows of the ranks after a sort, both ways."""
-    fig, ax = new_figure()
-    places = np.arange(len(plain))
-    ax.bar(places - 0.2, plain, 0.4, color=PLAIN["color"], hatch="//", label="splitters from samples")
-    ax.bar(places + 0.2, counted, 0.4, color=COUNTED["color"], label="counted cuts")
-    ax.set(xlabel="rank", ylabel="rows", ylim=(0, 1.2 * max(plain)), xticks=places)
-    ax.yaxis.set_major_formatter(THOUSANDS)
-    each = f"{min(counted):,} to {max(counted):,}" if len(set(counted)) > 1 else f"{counted[0]:,}"
-    ax.set_title(f"Counted cuts give each rank {each} rows")
-    ax.legend(loc="upper left")
-    return fig, (
-        f"Rows of the ranks after a sort. Splitters from samples: {', '.join(f'{n:,}' for n in plain)}. "
-        f"Counted cuts: {min(counted):,} to {max(counted):,} on each rank."
-    )
-
-
-def draw_scale(ranks: np.ndarray, parts: dict[str, Sequence[float]], sequences: int) -> tuple[Figure, str]:
-    """GB that a rank sends to pack, by the number of ranks: "histograms" and "sample ids"."""
-    fig, ax = new_figure()
-    styles = {"histograms": HISTOGRAMS, "sample ids": IDS}
-    lines = {ax.loglog(ranks, parts[kind], **styles[kind], markevery=10)[0]: kind for kind in styles}
-    above = np.flatnonzero(np.greater(parts["histograms"], parts["sample ids"]))
-    ax.set(xlabel="ranks", ylabel="GB that a rank sends")
-    plain_ticks(ax.xaxis, [10**k for k in range(3, 7)])
-    plain_ticks(ax.yaxis, [0.01, 0.1, 1])
-    label_ends(lines)
-    crossing = f"some {round(ranks[above[0]], -4):,.0f} ranks" if above.size else ""
-    title = f"From {crossing} on, histograms weigh more than ids"
-    ax.set_title(title if crossing else "Ids weigh more than histograms")
-    listed = "; ".join(
-        f"{kind} {values[0]:.4f} on {ranks[0]:,.0f}, {values[-1]:.4f} on {ranks[-1]:,.0f}"
-        for kind, values in parts.items()
-    )
-    return fig, (
-        f"GB that a rank sends for {sequences:,} sequences: {listed}. "
-        f"They cross at {crossing or 'no number of ranks'}."
     )

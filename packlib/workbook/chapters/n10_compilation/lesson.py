@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
-from packlib.training.scaling import Buckets, choose_buckets, waste_curve
+from packlib.workbook.chapters.n10_compilation.buckets import Buckets, choose_buckets, waste_curve
 from packlib.workbook.chapters.n10_compilation.figures import LOOKS, draw_padding
-from packlib.workbook.chapters.n10_compilation.runs import meets_new
+from packlib.workbook.chapters.n10_compilation.runs import meets_new, onset
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import INK, new_figure, percent, series
@@ -177,18 +177,12 @@ def warm_order(lengths, ranks):
     for length, longer in pairwise(kept):
         if padded.count(length) < ranks:
             padded = [longer if other == length else other for other in padded]
-    onset = []
-    for length in sorted(set(padded), reverse=True):
-        onset += [i for i, other in enumerate(padded) if other == length][:ranks]
-    return [(i, padded[i]) for i in onset + [i for i in range(len(lengths)) if i not in onset]]
+    return [(i, padded[i]) for i in onset(padded, ranks)]
 
 
 def _without_padding(lengths, ranks):
     """The onset of the notebook, which leaves lengths with few batches as they are."""
-    onset = []
-    for length in sorted(set(lengths), reverse=True):
-        onset += [i for i, other in enumerate(lengths) if other == length][:ranks]
-    return [(i, lengths[i]) for i in onset + [i for i in range(len(lengths)) if i not in onset]]
+    return [(i, lengths[i]) for i in onset(lengths, ranks)]
 
 
 def _order_fault(got, lengths, ranks):

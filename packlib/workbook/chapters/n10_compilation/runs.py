@@ -2,19 +2,30 @@
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import BertConfig, BertForPreTraining
 
-from packlib.batches import MlmMasking, PackedBatch, PackingCollator, pack_lengths, pack_loader, wordnet_tokenizer
+from packlib.batches import (
+    IGNORED,
+    MlmMasking,
+    PackedBatch,
+    PackingCollator,
+    pack_lengths,
+    pack_loader,
+    wordnet_tokenizer,
+)
+from packlib.batches.curriculum import warm_memory
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
-from packlib.training.scaling import Buckets, CompileCounter
+from packlib.workbook.chapters.n10_compilation.buckets import Buckets
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 
 DEPTH, PREDICTIONS = 8, 20  # of the packs that are compiled
@@ -27,7 +38,7 @@ class Numbered:
     """
 
     def __init__(self, real: bool = False) -> None:
-        self.graphs, self.ran, self._real = 0, list[int](), real
+        self.operations, self.ran, self._real = list[int](), list[int](), real
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list):
         run = graph.forward
@@ -35,8 +46,8 @@ class Numbered:
             from torch._inductor.compile_fx import compile_fx
 
             run = compile_fx(graph, inputs)  # may raise, for torch to trace once more
-        self.graphs += 1
-        number = self.graphs
+        self.operations.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
+        number = len(self.operations)
 
         def noted(*arguments):
             self.ran.append(number)
@@ -47,18 +58,20 @@ class Numbered:
 
 @contextmanager
 def torch_log() -> Iterator[list[str]]:
-    """What torch writes to its log about graphs, first lines only, in place of showing it."""
-    said, log = [], logging.getLogger("torch._dynamo.convert_frame")
-    handler: Any = logging.Handler()
-    propagate = log.propagate
-    handler.emit = lambda record: said.append(record.getMessage().splitlines()[0])
-    log.addHandler(handler)
-    log.propagate = False
+    """What torch writes to its log about recompiles and their limit, in place of showing it."""
+    said, log, handler = list[str](), logging.getLogger("torch._dynamo"), cast(Any, logging.Handler())
+    handler.emit = lambda record: said.append(record.getMessage())
+    torch._logging.set_logs(recompiles=True)
+    log.handlers = [handler]
     try:
         yield said
     finally:
-        log.removeHandler(handler)
-        log.propagate = propagate
+        torch._logging.set_logs()
+
+
+def failed_guards(message: str) -> list[str]:
+    """The guards that a recompile names in torch's log, one of each graph before, the latest first."""
+    return re.findall(r"- \d+/\d+: (.*)", message)
 
 
 def config(max_length: int = 512) -> BertConfig:
@@ -69,23 +82,75 @@ def config(max_length: int = 512) -> BertConfig:
     )  # fmt: skip
 
 
-def train_bert(lengths: Sequence[int], dynamic: bool | None, real: bool) -> tuple[list[int], CompileCounter]:
-    """Forward and backward of a compiled BERT on a batch of each length; which graph each batch ran."""
+def train_bert(lengths: Sequence[int], dynamic: bool | None, real: bool) -> tuple[Numbered, list[str]]:
+    """Forward and backward of a compiled BERT on a batch of each length: its graphs, and why each was made."""
     torch.compiler.reset()
     torch.manual_seed(0)
     backend = Numbered(real)
     model = torch.compile(BertForPreTraining(config()), backend=backend, dynamic=dynamic)
-    with CompileCounter() as compiles:
+    with torch_log() as said:
         for length in lengths:
             ids, pairs = torch.ones(2, length, dtype=torch.int64), torch.tensor([0, 1])
             model(input_ids=ids, attention_mask=ids, labels=ids, next_sentence_label=pairs).loss.backward()
-    return backend.ran, compiles
+    return backend, ["", *(failed_guards(message)[0] for message in said)]
 
 
 def bert(longest: int, max_predictions_per_pack: int | None = PREDICTIONS) -> PackedBert:
     """A packed BERT with random weights, the same each time."""
     torch.manual_seed(0)
     return PackedBert(config(longest), max_predictions_per_pack=max_predictions_per_pack).train()
+
+
+def blank_batch(rows: int, length: int) -> PackedBatch:
+    """A padded batch to warm up with: full rows of token 0, one sequence each, its first token to be predicted."""
+    ids = torch.zeros(rows, length, dtype=torch.int64)
+    labels = torch.full_like(ids, IGNORED)
+    labels[:, 0] = 0
+    return PackedBatch(input_ids=ids, segment_ids=ids + 1, labels=labels, sequence_labels=torch.zeros_like(ids[:, 0]))
+
+
+def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend: str | Callable = "inductor") -> dict:
+    """Make a static graph for the shape of each batch now, the largest first; another shape is an error from then on.
+
+    Without gradients, as in an evaluation, the model runs as before.
+
+    Returns:
+        By shape, the seconds that it took.
+    """
+    bare = getattr(model, "module", model)  # within DistributedDataParallel
+    eager, graphs, seconds = bare._call_impl, dict[tuple, Callable](), dict[tuple, float]()
+
+    def call(**batch):
+        if not torch.is_grad_enabled():
+            return eager(**batch)
+        shape = tuple(batch["input_ids"].shape)
+        if shape not in graphs:
+            made = ", ".join(map(str, graphs))
+            raise ValueError(f"A batch has the shape {shape}: graphs were made for {made}.")
+        with torch.compiler.set_stance("default" if shape not in seconds else "fail_on_recompile"):
+            return graphs[shape](**batch)
+
+    bare._compiled_call_impl = call  # as nn.Module.compile does
+    for batch in sorted(batches, key=lambda batch: -batch["input_ids"].numel()):
+        shape = tuple(batch["input_ids"].shape)
+
+        def run(**batch):
+            return eager(**batch)
+
+        run.__code__ = run.__code__.replace(co_name="shape_{}x{}".format(*shape))  # torch's limit counts by function
+        graphs[shape] = torch.compile(run, backend=backend, dynamic=False, fullgraph=True)
+        start = time.perf_counter()
+        warm_memory(model, batch)  # forward and backward; gradients and random numbers stay as they were
+        seconds[shape] = time.perf_counter() - start
+    return seconds
+
+
+def onset(batches: Sequence, ranks: int) -> list[int]:
+    """Indices of batches, given by their shapes: of each shape one batch a rank, the largest first; then the rest."""
+    first: list[int] = []
+    for size in sorted(set(batches), reverse=True):  # here all batches have 32 rows
+        first += [i for i, batch in enumerate(batches) if batch == size][:ranks]
+    return [*first, *(i for i in range(len(batches)) if i not in first)]
 
 
 def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> list[PackedBatch]:
@@ -135,13 +200,13 @@ def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
     return new
 
 
-def changed_sizes(compiles: CompileCounter) -> dict[str, list[int]]:
+def changed_sizes(log: Sequence[str]) -> dict[str, list[int]]:
     """What guards found of another size than an earlier graph was made for, with all sizes that they name.
 
     Torch calls what a function goes on with after a break `___stack0`; here that is the tokens to predict.
     """
     met: dict[str, set[int]] = {}
-    for guard in (guard for one in compiles.compiles for guard in one.failed_guards):
+    for guard in (guard for message in log for guard in failed_guards(message)):
         if found := re.search(r"tensor '(.*)' size mismatch at index \d+\. expected (\d+), actual (\d+)", guard):
             tensor, *sizes = found.groups()
             what = "tokens to predict" if "stack" in tensor else "sequences"

@@ -1,5 +1,6 @@
 """From model, data and devices to batch, memory and time: a sheet of formulas, each shown as it is computed."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,13 +9,6 @@ import numpy as np
 
 from packlib.checks import number, one_of, whole_number
 from packlib.training.recipe import check_factor
-
-_SIZES = ("weight_bytes", "gradient_bytes", "activation_bytes", "master_bytes")
-PRECISIONS = {  # bytes of a weight, its gradient, an activation, and of an FP32 copy of the weight
-    "fp32": dict(zip(_SIZES, (4, 4, 4, 0), strict=True)),
-    "16 bit, master weights": dict(zip(_SIZES, (2, 2, 2, 4), strict=True)),
-    "16 bit, stochastic rounding": dict(zip(_SIZES, (2, 2, 2, 0), strict=True)),
-}
 
 
 @dataclass(frozen=True)
@@ -52,13 +46,14 @@ class Phase:
 class Setup:
     """A model on devices; by default BERT-Large in the layout of the published pod.
 
+    Weights, gradients and activations have 16 bits, as on that pod, and the two moments of a weight have 32 each.
+
     Attributes:
         layers, width, feed_forward, heads, vocabulary, positions: of a BERT.
         layout: layers of each stage, (24,) for no pipeline.
         folded: the MLM head works on the first stage, beside the embedding that is its matrix; else on the last
             stage, with a copy of that matrix.
         replicas: pipelines that share an update.
-        precision: one of `PRECISIONS`; moments are FP32 in all of them.
         recompute: keep each layer's input only, and compute the layer twice.
         shards: over how many replicas gradients and moments are dealt out; 1 for not at all.
         offload: the moments live off the device; each update reads and writes them, at `bandwidth`.
@@ -75,7 +70,6 @@ class Setup:
     layout: Sequence[int] = (3, 7, 7, 7)
     folded: bool = True
     replicas: int = 16
-    precision: str = "16 bit, stochastic rounding"
     recompute: bool = True
     shards: int = 1
     offload: bool = False
@@ -90,7 +84,6 @@ class Setup:
         for name in ("peak_flops", "bandwidth"):
             number(name, getattr(self, name), above=0)
         number("utilization", self.utilization, above=0, at_most=1)
-        one_of("precision", self.precision, PRECISIONS)
         if sum(whole_number("a stage of layout", n, 1) for n in self.layout) != self.layers:
             given = " + ".join(map(str, self.layout))
             raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {given}.")
@@ -126,20 +119,20 @@ MODEL_FORMULAS = (
     ("head", "parameters", "2 * width * (width + 1) + 2 * width + vocabulary + 2 * (width + 1)"),
     ("parameters", "parameters", "embedding + layers * layer + head"),
     ("PARAMETERS", "parameters", "LAYERS * layer + FIRST * embedding + HEAD * head + COPY * vocabulary * width"),
-    ("WEIGHTS", "bytes", "weight_bytes * PARAMETERS"),
-    ("GRADIENTS", "bytes", "gradient_bytes * PARAMETERS / shards"),
-    ("MOMENTS", "bytes", "(4 + 4 + master_bytes) * PARAMETERS / shards"),
-    ("all_reduce", "bytes sent, an update", "2 * (1 - 1 / replicas) * gradient_bytes * max(PARAMETERS)"),
+    ("WEIGHTS", "bytes", "2 * PARAMETERS"),
+    ("GRADIENTS", "bytes", "2 * PARAMETERS / shards"),
+    ("MOMENTS", "bytes", "(4 + 4) * PARAMETERS / shards"),
+    ("all_reduce", "bytes sent, an update", "2 * (1 - 1 / replicas) * 2 * max(PARAMETERS)"),
 )
 PHASE_FORMULAS = (
     ("global_batch", "rows", "micro_batch * accumulation * replicas"),
     ("tokens", "tokens, a micro-batch", "micro_batch * length"),
     ("bubble", "share of the time", "(stages - 1) / (accumulation + stages - 1)"),
     ("IN_FLIGHT", "micro-batches", "minimum(accumulation, stages - STAGE)"),
-    ("scores", "bytes", "tokens * length * heads * (2 * activation_bytes + 1)"),
-    ("rows", "bytes", "tokens * ((8 * width + 2 * feed_forward) * activation_bytes + 2 * width)"),
-    ("logits", "bytes", "micro_batch * predictions * vocabulary * (activation_bytes + 4)"),
-    ("kept", "bytes, a layer", "tokens * width * activation_bytes if recompute else rows + scores"),
+    ("scores", "bytes", "tokens * length * heads * (2 * 2 + 1)"),
+    ("rows", "bytes", "tokens * ((8 * width + 2 * feed_forward) * 2 + 2 * width)"),
+    ("logits", "bytes", "micro_batch * predictions * vocabulary * (2 + 4)"),
+    ("kept", "bytes, a layer", "2 * tokens * width if recompute else rows + scores"),
     ("computed_again", "bytes", "rows + scores if recompute else 0"),
     ("ACTIVATIONS", "bytes", "IN_FLIGHT * LAYERS * kept + computed_again + HEAD * logits"),
     ("ON_DEVICE", "bytes, without moments", "WEIGHTS + GRADIENTS + ACTIVATIONS"),
@@ -149,7 +142,7 @@ PHASE_FORMULAS = (
     ("passes", "forward passes; a backward pass counts as two", "4 if recompute else 3"),
     ("WORK", "FLOP, a micro-batch", "passes * LAYERS * layer_work + 3 * HEAD * head_work"),
     ("balance", "share of the time", "sum(WORK) / stages / max(WORK)"),
-    ("sent_on", "bytes, a micro-batch", "2 * tokens * width * activation_bytes if stages > 1 else 0"),
+    ("sent_on", "bytes, a micro-batch", "2 * 2 * tokens * width if stages > 1 else 0"),
     ("stage_seconds", "seconds", "max(WORK) / (peak_flops * utilization) + sent_on / bandwidth"),
     ("computing", "seconds, an update", "(accumulation + stages - 1) * stage_seconds / (1 - overhead)"),
     ("moved", "bytes, an update", "2 * max(MOMENTS) if offload else 0"),
@@ -177,7 +170,7 @@ def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
     first, head = 1 * (stage == 0), 1 * (stage == (0 if setup.folded else stage[-1]))
     # a copy is the head's matrix, where the embedding is elsewhere
     by_stage = dict(LAYERS=np.array(setup.layout), STAGE=stage, FIRST=first, HEAD=head, COPY=head * (1 - first))
-    names = vars(setup) | PRECISIONS[setup.precision] | by_stage
+    names = vars(setup) | by_stage
     lines = _work_out(MODEL_FORMULAS, names, None)
     for phase in phases:
         whole_number("length of a phase", phase.length, 1, setup.positions)
@@ -211,3 +204,19 @@ def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> Any
     if not found:
         raise ValueError(f"There is no line {name!r} of a phase of length {length}.")
     return found[0]
+
+
+def human(value: float, unit: str) -> str:
+    """A value with its unit, to read.
+
+    >>> from packlib.workbook.chapters.n11_scaling_up.calculator import human
+    >>> human(1.94e9, "bytes"), human(0.0058, "share of the time"), human(65536, "rows")
+    ('1.94 GB', '0.6 % of the time', '65,536 rows')
+    """
+    if unit.startswith("share"):
+        return f"{100 * value:.1f} %{unit[5:]}"
+    for word, short in (("bytes", "B"), ("FLOP", "FLOP")):
+        if unit.startswith(word):
+            power = min(5, int(math.log10(value) // 3)) if value >= 1 else 0
+            return f"{value / 1000**power:.3g} {' KMGTP'[power].strip()}{short}{unit[len(word) :]}"
+    return f"{value:,.0f} {unit}" if value >= 1000 or value == int(value) else f"{value:,.4g} {unit}"

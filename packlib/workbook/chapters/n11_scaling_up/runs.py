@@ -1,17 +1,19 @@
-"""What notebook 11 runs in one process: gradients to compare with, activations in memory, and 16 bits."""
+"""What notebook 11 runs: replicas, stages, and what 16 bits do to weights."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 
-import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from packlib.batches import PackedBatch
-from packlib.checks import number
+from packlib.model import PackedBert, PackedOutput, attention_arguments
+from packlib.model.attention import BACKENDS
 from packlib.training import PretrainingObjective, round_weights, stochastic_round
 from packlib.training.updates import join_packs, take_packs
-from packlib.workbook.chapters.shared.gradients import Gradients, gradients, largest_difference
+from packlib.workbook.chapters.shared.gradients import Gradients, gradients
 
 
 def uneven_batches(loader, packs: int) -> list[PackedBatch]:
@@ -21,44 +23,63 @@ def uneven_batches(loader, packs: int) -> list[PackedBatch]:
     return [join_packs(single[:packs]), join_packs(single[-packs:])]
 
 
-def small_batches(loader, number: int, packs: int) -> list[PackedBatch]:
-    """The first packs of the first `number` batches."""
-    return [take_packs(batch, 0, packs) for batch, _ in zip(loader, range(number), strict=False)]
-
-
-def whole_gradients(model: nn.Module, batches: Sequence[PackedBatch]) -> Gradients:
+def whole_gradients(
+    model: nn.Module, batches: Sequence[PackedBatch], forward: Callable[..., PackedOutput] | None = None
+) -> Gradients:
     """What one process finds: the gradients of the mean over all sequences and tokens of all batches."""
     objective = PretrainingObjective()
     counts = [objective.counts(batch) for batch in batches]
-    sums = [objective(model, batch) for batch in batches]
+    sums = [objective(forward or model, batch) for batch in batches]
     losses = (sum(s[name].total for s in sums) / sum(c[name] for c in counts) for name in counts[0])
     return gradients(model, sum(losses))
 
 
-def furthest(some: Gradients, others: Gradients) -> float:
-    """The largest difference of two gradients, over the parameters in `some`."""
-    return max(largest_difference(some, {name: others[name] for name in some}).values())
+def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str, Gradients]:
+    """This replica's gradients after the all-reduce: with the counts of all replicas, and as a mean of means."""
+    objective, found = PretrainingObjective(), {}
+    own = objective.counts(batches[rank])  # masked tokens, and sequences
+    for how in ("counts of all", "mean of means"):
+        trained = DistributedDataParallel(deepcopy(model))  # its backward pass takes the mean over replicas
+        counts = torch.tensor(list(own.values()), dtype=torch.float64)
+        if how == "counts of all":
+            dist.all_reduce(counts)
+            counts /= dist.get_world_size()
+        sums = objective(trained, batches[rank])
+        losses = [sums[name].total / count for name, count in zip(own, counts, strict=True)]
+        sum(losses).backward()
+        named = trained.module.named_parameters()
+        found[how] = {name: p.grad.clone() for name, p in named if p.grad is not None}
+    return found
 
 
-def largest_loss_scale(gradients: torch.Tensor, dtype: torch.dtype = torch.float16) -> float:
-    """The largest power of 2 that no gradient overflows with: what `torch.amp.GradScaler` searches for by trial."""
-    largest = number("the largest gradient", float(gradients.abs().max()), above=0)
-    return 2.0 ** math.floor(math.log2(torch.finfo(dtype).max / largest))
+def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutput]:
+    """The model as two stages. Between them go the hidden states and the segment ids, and no mask."""
+    layers = model.bert.encoder.layer
+    model.config._attn_implementation = BACKENDS["sdpa"]
+
+    def forward(**batch):
+        hidden = model.bert.embeddings(batch["input_ids"], batch["token_type_ids"], batch["position_ids"])
+        for stage in (layers[:first_layers], layers[first_layers:]):
+            mask = attention_arguments(batch["segment_ids"], "sdpa", dtype=hidden.dtype)  # each stage makes its own
+            for layer in stage:
+                hidden = layer(hidden, **mask)
+        return model.heads(hidden, batch)  # the last one unpacks the losses
+
+    return forward
 
 
-def walk(rounding: str, updates: int, copies: int, step: float, seed: int) -> np.ndarray:
-    """bfloat16 weights that begin at 1 and are lowered by `step` at each update; shape (updates + 1, copies)."""
+def walk(rounding: str, updates: int, copies: int, step: float, seed: int) -> torch.Tensor:
+    """bfloat16 weights that begin at 1 and were lowered by `step` at each update; shape (copies,)."""
     weights, generator = torch.ones(copies, dtype=torch.bfloat16), torch.Generator().manual_seed(seed)
-    path = [weights]
     for _ in range(updates):
-        lower = path[-1].float() - step
+        lower = weights.float() - step
         nearest = rounding == "nearest"
-        path.append(lower.bfloat16() if nearest else stochastic_round(lower, torch.bfloat16, generator))
-    return torch.stack(path).float().numpy()
+        weights = lower.bfloat16() if nearest else stochastic_round(lower, torch.bfloat16, generator)
+    return weights.float()
 
 
-def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, np.ndarray], float]:
-    """The losses of a small network under AdamW, by how its weights are kept, and the loss of answering the mean.
+def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, float], float]:
+    """The last loss of a small network under AdamW, by how its weights are kept, and the loss of answering the mean.
 
     With "fp32" nothing is rounded. In the others weights and gradients are bfloat16, rounded so after each update, and
     everything between them is computed in FP32.
@@ -74,12 +95,11 @@ def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, 
         optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.0)
         if how != "fp32":
             round_weights(optimizer, how, seed)
-        losses[how] = np.empty(updates)
-        for update in range(updates):
+        for _ in range(updates):
             weights = {name: p.float() for name, p in network.named_parameters()}
             loss = nn.functional.mse_loss(torch.func.functional_call(network, weights, (x,)), y)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            losses[how][update] = loss.item()
+        losses[how] = loss.item()
     return losses, y.var(correction=0).item()

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.training.scaling import choose_buckets, waste_curve
-from packlib.training.scaling.buckets import BUCKET_METHODS
+from packlib.workbook.chapters.n10_compilation.buckets import BUCKET_METHODS, choose_buckets, waste_curve
 
 
 def slots_of(edges, lengths: list[int]) -> int:

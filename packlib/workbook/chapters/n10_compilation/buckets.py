@@ -19,7 +19,7 @@ class Buckets:
     Attributes:
         lengths: ascending, in tokens; a sequence goes to the first that it fits into.
         tokens, slots: of one pass over the data, in which each row is as long as its bucket.
-        method: how they were chosen, a name in `METHODS`.
+        method: how they were chosen, a name in `BUCKET_METHODS`.
         name: of the data they were chosen for.
     """
 
@@ -57,7 +57,7 @@ def choose_buckets(
     """Choose `k` lengths to pad to.
 
     >>> from packlib.lengths import LengthHistogram
-    >>> from packlib.training.scaling import choose_buckets
+    >>> from packlib.workbook.chapters.n10_compilation.buckets import choose_buckets
     >>> choose_buckets(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), 2, pad_to_multiple_of=1)
     Buckets(lengths, optimal: 2 lengths 3, 8; 16.00% padding)
 
