@@ -113,14 +113,15 @@ def advise(
     say(f"trying row lengths around {now:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
-    tried = try_lengths(whole, now, overlong, work, causal, asked, longest)
+    rounds = None if thorough else ROUNDS
+    tried, planned = try_lengths(whole, now, overlong, work, causal, asked, longest, rounds)
     top = now if kept else choose(tried, now).max_length
     histogram = cut(whole, top, overlong)
 
     say(f"packing rows of {top:,}")
     depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
-    plans = best_plans(histogram, depth, None if thorough else ROUNDS)
+    plans = planned[top] if depth == asked else best_plans(histogram, depth, rounds)
 
     old = recipe or example_recipe(histogram.num_sequences, size, devices)
     old = replace(old, packing_factor=before.packing_factor, max_length=None)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from packlib.advice.records import recorded
+from packlib.workbook.records import recorded
 from packlib.checks import shown
 from packlib.files import write_text
 

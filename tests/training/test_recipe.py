@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packlib.advice.records import recorded
+from packlib.workbook.records import recorded
 from packlib.training import Recipe, adjust
 
 PAPER = Recipe(

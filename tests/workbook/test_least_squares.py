@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.advice.records import recorded
+from packlib.workbook.records import recorded
 from packlib.lengths import load
 from packlib.workbook.chapters.n03_nnls_packing.runs import published_result, solve
 

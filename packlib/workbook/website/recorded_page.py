@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from packlib.advice.records import recorded
+from packlib.workbook.records import recorded
 from packlib.lengths import data_path
 
 MEASURES = ("held_out_loss", "accuracy")  # what a run ends with
