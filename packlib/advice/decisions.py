@@ -84,10 +84,11 @@ def _other_row(found: Outcome, others: list[RowLength]) -> str:
     """The price of another row length, where that of now is kept."""
     now, all_tokens = found.now, found.whole.num_tokens
     if longer := cuts_less(found.row_lengths, now, all_tokens):
+        slots = compared(longer.slots_a_token, now.slots_a_token, "slots")
         return (
             f"{longer.max_length:,} cuts {share_of(longer.tokens_cut, all_tokens)} of the tokens instead of "
-            f"{share_of(now.tokens_cut, all_tokens)}, with {compared(longer.slots_a_token, now.slots_a_token, 'slots')} "
-            f"for a token, whose work is {signed(longer.skipping / now.skipping - 1)}."
+            f"{share_of(now.tokens_cut, all_tokens)}, with {slots} for a token, "
+            f"whose work is {signed(longer.skipping / now.skipping - 1)}."
         )
     allowed = [row for row in others if row.tokens_cut <= now.tokens_cut]
     if not allowed:

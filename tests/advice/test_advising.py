@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.advice import advise, cut, fit_update, lengths_for
+from packlib.advice import advise, cut, fit_update
 from packlib.advice.advising import fitting, memory_size
 from packlib.advice.memory import model_shape
 from packlib.advice.page import page
@@ -41,22 +41,12 @@ def test_sequences_are_split_as_documents_are(lengths, top):
     assert cut(of(lengths), top, "split").expand().tolist() == sorted(pieces.tolist())
 
 
-@pytest.mark.parametrize("overlong", ["truncate", "drop"])
-def test_what_is_cut_or_left_out_is_counted(tmp_path, overlong):
-    lengths = np.array([3, 9, 10, 11, 40, 2, 10])
-    np.save(tmp_path / "mine.npy", lengths)
-    histogram, whole = lengths_for(str(tmp_path / "mine.npy"), 10, overlong)
-    kept = np.minimum(lengths, 10) if overlong == "truncate" else lengths[lengths <= 10]
-    assert histogram == of(kept, 10) and whole == of(lengths)
-    assert (histogram.truncated, histogram.dropped) == ((2, 0) if overlong == "truncate" else (0, 2))
-
-
 def test_a_data_set_is_cut_from_its_whole_lengths():
-    histogram, whole = lengths_for("docstrings", 256, "truncate")
+    found = advise("docstrings", 256, keep_max_length=True)
     rows = [line.split(",") for line in open("data/lengths/docstrings.csv").read().splitlines()[1:]]
     lost = sum((int(length) - 256) * int(count) for length, count in rows if int(length) > 256)
-    assert whole.num_tokens - histogram.num_tokens == lost
-    assert lengths_for("squad", None, "truncate") == (load("squad"), load("squad"))
+    assert found.whole.num_tokens - found.histogram.num_tokens == lost
+    assert found.histogram.truncated == sum(int(count) for length, count in rows if int(length) > 256)
 
 
 def test_nothing_left_is_refused():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from packlib.workbook.records import FOLDERS, recorded
 from packlib.lengths import data_path
+from packlib.workbook.records import FOLDERS, recorded
 
 STORED = [(folder, path.stem) for folder in FOLDERS for path in sorted(data_path(folder).glob("*.csv"))]
 
