@@ -85,8 +85,9 @@ def _other_row(found: Outcome, others: list[RowLength]) -> str:
     now, all_tokens = found.now, found.whole.num_tokens
     if longer := cuts_less(found.row_lengths, now, all_tokens):
         slots = compared(longer.slots_a_token, now.slots_a_token, "slots")
+        cuts = share_of(longer.tokens_cut, all_tokens) if longer.tokens_cut else "none"
         return (
-            f"{longer.max_length:,} cuts {share_of(longer.tokens_cut, all_tokens)} of the tokens instead of "
+            f"{longer.max_length:,} cuts {cuts} of the tokens instead of "
             f"{share_of(now.tokens_cut, all_tokens)}, with {slots} for a token, "
             f"whose work is {signed(longer.skipping / now.skipping - 1)}."
         )

@@ -89,6 +89,18 @@ def test_there_is_no_depth_limit_but_for_a_pooler_or_on_demand():
     assert two.plan.deepest == 2 == two.depths[-1].depth and two.decisions[1].choice.endswith("2 sequences in a pack")
 
 
+def test_what_the_search_proves_of_a_plan_is_said():
+    found = advise([33] * 1200 + [300] * 900 + [700] * 600, 1024, keep_max_length=True)
+    exact = plan(found.histogram, method="optimal")
+    assert (
+        found.plan.num_packs
+        == exact.num_packs
+        == found.plan.lower_bound
+        > plan(found.histogram, method="lpfhp").lower_bound
+    )
+    assert found.decisions[1].reason.endswith("full: no packing has fewer.")
+
+
 def test_today_may_be_packed_already():
     found = advise(CHATS, 4096, today="packed", batch_size=4, seed=3)
     made = plan(cut(of(CHATS), 4096), method="next_fit", seed=3)
