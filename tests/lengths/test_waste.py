@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
+from packlib.packing import plan
 from packlib.workbook.chapters.shared.habits import make_batches
 
 SMALL = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -181,3 +182,12 @@ def test_bad_input_is_named(arguments, error, message):
     if not set(arguments) & {"widow"} and "takes none" not in message:
         with pytest.raises(error, match=message):
             list(make_batches(**{"lengths": [1, 2, 3], "batch_size": 2, **arguments}))
+
+
+def test_how_full_packs_are_and_how_empty_batches_are_add_up():
+    made = plan(load("squad"), method="lpfhp")
+    packs = made.assign(load("squad").expand())
+    rows = LengthHistogram.from_lengths(packs.lengths_used, made.histogram.max_length)
+    empty = padding_waste(rows, 32, "maximum").padding_fraction
+    assert empty == pytest.approx(rows.padding_fraction) == pytest.approx(1 - made.efficiency)
+    assert packs.efficiency == made.efficiency
