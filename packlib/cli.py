@@ -146,10 +146,9 @@ def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress:
       packlib report tokens.parquet --max-length 2048 --model 7B --memory 80GB --out report
       packlib report 'shards/*.jsonl' --max-length 4096 --out report
     """
-    from packlib.advice.advising import advise, check_options
+    from packlib.advice.advising import advise
     from packlib.training.recipe import Recipe
 
-    check_options(values["model"], values["memory"], values["today"])
     given = None if recipe is None else Recipe.load(recipe)
     source = values["source"]
     reads = [file_of(lengths), source and file_of(source), recipe, values["model"]]

@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,6 @@ from packlib.checks import one_of, shown
 
 WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
 PATIENCE = 5.0  # seconds; a run that was told to end may need as long to clean up
-_KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "file", stat.S_ISFIFO: "pipe", stat.S_ISSOCK: "socket"}
 _TOO_LONG = re.compile(r"integer string conversion: value has (\d+) digits")  # Python reads at most 4,300
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -46,18 +44,12 @@ def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[R
         at = at.parent
     if at.is_symlink() and not at.exists():
         raise FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
-    try:
-        mode, wanted = at.stat().st_mode, "folder" if folder else "file"
-    except FileNotFoundError:
-        return output_path(path, folder)  # another process has just removed it
-    kind = next((word for test, word in _KINDS.items() if test(mode)), "device")
+    kind = "folder" if at.is_dir() else "file" if at.is_file() else "pipe, a socket or a device"
     if at != whole and kind != "folder":
         raise NotADirectoryError(f"{name} cannot be written: {at} is a {kind} and no folder.")
-    if at == whole and kind != wanted:
+    if at == whole and kind != (wanted := "folder" if folder else "file"):
         raise FileExistsError(f"{name} is a {kind}; name a {wanted}.")
     if not os.access(at, os.W_OK) or not os.access(at if at.is_dir() else at.parent, os.W_OK | os.X_OK):
-        if not os.path.lexists(at):
-            return output_path(path, folder)  # as above
         raise PermissionError(f"{name} cannot be written: there is no permission to change {at}.")
     return Path(os.path.realpath(path))
 

@@ -5,10 +5,9 @@ numbers, and `decisions.py` says them in sentences. `data.py` reads the data tha
 """
 
 from packlib.advice.advice import Advice
-from packlib.advice.advising import advise, lengths_for
+from packlib.advice.advising import advise
 from packlib.advice.decisions import Decision
 from packlib.advice.micro_batch import Update, fit_update
-from packlib.advice.records import Recorded, recorded
 from packlib.advice.row_lengths import RowLength, cut
 from packlib.advice.today import TODAY, Today, batches_today
 from packlib.advice.words import many, share_of

@@ -87,8 +87,12 @@ def advise(
     """
     say = progress or (lambda _: None)
     asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
-    shape, room = check_options(model, memory, today)
+    one_of("today", today, TODAY)
     one_of("overlong", overlong, OVERLONG)
+    shape = None if model is None else model_shape(os.fspath(model))
+    room = None if memory is None else memory_size(memory)
+    if room and not shape:
+        raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
     if max_length is not None:
         whole_number("max_length", max_length, 1, MAX_LENGTH)
     if recipe is not None and recipe.packing_factor != 1:
@@ -113,14 +117,15 @@ def advise(
     say(f"trying row lengths around {now:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
-    tried = try_lengths(whole, now, overlong, work, causal, asked, longest)
+    rounds = None if thorough else ROUNDS
+    tried, planned = try_lengths(whole, now, overlong, work, causal, asked, longest, rounds)
     top = now if kept else choose(tried, now).max_length
     histogram = cut(whole, top, overlong)
 
     say(f"packing rows of {top:,}")
     depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
-    plans = best_plans(histogram, depth, None if thorough else ROUNDS)
+    plans = planned[top] if depth == asked else best_plans(histogram, depth, rounds)
 
     old = recipe or example_recipe(histogram.num_sequences, size, devices)
     old = replace(old, packing_factor=before.packing_factor, max_length=None)
@@ -147,18 +152,6 @@ def advise(
         fit=fit,
         work=work,
     )
-
-
-def check_options(
-    model: str | os.PathLike | None, memory: str | None, today: str
-) -> tuple[ModelShape | None, float | None]:
-    """The shape of the model and the bytes of the memory; refuses, as `advise`, what is wrong before any work."""
-    one_of("today", today, TODAY)
-    shape = None if model is None else model_shape(os.fspath(model))
-    room = None if memory is None else memory_size(memory)
-    if room and not shape:
-        raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
-    return shape, room
 
 
 def memory_size(text: str) -> float:
@@ -190,21 +183,6 @@ def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fi
                 return Fit(int((usable - one.states) // one.activations), shards, recompute, room)
         shards *= 2
     return Fit(0, devices, True, room, int(usable // shape.memory(1, 1, recompute=True).activations))
-
-
-def lengths_for(dataset: str, max_length: int | None, overlong: str) -> tuple[LengthHistogram, LengthHistogram]:
-    """The lengths of a data set or file for rows of `max_length` slots, and as they are.
-
-    Args:
-        dataset: as `uncut` takes it.
-        max_length: by default the data set's own, or the longest length of the file.
-        overlong: as in `advise`.
-
-    Raises:
-        ValueError: if no sequence is short enough to stay.
-    """
-    whole, own, _ = uncut(dataset)
-    return cut(whole, max_length or own, overlong), whole
 
 
 def _read(lengths: Any, column: str | None, say: Callable[[str], None], option: str = "column") -> Data:

@@ -5,14 +5,13 @@ from typing import NamedTuple
 from packlib.advice.depths import fewest_packs
 from packlib.advice.micro_batch import EVIDENCE
 from packlib.advice.outcome import Fit, Outcome
-from packlib.advice.row_lengths import WORTH, choose, count_cut, cut
+from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
 from packlib.advice.today import TODAY
 from packlib.advice.upstream import Upstream
 from packlib.advice.waits import about_waiting
 from packlib.advice.words import compared, gigabytes, many, share_of, signed
 from packlib.training.adjustment import TOLERATED
 
-_MUCH = 0.01  # of the tokens: more that are cut ask for longer rows
 _FEW = 100  # updates in one pass: below, a pack more or less is felt
 
 
@@ -78,29 +77,27 @@ def _about_rows(found: Outcome) -> Decision:
         f"Of {many(len(others), 'other length')} {lengths}, none saves more than {share_of(WORTH)} of the slots "
         "without cutting more tokens."
     )
-    if longer := _cuts_less(found):
-        return Decision("Row length", kept, reason, longer)
+    return Decision("Row length", kept, reason, _other_row(found, others))
+
+
+def _other_row(found: Outcome, others: list[RowLength]) -> str:
+    """The price of another row length, where that of now is kept."""
+    now, all_tokens = found.now, found.whole.num_tokens
+    if longer := cuts_less(found.row_lengths, now, all_tokens):
+        slots = compared(longer.slots_a_token, now.slots_a_token, "slots")
+        cuts = share_of(longer.tokens_cut, all_tokens) if longer.tokens_cut else "none"
+        return (
+            f"{longer.max_length:,} cuts {cuts} of the tokens instead of "
+            f"{share_of(now.tokens_cut, all_tokens)}, with {slots} for a token, "
+            f"whose work is {signed(longer.skipping / now.skipping - 1)}."
+        )
     allowed = [row for row in others if row.tokens_cut <= now.tokens_cut]
     if not allowed:
-        return Decision("Row length", kept, reason, "Every other length cuts more tokens.")
-    least = min(allowed, key=lambda row: row.slots_a_token)
-    slots = compared(least.slots_a_token, now.slots_a_token, "slots")
-    return Decision("Row length", kept, reason, f"{least.max_length:,}, with {slots} for a token.")
-
-
-def _cuts_less(found: Outcome) -> str:
-    """The first longer row that cuts at most half as many tokens, where many are cut."""
-    now, all_tokens = found.now, found.whole.num_tokens
-    if now.tokens_cut <= _MUCH * all_tokens:
-        return ""
-    row = next((row for row in found.row_lengths if row.tokens_cut <= now.tokens_cut / 2), found.row_lengths[-1])
-    if row.tokens_cut >= now.tokens_cut:
-        return ""
-    return (
-        f"{row.max_length:,} cuts {share_of(row.tokens_cut, all_tokens)} of the tokens instead of "
-        f"{share_of(now.tokens_cut, all_tokens)}, with {compared(row.slots_a_token, now.slots_a_token, 'slots')} "
-        f"for a token, whose work is {signed(row.skipping / now.skipping - 1)}."
-    )
+        return "Every other length cuts more tokens."
+    least = min(allowed, key=lambda row: (not row.counted, row.slots_a_token))
+    if not least.counted:
+        return f"None: full rows of any length save at most {share_of(1 - least.slots_a_token / now.slots_a_token)}."
+    return f"{least.max_length:,}, with {compared(least.slots_a_token, now.slots_a_token, 'slots')} for a token."
 
 
 def _about_method(found: Outcome) -> Decision:

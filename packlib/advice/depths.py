@@ -28,6 +28,8 @@ def good_enough(made: PackingPlan) -> bool:
 def best_plans(histogram: LengthHistogram, depth: int | None = None, rounds: int | None = ROUNDS) -> list[PackingPlan]:
     """Plans from the best to the runner-up; the search is asked where LPFHP is not proven to be good enough.
 
+    Of as many packs, that with the closest bound comes first: the search may prove what LPFHP found.
+
     Args:
         depth: sequences in a pack at most.
         rounds: of the search; None lets it end by itself.
@@ -35,7 +37,7 @@ def best_plans(histogram: LengthHistogram, depth: int | None = None, rounds: int
     made = [plan(histogram, method=method, max_sequences_per_pack=depth) for method in ("lpfhp", "spfhp")]
     if not good_enough(made[0]):
         made.append(plan(histogram, method="optimal", max_sequences_per_pack=depth, rounds=rounds))
-    return sorted(made, key=lambda one: one.num_packs)
+    return sorted(made, key=lambda one: (one.num_packs, one.gap))
 
 
 def fewest_packs(histogram: LengthHistogram, depth: int | None = None) -> int:

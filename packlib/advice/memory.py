@@ -9,7 +9,6 @@ from packlib.checks import one_of, shown, whole_number
 from packlib.reading import named, read_json
 from packlib.work import Work
 
-PRECISIONS = ("bf16", "fp32")
 _LARGEST = 10**13  # weights
 _NAMES = {  # of a size, in the configurations of Hugging Face
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
@@ -105,9 +104,7 @@ class ModelShape:
         inner = round((2 + self.gated) / 3 * self.feed_forward * self.used)
         return Work.decoder(self.layers, self.width, max(1, inner), self.heads, self.key_value_heads, self.head_width)
 
-    def memory(
-        self, rows: int, max_length: int, *, shards: int = 1, recompute: bool = False, precision: str = "bf16"
-    ) -> Memory:
+    def memory(self, rows: int, max_length: int, *, shards: int = 1, recompute: bool = False) -> Memory:
         """What training takes on one device, at its peak, with a kernel that stores no attention scores.
 
         Weights, gradients and AdamW's moments take four bytes each. With "bf16" the layers compute in 16 bits, as a
@@ -124,16 +121,15 @@ class ModelShape:
             shards: devices that share weights, gradients and moments.
             recompute: keep the input of each layer only, and compute it twice.
         """
-        half = one_of("precision", precision, PRECISIONS) == "bf16"
-        each, tokens, d = 2 if half else 4, rows * max_length, self.width
+        tokens, d = rows * max_length, self.width
         heads = (self.heads + 2 * self.key_value_heads) * self.head_width
         norms = (2 if self.gated else 1) * 4 * d
-        inputs = (1 if self.fused or not half else 3) + (2 if self.gated and half else 1)
-        layer = 2 * norms + each * (d * inputs + self.heads * self.head_width + heads)
-        layer += each * self.kept * self.feed_forward * self.used + 2 * d * self.dropout
+        inputs = (1 if self.fused else 3) + (2 if self.gated else 1)
+        layer = 2 * norms + 2 * (d * inputs + self.heads * self.head_width + heads)
+        layer += 2 * self.kept * self.feed_forward * self.used + 2 * d * self.dropout
         kept = (4 * d * self.layers + layer) if recompute else layer * self.layers
         logits = 12 * self.vocabulary  # themselves, their logarithms and the gradients of both
-        return Memory((18 if half else 16) * self.parameters / shards, tokens * (kept + logits))
+        return Memory(18 * self.parameters / shards, tokens * (kept + logits))
 
 
 def model_shape(model: str) -> ModelShape:

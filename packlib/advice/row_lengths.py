@@ -1,21 +1,23 @@
 """Which row length: a dozen are tried, shorter and longer than now."""
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
-from packlib.advice.depths import best_plans
+from packlib.advice.depths import ROUNDS, best_plans
 from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
+from packlib.packing import PackingPlan
 from packlib.packing.greedy import lpfhp
 from packlib.work import Work
 
 OVERLONG = ("truncate", "drop", "split")
-TRIED = [Fraction(eighths, 8) for eighths in (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 24, 32)]  # of the length now
+TRIED = [eighths / 8 for eighths in (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 24, 32)]  # of the length now
 WORTH = 0.02  # slots for a token: for less, nobody changes the length of the rows
 _AS_GOOD = 0.005  # of the best: the shortest of these is taken
+_MUCH = 0.01  # of the tokens: more that are cut ask for longer rows
+_FEW = 4096  # different lengths: up to so many, LPFHP takes milliseconds
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class RowLength:
         tokens_cut: lost with them, or cut off into further pieces.
         skipping, dense: the work for a kept token, in units of `Work`, with attention that skips what lies between
             sequences, and with a dense mask.
+        counted: whether the packs were made; else there cannot be fewer, nor less work.
     """
 
     max_length: int
@@ -40,6 +43,7 @@ class RowLength:
     tokens_cut: int
     skipping: float
     dense: float
+    counted: bool
 
     @property
     def slots_a_token(self) -> float:
@@ -89,39 +93,77 @@ def try_lengths(
     causal: bool = True,
     max_sequences_per_pack: int | None = None,
     longest: int | None = None,
-) -> tuple[RowLength, ...]:
+    rounds: int | None = ROUNDS,
+) -> tuple[tuple[RowLength, ...], dict[int, list[PackingPlan]]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
-    All are packed by LPFHP. That of now and the best are packed by the exact search too, where LPFHP may be far off,
-    since a bad plan of the one would speak for the other.
+    That of now and the best are planned as well as it is known how, since a bad plan of the one would speak for the
+    other. All others are packed by LPFHP. Among many different lengths that takes long, and only those are packed
+    that could be taken if their rows were full, and the shortest that cuts far less.
 
     Args:
         work: of the model's layers, for sequences that attend to themselves.
         causal: a dense mask hides half of the pairs that it computes.
         longest: no longer rows are tried, as those that a model has no positions for.
-    """
-    step = 8 if max_length >= 64 else 1
-    most = min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))
-    tops = {max_length, *(round(max_length * part / step) * step for part in TRIED if part != 1)}
+        rounds: of the exact search.
 
-    def packed(top: int, exactly: bool = False) -> RowLength:
-        rows, depth = cut(whole, top, overlong), max_sequences_per_pack
-        packs = best_plans(rows, depth)[0].num_packs if exactly else sum(many for _, many in lpfhp(rows, depth))
-        tokens, slots = rows.num_tokens, packs * top
+    Returns:
+        The rows, and the plans of those that were planned, by their length.
+    """
+    depth, plans = max_sequences_per_pack, {}
+    few = np.count_nonzero(whole.counts) <= _FEW
+
+    def row(top: int, packs: int | None = None) -> RowLength:
+        """Rows of one length; full ones, unless `packs` are counted."""
+        rows = cut(whole, top, overlong)
+        tokens, counted = rows.num_tokens, packs is not None
+        packs = -(-tokens // top) if packs is None else packs
+        slots = packs * top
         squares = float(np.arange(top + 1, dtype=np.float64) ** 2 @ rows.counts)
         pairs = (2 if causal else 1) * work.per_square * slots * top
         skipping, dense = work.per_token * slots + work.per_square * squares, work.per_token * slots + pairs
-        return RowLength(
-            top, packs, slots, tokens, *count_cut(whole, top, overlong), skipping / tokens, dense / tokens
-        )
+        over = count_cut(whole, top, overlong)
+        return RowLength(top, packs, slots, tokens, *over, skipping / tokens, dense / tokens, counted)
 
-    possible = (top for top in sorted(tops) if 0 < top <= most)
-    found = {top: packed(top) for top in possible if overlong != "drop" or whole.counts[: top + 1].any()}
-    certain: set[int] = set()
-    while (best := choose((*found.values(),), max_length).max_length) not in {max_length, *certain}:
-        found |= {top: packed(top, exactly=True) for top in {best, max_length} - certain}
-        certain |= {best, max_length}
-    return (*found.values(),)
+    def packed(top: int) -> RowLength:
+        return row(top, sum(count for _, count in lpfhp(cut(whole, top, overlong), depth)))
+
+    def planned(top: int) -> RowLength:
+        plans[top] = best_plans(cut(whole, top, overlong), depth, rounds)
+        return row(top, plans[top][0].num_packs)
+
+    now = planned(max_length)
+    found = {max_length: now}
+    for top in _others(max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):
+        if overlong != "drop" or whole.counts[: top + 1].any():
+            full = row(top)
+            found[top] = packed(top) if few or _saves(full, now) else full
+    found = dict(sorted(found.items()))
+    if (less := cuts_less((*found.values(),), now, whole.num_tokens)) and not less.counted:
+        found[less.max_length] = packed(less.max_length)
+    while (best := choose((*found.values(),), max_length).max_length) not in plans:
+        found[best] = planned(best)
+    return (*found.values(),), plans
+
+
+def _others(max_length: int, most: int) -> list[int]:
+    """The row lengths to try, without that of now."""
+    step = 8 if max_length >= 64 else 1
+    tops = {round(max_length * part / step) * step for part in TRIED} - {max_length}
+    return [top for top in tops if 0 < top <= most]
+
+
+def _saves(row: RowLength, now: RowLength) -> bool:
+    """Whether a row is worth to be taken instead of that of now."""
+    return row.tokens_cut <= now.tokens_cut and row.slots_a_token < (1 - WORTH) * now.slots_a_token
+
+
+def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> RowLength | None:
+    """The shortest row that cuts at most half as many tokens as that of now, or the longest; None if few are cut."""
+    if now.tokens_cut <= _MUCH * all_tokens:
+        return None
+    row = next((row for row in tried if row.tokens_cut <= now.tokens_cut / 2), tried[-1])
+    return row if row.tokens_cut < now.tokens_cut else None
 
 
 def choose(tried: tuple[RowLength, ...], max_length: int) -> RowLength:
@@ -130,7 +172,7 @@ def choose(tried: tuple[RowLength, ...], max_length: int) -> RowLength:
     Of those that save as much as the best, but for half a percent, the shortest.
     """
     now = next(row for row in tried if row.max_length == max_length)
-    allowed = [row for row in tried if row.tokens_cut <= now.tokens_cut]
+    allowed = [row for row in tried if row.counted and row.tokens_cut <= now.tokens_cut]
     least = min(row.slots_a_token for row in allowed)
     best = next(row for row in allowed if row.slots_a_token <= (1 + _AS_GOOD) * least)
-    return best if best.slots_a_token < (1 - WORTH) * now.slots_a_token else now
+    return best if _saves(best, now) else now

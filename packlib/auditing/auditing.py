@@ -56,7 +56,7 @@ def audit(
     >>> from packlib.auditing import audit
     >>> packed = Dataset.from_dict({"input_ids": [[1] * 6, [1] * 8], "seq_lengths": [[4, 2], [8]]})
     >>> found = audit(packed, source=[4, 2, 9])
-    >>> found.packs, found.lower_bound, found.padding, found.source.tokens_lost, found.source.as_if
+    >>> found.packs, found.lower_bound, found.padding_slots, found.source.tokens_lost, found.source.as_if
     (2, 2, 2, 1, 'the 1 longer than 8 were cut to it')
 
     Args:

@@ -107,7 +107,7 @@ class PackingAudit:
     notes: tuple[str, ...]
 
     @property
-    def padding(self) -> int | None:
+    def padding_slots(self) -> int | None:
         """Slots of all packs that no sequence fills; None where packs hold more than they may."""
         slots = self.packs * self.max_length
         return None if slots < self.tokens else slots - self.tokens
@@ -119,14 +119,15 @@ class PackingAudit:
 
     @cached_property
     def _table(self) -> list[tuple[str, str]]:
-        found = asdict(self) | {"padding": self.padding, "above": self.above}
-        names = "told_by packs max_length sequences deepest tokens padding lower_bound above lpfhp_packs".split()
+        found = asdict(self) | {"padding_slots": self.padding_slots, "above": self.above}
+        names = "told_by packs max_length sequences deepest tokens padding_slots lower_bound above lpfhp_packs".split()
         rows = {name: found[name] for name in names}
         rows |= {f"source: {name}": value for name, value in (found["source"] or {}).items() if name != "as_if"}
         rows |= found["updates"] or {}
+        empty = self.padding_slots
         more = {
             "max_length": "" if self.given else " (that of the fullest pack)",
-            "padding": "" if self.padding is None else f" ({self.padding / (self.packs * self.max_length):.2%})",
+            "padding_slots": "" if empty is None else f" ({empty / (self.packs * self.max_length):.2%})",
             "above": "" if self.above is None else f" ({self.above / self.lower_bound:.2%})",
         }
         return [(name.replace("_", " "), _said(value) + more.get(name, "")) for name, value in rows.items()]
@@ -148,7 +149,7 @@ class PackingAudit:
 
     def to_json(self) -> str:
         """The audit as JSON text."""
-        found = asdict(self) | {"padding": self.padding, "above": self.above}
+        found = asdict(self) | {"padding_slots": self.padding_slots, "above": self.above}
         return json.dumps(found, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike) -> None:

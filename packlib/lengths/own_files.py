@@ -187,11 +187,11 @@ def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray
     parsing = pa_csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip, **kind)
     as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
     try:
-        for columns in chain(pa_csv.open_csv(path, reading, parsing, as_text), [[pa.array([], pa.string())] * width]):
+        for columns in chain(pa_csv.open_csv(path, reading, parsing, as_text), [[pa.nulls(0, pa.string())] * width]):
             cells = columns[at]
             trimmed = pc.ascii_trim_whitespace(cells)
             if not (blank or odd) and pc.all(pc.match_substring_regex(trimmed, _LENGTH)).as_py():
-                yield pc.cast(trimmed, pa.int64()).to_numpy()
+                yield np.from_dlpack(pc.cast(trimmed, pa.int64()))  # to_numpy() loads pandas
             else:
                 rows = zip(*(column.to_pylist() for column in columns), strict=True)
                 texts = [row[at].strip() or "(empty)" * any(map(str.strip, row)) for row in rows]

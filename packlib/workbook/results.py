@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from packlib.advice.records import recorded
 from packlib.checks import shown
 from packlib.files import write_text
+from packlib.workbook.records import recorded
 
 # environment variables: `keep` writes to the one, and figures are saved as SVG and PNG in the other
 RESULTS_FOLDER, FIGURES_FOLDER = "PACKLIB_RESULTS", "PACKLIB_FIGURES"

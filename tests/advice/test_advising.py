@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.advice import advise, cut, fit_update, lengths_for
+from packlib.advice import advise, cut, fit_update
 from packlib.advice.advising import fitting, memory_size
 from packlib.advice.memory import model_shape
 from packlib.advice.page import page
-from packlib.advice.words import compared, many, share_of, signed
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
 from packlib.packing.documents import split
@@ -41,28 +38,12 @@ def test_sequences_are_split_as_documents_are(lengths, top):
     assert cut(of(lengths), top, "split").expand().tolist() == sorted(pieces.tolist())
 
 
-@pytest.mark.parametrize("overlong", ["truncate", "drop"])
-def test_what_is_cut_or_left_out_is_counted(tmp_path, overlong):
-    lengths = np.array([3, 9, 10, 11, 40, 2, 10])
-    np.save(tmp_path / "mine.npy", lengths)
-    histogram, whole = lengths_for(str(tmp_path / "mine.npy"), 10, overlong)
-    kept = np.minimum(lengths, 10) if overlong == "truncate" else lengths[lengths <= 10]
-    assert histogram == of(kept, 10) and whole == of(lengths)
-    assert (histogram.truncated, histogram.dropped) == ((2, 0) if overlong == "truncate" else (0, 2))
-
-
 def test_a_data_set_is_cut_from_its_whole_lengths():
-    histogram, whole = lengths_for("docstrings", 256, "truncate")
+    found = advise("docstrings", 256, keep_max_length=True)
     rows = [line.split(",") for line in open("data/lengths/docstrings.csv").read().splitlines()[1:]]
     lost = sum((int(length) - 256) * int(count) for length, count in rows if int(length) > 256)
-    assert whole.num_tokens - histogram.num_tokens == lost
-    assert lengths_for("squad", None, "truncate") == (load("squad"), load("squad"))
-
-
-def test_nothing_left_is_refused():
-    with pytest.raises(ValueError, match="All 2 sequences of lengths are longer than 4 tokens"):
-        cut(of([5, 6]), 4, "drop")
-    assert cut(of([5, 6]), 4, "truncate").truncated == 2
+    assert found.whole.num_tokens - found.histogram.num_tokens == lost
+    assert found.histogram.truncated == sum(int(count) for length, count in rows if int(length) > 256)
 
 
 # The decisions
@@ -97,6 +78,18 @@ def test_there_is_no_depth_limit_but_for_a_pooler_or_on_demand():
     assert "smallest depth" in bert.decisions[1].reason
     two = advise(lengths, 64, max_sequences_per_pack=2)
     assert two.plan.deepest == 2 == two.depths[-1].depth and two.decisions[1].choice.endswith("2 sequences in a pack")
+
+
+def test_what_the_search_proves_of_a_plan_is_said():
+    found = advise([33] * 1200 + [300] * 900 + [700] * 600, 1024, keep_max_length=True)
+    exact = plan(found.histogram, method="optimal")
+    assert (
+        found.plan.num_packs
+        == exact.num_packs
+        == found.plan.lower_bound
+        > plan(found.histogram, method="lpfhp").lower_bound
+    )
+    assert found.decisions[1].reason.endswith("full: no packing has fewer.")
 
 
 def test_today_may_be_packed_already():
@@ -296,39 +289,12 @@ def test_memory_is_read_with_its_unit():
     assert (memory_size("80GB"), memory_size("1.5 gib"), memory_size(" 512MB ")) == (80e9, 1.5 * 2**30, 512e6)
 
 
-def test_advice_in_a_script_takes_neither_torch_nor_jupyter(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys\nfrom packlib.advice import advise\nfrom packlib.advice.page import page\n\nprint('once')\n"
-        "print(len(page(advise([3, 5, 8, 2] * 9, model='7B', memory='80GB'))) > 999)\n"
-        "heavy = ('torch', 'nbformat', 'IPython', 'matplotlib', 'transformers')\n"
-        "print([name for name in heavy if name in sys.modules])\n"
-    )
-    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "once\nTrue\n[]\n", "")
-
-
 def test_the_same_lengths_give_the_same_advice_whatever_their_order():
     one, other = advise(CHATS, 4096), advise(np.random.default_rng(1).permutation(CHATS), 4096)
     assert one.to_json() == other.to_json() and one.plan.to_json() == other.plan.to_json()
 
 
-# Words, and what notebooks show of them
-
-
-@pytest.mark.parametrize(
-    ("value", "said"), [(0.00001, "under 0.01 %"), (0.99998, "over 99.99 %"), (1, "100.0 %"), (0.9912, "99.12 %")]
-)
-def test_a_share_is_never_rounded_to_nothing_or_to_all(value, said):
-    assert share_of(value) == said
-
-
-def test_numbers_in_words():
-    assert (many(1, "pack"), many(2000, "batch")) == ("1 pack", "2,000 batches")
-    assert (signed(0.031), signed(-0.002), signed(1e-6)) == ("+3.1 %", "−0.20 %", "±0 %")
-    assert compared(5, 4, "slots") == "25.0 % more slots" and compared(7, 7, "packs") == "as many packs"
-    assert compared(100_003, 100_000, "packs") == "under 0.01 % more packs", "these can be counted"
-    assert compared(1.00003, 1.0, "slots") == "as many slots"
+# What notebooks show of it
 
 
 def test_a_table_reads_as_text_and_as_html():

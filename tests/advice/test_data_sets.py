@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packlib import cli
-from packlib.advice import advise, lengths_for
+from packlib.advice import advise
 from packlib.advice.data import uncut
 from packlib.advice.page import page
 from packlib.rows import row_sources
@@ -79,8 +79,7 @@ def test_rows_of_tokens_are_counted_in_any_files(tmp_path, monkeypatch, kind):
     assert told[-1] == "reading: 700 sequences" and len(told) > 5
     advice, of_lengths = advise(str(path), 128), advise([len(row["input_ids"]) for row in ROWS], 128)
     assert advice.decisions == of_lengths.decisions
-    histogram, whole = lengths_for(str(path), 40, "truncate")
-    assert whole == data.whole and histogram.truncated == sum(n for length, n in COUNTED.items() if length > 40)
+    assert advice.whole == data.whole
 
 
 def test_a_report_loads_neither_torch_nor_jupyter(tmp_path):

@@ -130,14 +130,6 @@ def test_a_name_is_text_in_the_page(text):
     assert Elements(said).names == Elements(page(advise([3, 5, 8]), command="x")).names
 
 
-@pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", "..", "", "x" * 80, "\U0001f4e6" * 80])
-def test_a_name_is_no_path(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("packlib.advice.data.load", lambda *_, **__: LengthHistogram([0, 1, 2], name=name))
-    assert cli.main(["report", "squad", "--out", str(tmp_path / "a" / "out")]) == 0
-    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-    assert found == ["a/out/advice.json", "a/out/plan.json", "a/out/report.html"]
-
-
 def test_scripts_get_the_advice_as_json(tmp_path, capsys):
     assert cli.main(["report", "squad", "--overlong", "split", "--json", "--out", str(tmp_path)]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "advice.json").read_text())

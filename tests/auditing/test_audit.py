@@ -73,7 +73,7 @@ def test_every_format_counts_as_a_plain_loop_does(place, kind, packs, more, grou
     lengths = [length for pack in packs for length in pack]
     assert (found.told_by, found.packs, found.sequences) == (kind, len(packs), len(lengths))
     assert (found.tokens, found.deepest) == (sum(lengths), max(map(len, packs)))
-    assert found.padding == sum(top - sum(pack) for pack in packs)
+    assert found.padding_slots == sum(top - sum(pack) for pack in packs)
     best = plan(LengthHistogram.from_lengths(lengths, top))
     assert best.num_packs - best.gap >= found.lower_bound >= -(-sum(lengths) // top)
     assert found.above == len(packs) - found.lower_bound >= 0 and found.lpfhp_packs >= best.num_packs
@@ -386,11 +386,11 @@ def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, capsys):
     lengths.write_text("4\n2\n9\n")
     assert cli.main(["audit", str(place), "--no-progress"]) == 0
     said = capsys.readouterr().out
-    assert "padding      2 (12.50%)" in said and "No problem was found." in said and "cannot be told without" in said
+    assert "padding slots  2 (12.50%)" in said and "No problem was found." in said and "cannot be told without" in said
     arguments = ["audit", str(place), "--source", str(lengths), "--batch-size", "1", "--json", "--no-progress"]
     assert cli.main(arguments) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["padding"], found["above"], found["source"]["tokens_lost"]) == (2, 0, 1)
+    assert (found["padding_slots"], found["above"], found["source"]["tokens_lost"]) == (2, 0, 1)
     assert found["updates"]["updates_per_epoch"] == 2 and len(found["problems"]) == 1
     assert cli.main(["audit", str(lengths)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -398,7 +398,7 @@ def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, capsys):
 
 def test_the_page_and_the_file_say_the_same(place, tmp_path):
     found = packlib.audit(written(place, columns([[4, 2], [8]], "seq_lengths")), [4, 2, 8])
-    assert "<td>padding</td><td>2 (12.50%)</td>" in found._repr_html_()
+    assert "<td>padding slots</td><td>2 (12.50%)</td>" in found._repr_html_()
     found.save(tmp_path / "audit.json")
     assert found.to_json() + "\n" == (tmp_path / "audit.json").read_text()
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
+from packlib.packing import plan
 from packlib.workbook.chapters.shared.habits import make_batches
 
 SMALL = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -91,31 +92,6 @@ def test_random_batches_equal_the_formula_in_fractions(batch_size):
     assert padding_waste(histogram, batch_size).slots == pytest.approx(float(exact), rel=1e-12)
 
 
-@pytest.mark.parametrize("window", [2, 50, 1000])
-def test_order_statistics_agree_with_scipy(window):
-    """The r-th of a sample is l or longer if the hypergeometric number of shorter ones is under r."""
-    from scipy.stats import hypergeom
-
-    counts = np.zeros(40, int)
-    counts[[3, 8, 9, 20, 39]] = [900, 40, 3000, 1, 59]
-    histogram, batch_size = LengthHistogram(counts), 4
-    total = histogram.num_sequences
-    sample = min(batch_size * window, total)
-    windows, rest = divmod(total, sample)
-    shorter = np.cumsum(counts) - counts
-
-    def slots(size):
-        starts = range(0, size, batch_size)
-        ends = [min(start + batch_size, size) for start in starts]
-        return sum(
-            (end - start) * sum(hypergeom.cdf(end - 1, total, shorter[length], size) for length in range(1, 40))
-            for start, end in zip(starts, ends, strict=True)
-        )
-
-    expected = windows * slots(sample) + (slots(rest) if rest else 0)
-    assert padding_waste(histogram, batch_size, "megabatches", window=window).slots == pytest.approx(expected, 1e-9)
-
-
 @pytest.mark.parametrize(
     ("habit", "options"),
     [("random", {}), ("buckets", {"buckets": 5}), ("megabatches", {"window": 10}), ("sorted", {})],
@@ -181,3 +157,12 @@ def test_bad_input_is_named(arguments, error, message):
     if not set(arguments) & {"widow"} and "takes none" not in message:
         with pytest.raises(error, match=message):
             list(make_batches(**{"lengths": [1, 2, 3], "batch_size": 2, **arguments}))
+
+
+def test_how_full_packs_are_and_how_empty_batches_are_add_up():
+    made = plan(load("squad"), method="lpfhp")
+    packs = made.assign(load("squad").expand())
+    rows = LengthHistogram.from_lengths(packs.lengths_used, made.histogram.max_length)
+    empty = padding_waste(rows, 32, "maximum").padding_fraction
+    assert empty == pytest.approx(rows.padding_fraction) == pytest.approx(1 - made.efficiency)
+    assert packs.efficiency == made.efficiency

@@ -42,7 +42,7 @@ def test_the_python_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
 
 
 def test_the_measured_gain_is_the_recorded_one():
-    from packlib.advice.records import recorded
+    from packlib.workbook.records import recorded
 
     rows = [row for row in recorded("model_speed").rows if row["depth"] == "unlimited"]
     gains = [f"{row['realized speed-up']:.1f}" for row in rows]

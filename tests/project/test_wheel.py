@@ -112,7 +112,7 @@ def test_what_is_in_the_repository_alone_says_so(python):
 
 
 DATA = """
-from packlib.advice.records import recorded
+from packlib.workbook.records import recorded
 from packlib.batches import wordnet_tokenizer
 from packlib.model import forms
 print(len(wordnet_tokenizer()), len(recorded("baselines", "runs").rows) > 0, len(forms.table()) > 100)

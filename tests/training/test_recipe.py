@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packlib.advice.records import recorded
 from packlib.training import Recipe, adjust
+from packlib.workbook.records import recorded
 
 PAPER = Recipe(
     micro_batch=15,

@@ -9,10 +9,10 @@ import pytest
 from experiments import arms
 from scipy import stats
 
-from packlib.advice.records import recorded
 from packlib.workbook.chapters.n17_evidence import runs
 from packlib.workbook.chapters.shared.baselines import bigram_loss, neighbors, unigram_loss
 from packlib.workbook.chapters.shared.recorded_runs import against, at_end, best_rates, by_arm, by_rate, interval
+from packlib.workbook.records import recorded
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_evidence.ipynb"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.advice.records import recorded
 from packlib.lengths import load
 from packlib.workbook.chapters.n03_nnls_packing.runs import published_result, solve
+from packlib.workbook.records import recorded
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_nnls_packing.ipynb"
 

@@ -6,9 +6,9 @@ from math import log, prod
 import numpy as np
 import pytest
 
-from packlib.advice.records import recorded
 from packlib.workbook.chapters.n14_whole_documents import runs
 from packlib.workbook.chapters.shared.recorded_runs import at_end, by_arm, interval
+from packlib.workbook.records import recorded
 
 
 def enumerated(p, m):

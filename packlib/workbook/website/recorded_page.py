@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from packlib.advice.records import recorded
 from packlib.lengths import data_path
+from packlib.workbook.records import recorded
 
 MEASURES = ("held_out_loss", "accuracy")  # what a run ends with
 _OPENING = """# Recorded runs

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from packlib.advice.records import recorded
 from packlib.workbook.chapters.shared import recorded_runs
 from packlib.workbook.chapters.shared.recorded_runs import Interval, Swept, against, at_end, by_arm, by_rate, interval
+from packlib.workbook.records import recorded
 from packlib.workbook.tables import Table
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-from packlib.advice.records import recorded
+from packlib.workbook.records import recorded
 
 Runs = dict[str, list[dict[str, np.ndarray]]]  # by arm, for each seed, columns of shape (evaluations,)
 Swept = dict[str, dict[float, np.ndarray]]  # by arm, for each rate from low to high, a value a seed

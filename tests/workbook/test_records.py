@@ -2,8 +2,8 @@
 
 import pytest
 
-from packlib.advice.records import FOLDERS, recorded
 from packlib.lengths import data_path
+from packlib.workbook.records import FOLDERS, recorded
 
 STORED = [(folder, path.stem) for folder in FOLDERS for path in sorted(data_path(folder).glob("*.csv"))]
 
@@ -27,7 +27,7 @@ def test_runs_are_curves_of_arms_and_seeds():
 
 def test_numbers_become_numbers(tmp_path, monkeypatch):
     (tmp_path / "mine.csv").write_text("# make it\n# a desk\nname,n,x\na,3,\nb,4,0.5\n")
-    monkeypatch.setattr("packlib.advice.records.data_path", lambda folder, file: tmp_path / file)
+    monkeypatch.setattr("packlib.workbook.records.data_path", lambda folder, file: tmp_path / file)
     table = recorded("mine", "runs")
     assert table.rows == [{"name": "a", "n": 3, "x": ""}, {"name": "b", "n": 4, "x": 0.5}]
     assert repr(table) == "Recorded with make it on a desk\n  name a; n 3; x \n  name b; n 4; x 0.5"
