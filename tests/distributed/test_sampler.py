@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from packlib.batches import TokenStore
-from packlib.distributed import DistributedCurriculumSampler, RankError, ordered_bits, run_ranks
+from packlib.distributed import DistributedCurriculumSampler, RankError, run_ranks
+from packlib.distributed.sampler import ordered_bits
 
 RNG = np.random.default_rng(0)
 N = 50  # no multiple of 3 or 4
