@@ -204,11 +204,10 @@ def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) 
     """The positions of the samples in the wanted order."""
     if order == "dataset":
         return np.arange(len(lengths))
-    shuffled = None
-    if order == "random" or seed is not None:
-        shuffled = np.random.default_rng(0 if seed is None else seed).permutation(len(lengths))
+    rng = np.random.default_rng(0 if seed is None else seed)
     if order == "random":
-        return shuffled
+        return rng.permutation(len(lengths))
+    shuffled = None if seed is None else rng.permutation(len(lengths))
     keys = lengths if shuffled is None else lengths[shuffled]
     if keys.max() < 1 << 16:
         keys = keys.astype(np.uint16, copy=False)  # which NumPy sorts by counting

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -109,20 +108,6 @@ def test_torch_reads_a_checkpoint_too(tmp_path):
     assert len(state["records"]) == 1 and state["model"]["weight"].tolist() == [[1.0, 1.0]]
 
 
-def other_folders(rank, folder):
-    run, _ = run_in(Path(folder) / str(rank))
-    with pytest.raises(ValueError) as refusal:
-        run.resume()
-    return str(refusal.value)
-
-
-def test_ranks_with_other_checkpoints_do_not_go_on(tmp_path):
-    save_runs(tmp_path / "0", (1,))
-    (tmp_path / "1").mkdir()
-    for rank, said in enumerate(run_ranks(other_folders, 2, tmp_path)):
-        assert said == f"The ranks find checkpoints of the updates [1, None] in {tmp_path / str(rank)}."
-
-
 WAITS = """
 import os, sys, time
 from pathlib import Path
@@ -156,17 +141,24 @@ def test_a_folder_has_one_run_at_a_time_and_is_free_when_that_is_killed(tmp_path
     assert sorted(os.listdir(tmp_path / "run")) == sorted([CHECKPOINT, METRICS])
 
 
-def _enter(rank, folder):
+def on_two_ranks(rank, folder):
+    run, _ = run_in(folder / str(rank))
+    with pytest.raises(ValueError) as refusal:
+        run.resume()
     with pytest.raises(RankError, match=r"^Rank 0 of 2 raised BlockingIOError: Another run is writing to"):
-        with RunFolder(folder, {}, None, {}).alone():
+        with RunFolder(folder / "taken", {}, None, {}).alone():
             pytest.fail("must not begin")
-    with RunFolder(f"{folder}-too", {}, None, {}).alone():
-        return sorted(os.listdir(f"{folder}-too")) if rank == 0 else None
+    with RunFolder(folder / "free", {}, None, {}).alone():
+        return str(refusal.value), sorted(os.listdir(folder / "free")) if rank == 0 else None
 
 
-def test_all_ranks_leave_together_where_another_run_has_the_folder(tmp_path):
-    with RunFolder(tmp_path / "run", {}, None, {}).alone():
-        assert run_ranks(_enter, 2, tmp_path / "run") == [[files.WORK], None]
+def test_ranks_with_other_checkpoints_or_in_the_folder_of_another_run_stop_together(tmp_path):
+    save_runs(tmp_path / "0", (1,))
+    (tmp_path / "1").mkdir()
+    with RunFolder(tmp_path / "taken", {}, None, {}).alone():
+        told = run_ranks(on_two_ranks, 2, tmp_path)
+    said = [f"The ranks find checkpoints of the updates [1, None] in {tmp_path / str(rank)}." for rank in range(2)]
+    assert told == [(said[0], [files.WORK]), (said[1], None)]
 
 
 SETTING = recipe(4, 1, 40, warmup_sequences=8, packing_factor=3.6, decay="polynomial")

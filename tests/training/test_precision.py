@@ -102,6 +102,11 @@ def test_a_run_that_goes_on_is_the_same_bit_for_bit(kind, rounding):
     assert furthest(weights(whole[0]), weights(second[0])) == 0
     assert furthest(weights(whole[0]), weights(first[0])) > 0
     assert whole[0].bert.embeddings.LayerNorm.weight.dtype == torch.float32
+    assert {p.dtype for name, p in whole[0].named_parameters() if "embeddings.LayerNorm" not in name} == {
+        torch.bfloat16
+    }
+    moments = [v for state in whole[1].state.values() for n, v in state.items() if n in ("m", "v") or n[:3] == "exp"]
+    assert moments and {v.dtype for v in moments} == {torch.float32}
 
 
 def test_bad_input_gets_a_sentence():
