@@ -6,7 +6,9 @@
 True
 
 The rooms, each building on those before it: `lengths`, `work`, `packing`, `distributed`, `batches`, `model`,
-`training`, `rows`, `check`, `auditing`, `advice`, `workbook`. Each says in its `__init__` what to read first.
+`training`, `rows`, `check`, `auditing`, `advice`, `workbook`. Each says in its `__init__` what to read first. SPFHP is
+in `packing/greedy.py`; a new method gets into the table of `packing/methods.py`; `packing/search/bound.py` proves the
+bound; and `rows/collator.py` shows what the collator makes of a row.
 """
 
 from typing import TYPE_CHECKING

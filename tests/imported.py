@@ -5,10 +5,8 @@ What packlib imports is imported before, since it changes this and that itself.
 
 import ast
 import atexit
-import copyreg
 import csv
 import decimal
-import faulthandler
 import gc
 import importlib
 import json
@@ -38,47 +36,32 @@ def state():
     from matplotlib import font_manager
     from torch.nn.modules import module as hooks
 
-    loggers = [
-        logging.root,
-        *filter(lambda log: isinstance(log, logging.Logger), logging.root.manager.loggerDict.values()),
-    ]
+    loggers = [logging.root, *(log for log in logging.root.manager.loggerDict.values() if hasattr(log, "handlers"))]
     settings = [(log.name, log.level, log.handlers, log.filters, not log.propagate, log.disabled) for log in loggers]
     return {
         "transformers' attention": dict(hf.AttentionInterface._global_mapping),
         "transformers' masks": dict(hf.AttentionMaskInterface._global_mapping),
         "transformers' classes": [hf.CONFIG_MAPPING._extra_content, hf.MODEL_MAPPING._extra_content],
-        "transformers' messages": hf.logging.get_verbosity(),
-        "datasets' messages": (datasets.logging.get_verbosity(), datasets.is_progress_bar_enabled()),
-        "matplotlib's settings": dict(matplotlib.rcParams),
-        "matplotlib's fonts": [font.fname for font in font_manager.fontManager.ttflist],
-        "matplotlib's names": (list(matplotlib.colormaps), matplotlib.projections.get_projection_names()),
+        "messages": (hf.logging.get_verbosity(), datasets.logging.get_verbosity()),
+        "matplotlib": (dict(matplotlib.rcParams), [font.fname for font in font_manager.fontManager.ttflist]),
         "Numba's listeners": {kind: [*some] for kind, some in numba.core.event._registered.items() if some},
         "NumPy's settings": (np.geterr(), np.geterrcall(), np.get_printoptions()),
         "torch's settings": (
-            torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads(), torch.is_grad_enabled(),
-            torch.get_num_interop_threads(), torch.are_deterministic_algorithms_enabled(),
-            torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32,
-            torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled(),
-            torch.is_autocast_enabled("cpu"), vars(torch._tensor_str.PRINT_OPTS), torch.distributed.is_initialized(),
+            torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(),
+            torch.get_float32_matmul_precision(), torch.backends.cuda.flash_sdp_enabled(),
+            vars(torch._tensor_str.PRINT_OPTS), torch.distributed.is_initialized(),
             torch.multiprocessing.get_sharing_strategy(), torch._dynamo.config.get_config_copy(),
         ),
         "torch's hooks": {name: value for name, value in vars(hooks).items() if name.startswith("_global")},
         "random states": (random.getstate(), np.random.mtrand._rand.get_state(), torch.get_rng_state().tolist()),
         "warnings": (warnings.filters, warnings.showwarning),
         "loggers": [setting for setting in settings if any(setting[1:])],
-        "logging": (logging.root.manager.disable, logging.raiseExceptions, logging.getLoggerClass()),
         "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
-        "at exit": atexit._ncallbacks(),
-        "hooks": (sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, sys.gettrace()),
-        "streams": (sys.stdin, sys.stdout, sys.stderr),
+        "hooks": (atexit._ncallbacks(), sys.excepthook, sys.displayhook, threading.excepthook, gc.callbacks),
         "imports": (sys.path, sys.meta_path, sys.path_hooks, sys.dont_write_bytecode),
-        "limits": (
-            sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits(), csv.field_size_limit(),
-        ),
-        "environment": (dict(os.environ), os.getcwd(), locale.setlocale(locale.LC_ALL), decimal.getcontext()),
+        "limits": (sys.getrecursionlimit(), csv.field_size_limit(), decimal.getcontext()),
+        "environment": (dict(os.environ), os.getcwd(), locale.setlocale(locale.LC_ALL), sys.stdout, sys.stderr),
         "processes": (threading.enumerate(), multiprocessing.get_start_method(allow_none=True)),
-        "garbage": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), gc.callbacks),
-        "other tables": (csv.list_dialects(), sorted(map(repr, copyreg.dispatch_table)), faulthandler.is_enabled()),
     }  # fmt: skip
 
 

@@ -187,14 +187,14 @@ def assert_close(what, got, expected, tolerance):
     assert error <= tolerance, f"{what} differs by {error:.3g}"
 
 
-def assert_equals_unpacked(model, batch, expected, read=None, losses=token_loss, tolerance=None):
-    """Compare everything; `read` is what the model gets if not the batch, `losses` how it is averaged."""
-    tolerance = tolerance or TOLERANCE[model.dtype]
+def assert_equals_unpacked(model, batch, expected):
+    """Compare everything."""
+    tolerance = TOLERANCE[model.dtype]
     for mean in REDUCTIONS:
         model.zero_grad()
-        output = packed_output(model, batch if read is None else read)
+        output = packed_output(model, batch)
         assert_close("token logits", output.token_logits, expected.token_logits, tolerance)
-        loss = losses(output, batch, mean)
+        loss = token_loss(output, batch, mean)
         assert_close(f"token loss by {mean}", loss.mean, expected.losses["token", mean], tolerance)
         hits = token_accuracy(output, batch, mean).mean
         assert_close(f"token accuracy by {mean}", hits, expected.accuracies["token", mean], 1e-10)

@@ -188,15 +188,3 @@ def pack_where_one_rank_can_plan(rank):
     if rank:
         packing.plan = None
     return pack_distributed([3, 5, 8][: 3 - rank], 8, "lpfhp")
-
-
-def train_until_killed(rank, who, model, batches, recipe):
-    """Rank `who` is killed after the second update; the others are in the middle of the third by then."""
-    from packlib.training import fit
-
-    def die(record):
-        if rank == who and record["update"] == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    tell_pid()
-    fit(model, batches, recipe, on_update=die, progress=False)

@@ -9,7 +9,6 @@ from packlib.batches.curriculum import SequenceLengthWarmup, shorten, warm_memor
 from packlib.batches.difficulty import difficulties
 from packlib.batches.loader import PackDataset, PackLoader, pack_lengths, pack_loader
 from packlib.batches.masking import MlmMasking
-from packlib.batches.samplers import PackBatchSampler, ScheduleSampler
 from packlib.batches.token_budget import TokenBatches, batch_by_tokens
 from packlib.batches.tokens import TokenStore, tokenize, wordnet_tokenizer
 from packlib.batches.variable_rate import VariableBatchLR, scale_learning_rate

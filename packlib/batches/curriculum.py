@@ -1,11 +1,9 @@
 """From short to long: sequences that grow through the run, and a blank pass that finds the memory at once.
 
 Source: Composer's `SeqLengthWarmup`; Li et al. 2021, "The stability-efficiency dilemma:
-investigating sequence length warmup for training GPT models" (arXiv 2108.06084); the roots are those of DeepSpeed's
-`fixed_root` and of Platanios et al. 2019, "Competence-based curriculum learning" (arXiv 1903.09848).
+investigating sequence length warmup for training GPT models" (arXiv 2108.06084).
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -39,8 +37,6 @@ class SequenceLengthWarmup:
             in order, and every token stays.
         keep_end: a truncated row keeps its last token, such as an end-of-sequence mark, in its last place.
         pad_id: the token that fills the last of reshaped rows.
-        root_degree: the lengths grow with this root of the progress: 1 in a straight line, 2 with the square root, 3
-            with the cube root, so that short sequences pass sooner.
 
     >>> from packlib.batches import SequenceLengthWarmup
     >>> SequenceLengthWarmup(0.5, 8, 32, 8).length(done=3, total=10)
@@ -54,14 +50,12 @@ class SequenceLengthWarmup:
     truncate: bool = True
     keep_end: bool = False
     pad_id: int = 0
-    root_degree: int = 1
 
     def __post_init__(self) -> None:
         number("duration", self.duration, at_least=0, at_most=1)
         whole_number("min_length", self.min_length, 1)
         whole_number("max_length", self.max_length, self.min_length)
         whole_number("step", self.step, 1)
-        whole_number("root_degree", self.root_degree, 1)
         flag("truncate", self.truncate), flag("keep_end", self.keep_end)
         if self.keep_end and not self.truncate:
             raise ValueError("keep_end is for truncate=True: a reshaped row keeps every token.")
@@ -80,9 +74,7 @@ class SequenceLengthWarmup:
         warmup = round(self.duration * total)
         if done >= warmup:
             return self.max_length
-        last, degree = len(self.lengths) - 1, self.root_degree
-        reached = last**degree * done // warmup  # its root, rounded down, is the place of the length
-        return self.lengths[bisect_right(range(1, last), reached, key=lambda place: place**degree)]
+        return self.lengths[(len(self.lengths) - 1) * done // warmup]
 
     def __call__(self, batch: Mapping[str, Any], done: int, total: int) -> Mapping[str, Any]:
         """The batch at the length that is due; see `shorten`."""

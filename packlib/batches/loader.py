@@ -1,6 +1,6 @@
 """Load packs: a data set of packs, and a loader that shuffles by epoch and resumes in mid-epoch."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from packlib.batches.batch import PackedBatch
 from packlib.batches.collation import PackingCollator
-from packlib.batches.samplers import EpochSampler, PackBatchSampler, ScheduleSampler
+from packlib.batches.samplers import PackSampler
 from packlib.batches.tokens import TokenStore
 from packlib.checks import shown
 from packlib.packing import Method, Packs, Schedule, plan
@@ -85,9 +85,6 @@ class PackLoader(DataLoader):
     starting another begins the same epoch again.
     """
 
-    def __init__(self, packs: Dataset, sampler: EpochSampler, collator: Callable, **options: Any) -> None:
-        super().__init__(packs, batch_sampler=sampler, collate_fn=collator, **options)
-
     @property
     def epoch(self) -> int:
         """The epoch of the next pass, or of this one until its last batch is handed out."""
@@ -116,7 +113,7 @@ class PackLoader(DataLoader):
         Raises:
             ValueError: if the state is of a loader with other packs, batch size, ranks or shuffling.
         """
-        self.batch_sampler.load_state_dict(state, "loader")
+        self.batch_sampler.load_state_dict(state)
 
 
 def pack_loader(
@@ -132,7 +129,7 @@ def pack_loader(
     rank: int | None = None,
     **options: Any,
 ) -> PackLoader:
-    """A loader of `batch_size` packs a batch; under torch.distributed this rank's share (`PackBatchSampler`).
+    """A loader of `batch_size` packs a batch; under torch.distributed this rank's share (`PackSampler`).
 
     >>> from packlib.batches import TokenStore, pack_lengths, pack_loader
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
@@ -144,7 +141,7 @@ def pack_loader(
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`); or the rows of `pack_dataset`.
         packs: which samples share a pack; a `Schedule` keeps its steps, and has its own batch size. None for rows.
         collator: by default one without masking, at the packs' maximum length.
-        batch_size: by default 16.
+        batch_size: packs of a batch; by default 16.
         seed, shuffle: the order of the packs, or of a schedule's steps, another one each epoch.
         drop_last: leave out an incomplete last batch (another one each epoch).
         ranks, rank: by default those of torch.distributed; `ranks=1` gives every rank all packs.
@@ -155,9 +152,6 @@ def pack_loader(
         collator = PackingCollator(None if packs is None else packs.max_length)
     if packs is not None and (top := collator.max_length) and top < (most := int(packs.lengths_used.max())):
         raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {most}.")
-    if isinstance(packs, Schedule):
-        sampler: EpochSampler = ScheduleSampler(packs, batch_size, seed, shuffle, ranks, rank)
-    else:
-        batch_size = 16 if batch_size is None else batch_size
-        sampler = PackBatchSampler(len(data), batch_size, seed, shuffle, drop_last, ranks, rank)
-    return PackLoader(data, sampler, collator, **options)
+    order = packs if isinstance(packs, Schedule) else len(data)
+    sampler = PackSampler(order, batch_size, seed, shuffle, drop_last, ranks, rank)
+    return PackLoader(data, batch_sampler=sampler, collate_fn=collator, **options)

@@ -12,8 +12,6 @@ import numpy as np
 from packlib.batches.cutting import cut, halve_fullest, next_cuts
 from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
-from packlib.markup import rows_of_bars
-from packlib.packing.assigning import order_by_length
 from packlib.ragged import Ragged
 
 _MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits
@@ -80,14 +78,6 @@ class TokenBatches(Ragged):
             f"{self.tokens.mean():,.0f} tokens, {self.padding_fraction:.2%} padding{shapes})"
         )
 
-    def _repr_html_(self) -> str:
-        slots = self.rows[:16] * self.widths[:16]
-        unit = 640 / int(slots.max())
-        pairs = zip(slots * unit, self.tokens[:16] * unit, strict=True)
-        rows = [((0, all_slots, "#DDDDDD"), (0, tokens, "#0072B2")) for all_slots, tokens in pairs]
-        legend = f"The first {len(rows)} batches, one a row, tokens in blue, padding in gray"
-        return rows_of_bars(rows, legend, repr(self))
-
 
 def batch_by_tokens(
     lengths: Iterable[int],
@@ -99,16 +89,13 @@ def batch_by_tokens(
     *,
     target_lengths: Iterable[int] | None = None,
     max_target_tokens: int | None = None,
-    drop_last: bool = False,
     count_padding: bool = False,
-    difficulty: Iterable[float] | None = None,
     num_batches_multiple_of: int = 1,
     seed: int | Sequence[int] | None = None,
 ) -> TokenBatches:
     """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
 
-    Every sample lands in exactly one batch, unless `drop_last` says otherwise. Takes linear time but where a
-    `difficulty` must be sorted that is not of whole numbers in a range about as large as the data.
+    Every sample lands in exactly one batch. Takes linear time (where lengths are below 65,536, the sort too).
 
     >>> from packlib.batches import batch_by_tokens
     >>> batches = batch_by_tokens([4, 2, 3, 9, 1, 5], max_tokens=10)
@@ -121,21 +108,18 @@ def batch_by_tokens(
         min_batch, max_batch: the fewest and the most rows of a batch. Only the last batch of all (or the last k), and
             those that `num_batches_multiple_of` splits, may have fewer. Whether `min_batch` can be kept depends on the
             order; with max_tokens of min_batch times the longest sample it always can.
-        order: "dataset", "random", or "ascending" or "descending" by difficulty.
+        order: "dataset", "random", or "ascending" or "descending" by length. For an order of your own, such as by
+            `difficulties`, give the lengths in that order.
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape.
             The samples are dealt to the k in turn. Where k does not divide their number, blank rows fill up: among the
             first k batches that have two rows or more, the last ones end in a blank row each.
         target_lengths: a second length of each sample, such as that of its translation, with a budget of its own. It
             goes with neither `same_shape_every` nor `count_padding`, which know one width of a batch.
         max_target_tokens: the budget of these; None for `max_tokens`.
-        drop_last: leave out the last samples in the order, where k does not divide their number, instead of adding
-            blank rows.
         count_padding: the budget counts padding too: rows × longest, and not the sum of lengths.
-        difficulty: any score of each sample, integer or float (see `difficulties`); by default its length.
         num_batches_multiple_of: make the number of batches a multiple of this, for ranks × accumulation: the fullest
             batches are halved.
-        seed: of the random order; and where samples are equally difficult, of their order, which by default is the
-            data set's.
+        seed: of the random order; and of that of equally long samples, which by default is the data set's.
 
     Raises:
         TypeError, ValueError: for bad arguments; naming the samples that are too long, that make `min_batch`
@@ -167,18 +151,12 @@ def batch_by_tokens(
         raise ValueError(
             f"num_batches_multiple_of must divide same_shape_every {every}; {num_batches_multiple_of} does not."
         )
-    if flag("drop_last", drop_last) and same_shape_every is None:
-        raise ValueError("drop_last is for same_shape_every: without it no sample is left over.")
-    if difficulty is not None and order not in ("ascending", "descending"):
-        raise ValueError(f'A difficulty is for order "ascending" or "descending", not {order!r}.')
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
     budgets, most = [min(budget, _MOST_TOKENS) for budget in budgets], min(most, len(lengths))
-    samples = _ordered(lengths, order, difficulty, seed)
-    if drop_last:
-        samples = samples[: len(samples) // every * every]
+    samples = _ordered(lengths, order, seed)
     if len(samples) < every:
         raise ValueError(f"same_shape_every {every} needs as many samples; there are {len(lengths)}.")
-    in_order = difficulty is None and order in ("ascending", "descending") and not second
+    in_order = order in ("ascending", "descending") and not second
     budget = budgets if second else budgets[0]
 
     def starts(ids: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -222,30 +200,19 @@ def _some(samples: np.ndarray, lengths: np.ndarray) -> str:
     return f"{named}{', …' if len(samples) > 5 else ''}"
 
 
-def _ordered(
-    lengths: np.ndarray, order: str, difficulty: Iterable[float] | None, seed: int | Sequence[int] | None
-) -> np.ndarray:
+def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) -> np.ndarray:
     """The positions of the samples in the wanted order."""
     if order == "dataset":
         return np.arange(len(lengths))
-    if order == "random" or seed is not None:
-        shuffled = np.random.default_rng(0 if seed is None else seed).permutation(len(lengths))
+    rng = np.random.default_rng(0 if seed is None else seed)
     if order == "random":
-        return shuffled
-    scores = lengths if difficulty is None else np.asarray(difficulty)
-    if scores.shape != lengths.shape or scores.dtype.kind not in "iuf" or np.isnan(scores).any():
-        raise ValueError(f"difficulty must be one number for each of the {len(lengths)} samples.")
-    floats = scores.dtype.kind == "f"
-    if order == "descending":  # an integer's negative can overflow, its complement cannot
-        scores = -scores if floats else ~scores
-    scores = scores if seed is None else scores[shuffled]
-    low, high = scores.min(), scores.max()
-    if floats or int(high) - int(low) > 4 * len(scores) + 1024:
-        ids = np.argsort(scores, kind="stable")
-    else:
-        from_zero = np.subtract(scores, low, dtype=np.int64, casting="unsafe")
-        ids, _ = order_by_length(from_zero, int(high) - int(low))
-    return ids if seed is None else shuffled[ids]
+        return rng.permutation(len(lengths))
+    shuffled = None if seed is None else rng.permutation(len(lengths))
+    keys = lengths if shuffled is None else lengths[shuffled]
+    if keys.max() < 1 << 16:
+        keys = keys.astype(np.uint16, copy=False)  # which NumPy sorts by counting
+    ids = np.argsort(keys if order == "ascending" else ~keys, kind="stable")
+    return ids if shuffled is None else shuffled[ids]
 
 
 def _in_rows(samples: np.ndarray, lengths: np.ndarray, every: int) -> np.ndarray:
@@ -280,7 +247,7 @@ def _with_blanks(
         left = samples[len(samples) // every * every :]
         raise ValueError(
             f"{len(samples)} samples make no multiple of {every} batches of one shape: no batch has room for a "
-            f"blank row, and {len(left)} are left over: {_some(left, lengths)}. Set drop_last=True to leave them out."
+            f"blank row, and {len(left)} are left over: {_some(left, lengths)}. Leave these samples out."
         )
     group = int(np.argmax(takes))
     at = int(ends[group]) * every - blank

@@ -25,8 +25,7 @@ import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from packlib.checks import number, whole_number
-from packlib.distributed.agreement import RankError
-from packlib.distributed.collectives import Collectives
+from packlib.distributed.collectives import Collectives, RankError
 from packlib.distributed.watch import GRACE, await_reports
 from packlib.files import atomic_path
 

@@ -139,7 +139,7 @@ def ordered_bits(scores: np.ndarray) -> np.ndarray:
 
 
 def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> np.ndarray:
-    """The scores of the samples in `share`, checked; int64 or floats, shape (len(share),).
+    """The scores of the samples in `share`, checked; int64 or float64, shape (len(share),).
 
     Args:
         difficulty: as in `DistributedCurriculumSampler`.
@@ -168,4 +168,4 @@ def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> 
     if np.isnan(array).any():
         at = int(np.isnan(array).argmax())
         raise ValueError(f"The difficulty of sample {share[at]} is NaN, which has no place in an order.")
-    return array
+    return array.astype(np.float64)

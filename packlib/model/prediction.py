@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from packlib.batches import pack_lengths, pack_loader, tokenize
-from packlib.checks import one_of, whole_number
+from packlib.checks import whole_number
 from packlib.model.packed import PackedBert
 
 
@@ -21,9 +21,8 @@ def predict(
     max_length: int = 128,
     window: int = 1024,
     batch_size: int = 16,
-    output: str = "nsp_logits",
 ) -> Iterator[np.ndarray]:
-    """Read `texts` a window at a time, run each window in packs, and yield one answer a text, in order.
+    """Read `texts` a window at a time, run each window in packs, and yield the next-sentence logits of each, in order.
 
     A wide window packs tighter, a narrow one answers sooner: a text waits for the rest of its window. With
     `window=1` every text runs alone; the answers are the same.
@@ -33,13 +32,14 @@ def predict(
         max_length: slots of a pack; no text may have more tokens.
         window: texts that are read before the first is answered.
         batch_size: packs in one forward pass.
-        output: "nsp_logits", shape (2,), or "pooled", shape (d,).
+
+    Yields:
+        An array of shape (2,) a text.
 
     Raises:
         ValueError: if a text is longer than `max_length` (it is named), before any answer of its window.
     """
     whole_number("window", window, 1)
-    one_of("output", output, ("nsp_logits", "pooled"))
     was_training, done, stream = model.training, 0, iter(texts)
     while chunk := list(islice(stream, window)):
         pairs = [(text, "") if isinstance(text, str) else tuple(text) for text in chunk]
@@ -53,7 +53,7 @@ def predict(
         model.eval()
         try:
             for batch in pack_loader(store, packs, batch_size=batch_size, shuffle=False, ranks=1):
-                rows = model(**batch.to(model.device))[output].cpu()
+                rows = model(**batch.to(model.device)).nsp_logits.cpu()
                 rows = rows if rows.dtype == torch.float64 else rows.float()
                 answers |= zip(batch.sample_ids.tolist(), rows.numpy(), strict=True)
         finally:

@@ -107,35 +107,22 @@ def _counted(r: Recipe, wanted: float) -> str:
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
-    wanted = before.sequences_per_update
-
-    def closest(micro_batch: int) -> Recipe:
-        exact = wanted / (micro_batch * packed.replicas * packed.packing_factor)
-        both = {max(1, math.floor(exact)), math.ceil(exact)}
-        options = [replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=n) for n in sorted(both)]
-        return min(options, key=lambda r: abs(r.sequences_per_update - wanted))
-
-    after = closest(before.micro_batch)
+    wanted, old = before.sequences_per_update, before.gradient_accumulation_steps
+    exact = old / packed.packing_factor
+    options = [replace(packed, gradient_accumulation_steps=n) for n in (max(1, math.floor(exact)), math.ceil(exact))]
+    after = min(options, key=lambda r: abs(r.sequences_per_update - wanted))
     error = _off(after, wanted)
-    old, new = before.gradient_accumulation_steps, after.gradient_accumulation_steps
-    divided = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {new:,}"
+    divided = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {after.gradient_accumulation_steps:,}"
     first = "Accumulation is 1 and cannot be divided" if old == 1 else divided
     if not error:
         return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
     reasons = [f"{first}{'' if old == 1 else ', rounded'}: {_counted(after, wanted)}."]
-    near = range(before.micro_batch, max(0, before.micro_batch - _TRIED), -1)
-    smaller = min(map(closest, near), key=lambda r: abs(_off(r, wanted)))
-    if abs(_off(smaller, wanted)) < abs(error):
-        reasons.append(
-            f"Micro batch {smaller.micro_batch:,} with accumulation {smaller.gradient_accumulation_steps:,} comes "
-            f"closer: {_counted(smaller, wanted)}."
-        )
+    reasons.append('Or choose the micro batch too, which may come closer: how="batch".')
     if error > 0.05:
         reasons.append('Or keep the batch and adjust the betas: how="betas".')
     return after, [*reasons, _STAY], error
 
 
-_TRIED = 1024  # micro-batches, of which the closest is named
 _STAY = "Learning rate, betas and weight decay stay: they belong to the number of sequences behind an update."
 
 

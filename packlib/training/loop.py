@@ -74,10 +74,9 @@ def fit(
             packs of depth 1 this is the padded run.
         objective: what to train; by default `PretrainingObjective` for `PackedBert`, with the model's `reduction`,
             and `CausalObjective` or `MaskedObjective` for the others.
-        folder: where metrics.jsonl and checkpoint.pt go, and the checkpoint before it, which is taken with a warning if
-            the newest is damaged. If a checkpoint is there the run goes on from it, and
-            ends bit for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic).
-            None writes nothing. One run at a time has a folder.
+        folder: where metrics.jsonl and checkpoint.pt go. If a checkpoint is there the run goes on from it, and ends bit
+            for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic). None writes
+            nothing. One run at a time has a folder.
         optimizer: by default the recipe's; its rate is the highest one.
         even_updates: end each update at the pack closest to `recipe.sequences_per_update` sequences, and not
             after `recipe.gradient_accumulation_steps` micro-batches (see `UpdateStream`).

@@ -109,6 +109,7 @@ def default_objective(model: nn.Module) -> MaskedObjective:
     return PretrainingObjective(getattr(model, "reduction", "token"))
 
 
+@torch.no_grad()
 def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None) -> dict[str, float]:
     """The means of everything that `objective` measures, over all of `batches`, without dropout.
 
@@ -120,20 +121,10 @@ def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Object
     Returns:
         By name; NaN where there was nothing to count.
     """
-    sums = add_up(model, batches, objective)
-    if getattr(getattr(batches, "batch_sampler", None), "ranks", 1) > 1:
-        for both in sums.values():
-            dist.all_reduce(both)
-    return {name: (both[0] / both[1]).item() for name, both in sums.items()}
-
-
-@torch.no_grad()
-def add_up(model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None) -> dict[str, Tensor]:
-    """What `evaluate` divides: by name the total and the count, float64, shape (2,), over this rank's batches."""
     model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
     objective = default_objective(model) if objective is None else objective
     device, was_training = next(model.parameters()).device, model.training
-    sums: dict[str, Tensor] = {}
+    sums: dict[str, Tensor] = {}  # by name the total and the count
     model.eval()
     try:
         with torch.random.fork_rng(devices=[]):  # a loader draws seeds: the model's dropout must not see it
@@ -143,4 +134,7 @@ def add_up(model: nn.Module, batches: Iterable[PackedBatch], objective: Objectiv
                     sums[name] = sums[name] + both if name in sums else both
     finally:
         model.train(was_training)
-    return sums
+    if getattr(getattr(batches, "batch_sampler", None), "ranks", 1) > 1:
+        for both in sums.values():
+            dist.all_reduce(both)
+    return {name: (both[0] / both[1]).item() for name, both in sums.items()}

@@ -30,7 +30,9 @@ def stochastic_round(tensor: Tensor, dtype: torch.dtype, generator: torch.Genera
         tensor: FP32 or FP64, any shape.
         dtype: torch.bfloat16 or torch.float16.
     """
-    info, x = torch.finfo(_half(dtype)), tensor.double()
+    if dtype not in HALVES:
+        raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, not {dtype}.")
+    info, x = torch.finfo(dtype), tensor.double()
     # the distance of the neighbors: one bit of the binade of x, and below the normal numbers that of the smallest one
     power = torch.ldexp(torch.ones_like(x), torch.frexp(x).exponent - 1)
     spacing = power.clamp(min=info.smallest_normal) * info.eps
@@ -89,9 +91,3 @@ def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int 
     optimizer.register_load_state_dict_pre_hook(widen)
     optimizer.register_load_state_dict_post_hook(lambda *_: narrow(rounded=False))
     return optimizer
-
-
-def _half(dtype: torch.dtype) -> torch.dtype:
-    if dtype not in HALVES:
-        raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, not {dtype}.")
-    return dtype

@@ -100,17 +100,6 @@ def test_batches_in_turn_have_one_shape(lengths, budget, every, order, count_pad
             return
         left = in_order(lengths, order)[-(len(lengths) % every) :]
         assert f"{len(left)} are left over: sample {left[0]} with {lengths[left[0]]}" in str(error)
-        found = batch_by_tokens(
-            lengths,
-            budget,
-            max_batch=most,
-            order=order,
-            count_padding=count_padding,
-            same_shape_every=every,
-            drop_last=True,
-        )
-        assert set(found.sample_ids.tolist()) == set(range(len(lengths))) - set(left)
-        assert len(found) % every == 0 and (found.sizes == found.rows).all()
         return
     assert sorted(found.sample_ids.tolist()) == list(range(len(lengths)))
     assert len(found) % every == 0 and found.rows.max() <= most
@@ -128,28 +117,6 @@ def test_batches_in_turn_have_one_shape(lengths, budget, every, order, count_pad
     assert found.shape_cost == pytest.approx(1 - own / sum(rows * width for rows, width in shapes))
     if not blank:
         assert [batch.tolist() for batch in found] == greedy(lengths, budget, most, order, count_padding, every)
-
-
-@given(
-    st.lists(st.one_of(st.integers(-5, 5), st.floats(-1, 1), st.integers(-(2**63), 2**63 - 1)), min_size=1),
-    st.booleans(),
-)
-def test_any_score_orders_the_samples(scores, down):
-    kinds = {type(score) for score in scores}
-    scores = np.array(scores) if len(kinds) == 1 else np.array(scores, float)
-    order = "descending" if down else "ascending"
-    found = batch_by_tokens([1] * len(scores), 1, order=order, difficulty=scores)
-    key = scores.tolist()
-    expected = sorted(range(len(key)), key=lambda i: -key[i] if down else key[i])
-    assert found.sample_ids.tolist() == expected
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64, np.float32])
-def test_scores_of_any_type(dtype):
-    low, high = (0, 1) if dtype == np.float32 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    scores = np.array([high, low, high, low + 1 if dtype != np.float32 else 0.5], dtype)
-    for order, expected in (("ascending", [1, 3, 0, 2]), ("descending", [0, 2, 3, 1])):
-        assert batch_by_tokens([1] * 4, 1, order=order, difficulty=scores).sample_ids.tolist() == expected
 
 
 def test_a_seed_permutes_what_is_equally_difficult():
@@ -206,13 +173,6 @@ class TestPublicFaults:
         ):
             batch_by_tokens(lengths, 30)
 
-    def test_near_cubic_time(self):
-        """4,000 samples take the public code 53 seconds; at that pace these would take a century."""
-        lengths = np.random.default_rng(0).integers(1, 513, 500_000)
-        found = batch_by_tokens(lengths, 8192, order="descending", count_padding=True)
-        assert np.array_equal(np.bincount(found.sample_ids), np.ones(500_000))
-        assert found.tokens.max() <= 8192 and found.tokens.sum() == lengths.sum()
-
 
 def test_blank_rows_change_no_loss():
     found = batch_by_tokens(store().lengths, 256, order="random", same_shape_every=7, seed=4)
@@ -232,13 +192,8 @@ def test_bad_input_gets_one_sentence():
     for error, match, call in (
         (ValueError, "max_batch must be at least 3, not 2", lambda: batch_by_tokens([1], 9, 3, 2)),
         (ValueError, "not 'sorted'", lambda: batch_by_tokens([1], 9, order="sorted")),
-        (ValueError, "drop_last is for same_shape_every", lambda: batch_by_tokens([1], 9, drop_last=True)),
         (TypeError, "count_padding must be True or False, not 'sum'", lambda: batch_by_tokens(
             [1], 9, count_padding="sum")),
-        (ValueError, "one number for each of the 2 samples", lambda: batch_by_tokens(
-            [1, 2], 9, order="ascending", difficulty=[1.0, float("nan")])),
-        (ValueError, 'is for order "ascending" or "descending", not', lambda: batch_by_tokens(
-            [1], 9, difficulty=[1])),
         (ValueError, "num_batches_multiple_of must divide same_shape_every 4; 3 does not", lambda: batch_by_tokens(
             [1] * 9, 9, same_shape_every=4, num_batches_multiple_of=3)),
     ):  # fmt: skip
@@ -252,4 +207,3 @@ def test_it_prints_well():
         "TokenBatches(4 batches, 5 samples, 1.2 a batch of 7 tokens, 17.65% padding, "
         "14.71% for one shape in every 2 batches)"
     )
-    assert repr(found).split(",")[0] in found._repr_html_() and "<svg" in found._repr_html_()

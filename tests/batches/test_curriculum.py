@@ -20,10 +20,9 @@ from packlib.batches import IGNORED, PackedBatch, SequenceLengthWarmup, pad, sho
     st.integers(0, 200),
     st.integers(1, 40),
     st.integers(1, 500),
-    st.sampled_from([1, 2, 50]),
 )
-def test_the_warm_up_keeps_its_promises(duration, low, more, step, total, degree):
-    warmup = SequenceLengthWarmup(duration, low, low + more, step, root_degree=degree)
+def test_the_warm_up_keeps_its_promises(duration, low, more, step, total):
+    warmup = SequenceLengthWarmup(duration, low, low + more, step)
     lengths = [warmup.length(done, total) for done in range(total + 1)]
     over = round(duration * total)
     assert lengths == sorted(lengths)
@@ -36,19 +35,13 @@ def test_the_warm_up_keeps_its_promises(duration, low, more, step, total, degree
     assert set(lengths) <= set(warmup.lengths)
 
 
-def fixed_root(step, total, low, high, difficulty_step, root_degree):
-    """DeepSpeed's formula (`CurriculumScheduler`), in exact numbers: the largest length that the root has reached."""
-    lengths = range(low, high + 1, difficulty_step)
-    return max(x for x in lengths if Fraction(x - low, high - low) ** root_degree <= Fraction(step, total))
-
-
-@pytest.mark.parametrize("root_degree", [1, 2, 3])
-def test_roots_are_those_of_deepspeed(root_degree):
+def test_each_length_has_an_equal_share():
+    """In exact numbers: the largest length of the straight line from the first to the last."""
     for total, low, high, step in ((100, 8, 64, 8), (7, 64, 512, 64), (1000, 8, 1024, 8)):
-        warmup = SequenceLengthWarmup(1.0, low, high, step, root_degree=root_degree)
+        warmup, lengths = SequenceLengthWarmup(1.0, low, high, step), range(low, high + 1, step)
         for done in range(total):
-            assert warmup.length(done, total) == fixed_root(done, total, low, high, step, root_degree)
-    assert SequenceLengthWarmup(0.5, 8, 40, 8, root_degree=2).length(5, 20) == 24  # sqrt(1/2) of four steps
+            line = low + Fraction(done * (high - low), total)
+            assert warmup.length(done, total) == max(length for length in lengths if length <= line)
 
 
 def ragged(lengths, width):

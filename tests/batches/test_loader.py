@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from model_cases import MAX_LENGTH, masking, same, store
 from model_cases import store_loader as loader
 
-from packlib.batches import PackBatchSampler, PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
-from packlib.batches.samplers import ScheduleSampler
+from packlib.batches import PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
+from packlib.batches.samplers import PackSampler
 from packlib.work import Work
 
 
@@ -112,7 +112,7 @@ def test_any_map_style_data_set_will_do():
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 5), st.booleans(), st.booleans())
 def test_ranks_share_each_step_and_no_pack_comes_twice_or_not_at_all(packs, size, ranks, drop_last, shuffle):
     def sampler(batch_size, ranks, rank):
-        return PackBatchSampler(packs, batch_size, 5, shuffle, drop_last, ranks, rank)
+        return PackSampler(packs, batch_size, 5, shuffle, drop_last, ranks, rank)
 
     rest = packs % (size * ranks)
     if packs < ranks or (drop_last and rest == packs) or (not drop_last and 0 < rest < ranks and size == 1):
@@ -191,10 +191,10 @@ def test_bad_input_gets_one_sentence():
         ),
         "state is of a loader with batch_size 4; this one has 5": lambda: loader(5).load_state_dict(state),
         "rank must be from 0 to 1, not 2": lambda: loader(ranks=2, rank=2),
-        "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackBatchSampler(
+        "leave some of 2 ranks without a pack in the last step: pass drop_last": lambda: PackSampler(
             7, 1, ranks=2, rank=0
         ),
-        "3 packs fill no batch of 2 on 2 ranks": lambda: PackBatchSampler(3, 2, drop_last=True, ranks=2, rank=0),
+        "3 packs fill no batch of 2 on 2 ranks": lambda: PackSampler(3, 2, drop_last=True, ranks=2, rank=0),
         "made for other lengths: pack 0 has 96 tokens, and its samples have": lambda: PackDataset(shuffled, packs),
         r"made for other lengths: pack 0 has 96 tokens": lambda: PackDataset(
             [shuffled[i] for i in range(len(shuffled))], packs
@@ -231,5 +231,3 @@ def test_ranks_of_a_schedule_get_its_steps():
         pack_loader(data, made)
     with pytest.raises(ValueError, match="batch_size must be 3, as the schedule has, not 4"):
         pack_loader(data, made, batch_size=4, ranks=2, rank=0)
-    with pytest.raises(TypeError, match=r"schedule must be a Schedule, not Packs\("):
-        ScheduleSampler(pack_lengths(lengths, 64))

@@ -1,7 +1,6 @@
 """Ranks: results and prints in order; whatever one does, one error says which and why, and nothing stays."""
 
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -156,11 +155,6 @@ def test_all_ranks_learn_of_an_error_on_one():
         ("max_length must be the same on all ranks, but is 9 on rank 2 and 8 on rank 0.", 2),
         ("method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.", 1),
     ]
-
-
-def test_a_rank_error_survives_pickle():
-    copy = pickle.loads(pickle.dumps(RankError("Rank 1 of 2 raised ValueError: no", 1)))
-    assert str(copy) == "Rank 1 of 2 raised ValueError: no" and copy.rank == 1
 
 
 TORCHRUN = """

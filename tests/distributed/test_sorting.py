@@ -120,14 +120,6 @@ def test_ranks_sort_as_numpy_does_and_evenly(ranks):
     run_ranks(sort_skewed_tables, ranks)
 
 
-def sort_ties(rank):
-    check_sort([table([[7]] * 2, 1), table([[7]] * 6, 1)], by=1)
-
-
-def test_ties_are_taken_from_no_rank_beyond_what_it_has():
-    run_ranks(sort_ties, 2)
-
-
 def test_alone_a_process_needs_no_group():
     rows = table([[2, 1], [1, 5], [2, 0]], 2)
     alone = exact_sort(rows, by=1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.auditing import PackingAudit
-from packlib.batches import TokenStore, batch_by_tokens, collate
+from packlib.batches import TokenStore, collate
 from packlib.check import Finding, PackingCheck
 from packlib.checks import one_of
 from packlib.lengths import LengthHistogram
@@ -66,15 +66,11 @@ def changed(instance, **methods):
 def representations(name):
     """Each class of the library that shows itself as HTML, with a hostile text wherever it takes one."""
     histogram = LengthHistogram([0, 3, 2, 1], name=name)
-    batch, batches = (
-        collate(TokenStore.from_samples([{"input_ids": [1, 2]}] * 2), [2], 4),
-        batch_by_tokens([3, 1, 2], 6),
-    )
+    batch = collate(TokenStore.from_samples([{"input_ids": [1, 2]}] * 2), [2], 4)
     return {
         "LengthHistogram": histogram,
         "PackingPlan": plan(histogram, method="lpfhp"),
         "PackedBatch": changed(batch, __repr__=name),
-        "TokenBatches": changed(batches, __repr__=name),
         "Recipe": changed(Recipe(8, 1e-3, 100), _rows={"optimizer": name}),
         "Table": Table((name, name), [(name, 1), (name, None)]),
         "Points": Points([name]),
@@ -91,7 +87,7 @@ def test_a_name_makes_no_element_where_an_object_shows_itself(name):
         found, plain = Elements(shown._repr_html_()), Elements(representations("a")[kind]._repr_html_())
         assert not found.faults(), kind
         assert found.names - {"span"} == plain.names, kind
-        if kind not in ("PackedBatch", "TokenBatches", "Recipe", "PackingCheck", "PackingAudit"):
+        if kind not in ("PackedBatch", "Recipe", "PackingCheck", "PackingAudit"):
             assert len(found.text) < 3000 or kind == "Points", f"{kind} is too long to read"
 
 

@@ -20,8 +20,7 @@ def questions(n):
     return [a if i % 3 == 0 else (a, b) for i, (a, b) in enumerate(pairs)]
 
 
-@pytest.mark.parametrize("output", ["nsp_logits", "pooled"])
-def test_answers_equal_the_unpacked_models(output):
+def test_answers_equal_the_unpacked_models():
     model, texts = make_model("bert"), questions(60)
     plain = BertForPreTraining(deepcopy(model.config)).double().eval()
     plain.load_state_dict(model.state_dict())
@@ -29,10 +28,9 @@ def test_answers_equal_the_unpacked_models(output):
     with torch.no_grad():
         for text in texts:
             inputs = tokenizer()(*([text] if isinstance(text, str) else text), return_tensors="pt")
-            pooled = plain.bert(**inputs).pooler_output[0]
-            expected.append((plain.cls.seq_relationship(pooled) if output == "nsp_logits" else pooled).numpy())
+            expected.append(plain(**inputs).seq_relationship_logits[0].numpy())
     for window in (1, 7, 60, 1000):
-        answers = list(predict(model, iter(texts), tokenizer(), window=window, batch_size=3, output=output))
+        answers = list(predict(model, iter(texts), tokenizer(), window=window, batch_size=3))
         assert len(answers) == 60
         assert max(np.abs(a - e).max() for a, e in zip(answers, expected, strict=True)) < 1e-10
 
@@ -72,7 +70,6 @@ def test_bad_input_gets_one_sentence():
     for options, match in (
         ({"window": 0}, "window must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"output": "labels"}, "not 'labels'"),
     ):
         with pytest.raises(ValueError, match=match):
             next(predict(model, ["a"], tokenizer(), **options))

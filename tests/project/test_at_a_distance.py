@@ -10,7 +10,6 @@ from pathlib import Path
 import datasets
 import matplotlib
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -18,13 +17,11 @@ from model_cases import bert_config, gpt_config, make_batch, make_model, store
 from training_cases import loader
 from transformers import AttentionInterface, AttentionMaskInterface, BertForMaskedLM, GPT2LMHeadModel
 
-from packlib.advice import advise
 from packlib.batches import pack_lengths
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import load
 from packlib.model import PackedBert, for_transformers
 from packlib.packing import StreamPacker, plan
 from packlib.rows import PackedStream, TransformersCollator
-from packlib.rows.spool import Column
 from packlib.training import UpdateStream
 from packlib.work import Work
 from packlib.workbook.figures import label_ends, new_figure, svg
@@ -70,17 +67,6 @@ def packer():
     return made
 
 
-def column(folder):
-    made = Column(pa.int32(), True, folder)
-    made.add(pa.array([1, 2, 3], pa.int32()))
-    return made
-
-
-def added(made):
-    made.add(pa.array([4, 5], pa.int32()))
-    return made.take(np.array([0, 3]), np.array([2, 5])).to_pylist()
-
-
 def updates():
     made = UpdateStream(loader(4), 2)
     next(made)
@@ -98,29 +84,20 @@ def loss(model):
     return model(**make_batch()).loss.item()
 
 
-LENGTHS = store().lengths
 # by name: what makes it, and what it then does
 MADE = {
-    "histogram": (lambda _: load("wikipedia"), lambda it: plan(it, method="lpfhp").num_packs),
     "plan": (
-        lambda _: plan(load("squad"), method="lpfhp", max_sequences_per_pack=3),
+        lambda: plan(load("squad"), method="lpfhp", max_sequences_per_pack=3),
         lambda it: (it.lower_bound, it.to_json()),
     ),
-    "schedule": (lambda _: schedule(), lambda it: (list(map(list, it)), it.waiting, it.lower_bound)),
-    "stream packer": (lambda _: packer(), lambda it: (it.add(6), it.flush())),
-    "packed stream": (lambda _: stream(), list),
-    "column": (column, added),
-    "store": (lambda _: store(), lambda it: it.with_tokens(it.input_ids, it.input_ids).take([2, 0]).labels),
-    "batch": (lambda _: make_batch(), lambda it: dict(it.to("cpu"))),
-    "loader": (lambda _: loader(4), lambda it: [dict(batch) for batch in it]),
-    "updates": (lambda _: updates(), lambda it: [dict(batch) for batch in next(it)]),
-    "advice": (
-        lambda _: advise(LengthHistogram.from_lengths(LENGTHS, 128)),
-        lambda it: (it.decisions, it.notes, it.code, it.plan.num_packs),
-    ),
-    "model": (lambda _: make_model("bert"), loss),
+    "schedule": (schedule, lambda it: (list(map(list, it)), it.waiting, it.lower_bound)),
+    "stream packer": (packer, lambda it: (it.add(6), it.flush())),
+    "packed stream": (stream, list),
+    "loader": (lambda: loader(4), lambda it: [dict(batch) for batch in it]),
+    "updates": (updates, lambda it: [dict(batch) for batch in next(it)]),
+    "model": (lambda: make_model("bert"), loss),
     "transformers collator": (
-        lambda _: TransformersCollator(GPT2LMHeadModel(gpt_config()), "dense"),
+        lambda: TransformersCollator(GPT2LMHeadModel(gpt_config()), "dense"),
         lambda it: it([{"input_ids": [5, 6, 7], "seq_lengths": [2, 1]}]),
     ),
 }
@@ -146,9 +123,9 @@ def plainly(value):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_looking_at_an_object_changes_nothing(name, tmp_path):
+def test_looking_at_an_object_changes_nothing(name):
     make, use = MADE[name]
-    alone, seen = make(tmp_path), make(tmp_path)
+    alone, seen = make(), make()
     fields = dict(vars(seen))
     look(seen)
     assert {field: id(value) for field, value in vars(seen).items() if field in fields} == {

@@ -78,7 +78,7 @@ def test_the_tokenizer_is_what_the_model_needs(tokenizer):
 
 @pytest.mark.parametrize("every", [37, *[1] * bool(os.environ.get("PACKLIB_ALL"))])
 def test_stored_lengths_are_what_the_tokenizer_gives(tokenizer, every):
-    """The lengths are stored under a checksum, and tests/batches/test_tokens.py counts all tokens up to 128."""
+    """The lengths are stored under a checksum; `make test-all` counts the tokens of every gloss."""
     texts = wordnet_texts()
     rows = slice(None, None, every)
     ids = tokenizer(texts.definition[rows].tolist())["input_ids"]

@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from experiments import curriculum
-from experiments.batchings import BATCHINGS, Update, batches, nested_loss, padded_loss
-from experiments.curriculum import LENGTH, LENGTH_ARMS, ROWS, new_model, row_updates, train
-from experiments.recording import Runs
+from experiments.batchings import BATCHINGS, batches, nested_loss, padded_loss
+from experiments.curriculum import LENGTH, LENGTH_ARMS, ROWS, new_model, row_updates
 from model_cases import store
 
 from packlib.batches import PackedBatch, TokenStore
@@ -90,56 +88,3 @@ def test_the_arms_differ_as_their_names_say():
     assert all(slots >= tokens for _, _, tokens, slots in reshaped)
     both = shapes(LENGTH_ARMS["batch size and 0.3, truncated"])
     assert both[0][:2] == (4, 8) and both[15] == full
-
-
-@pytest.mark.parametrize("name", LENGTH_ARMS)
-def test_all_arms_see_as_many_tokens_and_each_row_once(name):
-    wanted, rows = 50 * ROWS * LENGTH, torch.arange(1_200)[:, None].expand(-1, LENGTH)
-    updates = list(row_updates(LENGTH_ARMS[name], 0, rows, wanted))
-    assert wanted <= sum(update.tokens for update in updates) < wanted + ROWS * LENGTH
-    seen = torch.cat([update.loss.keywords["ids"][:, 0] for update in updates])
-    assert len(seen.unique()) == sum(update.sequences for update in updates)
-
-
-def test_a_rate_by_tokens_falls_as_the_tokens_come():
-    sizes = [8, 8, 16, 32, 64, 64, 64]
-    updates = [Update(lambda model: model(torch.ones(1, 1)).sum(), 1, tokens, tokens, 8) for tokens in sizes]
-    model, held_out = torch.nn.Linear(1, 1), lambda _: torch.zeros(())
-    records = train(model, updates, sum(sizes), 1.0, "none", 1, held_out, 16)
-    assert len(records) == 6
-    done = [record["tokens"] - sizes[record["update"] - 1] for record in records]  # before the update
-    rise = [min(1, (before / sum(sizes) + 0.01) / 0.05) for before in done]
-    assert [record["rate"] for record in records] == pytest.approx(
-        [up * (1 - 0.9 * before / sum(sizes)) for up, before in zip(rise, done, strict=True)]
-    )
-
-
-@pytest.mark.slow
-def test_runs_are_recorded_and_not_made_again(tmp_path, monkeypatch, capsys):
-    """On few and short texts, and in updates of two rows."""
-    rows = torch.arange(100 * LENGTH).reshape(100, LENGTH) % 7
-    monkeypatch.setattr(curriculum, "function_stores", lambda length: (texts(), texts()))
-    monkeypatch.setattr(curriculum, "module_rows", lambda length, least: (rows, rows))
-    monkeypatch.setattr(curriculum, "ROWS", 2)
-    monkeypatch.setattr(curriculum, "HELD_OUT_ROWS", 4)
-    path = tmp_path / "found.csv"
-    arms = ("ALiBi, no warm-up", "ALiBi, 0.3, truncated")
-    arguments = ["length", "--sequences", "60", "--arms", *arms, "--out", str(path)]
-    curriculum.main([*arguments, "--seeds", "0"])
-    first = path.read_text()
-    assert capsys.readouterr().out.count("seed 0") == 2
-    curriculum.main([*arguments, "--seeds", "0", "1"])
-    (_, before), (command, after) = (text.split("\n", 1) for text in (first, path.read_text()))
-    assert capsys.readouterr().out.count("seed 1") == 2 and after.startswith(before) and "--seeds 0 1 " in command
-    rows = Runs(path, ()).rows
-    last = rows[-1]
-    assert float(last["held_out_loss"]) < float(next(r for r in rows if r["seed"] == "1")["held_out_loss"])
-    assert all(float(row[name]) > 0 for row in rows for name in ("cpu_seconds", "gradient_norm", "largest_variance"))
-    assert all(int(row["tokens"]) <= int(row["slots"]) for row in rows)
-    with pytest.raises(ValueError, match="holds runs with planned 60, not 500: name another --out"):
-        curriculum.main(["length", "--sequences", "500", "--out", str(path)])
-    other = tmp_path / "other.csv"
-    curriculum.main(["comparison", "--sequences", "80", "--arms", "packed", "--seeds", "0", "--out", str(other)])
-    assert float(Runs(other, ()).rows[-1]["held_out_loss"]) > 0
-    with pytest.raises(ValueError, match=r"experiment must be .*, not 'speed'"):
-        curriculum.main(["speed"])

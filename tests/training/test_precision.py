@@ -1,7 +1,5 @@
 """16 bits: stochastic rounding against all numbers that a type holds, and weights that learn where rounding stalls."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_cases import furthest, loader, recipe, small_model, weights
 
-from packlib.training import evaluate, fit, make_optimizer, round_weights, stochastic_round
+from packlib.training import make_optimizer, round_weights, stochastic_round
 from tests.benchmarks.bench_scaling import largest_loss_scale
 
 HALVES = [torch.bfloat16, torch.float16]
@@ -47,23 +45,6 @@ def test_it_is_a_neighbor_with_the_right_probability(dtype, x, seed):
         assert abs((got == above).mean() - p) <= 5 * np.sqrt(p * (1 - p) / draws) + 2 / draws
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_the_mean_is_right_and_nearest_is_not(dtype):
-    """200 × 20,000 draws: within 4 standard errors; rounding to nearest is off by more than 30 of them."""
-    x = torch.rand(20_000, generator=torch.Generator().manual_seed(3)) * 0.2 + 1.001
-    generator = torch.Generator().manual_seed(4)
-    draws = [stochastic_round(x, dtype, generator).double() - x.double() for _ in range(200)]
-    error = torch.stack(draws)
-    assert abs(error.mean() / (error.std() / error.numel() ** 0.5)) < 4
-    per_value = error.mean(0) / (error.std(0) / 200**0.5).clamp(min=1e-12)
-    assert 0.9 < per_value[error.std(0) > 0].square().mean() < 1.2  # each value for itself, too
-    drift = torch.full((), 1.001).expand(10_000)
-    assert abs(stochastic_round(drift, dtype, generator).double().mean() - 1.001) < 1e-4
-    assert abs(drift.to(dtype).double().mean() - 1.001) > 1e-5
-    again = [stochastic_round(x, dtype, torch.Generator().manual_seed(5)) for _ in range(2)]
-    assert torch.equal(*again)
-
-
 def test_what_fp16_loses_loss_scaling_saves():
     gradients = torch.randn(100_000, generator=torch.Generator().manual_seed(0)) * 1e-7
     scale = largest_loss_scale(gradients)
@@ -90,28 +71,6 @@ def test_an_update_under_half_a_spacing_stalls_unless_it_is_rounded_at_random(dt
     assert (ends["master"] - there).abs().max() <= torch.finfo(dtype).eps / 2
     assert abs(ends["stochastic"].mean() - there) < 4 * torch.finfo(dtype).eps * (256 / 8 / 4 / 64) ** 0.5
     assert ends["stochastic"].std() > 0
-
-
-@pytest.mark.slow
-def test_bert_in_16_bits_learns_as_in_fp32_where_nearest_falls_behind():
-    plan = replace(recipe(8, 1, total=700, optimizer="adamw", warmup_sequences=0), learning_rate=1e-4)
-    losses, judged = {}, list(loader(8))
-    for rounding in ("fp32", "master", "stochastic", "nearest"):
-        model = small_model(torch.float32 if rounding == "fp32" else torch.bfloat16)
-        optimizer = make_optimizer(model, plan)
-        if rounding != "fp32":
-            optimizer = round_weights(optimizer, rounding)
-        losses["before"] = losses.get("before", evaluate(model, judged)["mlm_loss"])
-        fit(model, judged, plan, optimizer=optimizer, progress=False)
-        losses[rounding] = evaluate(model, judged)["mlm_loss"]
-        if rounding != "fp32":
-            assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
-        moments = [v for state in optimizer.state.values() for n, v in state.items() if n.startswith("exp")]
-        assert moments and {v.dtype for v in moments} == {torch.float32}
-    learned = losses["before"] - losses["fp32"]
-    assert abs(losses["master"] - losses["fp32"]) < 0.02 * learned
-    assert abs(losses["stochastic"] - losses["fp32"]) < 0.05 * learned
-    assert losses["nearest"] - losses["fp32"] > 0.2 * learned
 
 
 @pytest.mark.parametrize(("kind", "rounding"), [("lamb", "stochastic"), ("adamw", "master"), ("lamb", "nearest")])
@@ -143,6 +102,11 @@ def test_a_run_that_goes_on_is_the_same_bit_for_bit(kind, rounding):
     assert furthest(weights(whole[0]), weights(second[0])) == 0
     assert furthest(weights(whole[0]), weights(first[0])) > 0
     assert whole[0].bert.embeddings.LayerNorm.weight.dtype == torch.float32
+    assert {p.dtype for name, p in whole[0].named_parameters() if "embeddings.LayerNorm" not in name} == {
+        torch.bfloat16
+    }
+    moments = [v for state in whole[1].state.values() for n, v in state.items() if n in ("m", "v") or n[:3] == "exp"]
+    assert moments and {v.dtype for v in moments} == {torch.float32}
 
 
 def test_bad_input_gets_a_sentence():
