@@ -138,7 +138,7 @@ class Collated:
         batch, row = self.batch if batch is None else batch, self.few[piece.sequence]
         own = {
             name: self.part_of(batch[name], piece, batch["input_ids"])
-            for name in ("input_ids", "labels")
+            for name in ("input_ids", "labels", *self.kept)
             if name in batch
         }
         for name in set(row).intersection(batch) - {"input_ids", "labels", MASK}:
@@ -160,6 +160,17 @@ class Collated:
         if self.bare:
             return [(self.alone_batch(piece), np.arange(len(piece.slots))) for piece in self.pieces]
         return [self._collated(piece) for piece in self.pieces]
+
+    @cached_property
+    def kept(self) -> list[str]:
+        """The fields by slot that the collator makes of each sequence alone as it does in the pack."""
+        told = "input_ids", "labels", MASK, POSITIONS
+        names = [name for name, value in self.batch.items() if name not in told and _by_slot(value, self.ids)]
+        for piece in self.pieces if names else []:
+            single = self._collated(piece)
+            names = [name for name in names if single and _by_slot(value := single[0].get(name), single[0]["input_ids"])
+                     and torch.equal(value.flatten()[single[1]], self.batch[name].flatten()[piece.slots])]  # fmt: skip
+        return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
         for batch in self.unit_batches(self.unit_of[piece.sequence]):
@@ -239,9 +250,12 @@ def _units(rows: list[dict], group: str | None) -> list[int]:
     return [values.index(value) for value in values]
 
 
+def _by_slot(value: Any, ids: Tensor) -> bool:
+    return isinstance(value, Tensor) and value.shape == ids.shape
+
+
 def _fits(batch: dict, name: str, slots: np.ndarray) -> bool:
-    value = batch.get(name)
-    return isinstance(value, Tensor) and value.shape == batch["input_ids"].shape and value.numel() > slots[-1]
+    return _by_slot(batch.get(name), batch["input_ids"]) and batch["input_ids"].numel() > slots[-1]
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

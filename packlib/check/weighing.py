@@ -204,9 +204,8 @@ class Weighing:
         own = self.whole.weight
         for batch in self.batches:
             total = sum(own[unit] for unit in batch.weight if unit in own)
-            if any(
-                abs(weight * total / own[unit] - 1) > self.near for unit, weight in batch.weight.items() if unit in own
-            ):
+            pairs = [(weight * total, own[unit]) for unit, weight in batch.weight.items() if unit in own]
+            if any(abs(mine - its) > self.near * abs(its) for mine, its in pairs):
                 return False
         return abs(sum(own.values()) - 1) <= self.near
 
