@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, DataCollatorWithFlattening
 
 from packlib.check import check_packing
-from packlib.check.black_box import Box
-from packlib.check.case import Case
+from packlib.check.called_model import CalledModel
+from packlib.check.checked_batch import CheckedBatch
 from packlib.check.locating import locate
 from packlib.check.model_questions import positions
 from packlib.cli import main
@@ -665,9 +665,9 @@ def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
 
 def test_asking_why_changes_nothing():
     model, collate, rows = own("attention", fault="attention")
-    box = Box(model, None, 0)
+    box = CalledModel(model, None, 0)
     with box.mode(train=False):
-        case = Case(box, collate, rows, rows, None)
+        case = CheckedBatch(box, collate, rows, rows, None)
         before = [finding.verdict for finding in positions(case)]
         assert case.why.causes == ["attention"] and [finding.verdict for finding in positions(case)] == before
 
