@@ -169,9 +169,10 @@ class CollatedBatch:
         told = "input_ids", "labels", MASK, POSITIONS
         names = [name for name, value in self.batch.items() if name not in told and _by_slot(value, self.ids)]
         for piece in self.pieces if names else []:
-            single = self._collated(piece)
-            names = [name for name in names if single and _by_slot(value := single[0].get(name), single[0]["input_ids"])
-                     and torch.equal(value.flatten()[single[1]], self.batch[name].flatten()[piece.slots])]  # fmt: skip
+            alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
+            mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
+            names = [name for name in names if _fits(alone, name, slots)
+                     and torch.equal(alone[name].flatten()[slots], mine[name])]  # fmt: skip
         return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:

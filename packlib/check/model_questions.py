@@ -182,8 +182,9 @@ def sameness(checked: CheckedBatch) -> Iterator[Finding]:
     if max(checked.noise) > 0.1 or any(alone is None for alone in checked.alone):
         yield Finding(question, UNKNOWN, "The model takes no sequence alone, or gives it other outputs each time.")
         return
-    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {max(differing.values(), default=0.0):.2g} of "
-    evidence += f"the outputs; what is below {checked.limit:.2g} is noise or rounding."
+    far = max(differing.values(), default=0.0)
+    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {far:.2g} of the outputs; "
+    evidence += f"what is below {checked.limit:.2g} is noise or rounding."
     name = next((name for name in checked.blamed if name != POSITIONS), None)
     if name is not None:
         number = checked.blamed[name][0][0]
