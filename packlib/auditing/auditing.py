@@ -1,6 +1,7 @@
 """What does it cost? Packed data that others made, counted: packs above the least, what is lost, and how many steps."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -157,7 +158,7 @@ class _Seen:
         self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
         self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
         self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
-        self.labeled = False
+        self.labeled, self.trained = False, Counter[str]()
         self.first, self.at_first = MAX_LENGTH, 0  # where positions start, and how many sequences start there
         chunks = self._lengths()
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
@@ -169,10 +170,11 @@ class _Seen:
     def _lengths(self) -> Iterator[np.ndarray]:
         options: dict[str, Any] = {"leave": False, "disable": not self.progress, "delay": 1}
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
-            for lengths, depths, used, widths, firsts, wrong, hashes, labels in self.packed.rows(self.hashed):
-                for sentence, rows in wrong.items():
-                    many, first = self.wrong.get(sentence, (0, int(rows[0])))
-                    self.wrong[sentence] = many + len(rows), first
+            for lengths, depths, used, widths, firsts, wrong, hashes, labels, trained in self.packed.rows(self.hashed):
+                for sentence, at in wrong.items():
+                    many, first = self.wrong.get(sentence, (0, int(at[0])))
+                    self.wrong[sentence] = many + len(at), first
+                self.trained.update(trained)
                 self.hashes += [] if hashes is None else [hashes]
                 self.labels = self.labels.plus(labels or Labels())
                 self.labeled |= labels is not None
@@ -204,6 +206,7 @@ class _Seen:
             start: self.at_first and self.first not in (0, 2),
             "All labels are -100: nothing would be trained on.": self.labeled and not labels.rows,
             f"{others}rows, the first is {labels.first}.": labels.others and not self._masked,
+            **{f"{name} is 0 for all tokens: nothing would be trained on.": not n for name, n in self.trained.items()},
         }
         found = [sentence for sentence, true in said.items() if true]
         return found + [
