@@ -82,17 +82,6 @@ def map_arrays(
         return {name: column.flatten().to_numpy(zero_copy_only=True) for name, column in columns.items()}
 
 
-def saved_kind(path: str | os.PathLike) -> str:
-    """The kind that `save_arrays` wrote to a file, "" if it is none of its files."""
-    import pyarrow as pa
-
-    try:
-        metadata = pa.ipc.open_file(pa.memory_map(os.fspath(path))).schema.metadata
-    except (pa.ArrowException, OSError):
-        return ""
-    return (metadata or {}).get(_KIND, b"").decode(errors="replace")
-
-
 def _checksum(kind: str, columns: Mapping) -> bytes:
     """Of the kind, and of the name, type and numbers of each array."""
     seen = hashlib.sha256(kind.encode())

@@ -299,7 +299,7 @@ def _pack(
 
 @_command("audit")
 @click.argument("data", metavar="FILE", type=_path)
-@click.option("--source", metavar="LENGTHS", help="What was packed: tokens in Parquet, lengths, a token store, .idx.")
+@click.option("--source", metavar="LENGTHS", help="What was packed: tokens in Parquet, lengths, or .idx.")
 @click.option("--column", metavar="NAME", help="Of the source.")
 @click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
 @click.option("--max-sequences-per-pack", **_depth)
@@ -316,8 +316,7 @@ def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
     is none, but not all can be told.
 
     FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id, segment_ids, document_ids or position_ids that start
-    again; NeMo's .npy; Megatron's .idx; or packlib's packs or token store. A source in Parquet with tokens is compared
-    by content.
+    again; NeMo's .npy; or Megatron's .idx. A source in Parquet with tokens is compared by content.
 
     \b
     Examples:
@@ -379,7 +378,7 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
       packlib check path/to/model --collate my_training:collate
       torchrun --nproc-per-node 2 -m packlib check my_training.py:make
     """
-    from packlib.check.subject import check_target
+    from packlib.check.check_targets import check_target
 
     ranks, rank = _ranks()
     if ranks > 2:

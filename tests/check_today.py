@@ -310,11 +310,46 @@ RIGHT = {
     "a step of two optimizers": lambda: (*stepped()[:3], {"step": two_optimizers}),
     "a sum, over the labels of the update": lambda: (
         Tiny("attention", reduction="sum"), dense(slots=SLOTS, **SEGMENTS), sequences(), {"step": summed}),
+    "a prompt that sees both ways": lambda: (Prefixed("attention"), prompts_marked, sequences()),
     "positions past 128": lambda: (
         Tiny("attention"), dense(slots=200, **SEGMENTS), [*sequences(), {"input_ids": long(150), "labels": long(150)}]),
     "the cut keeps the end": lambda: (
         make("LlamaForCausalLM", max_position_embeddings=512), by_end, [ended(n) for n in (320, 340, 360, 380, 400)]),
 }  # fmt: skip
+
+
+class Prefixed(Tiny):
+    """The tokens of a prompt see one another both ways, by a column that the collator makes."""
+
+    def forward(self, input_ids, prompt=None, **more):
+        self.prompt = torch.zeros_like(input_ids) if prompt is None else prompt
+        return super().forward(input_ids, **more)
+
+    def _attention(self, part, x, segments, same, wrong):
+        both = (self.prompt[:, :, None] * self.prompt[:, None, :]).bool()
+        alike = segments[:, :, None] == segments[:, None, :]
+        return super()._attention(part, x, segments, same | (both & alike), wrong)
+
+
+class WithSink(Tiny):
+    """Every token sees the first one of its row."""
+
+    def _attention(self, part, x, segments, same, wrong):
+        same = same.clone()
+        same[:, :, 0] = True
+        return super()._attention(part, x, segments, same, wrong)
+
+
+def prompts_marked(rows):
+    batch = dense(slots=SLOTS, **SEGMENTS)(rows)
+    return batch | {"prompt": ((batch["labels"] == -100) & (batch["segment_ids"] > 0)).long()}
+
+
+def last_row_unlabeled(rows):
+    batch = dense(slots=SLOTS, **SEGMENTS)(rows)
+    if len(batch["labels"]) > 1:
+        batch["labels"][-1] = -100
+    return batch
 
 
 def frozen():
@@ -497,6 +532,10 @@ FAULTS = {
         ALONE, "depends on the row around it"),
     "noise with a fixed seed": (
         lambda: (Needs("attention", fault="noise"), dense(**SEGMENTS), sequences()), ALONE, "the row around it"),
+    "the first token of a row as a sink": (
+        lambda: (WithSink("attention"), dense(slots=SLOTS, **SEGMENTS), sequences()), EARLIER, "attention sink"),
+    "labels of the last row are lost": (
+        lambda: (Tiny("attention"), last_row_unlabeled, sequences()), "labels", "labels are lost"),
     "accelerate's context parallelism": (context_parallel, EARLIER, "context-parallel hook"),
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """What does it cost? Packed data that others made, counted.
 
 Read first `auditing.py`, `audit`: what is counted. `packed_files.py` reads the formats of others, and
-`against_source.py` says what became of the sequences. (A folder that is named `audit` would hide the function
+`source_comparison.py` says what became of the sequences. (A folder that is named `audit` would hide the function
 `packlib.audit`.)
 """
 

@@ -1,6 +1,7 @@
 """What does it cost? Packed data that others made, counted: packs above the least, what is lost, and how many steps."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -9,15 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.auditing.against_source import compare
 from packlib.auditing.audit_waits import MOST_HELD, waits_of
 from packlib.auditing.columns import NEMO, Labels, hashes
-from packlib.auditing.packed_files import MEGATRON, PackedData, is_store, open_packed, token_lists
+from packlib.auditing.packed_files import MEGATRON, PackedData, is_megatron, open_packed, token_lists
 from packlib.auditing.packing_audit import PackingAudit, Updates
+from packlib.auditing.source_comparison import compare
 from packlib.checks import depth_limit, flag, number, shown, whole_number
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
-from packlib.lengths.own_files import read_lengths
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.work import Work
@@ -62,11 +62,10 @@ def audit(
     Args:
         data: a `datasets.Dataset` or a file: Parquet or Arrow with `seq_lengths` (as TRL writes), `cu_seqlens`,
             `seq_start_id` (NeMo), `position_ids` that start again, `segment_ids`, `document_ids` or `seq_idx`; NeMo's
-            `.npy`; Megatron's `.idx`; packlib's packs or token store. All of these columns must agree. It is read in
-            chunks, but for NeMo's `.npy` and packlib's own.
+            `.npy`; Megatron's `.idx`. All of these columns must agree. It is read in chunks, but for NeMo's `.npy`.
         source: what was packed: a Parquet file or a `datasets.Dataset` with tokens, which are compared by their
             content; or lengths: an array, a `LengthHistogram`, a file or data set as `packlib.lengths.load` takes, a
-            Megatron `.idx`, or a token store.
+            Megatron `.idx`.
         column: of the source file; by default `input_ids` if it has that.
         max_length: slots of a pack; by default those of the fullest pack.
         max_sequences_per_pack: the depth limit of the proven least, or None.
@@ -98,11 +97,13 @@ def audit(
     joined = packed.kind == MEGATRON
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
-    packed, wanted, contents = (packed, None, None) if source is None else _beside(packed, source, column)
-    given = top or packed.max_length
-    hold = ranks > 1 and not joined
-    seen = _Seen(packed, None if joined else given, flag("progress", progress), hold, contents is not None)
-    top = given or seen.widest
+    wanted, contents = (None, None) if source is None else _lengths_of_source(source, column)
+    if wanted is not None and packed.kind == NEMO:
+        wanted = LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
+    contents = contents if packed.tokens else None
+    given, hold = top is not None, ranks > 1 and not joined
+    seen = _Seen(packed, None if joined else top, flag("progress", progress), hold, contents is not None)
+    top = top or seen.widest
     packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
     if packs < 1 or not seen.tokens:
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
@@ -143,7 +144,7 @@ def audit(
         notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
     return PackingAudit(
         packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
-        given is not None, bound, lpfhp, against, updates, waits, tuple(problems), tuple(untold), tuple(notes),
+        given, bound, lpfhp, against, updates, waits, tuple(problems), tuple(untold), tuple(notes),
     )  # fmt: skip
 
 
@@ -157,7 +158,7 @@ class _Seen:
         self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
         self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
         self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
-        self.labeled = False
+        self.labeled, self.trained = False, Counter[str]()
         self.first, self.at_first = MAX_LENGTH, 0  # where positions start, and how many sequences start there
         chunks = self._lengths()
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
@@ -169,10 +170,11 @@ class _Seen:
     def _lengths(self) -> Iterator[np.ndarray]:
         options: dict[str, Any] = {"leave": False, "disable": not self.progress, "delay": 1}
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
-            for lengths, depths, used, widths, firsts, wrong, hashes, labels in self.packed.rows(self.hashed):
-                for sentence, rows in wrong.items():
-                    many, first = self.wrong.get(sentence, (0, int(rows[0])))
-                    self.wrong[sentence] = many + len(rows), first
+            for lengths, depths, used, widths, firsts, wrong, hashes, labels, trained in self.packed.rows(self.hashed):
+                for sentence, at in wrong.items():
+                    many, first = self.wrong.get(sentence, (0, int(at[0])))
+                    self.wrong[sentence] = many + len(at), first
+                self.trained.update(trained)
                 self.hashes += [] if hashes is None else [hashes]
                 self.labels = self.labels.plus(labels or Labels())
                 self.labeled |= labels is not None
@@ -204,6 +206,7 @@ class _Seen:
             start: self.at_first and self.first not in (0, 2),
             "All labels are -100: nothing would be trained on.": self.labeled and not labels.rows,
             f"{others}rows, the first is {labels.first}.": labels.others and not self._masked,
+            **{f"{name} is 0 for all tokens: nothing would be trained on.": not n for name, n in self.trained.items()},
         }
         found = [sentence for sentence, true in said.items() if true]
         return found + [
@@ -246,36 +249,15 @@ class _Seen:
         return most if most >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
 
 
-def _beside(
-    packed: PackedData, source: Any, column: str | None
-) -> tuple[PackedData, LengthHistogram, np.ndarray | None]:
-    """The packs, the lengths of the source, and a hash of each of its sequences where both sides have tokens.
-
-    packlib's own packs get the lengths of their sequences from the source.
-    """
-    ids, lengths, contents = packed.sample_ids, source, None
+def _lengths_of_source(source: Any, column: str | None) -> tuple[LengthHistogram, np.ndarray | None]:
+    """The lengths of the source, and a hash of each of its sequences where it has tokens."""
+    lengths, contents = source, None
     source = Path(source).expanduser() if isinstance(source, str | os.PathLike) else source
     if chunks := [(sizes, hashes(values, sizes)) for sizes, values in token_lists(source, column)]:
         lengths, contents = (np.concatenate(part) for part in zip(*chunks, strict=True))
         lengths = as_lengths(lengths, lambda i: f"row {i} of source")
-    elif isinstance(source, Path) and is_store(source):
+    elif isinstance(source, Path) and is_megatron(source):
         lengths = np.concatenate([rows.used for rows in open_packed(source).rows(False)])
-    elif isinstance(source, Path) and ids is not None:
-        parts, place = read_lengths(source, column)
-        lengths = as_lengths(np.concatenate(list(parts)), place)
     elif isinstance(source, Path):
         lengths = load(lengths, column=column)
-    wanted = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
-    if packed.kind == NEMO:
-        wanted = LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
-    if ids is None:
-        return packed, wanted, contents if packed.tokens else None
-    if wanted is lengths or ids.max() >= len(lengths):
-        raise ValueError(
-            f"source must have a length for each sample of the packs, in order, up to sample {ids.max()}."
-        )
-    (rows,) = packed.rows(False)
-    held = np.minimum(np.asarray(lengths)[ids], packed.max_length or MAX_LENGTH).astype(np.int64)
-    if (wrong := np.add.reduceat(held, np.cumsum(rows.depths) - rows.depths) != rows.used).any():
-        raise ValueError(f"source must hold the lengths that were packed, not others than pack {wrong.argmax()} has.")
-    return packed._replace(rows=lambda _: iter([rows._replace(lengths=held)])), wanted, None
+    return lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths), contents

@@ -9,8 +9,8 @@ from packlib.rows.row_columns import IGNORED
 NEMO = "seq_start_id"
 SEGMENTS = "segment_ids", "document_ids", "seq_idx"
 KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "position_ids", *SEGMENTS, "input_ids")
-BY_TOKEN = ("labels", "attention_mask", "loss_mask", "assistant_masks", "completion_mask", "token_type_ids",
-            "position_ids", *SEGMENTS)  # fmt: skip
+TRAINED = "loss_mask", "assistant_masks", "completion_mask"  # 0 for what is not trained on
+BY_TOKEN = ("labels", "attention_mask", *TRAINED, "token_type_ids", "position_ids", *SEGMENTS)
 READ = tuple(dict.fromkeys((*KINDS, *BY_TOKEN)))
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
 
@@ -47,6 +47,7 @@ class Rows(NamedTuple):
         wrong: sentences about rows, and the numbers of the rows that they are true of.
         hashes: of the tokens of each sequence; None unless they are asked for.
         labels: what the labels are; None without any.
+        trained: for each mask of the loss, for how many tokens it is not 0.
     """
 
     lengths: np.ndarray | None
@@ -57,6 +58,7 @@ class Rows(NamedTuple):
     wrong: dict[str, np.ndarray] = {}  # noqa: RUF012
     hashes: np.ndarray | None = None
     labels: Labels | None = None
+    trained: dict[str, int] = {}  # noqa: RUF012
 
 
 class _Pieces(NamedTuple):
@@ -89,10 +91,11 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
     labels = None
     if sizes is not None and len(ids) and "labels" in columns and "labels" not in short:
         labels = _labels(sizes, ids, columns["labels"][1], at)
+    trained = {name: int(np.count_nonzero(columns[name][1])) for name in TRAINED if name in columns}
     if kind == "input_ids":
         widths = columns[kind][0]
         used = widths if real is None else _sums(real, widths)
-        return Rows(None, np.zeros_like(used), used, widths, None, wrong, None, labels)
+        return Rows(None, np.zeros_like(used), used, widths, None, wrong, None, labels, trained)
     pieces = {
         name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
     }
@@ -110,13 +113,15 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
     used = _sums(mine.lengths, mine.depths)
     widths = used if kind == NEMO or sizes is None else sizes
     _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
+    if real is not None and kind != NEMO and (others := np.flatnonzero(_sums(real, widths) != used)).size:
+        wrong[f"attention_mask has not as many tokens as {kind}"] = at + others
     found = None
     if hashed:
         whole = mine.lengths + (kind == NEMO)
         slots = np.repeat(mine.starts - np.cumsum(whole) + whole, whole) + np.arange(whole.sum())
         found = hashes(ids[slots] if len(slots) < len(ids) else ids, whole)
     firsts = pieces["position_ids"].firsts if "position_ids" in pieces else None
-    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, found, labels)
+    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, found, labels, trained)
 
 
 def _pieces(
@@ -151,11 +156,15 @@ def _pieces(
         filled = _sums(whole, depths)
         free = (filled if widths is None else widths) - filled  # slots at the end of each row
         starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
+    keep = np.ones(len(lengths), bool)
     if real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
         keep = ~_padding(starts, lengths, depths, ids)
-        if not keep.all():
-            starts, lengths, depths = starts[keep], lengths[keep], _sums(keep, depths)
-            firsts = None if firsts is None else firsts[keep]
+    elif real is not None and kind.startswith("cu_"):
+        seen = np.concatenate([[0], np.cumsum(real)])
+        keep = seen[np.minimum(starts + lengths, len(real))] > seen[np.minimum(starts, len(real))]
+    if not keep.all():
+        starts, lengths, depths = starts[keep], lengths[keep], _sums(keep, depths)
+        firsts = None if firsts is None else firsts[keep]
     return _Pieces(starts, lengths, depths, firsts)
 
 

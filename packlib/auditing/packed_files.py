@@ -24,23 +24,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.arrays import map_arrays, npy_header, saved_kind
+from packlib.arrays import npy_header
 from packlib.auditing.columns import KINDS, NEMO, READ, Rows, read_rows
 from packlib.checks import listed, shown
 from packlib.lengths.own_files import parquet_batches, refuse_doubles
 from packlib.markup import one_line
-from packlib.packing.packs import Packs
 from packlib.reading import arrow_errors, named, naming
 from packlib.rows.row_columns import whole_numbers
 
-MEGATRON, PACKS = "Megatron's index", "packlib's packs"
+MEGATRON = "Megatron's index"
 _ROWS = 1 << 16  # that are read at once
-_STORE = (("input_ids", "token_type_ids", "offsets", "sequence_labels"), ("labels", "sample_ids"))
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 8, 7: 4, 8: 2}  # bytes of a token by Megatron's code of its dtype
 
 
 class PackedData(NamedTuple):
-    """What is audited: the `kind` tells where sequences begin; the last two are of packlib's own packs.
+    """What is audited: the `kind` tells where sequences begin.
 
     Attributes:
         rows: what its rows say; called with whether the tokens of each sequence are to be hashed.
@@ -54,8 +52,6 @@ class PackedData(NamedTuple):
     rows: Callable[[bool], Iterator[Rows]]
     tokens: bool = False
     unread: tuple[str, ...] = ()
-    sample_ids: np.ndarray | None = None
-    max_length: int | None = None
 
 
 def open_packed(data: Any) -> PackedData:
@@ -75,7 +71,7 @@ def open_packed(data: Any) -> PackedData:
         start = file.read(64)
         opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), None)
         if opens is None:
-            raise ValueError("it is neither Parquet, NeMo's .npy, Megatron's .idx, nor packlib's packs.")
+            raise ValueError("it is neither Parquet, NeMo's .npy, nor Megatron's .idx.")
         found = opens(path)
     return found._replace(rows=lambda hashed: _named_rows(path, found.rows(hashed)))
 
@@ -216,23 +212,12 @@ def _megatron(path: Path) -> PackedData:
     return PackedData(named(path), MEGATRON, count, lambda _: _alone(lengths))
 
 
-def _own(path: Path) -> PackedData:
-    """Packs that `Packs.save` wrote, which do not know the lengths of their sequences; or a token store."""
-    if is_store(path):
-        offsets = map_arrays(path, "TokenStore", *_STORE)["offsets"]
-        return PackedData(named(path), "packlib's token store", len(offsets) - 1, lambda _: _alone(np.diff(offsets)))
-    packs = Packs.load(path)
-    rows = Rows(None, np.diff(packs.offsets), packs.lengths_used.astype(np.int64), packs.lengths_used)
-    found = PackedData(named(path), PACKS, len(packs), lambda _: iter([rows]))
-    return found._replace(sample_ids=packs.sample_ids, max_length=packs.max_length)
-
-
-def is_store(path: Path) -> bool:
-    """Whether a file holds the lengths of sequences in order: a token store, or Megatron's index."""
+def is_megatron(path: Path) -> bool:
+    """Whether a file is Megatron's index, which holds the lengths of sequences in order."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(7) == b"MMIDIDX" or saved_kind(path) == "TokenStore"
+        return file.read(7) == b"MMIDIDX"
 
 
 def _alone(lengths: np.ndarray) -> Iterator[Rows]:
@@ -241,4 +226,4 @@ def _alone(lengths: np.ndarray) -> Iterator[Rows]:
         yield Rows(part, np.ones_like(part), part, part)
 
 
-_MAGIC = {b"PAR1": _parquet, b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron, b"ARROW1": _own}
+_MAGIC = {b"PAR1": _parquet, b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron}

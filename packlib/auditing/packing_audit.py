@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from packlib.auditing.against_source import AgainstSource
 from packlib.auditing.audit_waits import Waits
+from packlib.auditing.source_comparison import SourceComparison
 from packlib.files import write_text
 from packlib.markup import in_html
 
@@ -99,7 +99,7 @@ class PackingAudit:
     given: bool
     lower_bound: int
     lpfhp_packs: int | None
-    source: AgainstSource | None
+    source: SourceComparison | None
     updates: Updates | None
     waits: Waits | None
     problems: tuple[str, ...]

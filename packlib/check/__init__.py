@@ -1,8 +1,11 @@
-"""Is it exact? A model and a collator, asked as a black box whether a pack changes what a sequence gets.
+"""Is it exact? A model and a collator, asked by calls alone whether a pack changes what a sequence gets.
 
-Read first `checking.py`, `check_packing`: which questions are asked, and in which order. `model_questions.py` and
-`loss_questions.py` ask them of a `case.py`, and `findings.py` says what was found. `collated.py` compares each sequence
-with itself alone; `causes.py` looks for the reason of a leak.
+Read first `checking.py`, `check_packing`: which questions are asked, and in which order. `model_questions.py`,
+`loss_questions.py` and `update.py` ask them, of a `CheckedBatch`: the batch that the collator makes, what the
+`CalledModel` gives for it, and what it gives for each sequence alone (`collated_batch.py`). `checked_batch.py` and
+`causes.py` find who sees whom, and why; `weighing.py` finds what each sequence weighs in the loss; `findings.py` says
+what was found. `check_targets.py` loads what the command names, and `group_questions.py` asks where answers share
+prompts.
 """
 
 from packlib.check.checking import check_packing

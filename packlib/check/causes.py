@@ -153,5 +153,7 @@ def leak_causes(
         off = bool(looks) and (looks <= starts or sees <= ends)
         tried = ((names, cure) for names, cure in _cures(batch, pieces, causal, dtype) if not leaks(cure))
         names, cured = next(tried, (["attention"], None))
+        if looks and not any(slot % owner.shape[1] for slot in sees):
+            names = ["sink"]
         causes = (["border"] if off and names[0] in ("none", "mask", "attention") else names) + causes
     return causes, cured

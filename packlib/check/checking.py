@@ -1,4 +1,4 @@
-"""Is it exact? A model and a collator are asked, as a black box, whether a pack changes what a sequence gets."""
+"""Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from packlib.check.black_box import Box
-from packlib.check.case import Case
+from packlib.check.called_model import CalledModel
+from packlib.check.checked_batch import CheckedBatch
 from packlib.check.findings import FAILED, Finding, PackingCheck
 from packlib.check.group_questions import shared_prompt_findings
 from packlib.check.loss_questions import loss_questions
@@ -91,44 +91,44 @@ def check_packing(
         one_of("reduction", reduction, REDUCTIONS)
     whole_number("max_tokens", max_tokens, 2)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
-    box = Box(model, loss, seed, share_rows=ranks_share == "rows")
+    called = CalledModel(model, loss, seed, share_rows=ranks_share == "rows")
     if _are_groups(sequences):
         options = {"reduction": reduction, "group": group, "step": step}
         if left := [name for name, value in options.items() if value is not None]:
             raise ValueError(f"{left[0]} must be left out where answers share prompts.")
-        return PackingCheck(tuple(shared_prompt_findings(box, collate, sequences)))
+        return PackingCheck(tuple(shared_prompt_findings(called, collate, sequences)))
     rows = _given(sequences, group)
     chosen = _chosen(rows, group, max_tokens)
     few, note = _cut(chosen, max_tokens)
     asked: Any = {"group": group, "reduction": reduction, "step": step, "progress": flag("progress", progress)}
     try:
-        return _asked(box, collate, rows, few, note, **asked)
+        return _asked(called, collate, rows, few, note, **asked)
     except ValueError as error:
         if not note:
             raise
         try:
-            return _asked(box, collate, rows, chosen, "", **asked)
+            return _asked(called, collate, rows, chosen, "", **asked)
         except ValueError:
             raise ValueError(f"{error} {note}") from error
 
 
 def _asked(
-    box: Box, collate: Callable, rows: list[dict], few: list[dict], note: str, *, group: str | None,
+    called: CalledModel, collate: Callable, rows: list[dict], few: list[dict], note: str, *, group: str | None,
     reduction: str | None, step: Callable | None, progress: bool,
 ) -> PackingCheck:  # fmt: skip
     found = list[Finding]()
-    with box.mode(train=False):
-        case = Case(box, collate, rows, few, group)
-        weighing = Weighing(case, reduction)
+    with called.mode(train=False):
+        checked = CheckedBatch(called, collate, rows, few, group)
+        weighing = Weighing(checked, reduction)
         questions: Any = [
-            lambda: determinism(case),
-            lambda: tokens(case, weighing.whole.loss.concerned),
-            lambda: isolation(case),
-            lambda: padding(case),
-            lambda: positions(case),
-            lambda: sameness(case),
-            lambda: loss_questions(case, weighing),
-            lambda: accumulation(case, weighing, step),
+            lambda: determinism(checked),
+            lambda: tokens(checked, weighing.whole.loss.concerned),
+            lambda: isolation(checked),
+            lambda: padding(checked),
+            lambda: positions(checked),
+            lambda: sameness(checked),
+            lambda: loss_questions(checked, weighing),
+            lambda: accumulation(checked, weighing, step),
         ]
         if progress:
             from tqdm.auto import tqdm

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from packlib.check.black_box import Box
+from packlib.check.called_model import CalledModel
 from packlib.check.causes import POSITIONS
 from packlib.check.findings import PASSED, UNKNOWN, Finding
 from packlib.check.locating import Piece, locate
@@ -29,8 +29,8 @@ class Groups:
         pieces: of the answers that were found whole, and of prompts, whose numbers come after those of the answers.
     """
 
-    def __init__(self, box: Box, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
-        self.box, few = box, _few(groups)
+    def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
+        self.called, few = called, _few(groups)
         self.behind = [([*group["prompt"]], [*answer]) for group in few for answer in group["answers"]]
         batch = collate([dict(group) for group in few])
         if not isinstance(batch, Mapping) or not isinstance(batch.get("input_ids"), Tensor):
@@ -41,7 +41,7 @@ class Groups:
         found = locate(self.batch["input_ids"].cpu().numpy(), wanted)
         self.pieces = [piece for piece in found if len(piece.slots) == len(wanted[piece.sequence])]
         self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
-        self.seen, again = box(self.batch), box(self.batch)
+        self.seen, again = called(self.batch), called(self.batch)
         self.size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
         self.limit = max(10 * self.apart(again.outputs, self.seen.outputs), 256 * self.seen.rounding)
 
@@ -54,82 +54,88 @@ class Groups:
         ids = self.batch["input_ids"].flatten().clone()
         pool = torch.tensor(sorted({token for prompt, answer in self.behind for token in (*prompt, *answer)})).to(ids)
         ids[piece.slots] = pool[(torch.searchsorted(pool, ids[piece.slots]) + 1) % len(pool)]
-        return self.box({**self.batch, "input_ids": ids.view_as(self.batch["input_ids"])}).outputs
+        return self.called({**self.batch, "input_ids": ids.view_as(self.batch["input_ids"])}).outputs
 
     def alone(self, number: int) -> Tensor:
         """The outputs of prompt and answer in a row of their own; shape (tokens, width)."""
         prompt, answer = self.behind[number]
-        return self.box({"input_ids": torch.tensor([[*prompt, *answer]])}).outputs
+        return self.called({"input_ids": torch.tensor([[*prompt, *answer]])}).outputs
 
 
-def shared_prompt_findings(box: Box, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def shared_prompt_findings(
+    called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
     """A finding for each question; see `check_packing`."""
-    with box.mode(train=False):
-        case = Groups(box, collate, groups)
-        missing = sorted(set(range(len(case.behind))) - set(case.answers))
+    with called.mode(train=False):
+        checked = Groups(called, collate, groups)
+        missing = sorted(set(range(len(checked.behind))) - set(checked.answers))
         if missing:
-            evidence = f"Of {len(case.behind)} answers number {missing[0]} is not found whole."
+            evidence = f"Of {len(checked.behind)} answers number {missing[0]} is not found whole."
             yield Finding.failed("tokens", evidence, "lost", which="an answer")
         else:
-            yield Finding("tokens", PASSED, f"All {len(case.behind)} answers are there.")
-        leak = max(_leaks(case), default=(0.0, ""))
-        if leak[0] > case.limit:
+            yield Finding("tokens", PASSED, f"All {len(checked.behind)} answers are there.")
+        leak = max(_leaks(checked), default=(0.0, ""))
+        if leak[0] > checked.limit:
             yield Finding.failed("isolation of answers", f"{leak[1]} by {leak[0]:.2g}.", "branch")
         else:
-            said = f"{len(case.answers)} answers do not move one another, nor a prompt, by changed tokens."
+            said = f"{len(checked.answers)} answers do not move one another, nor a prompt, by changed tokens."
             yield Finding("isolation of answers", PASSED, said)
-        outputs = {number: case.alone(number) for number in case.answers}
-        yield _same_as_alone(case, outputs, leak[0] > case.limit)
-        yield _loss(case, outputs)
+        outputs = {number: checked.alone(number) for number in checked.answers}
+        yield _same_as_alone(checked, outputs, leak[0] > checked.limit)
+        yield _loss(checked, outputs)
 
 
-def _leaks(case: Groups) -> Iterator[tuple[float, str]]:
+def _leaks(checked: Groups) -> Iterator[tuple[float, str]]:
     """How far each answer moves what it must not move, and what that is."""
-    for number, piece in case.answers.items():
-        outputs = case.moved(piece)
-        for other in case.pieces:
+    for number, piece in checked.answers.items():
+        outputs = checked.moved(piece)
+        for other in checked.pieces:
             if other is not piece:
-                what = f"answer {other.sequence}" if other.sequence < len(case.behind) else "a prompt"
-                yield case.apart(outputs[other.slots], case.seen.outputs[other.slots]), f"Answer {number} moves {what}"
+                what = f"answer {other.sequence}" if other.sequence < len(checked.behind) else "a prompt"
+                yield (
+                    checked.apart(outputs[other.slots], checked.seen.outputs[other.slots]),
+                    f"Answer {number} moves {what}",
+                )
 
 
-def _same_as_alone(case: Groups, alone: dict[int, Tensor], leaks: bool) -> Finding:
+def _same_as_alone(checked: Groups, alone: dict[int, Tensor], leaks: bool) -> Finding:
     far, misplaced = dict[int, float](), 0
-    for number, piece in case.answers.items():
-        begins = len(case.behind[number][0])
-        far[number] = case.apart(case.seen.outputs[piece.slots], alone[number][begins:])
-        given = case.batch.get(POSITIONS)
-        if isinstance(given, Tensor) and given.shape == case.batch["input_ids"].shape:
+    for number, piece in checked.answers.items():
+        begins = len(checked.behind[number][0])
+        far[number] = checked.apart(checked.seen.outputs[piece.slots], alone[number][begins:])
+        given = checked.batch.get(POSITIONS)
+        if isinstance(given, Tensor) and given.shape == checked.batch["input_ids"].shape:
             misplaced += bool((given.flatten()[piece.slots].cpu() != begins + torch.arange(len(piece.slots))).any())
-    differing = sum(one > case.limit for one in far.values())
+    differing = sum(one > checked.limit for one in far.values())
     evidence = f"{differing} of {len(far)} answers differ from what they are behind their prompt alone, by "
-    evidence += f"{max(far.values(), default=0.0):.2g} of the outputs; what is below {case.limit:.2g} is rounding."
+    evidence += f"{max(far.values(), default=0.0):.2g} of the outputs; what is below {checked.limit:.2g} is rounding."
     if not differing:
         return Finding("same as alone", PASSED, evidence)
-    names = "above" if leaks else "branch positions" if misplaced else "blind" if _blind(case) else "otherwise"
+    names = "above" if leaks else "branch positions" if misplaced else "blind" if _blind(checked) else "otherwise"
     return Finding.failed("same as alone", evidence, names)
 
 
-def _blind(case: Groups) -> bool:
+def _blind(checked: Groups) -> bool:
     """Whether an answer moves with no prompt that was found."""
-    prompts = [case.moved(piece) for piece in case.pieces if piece.sequence >= len(case.behind)]
+    prompts = [checked.moved(piece) for piece in checked.pieces if piece.sequence >= len(checked.behind)]
     return bool(prompts) and any(
-        max(case.apart(outputs[piece.slots], case.seen.outputs[piece.slots]) for outputs in prompts) <= case.limit
-        for piece in case.answers.values()
+        max(checked.apart(outputs[piece.slots], checked.seen.outputs[piece.slots]) for outputs in prompts)
+        <= checked.limit
+        for piece in checked.answers.values()
     )
 
 
-def _loss(case: Groups, alone: dict[int, Tensor]) -> Finding:
+def _loss(checked: Groups, alone: dict[int, Tensor]) -> Finding:
     """Whether the loss is that of all tokens of the answers, or leaves the first ones out."""
-    if case.seen.loss is None:
+    if checked.seen.loss is None:
         return Finding("loss", UNKNOWN, "The model returns no loss.")
     each = []
     for number, outputs in alone.items():
-        prompt, answer = case.behind[number]
+        prompt, answer = checked.behind[number]
         each.append(
             cross_entropy(outputs[len(prompt) - 1 : -1], torch.tensor(answer).to(outputs.device), reduction="none")
         )
-    loss, later = case.seen.loss.item(), [losses[1:] for losses in each if len(losses) > 1]
+    loss, later = checked.seen.loss.item(), [losses[1:] for losses in each if len(losses) > 1]
     means = {"a mean over all tokens of answers": torch.cat(each).mean(), "a mean over answers": _mean_of_means(each)}
     for name, mean in means.items():
         if abs(mean.item() - loss) < 1e-4 * max(1.0, abs(loss)):

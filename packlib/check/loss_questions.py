@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from packlib.check.case import Case
+from packlib.check.checked_batch import CheckedBatch
 from packlib.check.findings import FAILED, PASSED, UNKNOWN, Finding
 from packlib.check.slot_gradients import IGNORED, SHIFTS, Loss
 from packlib.check.weighing import FAULTS, Weighing
@@ -16,7 +16,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def loss_questions(case: Case, weighing: Weighing) -> Iterator[Finding]:
+def loss_questions(checked: CheckedBatch, weighing: Weighing) -> Iterator[Finding]:
     """Targets at the borders, labels, and the mean."""
     loss = weighing.whole.loss
     if loss.value is None:
@@ -34,8 +34,8 @@ def loss_questions(case: Case, weighing: Weighing) -> Iterator[Finding]:
 
 def _borders(weighing: Weighing) -> Finding:
     """A slot before a border is asked for the first token of the next sequence, or alone for nothing."""
-    loss, case = weighing.whole.loss, weighing.case
-    owner, flat, width = case.owner.ravel(), case.ids.flatten().cpu().numpy(), case.ids.shape[-1]
+    loss, checked = weighing.whole.loss, weighing.checked
+    owner, flat, width = checked.owner.ravel(), checked.ids.flatten().cpu().numpy(), checked.ids.shape[-1]
     ends = [piece.slots[-1] for piece in loss.pieces]
     ends = [end for end in ends if (end + 1) % width and owner[end + 1] >= 0]
     if loss.known:
@@ -55,10 +55,10 @@ def _borders(weighing: Weighing) -> Finding:
 
 
 def _labels(loss: Loss) -> Finding:
-    case, shift, asked = loss.case, loss.shift, loss.predicted
+    checked, shift, asked = loss.checked, loss.shift, loss.predicted
     beside = loss.touched & ~asked
     count = prompts = lost = wrong = ends = 0
-    padding, aside = int(asked[case.padding].sum()), int(beside[case.padding].sum())
+    padding, aside = int(asked[checked.padding].sum()), int(beside[checked.padding].sum())
     for piece in loss.pieces:
         wanted, mine = loss.wanted(piece), asked[piece.slots]
         missing, inside = ~mine & (wanted != IGNORED), _inside(piece.places + shift, piece.places)
@@ -75,9 +75,9 @@ def _labels(loss: Loss) -> Finding:
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
     names = {
-        "ahead": shift == 1 and not case.causal and loss.known,
+        "ahead": shift == 1 and not checked.causal and loss.known,
         "shifted twice": shift == 2,
-        "not shifted": shift == 0 and case.causal and loss.known,
+        "not shifted": shift == 0 and checked.causal and loss.known,
         "shifted back": shift == -1,
         "last label": lost and ends == lost == len(loss.pieces),
         "labels": wrong or (lost and crosses and loss.given),
@@ -93,15 +93,15 @@ def _labels(loss: Loss) -> Finding:
 
 def _learns_from_others(weighing: Weighing) -> bool:
     """Whether other labels of one sequence, in another order, change the gradients of the tokens of others."""
-    case, loss = weighing.case, weighing.whole.loss
-    labels = case.batch.get("labels")
-    if loss.pull is None or labels is None or labels.shape != case.ids.shape:
+    checked, loss = weighing.checked, weighing.whole.loss
+    labels = checked.batch.get("labels")
+    if loss.pull is None or labels is None or labels.shape != checked.ids.shape:
         return False
     for piece in loss.pieces:
         flat = labels.flatten().clone()
         asked = piece.slots[(flat[piece.slots] != IGNORED).cpu().numpy()]
         flat[asked] = flat[asked].roll(1)
-        pull = Loss(case, {**case.batch, "labels": flat.view_as(labels)}, loss.pieces).pull
+        pull = Loss(checked, {**checked.batch, "labels": flat.view_as(labels)}, loss.pieces).pull
         others = np.delete(np.arange(labels.numel()), piece.slots)
         if pull is not None and (pull - loss.pull)[others].norm() > weighing.limit * loss.pull[others].norm():
             return True
@@ -116,11 +116,11 @@ def _mean(weighing: Weighing, spoiled: bool) -> Finding:
     """Args:
     spoiled: whether targets or labels are wrong, which changes gradients too.
     """
-    case, wanted, fitting = weighing.case, weighing.wanted, [name for name, _ in weighing.fitting]
-    clean = not case.leaks and not case.differing() and max(case.noise) <= 256 * case.rounding
+    checked, wanted, fitting = weighing.checked, weighing.wanted, [name for name, _ in weighing.fitting]
+    clean = not checked.leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding
     certain = all(batch.loss.certain for batch in weighing.batches)
     by = "gradients" if weighing.by_gradient else "losses"
-    evidence = f"In {len(weighing.batches)} batches of {len(case.few)} sequences {by} fit "
+    evidence = f"In {len(weighing.batches)} batches of {len(checked.few)} sequences {by} fit "
     evidence += f"{' or '.join(_WORDS.get(name, f'a {name}') for name in fitting) or 'none of the known means'}"
     if weighing.by_gradient:
         weights = list(weighing.whole.weight.values())
@@ -132,7 +132,7 @@ def _mean(weighing: Weighing, spoiled: bool) -> Finding:
             return Finding("mean", UNKNOWN, f"{evidence}; other slots are asked than there are labels for.")
         name = next(iter(fitting), "company")
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
-        names = "parts" if names == "company" and case.box.share_rows else names
+        names = "parts" if names == "company" and checked.called.share_rows else names
         return Finding.failed("mean", f"{evidence}.", names, how=name)
     off = max((far for batch in weighing.batches for far in batch.off.values()), default=0.0)
     if clean and not spoiled and off > weighing.limit:

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from packlib.check.black_box import Seen, by_slot
-from packlib.check.case import Case
-from packlib.check.collated import found_in
+from packlib.check.called_model import ModelCall, by_slot
+from packlib.check.checked_batch import CheckedBatch
+from packlib.check.collated_batch import found_in
 from packlib.check.locating import Piece
 
 IGNORED = -100  # as in packlib.batches
@@ -41,10 +41,10 @@ class Loss:
     pull: Tensor | None = None
     beside = 0.0
 
-    def __init__(self, case: Case, batch: dict, pieces: list[Piece] | None = None) -> None:
-        self.case, self.batch = case, batch
-        self.pieces = found_in(batch, case.few) if pieces is None else pieces
-        seen, slots = case.box(batch), batch["input_ids"].numel()
+    def __init__(self, checked: CheckedBatch, batch: dict, pieces: list[Piece] | None = None) -> None:
+        self.checked, self.batch = checked, batch
+        self.pieces = found_in(batch, checked.few) if pieces is None else pieces
+        seen, slots = checked.called(batch), batch["input_ids"].numel()
         self.value = None if seen.loss is None else float(seen.loss.detach())
         self.target, self.factor = np.full(slots, IGNORED), np.zeros(slots)
         self.touched, self.predicted = np.zeros(slots, bool), np.zeros(slots, bool)
@@ -58,17 +58,17 @@ class Loss:
     @cached_property
     def through(self) -> Tensor | None:
         """The part of `pull` that passes through the scores; None if there is none."""
-        seen = self.case.box(self.batch)
+        seen = self.checked.called(self.batch)
         found = seen.slope()
         return None if found is None else self._pull(seen, *found)
 
-    def _pull(self, seen: Seen, what: Tensor, slope: Tensor | None) -> Tensor | None:
+    def _pull(self, seen: ModelCall, what: Tensor, slope: Tensor | None) -> Tensor | None:
         """Gradients of a sum that `slope` weighs, by slot."""
         if not seen.embeddings:
             return None
         found = torch.autograd.grad(what, seen.embeddings, slope, retain_graph=True, allow_unused=True)
         rows = [None if x is None else by_slot(x, self.batch["input_ids"]) for x in found]
-        kept = [self.case.box.summed(row.detach().double().cpu()) for row in rows if row is not None]
+        kept = [self.checked.called.summed(row.detach().double().cpu()) for row in rows if row is not None]
         return torch.cat(kept, 1) if kept else None
 
     def _read(self, slope: Tensor, scores: Tensor, at: np.ndarray) -> None:
@@ -80,7 +80,7 @@ class Loss:
         parts = [_form(slope[part].to(kind), scores[part].to(kind)) for part in np.array_split(
             rows, -(-len(rows) // _AT_ONCE))]  # fmt: skip
         target, lone, factor, off, entropy = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
-        near = 0.1 if self.case.rounding > 1e-4 else 1e-3
+        near = 0.1 if self.checked.rounding > 1e-4 else 1e-3
         fits = off <= near * size[rows]
         self.touched[at[rows]] = True
         self.certain = bool(fits.all())
@@ -109,7 +109,7 @@ class Loss:
     @cached_property
     def given(self) -> bool:
         """Whether the data say which tokens are to be predicted; else what a collator leaves out may be meant."""
-        return any(name in row for row in self.case.few for name in ("labels", *_MASKS))
+        return any(name in row for row in self.checked.few for name in ("labels", *_MASKS))
 
     @property
     def factors(self) -> Tensor | None:
@@ -118,7 +118,7 @@ class Loss:
 
     def labels(self, piece: Piece) -> np.ndarray:
         """What the data say that each token of a whole sequence is; -100 where it is not to be predicted."""
-        row = self.case.few[piece.sequence]
+        row = self.checked.few[piece.sequence]
         ids = np.asarray(row["input_ids"])
         labels, given = np.asarray(row.get("labels", ids)), self.batch.get("labels")
         if "labels" in row and labels.shape == ids.shape:
@@ -126,7 +126,7 @@ class Loss:
         mask = next((np.asarray(row[name]) for name in _MASKS if name in row), ids[:0])
         if mask.shape == ids.shape:
             return np.where(mask > 0, ids, IGNORED)
-        if not self.case.causal and given is not None and given.shape == self.batch["input_ids"].shape:
+        if not self.checked.causal and given is not None and given.shape == self.batch["input_ids"].shape:
             labels = np.full(len(ids), IGNORED)  # masked by the collator, whose labels are all there is
             labels[piece.places] = given.flatten()[piece.slots].cpu().numpy()
             return labels
@@ -140,7 +140,7 @@ class Loss:
     @cached_property
     def shift(self) -> int:
         """How many places after a token its target is, if most agree."""
-        natural = int(self.case.causal)
+        natural = int(self.checked.causal)
         if not self.known:  # where labels are, if the loss is asked at those slots
             return min((natural, 1 - natural), key=self._misses)
         best = max(SHIFTS, key=lambda shift: (self.hits[shift], shift == natural))
@@ -151,7 +151,7 @@ class Loss:
 
     def _hits(self, piece: Piece, shift: int) -> int:
         labels = self.labels(piece)
-        known = np.where(labels == IGNORED, np.asarray(self.case.few[piece.sequence]["input_ids"]), labels)
+        known = np.where(labels == IGNORED, np.asarray(self.checked.few[piece.sequence]["input_ids"]), labels)
         at = piece.places + shift
         inside = (at >= 0) & (at < len(known)) & self.predicted[piece.slots]
         return int((known[at[inside]] == self.target[piece.slots[inside]]).sum())

@@ -13,8 +13,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from packlib.check.black_box import ranks
-from packlib.check.case import Case
+from packlib.check.called_model import ranks
+from packlib.check.checked_batch import CheckedBatch
 from packlib.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.check.slot_gradients import Loss
 from packlib.check.weighing import Held, Weighing
@@ -23,29 +23,29 @@ _MOST = 1 << 14  # numbers of each parameter that are looked at
 _NEAR = 0.05
 
 
-def accumulation(case: Case, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
+def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
     """Whether two micro-batches of different sizes are added up to one mean."""
     question, parts = "accumulation", [batch.loss for batch in weighing.batches[2:]]
     if not weighing.whole.loss.value or len(parts) != 2:
         yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
     elif weighing.rule is None:
         yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
-    elif step is not None and ranks() > 2 and not case.box.share_rows:
+    elif step is not None and ranks() > 2 and not checked.called.share_rows:
         yield Finding(question, UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
     elif step is not None:
-        yield _stepped(case, weighing, parts, step)
-    elif ranks() > 1 and not case.box.share_rows:
+        yield _stepped(checked, weighing, parts, step)
+    elif ranks() > 1 and not checked.called.share_rows:
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
     else:
-        yield _told_the_count(case, weighing, parts)
+        yield _told_the_count(checked, weighing, parts)
 
 
-def _told_the_count(case: Case, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
+def _told_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
     """Whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
     question, count = "accumulation", torch.tensor(sum(Held.by(part, False).tokens for part in parts))
     evidence, shares = _held(weighing, parts), weighing.shares(parts)
-    takes = inspect.signature(getattr(case.box.model, "forward", case.box.model)).parameters
-    counted = [case.box.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
+    takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
+    counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
     values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in counted]
     if None not in values and weighing.rule == ("token", False):
         got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
@@ -93,7 +93,7 @@ def _flat(parameters: Sequence[Tensor], gradients: Iterable[Tensor | None]) -> T
     return torch.cat([_some(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)])
 
 
-def _run(case: Case, parameters: list[nn.Parameter], batches: list[dict], step: Callable) -> _Update:
+def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable) -> _Update:
     """Call the step, and leave parameters and gradients as they were."""
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
     sums, taken = [_some(p, None) for p in parameters], [list[Tensor]() for _ in parameters]
@@ -111,8 +111,8 @@ def _run(case: Case, parameters: list[nn.Parameter], batches: list[dict], step: 
     try:
         for p in parameters:
             p.grad = None
-        case.box.reseed()
-        step(case.box.outer, deepcopy(batches))
+        checked.called.reseed()
+        step(checked.called.outer, deepcopy(batches))
         steps = max(map(len, taken), default=0)
         left = [_some(p, p.grad) for p in parameters]
     finally:
@@ -133,19 +133,19 @@ def _run(case: Case, parameters: list[nn.Parameter], batches: list[dict], step: 
     return _Update(delivered / ranks(), applied, steps, alike)
 
 
-def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callable) -> Finding:
+def _stepped(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], step: Callable) -> Finding:
     """How much each micro-batch weighs in what a trainer's step applies."""
-    parameters = [p for p in case.box.module.parameters() if p.requires_grad]
+    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
-    losses = [case.box(batch, as_it_is=True).loss for batch in batches]
+    losses = [checked.called(batch, as_it_is=True).loss for batch in batches]
     alone = [_flat(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)) for loss in losses]
-    if case.box.share_rows:
+    if checked.called.share_rows:
         for gradient in alone:
             dist.all_reduce(gradient)
         alone = [gradient / ranks() for gradient in alone]
-    parted = ranks() > 1 and not case.box.share_rows
+    parted = ranks() > 1 and not checked.called.share_rows
     mine = [batches[dist.get_rank()]] if parted else batches
-    update = _run(case, parameters, mine, step)
+    update = _run(checked, parameters, mine, step)
     got, given = (torch.linalg.lstsq(torch.stack(alone, 1), x[:, None]).solution[:, 0].numpy()
                   for x in (update.applied, update.delivered))  # fmt: skip
     made = torch.stack(alone, 1) @ torch.from_numpy(got)
@@ -168,7 +168,7 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
             return _failed(evidence, "cleared")
         if left > _NEAR or not _near(*(got / given)):
             return _failed(evidence, "between")
-        again = _run(case, parameters, batches[:1] * len(mine), step)
+        again = _run(checked, parameters, batches[:1] * len(mine), step)
         if abs(update.ratio / again.ratio - 1) < _NEAR:
             counted = [
                 1 / sum(getattr(Held.by(part, False), name) for part in parts) for name in ("tokens", "sequences")
@@ -185,7 +185,7 @@ def _stepped(case: Case, weighing: Weighing, parts: Sequence[Loss], step: Callab
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
     name = _named_by(got, constant, [Held.by(part, False).tokens for part in parts])
-    one_a_row = len(set(case.rows.tolist())) == len(case.pieces)
+    one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
     if name == "mean of means" and one_a_row and weighing.rule and weighing.rule[0] in ("sequence", "group"):
         why = "Each weighs the same: right in padded batches of a fixed size, wrong in a smaller one at the end."
         return Finding("accumulation", UNKNOWN, f"{evidence} {why}")

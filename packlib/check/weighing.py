@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from packlib.check.case import Case
+from packlib.check.checked_batch import CheckedBatch
 from packlib.check.locating import Piece
 from packlib.check.slot_gradients import IGNORED, Loss
 
@@ -41,7 +41,7 @@ class Held:
     @classmethod
     def by(cls, loss: Loss, by_labels: bool) -> "Held":
         """Tokens count as the loss predicts them, or as the data label them: a clipped one has no gradient."""
-        width, unit_of = loss.batch["input_ids"].shape[-1], loss.case.unit_of
+        width, unit_of = loss.batch["input_ids"].shape[-1], loss.checked.unit_of
         asked = [loss.wanted(p) != IGNORED if by_labels else loss.predicted[p.slots] for p in loss.pieces]
         rows = [int(piece.slots[0]) // width for piece in loss.pieces]
         in_row = np.bincount(rows, [part.sum() for part in asked])
@@ -90,12 +90,12 @@ class Weighed:
         off: how far that gradient is from a multiple, relative to it.
     """
 
-    def __init__(self, case: Case, batch: dict, known: dict[int, Loss]) -> None:
-        self.loss = Loss(case, batch)
+    def __init__(self, checked: CheckedBatch, batch: dict, known: dict[int, Loss]) -> None:
+        self.loss = Loss(checked, batch)
         of_unit = self._of_unit = dict[int, list[Piece]]()
         for piece in self.loss.pieces:
-            of_unit.setdefault(case.unit_of[piece.sequence], []).append(piece)
-        found = {unit: self._alone(case, unit, pieces, known) for unit, pieces in of_unit.items()}
+            of_unit.setdefault(checked.unit_of[piece.sequence], []).append(piece)
+        found = {unit: self._alone(checked, unit, pieces, known) for unit, pieces in of_unit.items()}
         self.alone = {unit: alone for unit, alone in found.items() if alone is not None}
         self.weight, self.off = dict[int, float](), dict[int, float]()
         for unit, alone in self.alone.items():
@@ -114,18 +114,18 @@ class Weighed:
                  for unit, alone in self.alone.items()]  # fmt: skip
         return max((times[1] for times in found if times), default=None)
 
-    def _alone(self, case: Case, unit: int, pieces: list[Piece], known: dict[int, Loss]) -> Loss | None:
+    def _alone(self, checked: CheckedBatch, unit: int, pieces: list[Piece], known: dict[int, Loss]) -> Loss | None:
         """The loss of a unit; where the collator changes tokens at random, of those that this batch has."""
-        if case.changes_tokens:
-            if len(pieces) > 1 or not case.bare:
+        if checked.changes_tokens:
+            if len(pieces) > 1 or not checked.bare:
                 return None
             alone = [Piece(pieces[0].sequence, np.arange(len(pieces[0].slots)), pieces[0].places)]
-            return Loss(case, case.alone_batch(pieces[0], self.loss.batch), alone)
+            return Loss(checked, checked.alone_batch(pieces[0], self.loss.batch), alone)
         if unit not in known:
-            batches = case.unit_batches(unit)
+            batches = checked.unit_batches(unit)
             if len(batches) != 1:
                 return None
-            known[unit] = Loss(case, batches[0])
+            known[unit] = Loss(checked, batches[0])
         return known[unit]
 
 
@@ -151,16 +151,18 @@ def _paired(mine: list[Piece], alone: list[Piece]) -> np.ndarray:
 class Weighing:
     """The batch of all units, the same in reverse, and two smaller ones; and the rules that weights follow in all."""
 
-    def __init__(self, case: Case, wanted: str | None) -> None:
-        self.case, self.near, self.wanted = case, 0.05 if case.rounding > 1e-4 else 0.01, wanted
-        batches = [batch for rows in (case.few[::-1], *case.halves) for batch in case.collate(rows)]
+    def __init__(self, checked: CheckedBatch, wanted: str | None) -> None:
+        self.checked, self.near, self.wanted = checked, 0.05 if checked.rounding > 1e-4 else 0.01, wanted
+        batches = [batch for rows in (checked.few[::-1], *checked.halves) for batch in checked.collate(rows)]
         known: dict[int, Loss] = {}
-        self.batches = [Weighed(case, batch, known) for batch in (case.batch, *batches)]
+        self.batches = [Weighed(checked, batch, known) for batch in (checked.batch, *batches)]
 
     @property
     def limit(self) -> float:
         """Gradients that are no farther from a multiple of one another are one, relative to their size."""
-        return max(1e-4, 50 * max(self.case.noise), 12 * self.case.rounding if self.case.rounding > 1e-4 else 0)
+        return max(
+            1e-4, 50 * max(self.checked.noise), 12 * self.checked.rounding if self.checked.rounding > 1e-4 else 0
+        )
 
     @property
     def whole(self) -> Weighed:
@@ -175,7 +177,7 @@ class Weighing:
     def fitting(self) -> list[tuple[str, bool]]:
         """The names of the rules that fit, and whether tokens count by labels; faulty ones only if no other does."""
         for rules in (RULES, FAULTS):
-            names = [name for name in rules if name != "group" or self.case.grouped]
+            names = [name for name in rules if name != "group" or self.checked.grouped]
             ways = [(name, by_labels) for name in names for by_labels in (False, True)]
             if found := [way for way in ways if self._fits(rules[way[0]], way[1])]:
                 return list({name: (name, by_labels) for name, by_labels in reversed(found)}.values())[::-1]
@@ -194,7 +196,7 @@ class Weighing:
                 pairs = [
                     (batch.loss.value or 0.0, sum(wanted[unit] * (x.value or 0) for unit, x in batch.alone.items()))
                 ]
-            near = self.near if self.by_gradient else max(1e-5, 8 * self.case.rounding)
+            near = self.near if self.by_gradient else max(1e-5, 8 * self.checked.rounding)
             if not all(abs(mine - other) <= near * abs(other) for mine, other in pairs):
                 return False
         return True
@@ -204,9 +206,8 @@ class Weighing:
         own = self.whole.weight
         for batch in self.batches:
             total = sum(own[unit] for unit in batch.weight if unit in own)
-            if any(
-                abs(weight * total / own[unit] - 1) > self.near for unit, weight in batch.weight.items() if unit in own
-            ):
+            pairs = [(weight * total, own[unit]) for unit, weight in batch.weight.items() if unit in own]
+            if any(abs(mine - its) > self.near * abs(its) for mine, its in pairs):
                 return False
         return abs(sum(own.values()) - 1) <= self.near
 
@@ -221,9 +222,9 @@ class Weighing:
         """What each of these batches weighs in an update of all of them, by the rule."""
         name, by_labels = self.rule or ("token", False)
         if name == "own":
-            totals = [sum(self.whole.weight[self.case.unit_of[p.sequence]] for p in part.pieces) for part in parts]
+            totals = [sum(self.whole.weight[self.checked.unit_of[p.sequence]] for p in part.pieces) for part in parts]
             return [total / sum(totals) for total in totals]
         held = [Held.by(part, by_labels) for part in parts]
         whole, rule = sum(held[1:], held[0]), RULES[name]
-        units = [self.case.unit_of[part.pieces[0].sequence] for part in parts]
+        units = [self.checked.unit_of[part.pieces[0].sequence] for part in parts]
         return [rule(whole, unit) / rule(mine, unit) for mine, unit in zip(held, units, strict=True)]

@@ -18,9 +18,8 @@ from trl import pack_dataset
 import packlib
 from packlib import cli
 from packlib.auditing import audit
-from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram
-from packlib.packing import assign, plan
+from packlib.packing import plan
 
 PACKS = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=5), min_size=1, max_size=20)
 SHORT = settings(max_examples=25, deadline=None)
@@ -308,26 +307,6 @@ def test_megatron_has_a_code_for_each_type_of_token(tmp_path, code, kind):
     assert (found.packs, found.sequences) == ((48 - 1) // 8, 4)
     with pytest.raises(ValueError, match=rf"its tokens take {48 * size} bytes, but .*text\.bin has {47 * size}"):
         audit(megatron_file(tmp_path / "text.idx", [5, 9, 30, 4], 47, code, size), max_length=8)
-
-
-def test_own_packs_and_stores(tmp_path):
-    lengths = np.random.default_rng(1).integers(1, 40, 500)
-    store = TokenStore.from_samples([{"input_ids": [1] * length} for length in lengths.tolist()])
-    store.save(tmp_path / "store")
-    packs = assign(plan(LengthHistogram.from_lengths(lengths, 64)), lengths, seed=0)
-    packs.save(tmp_path / "packs")
-    unknown = audit(tmp_path / "packs")
-    assert (unknown.packs, unknown.sequences, unknown.lpfhp_packs) == (len(packs), 500, None)
-    for source in (tmp_path / "store", lengths):
-        found = audit(tmp_path / "packs", source)
-        assert (found.source.as_if, found.problems) == ("nothing was lost, cut or repeated", ())
-        assert found.lower_bound == len(packs) and found.max_length == 64
-    more = audit(tmp_path / "packs", np.append(lengths, [7, 9]))
-    assert (more.source.sequences_lost, more.source.tokens_lost) == (2, 16)
-    assert audit(tmp_path / "store").problems and audit(tmp_path / "store").deepest == 1
-    for wrong in (lengths[:-1], lengths[::-1], LengthHistogram.from_lengths(lengths)):
-        with pytest.raises(ValueError, match="source must h"):
-            audit(tmp_path / "packs", wrong)
 
 
 REFUSED = {

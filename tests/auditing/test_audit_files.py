@@ -103,6 +103,7 @@ RIGHT = {
     "padded with position 0": lambda: padded({"labels": -100}, "labels", "position_ids"),
     "padded with the end token": lambda: padded({"input_ids": 2, "labels": -100}, "labels", "position_ids"),
     "bounds to the end of the row": bounds_to_the_end,
+    "bounds to the end of the row, and a mask": lambda: with_mask(bounds_to_the_end()),
     "segment_ids": lambda: only("segment_ids"),
     "segment_ids, 0 on padding": lambda: padded({}, "segment_ids"),
     "document_ids from 0": documents,
@@ -220,6 +221,11 @@ FAULTS = {
     "a mask one shorter": (
         lambda: only(
             "position_ids", attention_mask=[[1] * (len(row) - 1) for row in columns()["input_ids"]]), "not as many"),
+    "a loss mask of zeros": (
+        lambda: only("seq_lengths", loss_mask=[[0] * len(row) for row in columns()["input_ids"]]), "loss_mask is 0"),
+    "a mask that hides tokens": (
+        lambda: only("seq_lengths", attention_mask=[[0, *[1] * (len(row) - 1)] for row in columns()["input_ids"]]),
+        "attention_mask has not as many tokens"),
     "a token changed": (lambda: edit("input_ids", lambda row: [*row[:-2], row[-2] + 1, row[-1]], (3,), "seq_lengths"),
                         "1 sequences not whole"),
     "tokens of two rows exchanged": (
@@ -249,7 +255,8 @@ def test_a_right_file_raises_no_alarm(name):
 def test_a_fault_is_found(name):
     make, words = FAULTS[name]
     text = said(make())
-    assert words in text and ("nothing would be trained on" in text) == (name == "labels all -100")
+    assert words in text
+    assert ("nothing would be trained on" in text) == (name in ("labels all -100", "a loss mask of zeros"))
 
 
 def test_labels_of_a_masked_model_are_no_fault():

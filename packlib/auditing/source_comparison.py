@@ -10,7 +10,7 @@ _NOTHING = "nothing was lost, cut or repeated"
 
 
 @dataclass(frozen=True)
-class AgainstSource:
+class SourceComparison:
     """The packed sequences beside those of the source: by their content if both have tokens, else by their lengths.
 
     Attributes:
@@ -85,7 +85,7 @@ def compare(
     sequences: int | None,
     counts: np.ndarray | None,
     contents: tuple[np.ndarray, np.ndarray] | None,
-) -> AgainstSource:
+) -> SourceComparison:
     """The packed sequences beside those of the source.
 
     Args:
@@ -95,15 +95,15 @@ def compare(
     added = tokens - source.num_tokens
     totals = source.num_sequences, source.num_tokens, max(0, -added), max(0, added)
     if counts is None or sequences is None:
-        return AgainstSource(*totals, None, None, None, "")
+        return SourceComparison(*totals, None, None, None, "")
     size = max(len(source.counts), len(counts))
     before, after = (np.pad(some, (0, size - len(some))) for some in (source.counts, counts))
     lost, as_if = max(0, source.num_sequences - sequences), _as_if(before, after, len(counts) - 1)
     if contents is None:
         whole = int(np.minimum(before, after).sum())
-        return AgainstSource(*totals, lost, source.num_sequences - whole, sequences - whole, as_if)
+        return SourceComparison(*totals, lost, source.num_sequences - whole, sequences - whole, as_if)
     not_whole, extra, again, first = _by_content(*contents)
-    return AgainstSource(*totals, lost, not_whole, extra, as_if, again, first)
+    return SourceComparison(*totals, lost, not_whole, extra, as_if, again, first)
 
 
 def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int | None]:

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from packlib.check.black_box import Box
+from packlib.check.called_model import CalledModel
 from packlib.check.causes import MASK, POSITIONS, is_mask, restarting
 from packlib.check.locating import Piece, locate, owners
 from packlib.checks import shown
 from packlib.markup import one_line
 
 
-class Collated:
+class CollatedBatch:
     """A batch of few sequences, and what each of them is alone; each answer is computed once.
 
     Args:
@@ -29,8 +29,10 @@ class Collated:
         unit_of: the number of the group of each of few, or its own.
     """
 
-    def __init__(self, box: Box, collate: Callable, given: list[dict], few: list[dict], group: str | None) -> None:
-        self.box, self._collate, self.given, self.few = box, collate, given, few
+    def __init__(
+        self, called: CalledModel, collate: Callable, given: list[dict], few: list[dict], group: str | None
+    ) -> None:
+        self.called, self._collate, self.given, self.few = called, collate, given, few
         self.unit_of, self.grouped = _units(few, group), group is not None
         (self.batch, *more) = self.collate(few)
         if more:
@@ -39,8 +41,8 @@ class Collated:
         if not self.pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
         with _named("model must take the batches of collate"):
-            self.seen = box(self.batch)
-        box.refuse_parts(self.seen)
+            self.seen = called(self.batch)
+        called.refuse_parts(self.seen)
         self.owner = owners(self.ids, self.pieces)
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
@@ -48,7 +50,7 @@ class Collated:
 
     def collate(self, sequences: list[dict]) -> list[dict]:
         """The batches that the collator makes, as tensors."""
-        self.box.reseed()
+        self.called.reseed()
         with _named(f"collate must take a list of sequences, here of {len(sequences)}"):
             made = self._collate(deepcopy(sequences))
         batches = []
@@ -75,7 +77,7 @@ class Collated:
     @cached_property
     def noise(self) -> tuple[float, float]:
         """How far outputs of one batch are apart: in a second call with the same seed, and with another one."""
-        again, other = self.box(self.batch).outputs, self.box(self.batch, reseed=False).outputs
+        again, other = self.called(self.batch).outputs, self.called(self.batch, reseed=False).outputs
         return tuple(self.apart(outputs, self.seen.outputs).max().item() for outputs in (again, other))  # type: ignore[return-value]
 
     @cached_property
@@ -86,7 +88,7 @@ class Collated:
         """
         noise, single = max(self.noise), self.alone_batch(self.pieces[0])
         double = {name: torch.cat([x, x]) if isinstance(x, Tensor) else x for name, x in single.items()}
-        one, two = self.box.runs(single), self.box.runs(double)
+        one, two = self.called.runs(single), self.called.runs(double)
         if one and two and len(two.outputs) == 2 * len(one.outputs):
             noise = max(noise, self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item())
         return max(10 * noise, (8 if self.rounding > 1e-4 else 256) * self.rounding)
@@ -138,7 +140,7 @@ class Collated:
         batch, row = self.batch if batch is None else batch, self.few[piece.sequence]
         own = {
             name: self.part_of(batch[name], piece, batch["input_ids"])
-            for name in ("input_ids", "labels")
+            for name in ("input_ids", "labels", *self.kept)
             if name in batch
         }
         for name in set(row).intersection(batch) - {"input_ids", "labels", MASK}:
@@ -152,7 +154,7 @@ class Collated:
 
         Where ranks share a row the collator is asked: it has as many slots as they can share.
         """
-        return not self.box.share_rows and self.box.runs(self.alone_batch(self.pieces[0])) is not None
+        return not self.called.share_rows and self.called.runs(self.alone_batch(self.pieces[0])) is not None
 
     @cached_property
     def singles(self) -> list[tuple[dict, np.ndarray] | None]:
@@ -160,6 +162,18 @@ class Collated:
         if self.bare:
             return [(self.alone_batch(piece), np.arange(len(piece.slots))) for piece in self.pieces]
         return [self._collated(piece) for piece in self.pieces]
+
+    @cached_property
+    def kept(self) -> list[str]:
+        """The fields by slot that the collator makes of each sequence alone as it does in the pack."""
+        told = "input_ids", "labels", MASK, POSITIONS
+        names = [name for name, value in self.batch.items() if name not in told and _by_slot(value, self.ids)]
+        for piece in self.pieces if names else []:
+            alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
+            mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
+            names = [name for name in names if _fits(alone, name, slots)
+                     and torch.equal(alone[name].flatten()[slots], mine[name])]  # fmt: skip
+        return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
         for batch in self.unit_batches(self.unit_of[piece.sequence]):
@@ -171,13 +185,13 @@ class Collated:
     @cached_property
     def alone(self) -> list[Tensor | None]:
         """The outputs of each piece alone."""
-        seen = [None if single is None else self.box.runs(single[0]) for single in self.singles]
+        seen = [None if single is None else self.called.runs(single[0]) for single in self.singles]
         return [None if one is None or single is None else one.outputs[single[1]]
                 for one, single in zip(seen, self.singles, strict=True)]  # fmt: skip
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
-        seen = self.seen if batch is None else self.box.runs(batch)
+        seen = self.seen if batch is None else self.called.runs(batch)
         found = {}
         for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True)):
             if alone is not None:
@@ -210,7 +224,7 @@ class Collated:
             fields = {
                 name: _put(batch[name], slots, part) for name, part in fields.items() if _fits(batch, name, slots)
             }
-        seen = self.box.runs({**batch, **fields}) if fields else None
+        seen = self.called.runs({**batch, **fields}) if fields else None
         return 0.0 if seen is None else self.apart(seen.outputs[slots], alone).max().item()
 
     @cached_property
@@ -239,9 +253,12 @@ def _units(rows: list[dict], group: str | None) -> list[int]:
     return [values.index(value) for value in values]
 
 
+def _by_slot(value: Any, ids: Tensor) -> bool:
+    return isinstance(value, Tensor) and value.shape == ids.shape
+
+
 def _fits(batch: dict, name: str, slots: np.ndarray) -> bool:
-    value = batch.get(name)
-    return isinstance(value, Tensor) and value.shape == batch["input_ids"].shape and value.numel() > slots[-1]
+    return _by_slot(batch.get(name), batch["input_ids"]) and batch["input_ids"].numel() > slots[-1]
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A model as a black box: call it, and see which tokens its outputs depend on."""
+"""A model that is only called, and what a call shows: which tokens its outputs depend on."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every prec
 
 
 @dataclass(frozen=True)
-class Seen:
+class ModelCall:
     """What one call showed; N slots.
 
     Attributes:
@@ -56,7 +56,7 @@ class Seen:
         return None
 
 
-class Box:
+class CalledModel:
     """A model that is only called. Its mode and the state of random numbers are put back at the end.
 
     Args:
@@ -99,7 +99,7 @@ class Box:
         np.random.seed(self.seed)  # noqa: NPY002
         torch.manual_seed(self.seed)
 
-    def runs(self, batch: Mapping[str, Any]) -> Seen | None:
+    def runs(self, batch: Mapping[str, Any]) -> ModelCall | None:
         """As a call; None if the model refuses such a batch."""
         try:
             return self(batch)
@@ -114,7 +114,7 @@ class Box:
 
     def __call__(
         self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True, as_it_is: bool = False
-    ) -> Seen:
+    ) -> ModelCall:
         """Call the model with a copy of `batch`; with `trace`, keep what each of its parts took and gave.
 
         Gradients end at the embeddings, unless it is called `as_it_is`.
@@ -150,9 +150,9 @@ class Box:
             handle.remove()
         outputs, loss, scores, at = self._read(output, batch)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
-        return Seen(outputs, loss, scores, at, embeddings, rounding, parts, tensors)
+        return ModelCall(outputs, loss, scores, at, embeddings, rounding, parts, tensors)
 
-    def refuse_parts(self, seen: Seen) -> None:
+    def refuse_parts(self, seen: ModelCall) -> None:
         """Raise a ValueError if ranks that share rows saw other things: what is asked next must be the same on all."""
         if not self.share_rows:
             return
@@ -214,7 +214,7 @@ def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
 
 
 def gradients(
-    box: Box, outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: Sequence[np.ndarray]
+    called: CalledModel, outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: Sequence[np.ndarray]
 ) -> Tensor | None:
     """How much the outputs at each target's slots depend on each slot, shape (targets, N); None without a graph.
 
@@ -229,23 +229,23 @@ def gradients(
         slopes = torch.autograd.grad(weighted[slots].sum(), inputs, retain_graph=True, allow_unused=True)
         rows = [by_slot(slope, ids) for slope in slopes if slope is not None]
         zero = torch.zeros(ids.numel(), dtype=torch.float64)
-        found.append(sum((box.summed(row.double()).norm(dim=1).cpu() for row in rows if row is not None), zero))
+        found.append(sum((called.summed(row.double()).norm(dim=1).cpu() for row in rows if row is not None), zero))
     return torch.stack(found)
 
 
-def meeting(box: Box, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
+def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
     """The innermost part of the model that lets one sequence into another, and how many slots back it reaches.
 
     The path is empty and the reach 0 if no part shows it.
     """
-    paths, ids = {part: path for path, part in box.module.named_modules()}, batch["input_ids"]
+    paths, ids = {part: path for path, part in called.module.named_modules()}, batch["input_ids"]
     found, most, reach = "", 0.0, 0
     foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
-    for part, taken, made in box(batch, trace=True).parts:
+    for part, taken, made in called(batch, trace=True).parts:
         path, outputs = paths.get(part, ""), by_slot(made, ids)
         if outputs is None or (found and not found.startswith(f"{path}.")):
             continue
-        depends = gradients(box, outputs, [taken], ids, targets)
+        depends = gradients(called, outputs, [taken], ids, targets)
         if depends is None:
             continue
         met = foreign & (depends > EXACT * depends.max()).numpy()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packlib.checks import one_of, shown
+from packlib.checks import listed, one_of, shown
 from packlib.markup import one_line
 from packlib.reading import named, read_json, regular_file
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _LENGTHS = (9, 14, 5, 40, 7, 23, 12, 80)
 _PARTS = ("model", "collate", "sequences")
-_POINTER = b"version https://git-lfs"  # begins what Git LFS leaves in the place of a file that is not fetched
 _PACKLIB = f"{Path(__file__).parents[1]}{os.sep}"
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
@@ -132,13 +131,8 @@ def _of_folder(folder: Path) -> dict[str, Any]:
 
     if (folder / "adapter_config.json").exists():
         raise ValueError(f"{named(folder)} holds an adapter, which would be left out: merge it into its model first.")
-    weights = list(folder.glob("*.safetensors"))
-    if not (folder / "config.json").exists() or not weights:
+    if not (folder / "config.json").exists() or not list(folder.glob("*.safetensors")):
         raise ValueError(f"{named(folder)} must hold config.json and safetensors of a model of transformers.")
-    for path in filter(Path.is_file, weights):
-        with path.open("rb") as file:
-            if file.read(len(_POINTER)) == _POINTER:
-                raise ValueError(f"{named(path)} is a pointer of Git LFS, and no weights: run git lfs pull.")
     names = read_json(folder / "config.json", "model's configuration", constants=True).get("architectures")
     first = names[0] if isinstance(names, list) and names else names
     causal, masked = (
@@ -170,30 +164,13 @@ def _of_folder(folder: Path) -> dict[str, Any]:
     return {"model": model, "collate": transformers.DataCollatorWithFlattening(), "sequences": sequences}
 
 
-def _check_weights(model: Any, missing_keys: set, unexpected_keys: set, mismatched_keys: set, **_: Any) -> None:
-    """Raise a ValueError unless the model has all of its weights from the folder, and the folder has no others."""
-    name = type(model).__name__
+def _check_weights(model: Any, missing_keys: set, mismatched_keys: set, **_: Any) -> None:
+    """Raise a ValueError unless the model has all of its weights from the folder."""
     wrong = {
-        f"weights of {name} are missing": missing_keys,
+        f"weights of {type(model).__name__} are missing": missing_keys,
         "weights have another shape than config.json says": {name for name, *_ in mismatched_keys},
         "weights are not finite": {name for name, value in model.named_parameters() if not value.isfinite().all()},
-        f"{name} has no such weights": unexpected_keys and unexpected_keys - _of_family(model),
     }
     for what, found in wrong.items():
         if found:
-            first, more = [one_line(name) for name in sorted(found)[:3]], len(found) - 3
-            raise ValueError(f"{what}: {', '.join(first)}{f' and {more} more' if more > 0 else ''}.")
-
-
-def _of_family(model: Any) -> set[str]:
-    """Weights that a file may have besides: a pooler, or another head of the pretraining."""
-    import torch
-    from transformers import AutoModel, AutoModelForPreTraining
-
-    found: set[str] = set()
-    for kind in (AutoModel, AutoModelForPreTraining):
-        if type(model.config) in kind._model_mapping:
-            with torch.device("meta"):
-                names = kind.from_config(model.config).state_dict()
-            found |= {*names, *(f"{model.base_model_prefix}.{name}" for name in names)}
-    return found
+            raise ValueError(f"{what}: {listed(sorted(found))}.")

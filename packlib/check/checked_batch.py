@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from packlib.check.black_box import EXACT, gradients, meeting
+from packlib.check.called_model import EXACT, gradients, meeting
 from packlib.check.causes import Cut, leak_causes
-from packlib.check.collated import Collated
+from packlib.check.collated_batch import CollatedBatch
 
 _NO_MASK = "none", "run on", "ones", "mask", "attention"
 
@@ -45,8 +45,8 @@ class Why(NamedTuple):
     name: str = ""  # of the field of the batch that is to blame
 
 
-class Case(Collated):
-    """What the questions ask: attributes as in `Collated`."""
+class CheckedBatch(CollatedBatch):
+    """What the questions ask: attributes as in `CollatedBatch`."""
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
         """The batch with other tokens at these slots, of those that it holds."""
@@ -57,15 +57,15 @@ class Case(Collated):
 
     def moves(self, batch: dict) -> Iterator[np.ndarray]:
         """How far the outputs of all pieces move with the tokens of one, relative to their size; piece by piece."""
-        still = self.box(batch).outputs
+        still = self.called(batch).outputs
         for piece in self.pieces:
-            change = self.apart(self.box(self.moved(batch, piece.slots)).outputs, still)
+            change = self.apart(self.called(self.moved(batch, piece.slots)).outputs, still)
             yield np.array([change[looks.slots].max().item() for looks in self.pieces])
 
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
-        seen = self.box(batch)
-        found = gradients(self.box, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
+        seen = self.called(batch)
+        found = gradients(self.called, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
         return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
 
     def influence(self, batch: dict) -> Influence:
@@ -76,8 +76,8 @@ class Case(Collated):
     def own(self) -> Influence:
         """The influence in the batch as it is; of gradients the larger of evaluation and of training, if it trains."""
         moves, slopes = self.influence(self.batch)
-        if slopes is not None and self.box.trains:
-            with self.box.mode(train=True):
+        if slopes is not None and self.called.trains:
+            with self.called.mode(train=True):
                 slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
         return Influence(moves, slopes)
 
@@ -112,12 +112,12 @@ class Case(Collated):
     @cached_property
     def why(self) -> Why:
         """Why pieces see others."""
-        place, reach = meeting(self.box, self.batch, [piece.slots for piece in self.pieces], self.owner)
+        place, reach = meeting(self.called, self.batch, [piece.slots for piece in self.pieces], self.owner)
         limit = max(10 * self.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
 
         def leaks(batch: dict, cut: Cut | None = None) -> bool:
             if cut is None:
-                return self.box.runs(batch) is None or self.leak(self.influence(batch)) is not None
+                return self.called.runs(batch) is None or self.leak(self.influence(batch)) is not None
             with sdpa_kernel(SDPBackend.MATH), cut:
                 return any((np.delete(moves, at) > limit).any() for at, moves in enumerate(self.moves(batch)))
 
@@ -129,12 +129,14 @@ class Case(Collated):
         if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
             return Why(["rows"], place, None)
         causes, cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
-        if self.box.share_rows and causes == ["state"]:  # which may be an attention: no rank has all of it to be cut
+        if self.called.share_rows and causes == [
+            "state"
+        ]:  # which may be an attention: no rank has all of it to be cut
             return Why(["shared rows"], place, None)
         both = causes == ["state"] and self.leak(self.own, "later")
         if causes == ["attention"] and self._partly:
             causes = ["some"]
-        hooks = [hook for part in self.box.module.modules() for hook in part._forward_pre_hooks.values()]
+        hooks = [hook for part in self.called.module.modules() for hook in part._forward_pre_hooks.values()]
         again, _, name = causes[0].partition(":")
         if name:
             return Why([again, *causes[1:]], place, cured, name)
@@ -155,9 +157,9 @@ class Case(Collated):
         piece = max(self.pieces, key=lambda piece: len(piece.slots))
         batch = self.alone_batch(piece) if self.bare else self.batch
         first, last = (0, len(piece.slots) - 1) if self.bare else piece.slots[[0, -1]]
-        seen, ids = self.box(batch), batch["input_ids"]
-        depends = gradients(self.box, seen.outputs, seen.embeddings, ids, [np.array([first])])
+        seen, ids = self.called(batch), batch["input_ids"]
+        depends = gradients(self.called, seen.outputs, seen.embeddings, ids, [np.array([first])])
         if depends is not None:
             return not depends[0, last] > EXACT * depends.max()
-        other = self.box(self.moved(batch, np.array([last])))
+        other = self.called(self.moved(batch, np.array([last])))
         return not self.apart(other.outputs, seen.outputs)[first] > self.least
