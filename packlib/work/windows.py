@@ -10,8 +10,6 @@ pack: the second is no lighter than the pack that follows the `ranks` heaviest o
 than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sorted packs these are the heaviest ones.
 """
 
-from bisect import bisect
-
 import numpy as np
 
 _CLOSE = 1.001  # times its bound: packs of a window are exchanged until it is so fast
@@ -60,7 +58,8 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     heaviest = _sums(falling[:, ::step])
     others = _sums(falling[:, ::-1])[:, first * (packs_per_rank - 1)]
     held = _sums(falling)
-    return (heaviest + others + (held[:, -1:] - held[:, first * step]) / ranks).max(axis=1)
+    top = held[:, first * (step - packs_per_rank + 1)]
+    return (heaviest + others + (held[:, -1:] - top - others) / ranks).max(axis=1)
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
@@ -71,86 +70,95 @@ def _sums(values: np.ndarray) -> np.ndarray:
 def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank).
 
-    Equal bundles are best, unless one of the packs is too heavy for them.
+    Equal bundles are best. While the heaviest pack is too heavy for them, it gets a step of its kind.
     """
+    order = np.argsort(work, axis=1, kind="stable")
     if packs_per_rank == 1:
-        return np.argsort(work, axis=1, kind="stable")[:, :, None]
+        return order[:, :, None]
     bundles = np.empty((len(work), work.shape[1] // packs_per_rank, packs_per_rank), np.int64)
-    heavy, left = zip(*(_heavy_bundles(window, ranks, packs_per_rank) for window in work), strict=True)
-    sizes = np.array([len(packs) for packs in left])
-    for size in np.unique(sizes).tolist():
-        alike = np.flatnonzero(sizes == size)
-        packs = np.array([left[i] for i in alike], np.int64)
-        equal = _equal_bundles(np.take_along_axis(work[alike], packs, axis=1), ranks, packs_per_rank)
-        at = bundles.shape[1] - size // packs_per_rank
-        bundles[alike, :at] = np.array([heavy[i] for i in alike], np.int64).reshape(len(alike), at, packs_per_rank)
-        bundles[alike, at:] = np.take_along_axis(packs, equal.reshape(packs.shape), axis=1).reshape(equal.shape)
+    each, windows, left = np.take_along_axis(work, order, axis=1), np.arange(len(work)), bundles.shape[1]
+    while left and len(windows):
+        longest = each[:, -1] + each[:, : packs_per_rank - 1].sum(axis=1)
+        heavy = longest > packs_per_rank * each.mean(axis=1)
+        bundles[windows[~heavy], :left] = _equal_bundles(order[~heavy], each[~heavy], ranks, packs_per_rank)
+        windows, order, each = windows[heavy], order[heavy], each[heavy]
+        bundles[windows, left - ranks : left], order, each = _heavy_step(
+            order, each, longest[heavy], ranks, packs_per_rank
+        )
+        left -= ranks
     return bundles
 
 
-def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> tuple[list[list[int]], list[int]]:
-    """The bundles of steps with heavy packs, in one window; and the packs that are left, of which none is too heavy.
+def _heavy_step(
+    order: np.ndarray, each: np.ndarray, longest: np.ndarray, ranks: int, packs_per_rank: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The bundles of a step in each window, and what is left of the packs, from light to heavy, and of their work.
 
-    The heaviest pack and the lightest ones make a bundle, which its step must wait for. The other ranks of that step
-    get the next heaviest packs, and as much besides as the first has: for each place the heaviest pack that leaves
-    room for the lightest ones in the places after it. So it goes on until what is left can be equal.
+    The ranks begin with the heaviest packs. For each place that is left a rank gets the heaviest pack that leaves room
+    for the lightest ones in the places after it, if it is to take as `longest`: the heaviest pack and the lightest.
     """
-    order, others = np.argsort(work, kind="stable"), packs_per_rank - 1
-    left, each, bundles = order.tolist(), work[order].tolist(), list[list[int]]()
-    while left and (longest := each[-1] + sum(each[:others])) > packs_per_rank * sum(each) / len(each):
-        for pack, done in [(left.pop(), each.pop()) for _ in range(ranks)]:
-            bundles.append([pack])
-            for places in range(others, 0, -1):
-                at = max(0, bisect(each, longest - done - sum(each[: places - 1])) - 1)
-                done += each.pop(at)
-                bundles[-1].append(left.pop(at))
-    return bundles, left
+    bundles = np.empty((len(each), ranks, packs_per_rank), np.int64)
+    rows, places = np.arange(len(each))[:, None], np.arange(ranks)
+    top = 2 * longest[:, None]
+    at, done = each.shape[1] - 1 - places + 0 * rows, np.zeros((len(each), ranks))
+    for place in range(packs_per_rank):
+        if place:
+            room = longest[:, None] - done - each[:, : packs_per_rank - 1 - place].sum(axis=1, keepdims=True)
+            heavier = np.argsort(room, axis=1, kind="stable")
+            room = np.take_along_axis(room, heavier, axis=1)
+            found = np.searchsorted((each / top + rows).ravel(), ((room / top).clip(0) + rows).ravel(), side="right")
+            found = found.reshape(room.shape) - rows * each.shape[1] - 1 - places
+            found = np.maximum(np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1], 0) + places
+            np.put_along_axis(at, heavier, found, axis=1)
+        bundles[:, :, place] = np.take_along_axis(order, at, axis=1)
+        done += np.take_along_axis(each, at, axis=1)
+        left = np.ones(each.shape, bool)
+        left[rows, at] = False
+        order, each = (values[left].reshape(len(each), each.shape[1] - ranks) for values in (order, each))
+    return bundles, order, each
 
 
-def _equal_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+def _equal_bundles(order: np.ndarray, each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """The packs of each bundle, the lightest bundle first; shape (windows, bundles, packs_per_rank).
 
     A layer of packs after the other, from heavy to light, goes to the bundles, the heaviest pack of a layer to the
     lightest bundle: the longest-processing-time rule (Graham 1969) where all get as many. Then packs are exchanged.
     """
-    layers = np.argsort(-work, axis=1, kind="stable").reshape(
-        len(work), packs_per_rank, work.shape[1] // packs_per_rank
-    )
-    bundles = np.empty((len(work), layers.shape[2], packs_per_rank), np.int64)
+    shape = len(each), packs_per_rank, each.shape[1] // packs_per_rank
+    bundles, layers = np.empty((shape[0], shape[2], packs_per_rank), np.int64), np.empty((shape[0], shape[2], packs_per_rank))
     done = np.zeros(bundles.shape[:2])
     for i in range(packs_per_rank):
         lightest = np.argsort(done, axis=1, kind="stable")
-        np.put_along_axis(bundles[:, :, i], lightest, layers[:, i], axis=1)
-        done += np.take_along_axis(work, bundles[:, :, i], axis=1)
-    if packs_per_rank > 2:  # of two, exchanges gain nothing
-        slow, least = np.arange(len(work)), least_times(work, ranks, packs_per_rank)
+        np.put_along_axis(bundles[:, :, i], lightest, order[:, ::-1].reshape(shape)[:, i], axis=1)
+        np.put_along_axis(layers[:, :, i], lightest, each[:, ::-1].reshape(shape)[:, i], axis=1)
+        done += layers[:, :, i]
+    if packs_per_rank > 2 and len(each):  # of two, exchanges gain nothing
+        slow, least = np.arange(len(each)), least_times(each, ranks, packs_per_rank)
         for _ in range(2 * packs_per_rank):
             slow = slow[np.sort(done[slow], axis=1)[:, ranks - 1 :: ranks].sum(axis=1) > _CLOSE * least[slow]]
             if not len(slow):
                 break
-            bundles[slow], done[slow] = _exchanged(bundles[slow], done[slow], work[slow])
+            bundles[slow], layers[slow], done[slow] = _exchanged(bundles[slow], layers[slow], done[slow])
     return np.take_along_axis(bundles, np.argsort(done, axis=1, kind="stable")[:, :, None], axis=1)
 
 
-def _exchanged(bundles: np.ndarray, done: np.ndarray, work: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _exchanged(bundles: np.ndarray, each: np.ndarray, done: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Exchange a pack between the heaviest bundle and the lightest, the second heaviest and the second lightest, …"""
     half, packs = bundles.shape[1] // 2, bundles.shape[2]
     order = np.argsort(done, axis=1, kind="stable")
     light, heavy = order[:, :half], order[:, ::-1][:, :half]
-    window = np.arange(len(work))[:, None]
-    lighter, heavier = (
-        np.take_along_axis(work, bundles[window, some].reshape(len(work), -1), axis=1).reshape(len(work), half, packs)
-        for some in (light, heavy)
-    )
+    window = np.arange(len(each))[:, None]
+    lighter, heavier = each[window, light], each[window, heavy]
     wanted = (done[window, heavy] - done[window, light]) / 2
     off = np.abs(heavier[:, :, :, None] - lighter[:, :, None, :] - wanted[:, :, None, None])
-    best = off.reshape(len(work), half, -1).argmin(axis=2)
+    best = off.reshape(len(each), half, -1).argmin(axis=2)
     give, take = np.divmod(best, packs)
     pair = np.indices(best.shape)
     moved = heavier[*pair, give] - lighter[*pair, take]
     at = np.nonzero((moved > 0) & (moved < 2 * wanted))  # then the two bundles differ less
     row, a, b, give, take = at[0], heavy[at], light[at], give[at], take[at]
-    bundles[row, a, give], bundles[row, b, take] = bundles[row, b, take], bundles[row, a, give]
+    for values in (bundles, each):
+        values[row, a, give], values[row, b, take] = values[row, b, take], values[row, a, give]
     done[row, a] -= moved[at]
     done[row, b] += moved[at]
-    return bundles, done
+    return bundles, each, done
