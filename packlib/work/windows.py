@@ -1,9 +1,9 @@
 """Deal packs to steps and ranks: at random, but within a window of a few steps alike packs meet.
 
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
-a few steps. In a window each rank of each step gets a bundle of packs, and bundles have about equal work. They are
-sorted: neighbors make a step, and the steps of the window come in random order. A window has the mix of a random deal.
-Where a pack is heavier than equal bundles allow, its step gets the heaviest packs, and more work than the others.
+a few steps. In a window each rank of each step gets a bundle of packs. The bundles of a step have about equal work: the
+heaviest packs of the window are made one step, with lighter packs beside them, then the heaviest of what is left, and
+so on. The steps of the window come in random order, and a window has the mix of a random deal.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
@@ -12,8 +12,8 @@ than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sort
 
 import numpy as np
 
-_CLOSE = 1.001  # times its bound: packs of a window are exchanged until it is so fast
-_CHUNK = 1 << 20  # packs that are dealt at once, so that memory stays small
+_PARTS = 32  # of a window with several packs a rank, that are made one after the other: one or more steps each
+_CHUNK = 1 << 17  # packs that are dealt at once, so that what this takes stays near the processor
 
 
 def deal_in_windows(
@@ -45,10 +45,12 @@ def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
 def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """A bound for each window: however its packs are dealt to its steps, these take so long together.
 
-    Sort the steps of any deal by their heaviest packs. In the first k steps these are together no lighter than the
-    first, the second, … of every ranks × packs_per_rank packs from heavy to light, and the ranks that have them also
-    have packs_per_rank - 1 others. These steps hold at most as many of the heaviest packs as have room in them; the
-    other steps take at least the mean of what is left. The best of the bounds for k = 0, 1, … counts.
+    Sort the steps of any deal by their heaviest packs, and look at the first k. Their heaviest packs are together no
+    lighter than the first, the second, … of every ranks × packs_per_rank packs from heavy to light, and each lies on a
+    rank with packs_per_rank - 1 others: so long these steps last at least. Without those others they hold k times
+    (ranks - 1) × packs_per_rank + 1 packs, at most the heaviest ones. The other steps hold what is left, and last at
+    least a rank's share of it. Lighter packs beside the heaviest ones save more in the first steps than they add to
+    this share, so the lightest count. The best of the bounds for k = 0, 1, … is returned.
 
     Args:
         each: the work of the packs, shape (windows, packs of a window).
@@ -68,97 +70,52 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
 
 def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank).
-
-    Equal bundles are best. While the heaviest pack is too heavy for them, it gets a step of its kind.
-    """
+    """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank)."""
     order = np.argsort(work, axis=1, kind="stable")
     if packs_per_rank == 1:
         return order[:, :, None]
-    bundles = np.empty((len(work), work.shape[1] // packs_per_rank, packs_per_rank), np.int64)
-    each, windows, left = np.take_along_axis(work, order, axis=1), np.arange(len(work)), bundles.shape[1]
-    while left and len(windows):
-        longest = each[:, -1] + each[:, : packs_per_rank - 1].sum(axis=1)
-        heavy = longest > packs_per_rank * each.mean(axis=1)
-        bundles[windows[~heavy], :left] = _equal_bundles(order[~heavy], each[~heavy], ranks, packs_per_rank)
-        windows, order, each = windows[heavy], order[heavy], each[heavy]
-        bundles[windows, left - ranks : left], order, each = _heavy_step(
-            order, each, longest[heavy], ranks, packs_per_rank
-        )
-        left -= ranks
-    return bundles
+    each = np.take_along_axis(work, order, axis=1)
+    each = each / each[:, -1:] / packs_per_rank + np.arange(len(each))[:, None]  # all windows are one ascending row
+    left, bundles = work.shape[1] // packs_per_rank, list[np.ndarray]()
+    at_once = -(-left // ranks // _PARTS) * ranks
+    while left:
+        made, order, each = _alike(order, each, min(left, at_once), packs_per_rank)
+        bundles.append(made)
+        left -= made.shape[1]
+    return np.concatenate(bundles, axis=1)
 
 
-def _heavy_step(
-    order: np.ndarray, each: np.ndarray, longest: np.ndarray, ranks: int, packs_per_rank: int
+def _alike(
+    order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bundles of a step in each window, and what is left of the packs, from light to heavy, and of their work.
+    """So many bundles of about equal work in each window, the heaviest first; the packs that are left, and their work.
 
-    The ranks begin with the heaviest packs. For each place that is left a rank gets the heaviest pack that leaves room
-    for the lightest ones in the places after it, if it is to take as `longest`: the heaviest pack and the lightest.
+    They begin with the heaviest packs, and are to become as heavy as bundles of what is left are on average, or as the
+    heaviest pack with the lightest ones, if that is more. In each other place a bundle gets the heaviest pack that
+    leaves room for the lightest ones in the places after it.
+
+    Args:
+        order: the packs of each window, from light to heavy; shape (windows, packs).
+        each: their work, as a share of what no bundle exceeds, plus the number of the window; same shape.
     """
-    bundles = np.empty((len(each), ranks, packs_per_rank), np.int64)
-    rows, places = np.arange(len(each))[:, None], np.arange(ranks)
-    top = 2 * longest[:, None]
-    at, done = each.shape[1] - 1 - places + 0 * rows, np.zeros((len(each), ranks))
-    for place in range(packs_per_rank):
-        if place:
-            room = longest[:, None] - done - each[:, : packs_per_rank - 1 - place].sum(axis=1, keepdims=True)
-            heavier = np.argsort(room, axis=1, kind="stable")
-            room = np.take_along_axis(room, heavier, axis=1)
-            found = np.searchsorted((each / top + rows).ravel(), ((room / top).clip(0) + rows).ravel(), side="right")
-            found = found.reshape(room.shape) - rows * each.shape[1] - 1 - places
-            found = np.maximum(np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1], 0) + places
-            np.put_along_axis(at, heavier, found, axis=1)
-        bundles[:, :, place] = np.take_along_axis(order, at, axis=1)
-        done += np.take_along_axis(each, at, axis=1)
+    window, bundle = np.arange(len(each))[:, None], np.arange(number)
+    done, bundles = each[:, : -number - 1 : -1] - window, order[:, : -number - 1 : -1, None]
+    with_lightest = done[:, :1] + (each[:, : packs_per_rank - 1] - window).sum(axis=1, keepdims=True)
+    goal = np.maximum(with_lightest, packs_per_rank * (each.mean(axis=1, keepdims=True) - window))
+    order, each = order[:, :-number], each[:, :-number]
+    for places in range(packs_per_rank - 2, -1, -1):  # that are left after this one
+        room = goal - done - (each[:, :places] - window).sum(axis=1, keepdims=True)
+        at = np.searchsorted(each.ravel(), (room.clip(0) + window).ravel(), side="right").reshape(room.shape)
+        at -= window * each.shape[1] + 1 + bundle
+        at = np.maximum(np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1], 0) + bundle  # no pack twice
+        done += np.take_along_axis(each, at, axis=1) - window
+        bundles = np.concatenate([bundles, np.take_along_axis(order, at, axis=1)[:, :, None]], axis=2)
+        falling = np.argsort(-done, axis=1, kind="stable")
+        done, bundles = (
+            np.take_along_axis(done, falling, axis=1),
+            np.take_along_axis(bundles, falling[:, :, None], axis=1),
+        )
         left = np.ones(each.shape, bool)
-        left[rows, at] = False
-        order, each = (values[left].reshape(len(each), each.shape[1] - ranks) for values in (order, each))
+        left[window, at] = False
+        order, each = (values[left].reshape(len(each), each.shape[1] - number) for values in (order, each))
     return bundles, order, each
-
-
-def _equal_bundles(order: np.ndarray, each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The packs of each bundle, the lightest bundle first; shape (windows, bundles, packs_per_rank).
-
-    A layer of packs after the other, from heavy to light, goes to the bundles, the heaviest pack of a layer to the
-    lightest bundle: the longest-processing-time rule (Graham 1969) where all get as many. Then packs are exchanged.
-    """
-    shape = len(each), packs_per_rank, each.shape[1] // packs_per_rank
-    bundles, layers = np.empty((shape[0], shape[2], packs_per_rank), np.int64), np.empty((shape[0], shape[2], packs_per_rank))
-    done = np.zeros(bundles.shape[:2])
-    for i in range(packs_per_rank):
-        lightest = np.argsort(done, axis=1, kind="stable")
-        np.put_along_axis(bundles[:, :, i], lightest, order[:, ::-1].reshape(shape)[:, i], axis=1)
-        np.put_along_axis(layers[:, :, i], lightest, each[:, ::-1].reshape(shape)[:, i], axis=1)
-        done += layers[:, :, i]
-    if packs_per_rank > 2 and len(each):  # of two, exchanges gain nothing
-        slow, least = np.arange(len(each)), least_times(each, ranks, packs_per_rank)
-        for _ in range(2 * packs_per_rank):
-            slow = slow[np.sort(done[slow], axis=1)[:, ranks - 1 :: ranks].sum(axis=1) > _CLOSE * least[slow]]
-            if not len(slow):
-                break
-            bundles[slow], layers[slow], done[slow] = _exchanged(bundles[slow], layers[slow], done[slow])
-    return np.take_along_axis(bundles, np.argsort(done, axis=1, kind="stable")[:, :, None], axis=1)
-
-
-def _exchanged(bundles: np.ndarray, each: np.ndarray, done: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Exchange a pack between the heaviest bundle and the lightest, the second heaviest and the second lightest, …"""
-    half, packs = bundles.shape[1] // 2, bundles.shape[2]
-    order = np.argsort(done, axis=1, kind="stable")
-    light, heavy = order[:, :half], order[:, ::-1][:, :half]
-    window = np.arange(len(each))[:, None]
-    lighter, heavier = each[window, light], each[window, heavy]
-    wanted = (done[window, heavy] - done[window, light]) / 2
-    off = np.abs(heavier[:, :, :, None] - lighter[:, :, None, :] - wanted[:, :, None, None])
-    best = off.reshape(len(each), half, -1).argmin(axis=2)
-    give, take = np.divmod(best, packs)
-    pair = np.indices(best.shape)
-    moved = heavier[*pair, give] - lighter[*pair, take]
-    at = np.nonzero((moved > 0) & (moved < 2 * wanted))  # then the two bundles differ less
-    row, a, b, give, take = at[0], heavy[at], light[at], give[at], take[at]
-    for values in (bundles, each):
-        values[row, a, give], values[row, b, take] = values[row, b, take], values[row, a, give]
-    done[row, a] -= moved[at]
-    done[row, b] += moved[at]
-    return bundles, each, done
