@@ -3,7 +3,8 @@
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
 a few steps. In a window each rank of each step gets a bundle of packs. The bundles of a step have about equal work: the
 heaviest packs of the window are made one step, with lighter packs beside them, then the heaviest of what is left, and
-so on. The steps of the window come in random order, and a window has the mix of a random deal.
+so on. Then the ranks of a step exchange packs. The steps of the window come in random order, and a window has the mix
+of a random deal.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
@@ -13,6 +14,7 @@ than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sort
 import numpy as np
 
 _PARTS = 32  # of a window with several packs a rank, that are made one after the other: one or more steps each
+_EXCHANGES = 16  # of packs between two ranks of a step, at most
 _CHUNK = 1 << 17  # packs that are dealt at once, so that what this takes stays near the processor
 
 
@@ -82,7 +84,7 @@ def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
         made, order, each = _alike(order, each, min(left, at_once), packs_per_rank)
         bundles.append(made)
         left -= made.shape[1]
-    return np.concatenate(bundles, axis=1)
+    return _exchanged(np.concatenate(bundles, axis=1), work, ranks)
 
 
 def _alike(
@@ -119,3 +121,27 @@ def _alike(
         left[window, at] = False
         order, each = (values[left].reshape(len(each), each.shape[1] - number) for values in (order, each))
     return bundles, order, each
+
+
+def _exchanged(bundles: np.ndarray, work: np.ndarray, ranks: int) -> np.ndarray:
+    """Exchange a pack between the heaviest bundle of a step and its lightest, while they become more alike by that."""
+    packs = bundles.reshape(-1, ranks, bundles.shape[2])
+    each = np.take_along_axis(work, bundles.reshape(len(work), -1), axis=1).reshape(packs.shape)
+    done, step = each.sum(axis=2), np.arange(len(packs))
+    for _ in range(_EXCHANGES):
+        heavy, light = done[step].argmax(axis=1), done[step].argmin(axis=1)
+        wanted = (done[step, heavy] - done[step, light]) / 2
+        off = np.abs(each[step, heavy][:, :, None] - each[step, light][:, None, :] - wanted[:, None, None])
+        off = off.reshape(len(step), packs.shape[2] ** 2)
+        best = off.argmin(axis=1)
+        better = off[np.arange(len(step)), best] < (1 - 1e-9) * wanted
+        step, heavy, light = step[better], heavy[better], light[better]
+        give, take = np.divmod(best[better], packs.shape[2])
+        moved = each[step, heavy, give] - each[step, light, take]
+        for values in (packs, each):
+            given = values[step, heavy, give]
+            values[step, heavy, give] = values[step, light, take]
+            values[step, light, take] = given
+        done[step, heavy] -= moved
+        done[step, light] += moved
+    return packs.reshape(bundles.shape)
