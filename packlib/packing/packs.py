@@ -271,9 +271,9 @@ def _cut(packs: Packs, order: np.ndarray, cuts: int, rng: np.random.Generator) -
 
     So few are cut that they have just enough places between two sequences, of which the cuts are at random ones.
     """
-    places = np.cumsum(packs.offsets[order[::-1] + 1] - packs.offsets[order[::-1]] - 1)
+    starts, sizes = packs.offsets[order], np.diff(packs.offsets)[order]
+    ends, places = starts + sizes, np.cumsum(sizes[::-1] - 1)
     whole = len(order) - 1 - int(np.searchsorted(places, cuts))
-    starts, ends = packs.offsets[order], packs.offsets[order + 1]
     inside = ranges(starts[whole:] + 1, (ends - starts)[whole:] - 1)
     at = rng.choice(inside, cuts, replace=False)
     starts = np.append(starts[:whole], np.sort(np.append(starts[whole:], at)))

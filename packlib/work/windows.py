@@ -1,21 +1,21 @@
 """Deal packs to steps and ranks: at random, but within a window of a few steps alike packs meet.
 
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
-a few steps. In a window each rank of each step gets a bundle of packs, and bundles have about equal work. They are
-sorted: neighbors make a step, and the steps of the window come in random order. A window has the mix of a random deal.
-Where a pack is heavier than equal bundles allow, its step gets the heaviest packs, and more work than the others.
+a few steps. In a window each rank of each step gets a bundle of packs. The bundles of a step have about equal work: the
+heaviest packs of the window are made one step, with lighter packs beside them, then the heaviest of what is left, and
+so on. Then the ranks of a step exchange packs. The steps of the window come in random order, and a window has the mix
+of a random deal.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
 than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sorted packs these are the heaviest ones.
 """
 
-from bisect import bisect
-
 import numpy as np
 
-_CLOSE = 1.001  # times its bound: packs of a window are exchanged until it is so fast
-_CHUNK = 1 << 20  # packs that are dealt at once, so that memory stays small
+_PARTS = 32  # of a window with several packs a rank, that are made one after the other: one or more steps each
+_EXCHANGES = 16  # of packs between two ranks of a step, at most
+_CHUNK = 1 << 17  # packs that are dealt at once, so that what this takes stays near the processor
 
 
 def deal_in_windows(
@@ -47,10 +47,12 @@ def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
 def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """A bound for each window: however its packs are dealt to its steps, these take so long together.
 
-    Sort the steps of any deal by their heaviest packs. In the first k steps these are together no lighter than the
-    first, the second, … of every ranks × packs_per_rank packs from heavy to light, and the ranks that have them also
-    have packs_per_rank - 1 others. These steps hold at most as many of the heaviest packs as have room in them; the
-    other steps take at least the mean of what is left. The best of the bounds for k = 0, 1, … counts.
+    Sort the steps of any deal by their heaviest packs, and look at the first k. Their heaviest packs are together no
+    lighter than the first, the second, … of every ranks × packs_per_rank packs from heavy to light, and each lies on a
+    rank with packs_per_rank - 1 others: so long these steps last at least. Without those others they hold k times
+    (ranks - 1) × packs_per_rank + 1 packs, at most the heaviest ones. The other steps hold what is left, and last at
+    least a rank's share of it. Lighter packs beside the heaviest ones save more in the first steps than they add to
+    this share, so the lightest count. The best of the bounds for k = 0, 1, … is returned.
 
     Args:
         each: the work of the packs, shape (windows, packs of a window).
@@ -60,7 +62,8 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     heaviest = _sums(falling[:, ::step])
     others = _sums(falling[:, ::-1])[:, first * (packs_per_rank - 1)]
     held = _sums(falling)
-    return (heaviest + others + (held[:, -1:] - held[:, first * step]) / ranks).max(axis=1)
+    top = held[:, first * (step - packs_per_rank + 1)]
+    return (heaviest + others + (held[:, -1:] - top - others) / ranks).max(axis=1)
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
@@ -69,88 +72,76 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
 
 def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank).
-
-    Equal bundles are best, unless one of the packs is too heavy for them.
-    """
+    """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank)."""
+    order = np.argsort(work, axis=1, kind="stable")
     if packs_per_rank == 1:
-        return np.argsort(work, axis=1, kind="stable")[:, :, None]
-    bundles = np.empty((len(work), work.shape[1] // packs_per_rank, packs_per_rank), np.int64)
-    heavy, left = zip(*(_heavy_bundles(window, ranks, packs_per_rank) for window in work), strict=True)
-    sizes = np.array([len(packs) for packs in left])
-    for size in np.unique(sizes).tolist():
-        alike = np.flatnonzero(sizes == size)
-        packs = np.array([left[i] for i in alike], np.int64)
-        equal = _equal_bundles(np.take_along_axis(work[alike], packs, axis=1), ranks, packs_per_rank)
-        at = bundles.shape[1] - size // packs_per_rank
-        bundles[alike, :at] = np.array([heavy[i] for i in alike], np.int64).reshape(len(alike), at, packs_per_rank)
-        bundles[alike, at:] = np.take_along_axis(packs, equal.reshape(packs.shape), axis=1).reshape(equal.shape)
-    return bundles
+        return order[:, :, None]
+    each = np.take_along_axis(work, order, axis=1)
+    each = each / each[:, -1:] / packs_per_rank + np.arange(len(each))[:, None]  # all windows are one ascending row
+    left, bundles = work.shape[1] // packs_per_rank, list[np.ndarray]()
+    at_once = -(-left // ranks // _PARTS) * ranks
+    while left:
+        made, order, each = _alike(order, each, min(left, at_once), packs_per_rank)
+        bundles.append(made)
+        left -= made.shape[1]
+    return _exchanged(np.concatenate(bundles, axis=1), work, ranks)
 
 
-def _heavy_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> tuple[list[list[int]], list[int]]:
-    """The bundles of steps with heavy packs, in one window; and the packs that are left, of which none is too heavy.
+def _alike(
+    order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """So many bundles of about equal work in each window, the heaviest first; the packs that are left, and their work.
 
-    The heaviest pack and the lightest ones make a bundle, which its step must wait for. The other ranks of that step
-    get the next heaviest packs, and as much besides as the first has: for each place the heaviest pack that leaves
-    room for the lightest ones in the places after it. So it goes on until what is left can be equal.
+    They begin with the heaviest packs, and are to become as heavy as bundles of what is left are on average, or as the
+    heaviest pack with the lightest ones, if that is more. In each other place a bundle gets the heaviest pack that
+    leaves room for the lightest ones in the places after it.
+
+    Args:
+        order: the packs of each window, from light to heavy; shape (windows, packs).
+        each: their work, as a share of what no bundle exceeds, plus the number of the window; same shape.
     """
-    order, others = np.argsort(work, kind="stable"), packs_per_rank - 1
-    left, each, bundles = order.tolist(), work[order].tolist(), list[list[int]]()
-    while left and (longest := each[-1] + sum(each[:others])) > packs_per_rank * sum(each) / len(each):
-        for pack, done in [(left.pop(), each.pop()) for _ in range(ranks)]:
-            bundles.append([pack])
-            for places in range(others, 0, -1):
-                at = max(0, bisect(each, longest - done - sum(each[: places - 1])) - 1)
-                done += each.pop(at)
-                bundles[-1].append(left.pop(at))
-    return bundles, left
+    window, bundle = np.arange(len(each))[:, None], np.arange(number)
+    done, bundles = each[:, : -number - 1 : -1] - window, order[:, : -number - 1 : -1, None]
+    with_lightest = done[:, :1] + (each[:, : packs_per_rank - 1] - window).sum(axis=1, keepdims=True)
+    goal = np.maximum(with_lightest, packs_per_rank * (each.mean(axis=1, keepdims=True) - window))
+    order, each = order[:, :-number], each[:, :-number]
+    for places in range(packs_per_rank - 2, -1, -1):  # that are left after this one
+        room = goal - done - (each[:, :places] - window).sum(axis=1, keepdims=True)
+        at = np.searchsorted(each.ravel(), (room.clip(0) + window).ravel(), side="right").reshape(room.shape)
+        at -= window * each.shape[1] + 1 + bundle
+        at = np.maximum(np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1], 0) + bundle  # no pack twice
+        done += np.take_along_axis(each, at, axis=1) - window
+        bundles = np.concatenate([bundles, np.take_along_axis(order, at, axis=1)[:, :, None]], axis=2)
+        falling = np.argsort(-done, axis=1, kind="stable")
+        done, bundles = (
+            np.take_along_axis(done, falling, axis=1),
+            np.take_along_axis(bundles, falling[:, :, None], axis=1),
+        )
+        left = np.ones(each.shape, bool)
+        left[window, at] = False
+        order, each = (values[left].reshape(len(each), each.shape[1] - number) for values in (order, each))
+    return bundles, order, each
 
 
-def _equal_bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The packs of each bundle, the lightest bundle first; shape (windows, bundles, packs_per_rank).
-
-    A layer of packs after the other, from heavy to light, goes to the bundles, the heaviest pack of a layer to the
-    lightest bundle: the longest-processing-time rule (Graham 1969) where all get as many. Then packs are exchanged.
-    """
-    layers = np.argsort(-work, axis=1, kind="stable").reshape(
-        len(work), packs_per_rank, work.shape[1] // packs_per_rank
-    )
-    bundles = np.empty((len(work), layers.shape[2], packs_per_rank), np.int64)
-    done = np.zeros(bundles.shape[:2])
-    for i in range(packs_per_rank):
-        lightest = np.argsort(done, axis=1, kind="stable")
-        np.put_along_axis(bundles[:, :, i], lightest, layers[:, i], axis=1)
-        done += np.take_along_axis(work, bundles[:, :, i], axis=1)
-    if packs_per_rank > 2:  # of two, exchanges gain nothing
-        slow, least = np.arange(len(work)), least_times(work, ranks, packs_per_rank)
-        for _ in range(2 * packs_per_rank):
-            slow = slow[np.sort(done[slow], axis=1)[:, ranks - 1 :: ranks].sum(axis=1) > _CLOSE * least[slow]]
-            if not len(slow):
-                break
-            bundles[slow], done[slow] = _exchanged(bundles[slow], done[slow], work[slow])
-    return np.take_along_axis(bundles, np.argsort(done, axis=1, kind="stable")[:, :, None], axis=1)
-
-
-def _exchanged(bundles: np.ndarray, done: np.ndarray, work: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Exchange a pack between the heaviest bundle and the lightest, the second heaviest and the second lightest, …"""
-    half, packs = bundles.shape[1] // 2, bundles.shape[2]
-    order = np.argsort(done, axis=1, kind="stable")
-    light, heavy = order[:, :half], order[:, ::-1][:, :half]
-    window = np.arange(len(work))[:, None]
-    lighter, heavier = (
-        np.take_along_axis(work, bundles[window, some].reshape(len(work), -1), axis=1).reshape(len(work), half, packs)
-        for some in (light, heavy)
-    )
-    wanted = (done[window, heavy] - done[window, light]) / 2
-    off = np.abs(heavier[:, :, :, None] - lighter[:, :, None, :] - wanted[:, :, None, None])
-    best = off.reshape(len(work), half, -1).argmin(axis=2)
-    give, take = np.divmod(best, packs)
-    pair = np.indices(best.shape)
-    moved = heavier[*pair, give] - lighter[*pair, take]
-    at = np.nonzero((moved > 0) & (moved < 2 * wanted))  # then the two bundles differ less
-    row, a, b, give, take = at[0], heavy[at], light[at], give[at], take[at]
-    bundles[row, a, give], bundles[row, b, take] = bundles[row, b, take], bundles[row, a, give]
-    done[row, a] -= moved[at]
-    done[row, b] += moved[at]
-    return bundles, done
+def _exchanged(bundles: np.ndarray, work: np.ndarray, ranks: int) -> np.ndarray:
+    """Exchange a pack between the heaviest bundle of a step and its lightest, while they become more alike by that."""
+    packs = bundles.reshape(-1, ranks, bundles.shape[2])
+    each = np.take_along_axis(work, bundles.reshape(len(work), -1), axis=1).reshape(packs.shape)
+    done, step = each.sum(axis=2), np.arange(len(packs))
+    for _ in range(_EXCHANGES):
+        heavy, light = done[step].argmax(axis=1), done[step].argmin(axis=1)
+        wanted = (done[step, heavy] - done[step, light]) / 2
+        off = np.abs(each[step, heavy][:, :, None] - each[step, light][:, None, :] - wanted[:, None, None])
+        off = off.reshape(len(step), packs.shape[2] ** 2)
+        best = off.argmin(axis=1)
+        better = off[np.arange(len(step)), best] < (1 - 1e-9) * wanted
+        step, heavy, light = step[better], heavy[better], light[better]
+        give, take = np.divmod(best[better], packs.shape[2])
+        moved = each[step, heavy, give] - each[step, light, take]
+        for values in (packs, each):
+            given = values[step, heavy, give]
+            values[step, heavy, give] = values[step, light, take]
+            values[step, light, take] = given
+        done[step, heavy] -= moved
+        done[step, light] += moved
+    return packs.reshape(bundles.shape)
