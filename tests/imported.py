@@ -31,7 +31,6 @@ def state():
     """What others see of this process: name to something that prints the same while it is the same."""
     import datasets
     import matplotlib
-    import numba
     import numpy as np
     import torch
     import transformers as hf
@@ -52,7 +51,6 @@ def state():
         "matplotlib's settings": dict(matplotlib.rcParams),
         "matplotlib's fonts": [font.fname for font in font_manager.fontManager.ttflist],
         "matplotlib's names": (list(matplotlib.colormaps), matplotlib.projections.get_projection_names()),
-        "Numba's listeners": {kind: [*some] for kind, some in numba.core.event._registered.items() if some},
         "NumPy's settings": (np.geterr(), np.geterrcall(), np.get_printoptions()),
         "torch's settings": (
             torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads(), torch.is_grad_enabled(),
