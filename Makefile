@@ -64,8 +64,6 @@ endef
 	$(call install,--editable '.[train$(comma)lab$(comma)site$(comma)test$(comma)hub]',packlib and its packages into .venv)
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
-	@echo "Compiling the loops of the packers …"
-	@$(PY) -m packlib.packing.compile_ahead
 	@touch $@
 
 comma := ,
@@ -78,7 +76,7 @@ lab: .venv/.ready
 	@$(PY) -m packlib.workbook.copies notebooks lab
 	@$(PY) -m jupyterlab --ServerApp.root_dir=lab --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
-test: .venv/.ready compiled $(if $(filter yes,$(BROWSER)),browser)
+test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m codespell_lib
@@ -88,12 +86,8 @@ test: .venv/.ready compiled $(if $(filter yes,$(BROWSER)),browser)
 test-all: export PACKLIB_ALL = yes
 test-all: test
 
-test-library: .venv/.ready compiled
+test-library: .venv/.ready
 	@$(PY) -m pytest -n 2 --dist loadscope $(LIBRARY) $(TEST_ARGS)
-
-# once, and not in each of pytest's workers
-compiled: .venv/.ready
-	@$(PY) -m packlib.packing.compile_ahead
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

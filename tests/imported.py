@@ -29,7 +29,6 @@ def state():
     """What others see of this process: name to something that prints the same while it is the same."""
     import datasets
     import matplotlib
-    import numba
     import numpy as np
     import torch
     import transformers as hf
@@ -44,7 +43,6 @@ def state():
         "transformers' classes": [hf.CONFIG_MAPPING._extra_content, hf.MODEL_MAPPING._extra_content],
         "messages": (hf.logging.get_verbosity(), datasets.logging.get_verbosity()),
         "matplotlib": (dict(matplotlib.rcParams), [font.fname for font in font_manager.fontManager.ttflist]),
-        "Numba's listeners": {kind: [*some] for kind, some in numba.core.event._registered.items() if some},
         "NumPy's settings": (np.geterr(), np.geterrcall(), np.get_printoptions()),
         "torch's settings": (
             torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(),

@@ -9,9 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_MANY = 1 << 22  # rows; for fewer, loading the compiler takes longer than the loop in Python
-
-
 Budget = int | Sequence[int]  # of every column, or one for each
 
 
@@ -29,12 +26,8 @@ def cut(rows: np.ndarray, budget: Budget, fewest: int, most: int, padded: bool, 
     longest = rows.max(1) if rows.shape[1] > 1 else rows[:, 0]
     if not isinstance(budget, int) or (not (padded or in_order) and rows.shape[1] > 1):
         starts = _followed(_furthest_ends(rows, budget, most, padded))
-    elif len(rows) < _MANY:
-        starts = scan(longest.tolist(), budget, most, padded)
     else:
-        from packlib.packing.compiled import compiled  # here, since it takes a while to import
-
-        starts = compiled(scan)(longest.astype(np.int64, copy=False), budget, most, padded)
+        starts = scan(longest.tolist(), budget, most, padded)
     if (np.diff(starts) < fewest).any():
         ends = next_cuts(rows, budget, fewest, most, padded)
         if ends[0]:
@@ -50,7 +43,7 @@ def _followed(ends: list[int]) -> list[int]:
     return starts
 
 
-def scan(lengths: Sequence[int] | np.ndarray, budget: int, most: int, padded: bool) -> list[int]:
+def scan(lengths: Sequence[int], budget: int, most: int, padded: bool) -> list[int]:
     """Row by row: the first of each group of one column."""
     starts, start, used = [0], 0, 0  # used: the sum of lengths so far, or the longest
     for end, length in enumerate(lengths, 1):

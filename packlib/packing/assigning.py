@@ -11,7 +11,6 @@ from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.packs import Packs
 
 _WORTH_A_SLICE = 64  # packs of a strategy; samples of others are placed one by one
-_WORTH_COMPILING = 1 << 17  # samples
 
 
 def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -101,29 +100,12 @@ def assign(plan: Planned, lengths: Iterable[int], seed: int | None = None) -> Pa
 
 
 def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
-    """Permute the samples of each length (Durstenfeld, Algorithm 235: Random Permutation, 1964), in place.
+    """Permute the samples of each length, in place.
 
     Each length has a generator of its own: its permutation does not depend on what else is packed, or where.
     """
-    exchange = swap
-    if len(order) > _WORTH_COMPILING:
-        from packlib.packing.compiled import compiled  # here, since it takes a while to import
-
-        exchange = compiled(swap)
-    counts = np.diff(starts)[:-1]
-    # how many samples there are to draw from; a little less keeps the product below when it is rounded
-    choices = np.arange(counts.max(), 0, -1) * (1 - 2**-50)
-    for length in np.flatnonzero(counts > 1).tolist():
-        same = order[starts[length] : starts[length + 1]]
-        drawn = np.random.default_rng([seed, length]).random(len(same)) * choices[len(choices) - len(same) :]
-        exchange(same, drawn.astype(np.int64))
-
-
-def swap(samples: np.ndarray, drawn: np.ndarray) -> None:  # pragma: no mutate block
-    """Exchange the sample at each place with that at `drawn` places behind it; `samples` changes."""
-    for i in range(len(drawn)):
-        j = i + drawn[i]
-        samples[i], samples[j] = samples[j], samples[i]
+    for length in np.flatnonzero(np.diff(starts)[:-1] > 1).tolist():
+        np.random.default_rng([seed, length]).shuffle(order[starts[length] : starts[length + 1]])
 
 
 def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:

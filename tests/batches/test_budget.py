@@ -145,10 +145,8 @@ def test_a_multiple_of_batches_keeps_every_sample_and_budget(lengths, budget, mu
     assert set(plain.offsets.tolist()) <= set(found.offsets.tolist())
 
 
-@pytest.mark.parametrize("many", [1, 1 << 22])  # rows from which on the loop is compiled
 @pytest.mark.parametrize("every", [None, 2])
-def test_numbers_beyond_64_bits_set_no_limit_or_are_refused(monkeypatch, many, every):
-    monkeypatch.setattr("packlib.batches.cutting._MANY", many)
+def test_numbers_beyond_64_bits_set_no_limit_or_are_refused(every):
     lengths = [5, 3, 4, 1]
     for order in ("dataset", "ascending"):
         plain = batch_by_tokens(lengths, 99, order=order, same_shape_every=every)

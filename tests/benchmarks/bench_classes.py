@@ -93,7 +93,7 @@ def instances(names: list[str], done: Counter) -> Iterator[tuple[str, int, int, 
 
 
 def main(names: list[str] | None = None) -> None:
-    packages = ("numpy", "scipy", "highspy", "numba")
+    packages = ("numpy", "scipy", "highspy")
     record = Growing("packing_classes", "python -m tests.benchmarks classes", COLUMNS, packages)
     done = Counter(row[0] for row in record.rows)
     for name, kind, seed, histogram in instances(names or list(CLASSES), done):

@@ -82,4 +82,4 @@ def main() -> None:
                 rows.append(one_draw(name, groups, seed))
                 show(rows[-1:])
     show(rows)
-    record("groups", rows, "python -m tests.benchmarks groups", packages=("numpy", "highspy", "numba"))
+    record("groups", rows, "python -m tests.benchmarks groups", packages=("numpy", "highspy"))

@@ -29,7 +29,7 @@ from packlib.packing.search.optimal import _Search
 from tests.benchmarks.table import Growing
 
 SECONDS, DRAWS, SLACK = 10, 36, 0.006
-PACKAGES = ("numpy", "scipy", "highspy", "numba")
+PACKAGES = ("numpy", "scipy", "highspy")
 COLUMNS = ("class", "seed", "sequences", "packs", "bound", "listed", "CPU seconds")
 
 

@@ -48,8 +48,6 @@ def nnls_seconds() -> float:
 
 def measure(family: str, seed: int, top: int, depth: int | None, limit: float) -> tuple:
     """One line of the table: plans of one draw at one depth, `optimal` with a tenth of `limit` seconds and with all."""
-    warm = LengthHistogram.from_lengths(drawn("Pareto", 131072, n=10_000), 131072)
-    plan(warm, method="optimal", max_sequences_per_pack=16)  # loads what is compiled
     histogram = LengthHistogram.from_lengths(drawn(family, top, seed), top)
     packs = {
         method: plan(histogram, method=method, max_sequences_per_pack=depth).num_packs for method in ("lpfhp", "lpt")
@@ -68,7 +66,7 @@ def measure(family: str, seed: int, top: int, depth: int | None, limit: float) -
 
 
 def main() -> None:
-    packages = ("numpy", "scipy", "highspy", "numba")
+    packages = ("numpy", "scipy", "highspy")
     record = Growing("packing_draws", "python -m tests.benchmarks packing_draws", COLUMNS, packages)
     for seed, family in itertools.product((1, 2, 3), ("log-normal", "Pareto")):
         left = [case for case in cases(family, seed) if not record.holds(family, seed, case[0], case[1] or "none")]

@@ -107,7 +107,7 @@ def shapes() -> Iterator[tuple[str, np.ndarray]]:
 
 def main() -> None:
     command = "python -m tests.benchmarks packing_slack"
-    record = Growing("packing_slack", command, COLUMNS, ("numpy", "highspy", "numba"))
+    record = Growing("packing_slack", command, COLUMNS, ("numpy", "highspy"))
     for (name, drawn), depth, wanted in itertools.product(shapes(), (3, 4, 6, 8, 16, None), (0.14, 0.08)):
         if record.holds(name, depth or "none", wanted):
             continue

@@ -155,7 +155,7 @@ def test_lpt_makes_a_trial_if_there_is_as_much_time_as_best_fit_took(monkeypatch
     """In CPU seconds: a machine that was busy meanwhile (here each look at the clock takes a second) says nothing."""
     histogram, ticks = LengthHistogram.from_lengths([6] * 10 + [2] * 30, 12), itertools.count()
     assert plan(histogram, method="lpfhp", max_sequences_per_pack=4).num_packs == 13
-    plan(histogram, method="lpt", max_sequences_per_pack=4)  # compiles
+    plan(histogram, method="lpt", max_sequences_per_pack=4)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
     assert sum(packs for _, packs in lpt_until(Deadline(2), histogram, 4)) == 10
     monkeypatch.setattr(time, "thread_time", lambda: float(next(ticks)))

@@ -18,13 +18,12 @@ from packlib.packing.search.breakpoint_program import BreakpointProgram, choose_
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.search.long_packs import deal, place_long
-from packlib.packing.search.long_rows import _STAGES, LongSearch, prepare
+from packlib.packing.search.long_rows import _STAGES, LongSearch
 from packlib.packing.search.relaxed_knapsack import ConcaveHull, relaxed_best
 
 
 def long_rows(histogram, depth=None, seconds=math.inf, progress=None):
     """What `optimal` does with long rows, here with any."""
-    prepare()
     search = LongSearch(histogram, depth, progress, Deadline(seconds))
     search.run()
     return search.best, search.proof
@@ -202,12 +201,15 @@ def test_no_pack_overflows_on_the_way(histogram, depth):
     program.generate(Deadline(5.0))
     lengths = np.repeat(np.arange(histogram.max_length, -1, -1), histogram.counts[::-1])
     pack_of, room, places, wanted = place_long(lengths, program)
-    deal(lengths, pack_of, room, places, wanted)
-    placed = pack_of >= 0
-    used = np.bincount(pack_of[placed], lengths[placed], len(room))
-    assert np.array_equal(histogram.max_length - used, room) and (room >= 0).all()
-    assert np.array_equal(program.depth - np.bincount(pack_of[placed], minlength=len(room)), places)
-    assert (places >= 0).all()
+    for dealt in False, True:
+        if dealt:
+            deal(lengths, pack_of, room, places, wanted)
+        placed = pack_of >= 0
+        used = np.bincount(pack_of[placed], lengths[placed], len(room))
+        assert (used <= histogram.max_length).all()
+        assert (np.bincount(pack_of[placed], minlength=len(room)) <= program.depth).all()
+        if not dealt:
+            assert np.array_equal(histogram.max_length - used, room)
 
 
 def test_breakpoints_on_whole_numbers_are_not_missed():

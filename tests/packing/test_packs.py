@@ -66,14 +66,6 @@ def test_where_a_sample_of_many_goes_is_as_likely_everywhere():
     assert ((places - 2000) ** 2 / 2000).sum() < 126.1
 
 
-def test_compiled_or_not_a_seed_makes_the_same_packs(monkeypatch):
-    lengths = np.random.default_rng(0).integers(1, 50, 2000)
-    made = plan(LengthHistogram.from_lengths(lengths, 64), method="lpfhp")
-    plain = assign(made, lengths, 7)
-    monkeypatch.setattr("packlib.packing.assigning._WORTH_COMPILING", 0)
-    assert np.array_equal(assign(made, lengths, 7).sample_ids, plain.sample_ids)
-
-
 def test_overlong_samples_as_the_histogram_treated_them():
     lengths = [9, 4, 4, 12, 3]
     cut = LengthHistogram.from_lengths(lengths, 8, overlong="truncate")

@@ -16,8 +16,6 @@ have a place for every part, and each group is cut in some way. It is solved by 
 rows, and cheapest cuts propose cuts (Gilmore and Gomory 1961, with two kinds of columns).
 """
 
-from functools import cache
-
 import numpy as np
 
 from packlib.packing.search.bound import PRICE_OF_A_PACK
@@ -25,11 +23,11 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, solve_knapsa
 from packlib.packing.search.master import MasterProblem
 
 _LEVELS = 512  # of a row
-_FINER = 2  # a group's tokens are counted in units so many times smaller
 _SAMPLE = 256  # groups that the linear program looks at; its worths then hold for all
 _ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
 _SLACK = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
 _AT_ONCE = 1024  # groups that are cut at once
+_NEVER = 1 << 61  # what is worth so much is not there
 
 
 class _Groups:
@@ -48,16 +46,51 @@ class _Groups:
 
         Args:
             worths: of a part, by its level; int64, shape (levels + 1,), ascending.
-        """
-        from packlib.packing.compiled import announced, compiled  # here, since it takes a while to import
 
-        cost, parts = np.zeros(len(self.shared), np.int64), np.zeros((len(self.shared), self.levels + 1), np.int64)
-        grain = max(1, self.unit // _FINER)
-        with announced("the cuts of groups", 1):
-            compiled(_cut)(
-                self.shared, self.branches, self.shortest, worths, self.unit, grain, self.max_length, cost, parts
-            )
-        return cost, parts
+        Parts at levels v, w, … hold at most the sum of `(v + 1) unit - 1` tokens, and the shared tokens are in each of
+        them. So it matters only how many parts there are and how high their levels are together. Levels are allowed
+        one after the other, from high to low, and a group is cut when all are that have room for its shortest branch.
+        """
+        lowest = np.minimum((self.shared + self.shortest) // self.unit, self.levels)
+        parts = self._most_parts(worths, lowest)
+        number = np.arange(int(parts.max()) + 1)
+        needed = -(-(self.branches[:, None] + number * (self.shared[:, None] + 1)) // self.unit)
+        needed[number > parts[:, None]] = 0  # these are not looked at
+        # by the number of parts, and the sum of their levels, each plus 1: the least worth, and a level of such parts
+        least = np.full((len(number), int(needed.max()) + 1), _NEVER)
+        least[0, 0], part = 0, np.zeros(least.shape, np.int64)
+        cost, found = np.empty(len(lowest), np.int64), np.zeros((len(lowest), self.levels + 1), np.int64)
+        for level in range(self.levels, int(lowest.min()) - 1, -1):
+            enough = -(-(least.shape[1] - 1) // (level + 1))  # so many parts of such levels hold any group
+            for k in number[1 : enough + 1].tolist():
+                worth = np.append(np.full(level + 1, least[k - 1, 0]), least[k - 1])[: least.shape[1]] + worths[level]
+                better = worth < least[k]
+                np.copyto(least[k], worth, where=better)
+                np.copyto(part[k], level, where=better)
+            for group in np.flatnonzero(lowest == level).tolist():
+                by_number = least[number[1 : parts[group] + 1], needed[group, 1 : parts[group] + 1]]
+                k = int(by_number.argmin()) + 1
+                cost[group], total = by_number[k - 1], int(needed[group, k])
+                for k in range(k, 0, -1):
+                    one = int(part[k, total])
+                    found[group, one] += 1
+                    total = max(0, total - one - 1)
+        return cost, found
+
+    def _most_parts(self, worths: np.ndarray, lowest: np.ndarray) -> np.ndarray:
+        """How many parts a cheapest cut of each group has at most, if none is below its lowest level; int64.
+
+        Parts of the lowest level that hold everything are enough, and so are parts that are worth as much as a whole
+        cut into equal parts.
+        """
+        parts = -(-self.branches // ((lowest + 1) * self.unit - 1 - self.shared))
+        cheapest = np.full(len(parts), _NEVER)
+        for number in range(1, int(parts.max()) + 1):
+            level = -(-(self.branches + number * (self.shared + 1)) // (self.unit * number)) - 1
+            level = np.maximum(level, lowest)
+            fits = (level <= self.levels) & (number <= parts)
+            cheapest[fits] = np.minimum(cheapest[fits], number * worths[level[fits]])
+        return np.minimum(parts, np.maximum(1, cheapest // np.maximum(1, worths[lowest])))
 
 
 def group_bound(shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, max_length: int) -> int:
@@ -88,6 +121,7 @@ def _good_worths(groups: _Groups) -> np.ndarray:
     """Worths of the levels that prove the most rows for these groups, as far as column generation finds them."""
     levels = np.arange(groups.levels + 1)
     center = levels * (PRICE_OF_A_PACK // groups.levels)
+    least = center // 2  # with parts that cost next to nothing there would be many ways to cut
     master, most, own = _Master(groups), 0.0, center
     for rounds in range(_ROUNDS):
         if rounds:
@@ -97,7 +131,7 @@ def _good_worths(groups: _Groups) -> np.ndarray:
             own = np.append(0, np.maximum.accumulate(master.prices[: groups.levels]))
         # The worths of a solution jump from round to round: look between them and the best so far (Wentges 1997).
         for tenths in (7, 4, 0):
-            worths = (center * tenths + own * (10 - tenths)) // 10
+            worths = np.maximum((center * tenths + own * (10 - tenths)) // 10, least)
             knapsack, (cost, parts) = _best_row(worths), groups.cheapest_cuts(worths)
             if (proven := float(cost.sum(dtype=float)) / knapsack.best) > most:
                 most, center = proven, (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
@@ -113,12 +147,6 @@ def _good_worths(groups: _Groups) -> np.ndarray:
         else:
             break
     return center
-
-
-@cache
-def prepare() -> None:
-    """Load or compile the loop, before a clock runs."""
-    group_bound(np.array([1]), np.array([2]), np.array([2]), 4)
 
 
 class _Master(MasterProblem):
@@ -144,35 +172,3 @@ class _Master(MasterProblem):
                 values += [*(-by_level[1:][levels]).tolist(), 1]
         self._add_columns(0.0, starts, rows, values)
         return len(starts)
-
-
-def _cut(shared, branches, shortest, worths, unit, grain, max_length, cost, parts):  # type: ignore[no-untyped-def]  # pragma: no mutate block
-    """Fill `cost` and `parts`, see `cheapest_cuts`: the least worth of parts that hold at least so many tokens.
-
-    Tokens are counted in grains, those of a part rounded up, and what a group needs rounded down. Numba compiles this,
-    so it is written with loops and numbers alone.
-    """
-    levels = len(worths)
-    tokens, at = np.empty(levels, np.int64), np.empty(levels, np.int64)
-    for g in range(len(shared)):
-        useful = 0
-        for level in range(levels):
-            most = min(max_length, (level + 1) * unit - 1) - shared[g]
-            if most < shortest[g] or (level + 1 < levels and worths[level + 1] == worths[level]):
-                continue  # no branch fits, or a larger part costs no more
-            tokens[useful], at[useful] = -(-most // grain), level
-            useful += 1
-        need = max(1, branches[g] // grain)
-        least, last = np.zeros(need + 1, np.int64), np.zeros(need + 1, np.int64)
-        for n in range(1, need + 1):
-            best = np.int64(2**62)
-            for i in range(useful):
-                value = worths[at[i]] + least[max(0, n - tokens[i])]
-                if value < best:
-                    best, last[n] = value, i
-            least[n] = best
-        cost[g] = least[need]
-        n = need
-        while n > 0:
-            parts[g, at[last[n]]] += 1
-            n -= tokens[last[n]]

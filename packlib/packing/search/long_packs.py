@@ -10,7 +10,6 @@ from heapq import heappop, heappush, heapreplace
 
 import numpy as np
 
-from packlib.packing.compiled import compiled
 from packlib.packing.search.breakpoint_program import BreakpointProgram
 
 
@@ -71,70 +70,60 @@ def place_long(lengths: np.ndarray, program: BreakpointProgram) -> tuple[np.ndar
     return pack_of, room, places, np.minimum(np.repeat(wanted, repeats), places)
 
 
-@compiled
-def deal(lengths, pack_of, room, places, wanted):  # type: ignore[no-untyped-def]  # pragma: no cover (compiled)
-    """Give the sequences without a pack, from long to short, to packs with room and places; all arguments but
-    `lengths` change.
+def deal(lengths: np.ndarray, pack_of: np.ndarray, room: np.ndarray, places: np.ndarray, wanted: np.ndarray) -> None:
+    """Give the sequences without a pack, from long to short, to packs with room and places; `pack_of` changes.
 
     A pack that wants one more waits until the sequences are as short as its room, and goes before all others, for it
     wastes the difference; the one that came last goes first, since its difference is least. Of the others the one
     goes first that has the most room for each sequence it wants.
+
+    Args:
+        lengths, pack_of, room, places, wanted: as `place_long` takes and returns them.
     """
-    packs, longest, shortest = len(room), lengths[0], lengths[-1]
+    longest, shortest = int(lengths[0]), int(lengths[-1])
+    rooms, free, wants = room.tolist(), places.tolist(), np.maximum(wanted, 1).tolist()
     # minus the room for each sequence that is wanted, and the pack; and the packs that one sequence closes
-    heap, closing = [(0.0, 0) for _ in range(0)], [0 for _ in range(0)]
-    # linked lists of packs that wait for a sequence of at most that length
-    head, after = np.empty(longest + 1, np.int64), np.empty(packs, np.int64)
-    head.fill(-1)
-    after.fill(-1)
-    for p in range(packs):
-        if places[p] > 0 and room[p] >= shortest:
-            wanted[p] = max(wanted[p], 1)
-            r = min(room[p], longest)
-            after[p], head[r] = head[r], p
-    last = longest + 1
-    for i in range(len(lengths)):
-        if pack_of[i] >= 0:
-            continue
-        length = lengths[i]
+    heap, closing = list[tuple[float, int]](), list[int]()
+    # packs that wait for a sequence of at most that length
+    waiting: list[list[int]] = [[] for _ in range(longest + 1)]
+    for p in np.flatnonzero((places > 0) & (room >= shortest)).tolist():
+        waiting[min(rooms[p], longest)].append(p)
+    last, left, given = longest + 1, np.flatnonzero(pack_of < 0), list[int]()
+    for length in lengths[left].tolist():
         for r in range(last - 1, length - 1, -1):
-            p = head[r]
-            while p >= 0:
-                if wanted[p] == 1 and room[p] > r and places[p] > 1:
-                    wanted[p] = 2
-                if wanted[p] == 1:
+            for p in reversed(waiting[r]):
+                if wants[p] == 1 and rooms[p] > r and free[p] > 1:
+                    wants[p] = 2
+                if wants[p] == 1:
                     closing.append(p)
                 else:
-                    heappush(heap, (-room[p] / wanted[p], p))
-                p = after[p]
-            head[r] = -1
-        last = length
-        while closing or heap:
+                    heappush(heap, (-rooms[p] / wants[p], p))
+            waiting[r].clear()
+        last, to = length, -1
+        while to < 0 and (closing or heap):
             if closing:
                 p = closing.pop()
-                if room[p] >= length + shortest and places[p] > 1:  # there is room for two
-                    wanted[p] = 2
-                    heappush(heap, (-room[p] / 2, p))
+                if rooms[p] >= length + shortest and free[p] > 1:  # there is room for two
+                    wants[p] = 2
+                    heappush(heap, (-rooms[p] / 2, p))
                     continue
-                pack_of[i] = p
-                room[p] -= length
-                places[p] -= 1
+                to = p
             else:
                 p = heap[0][1]
-                taken = room[p] >= length
-                if taken:
-                    pack_of[i] = p
-                    room[p] -= length
-                    places[p] -= 1
-                    wanted[p] = min(max(wanted[p] - 1, 1), places[p])
-                if taken and wanted[p] > 1 and room[p] >= length:
-                    heapreplace(heap, (-room[p] / wanted[p], p))
-                    break
+                if rooms[p] >= length:
+                    to, wants[p] = p, min(max(wants[p] - 1, 1), free[p] - 1)
+            if to >= 0:
+                rooms[p] -= length
+                free[p] -= 1
+                if heap and heap[0][1] == p and wants[p] > 1 and rooms[p] >= length:
+                    heapreplace(heap, (-rooms[p] / wants[p], p))
+                    continue
+            if heap and heap[0][1] == p:
                 heappop(heap)
-            if places[p] > 0 and room[p] >= shortest:
-                if room[p] < length:
-                    after[p], head[room[p]] = head[room[p]], p
+            if free[p] > 0 and rooms[p] >= shortest:
+                if rooms[p] < length:
+                    waiting[rooms[p]].append(p)
                 else:
                     closing.append(p)
-            if pack_of[i] >= 0:
-                break
+        given.append(to)
+    pack_of[left] = given

@@ -9,7 +9,6 @@ with them, as long as that helps.
 import itertools
 import math
 import time
-from functools import cache
 
 import numpy as np
 
@@ -19,34 +18,20 @@ from packlib.packing.greedy import Group
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound
 from packlib.packing.search.breakpoint_program import BreakpointProgram
 from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.long_packs import deal, place_long
 from packlib.packing.search.lpt import lpt, lpt_until
-from packlib.packing.search.lpt import prepare as prepare_lpt
 from packlib.packing.search.progress import Callback, Progress
 
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
-_WRITING = 1.5e-7  # seconds a sequence, at least
-_SLOW = 4  # times what packing all sequences took is kept for writing, which took 0.7 to 5 times that in 39 plans
+_PACKING = 2e-6  # seconds a sequence, a guess; writing the plan down takes about as long
 _PATIENCE, _ATTEMPTS, _QUICK = 30, 120, 6  # to better a plan: without success, in all, and for the first plan
 # Series of breakpoints, and rounds of pricing: first a quick plan, for if the time is up soon; then until no column
 # helps; last more breakpoints, which take longer, where the plan does not come near.
 _STAGES = ((60, 24), (60, math.inf), (120, math.inf))
 _NEAR = 1e-3  # of the bound
-
-
-@cache
-def prepare() -> None:
-    """Load or compile the loops, before a clock runs."""
-    from packlib.packing.compiled import announced
-
-    prepare_lpt()
-    with announced("the loop for long rows", 3):
-        histogram = LengthHistogram.from_lengths([length for length in range(2, 40) for _ in range(60 // length)], 60)
-        search = LongSearch(histogram, 6, None, Deadline(rounds=20))
-        search.lower_bound = 0  # it goes on to the last round
-        search.run()
 
 
 class LongSearch:
@@ -71,8 +56,8 @@ class LongSearch:
         self.proof: np.ndarray | None = None
         self.listed = False
         self.each = -(-histogram.num_sequences // _ITEMS)
-        self.writing = min(histogram.num_sequences, _ITEMS) * _WRITING
-        self.packing = self.writing  # seconds that it takes to pack all, a guess at first
+        # seconds that it takes to pack all, and then to write the plan down and verify it: guesses at first
+        self.packing = self.writing = min(histogram.num_sequences, _ITEMS) * _PACKING
         self.pack_of: np.ndarray | None = None  # of each of `lengths`, if that is better than the start
 
     def time_left(self) -> float:
@@ -129,7 +114,7 @@ class LongSearch:
         before = time.perf_counter()
         packed = self.pack(self.lengths)
         self.packing = time.perf_counter() - before
-        self.writing = max(self.writing, _SLOW * self.packing)
+        self.writing = self.packing
         self.keep(*packed)
         return packed
 
@@ -178,8 +163,6 @@ class LongSearch:
 
     def pack(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
         """Follow the last solution of the program: the pack of each of `lengths` (from long to short), the packs."""
-        from packlib.packing.search.long_packs import deal, place_long  # here, since Numba takes a while to import
-
         pack_of, room, places, wanted = place_long(lengths, self.program)
         deal(lengths, pack_of, room, places, wanted)
         left = lengths[pack_of < 0]

@@ -8,7 +8,6 @@ Problem (2001). As in MULTIFIT (Coffman, Garey, Johnson, 1978), a search finds h
 
 import math
 import time
-from functools import cache
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import Group, OpenPacks, best_fit, from_long_to_short
 from packlib.packing.search.bound import direct_bound
 from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.leveling import fill_evenly
 
 _SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
 _NEAR = 1000  # the search ends within this part of the packs
@@ -54,12 +54,6 @@ def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_
     return _fewer(*before, top, limit, best, bound, deadline, time.thread_time() - started)
 
 
-@cache
-def prepare() -> None:
-    """Load or compile the loops, before a clock runs."""
-    lpt(LengthHistogram.from_lengths([6] * 10 + [2] * 30, 12), 4)
-
-
 def _fewer(closed, still_open, left, top, limit, best, bound, deadline, seconds) -> list[Group]:  # type: ignore[no-untyped-def]
     """Fill packs evenly, as few as a search finds to be enough, if they are fewer than those of `best`.
 
@@ -85,8 +79,6 @@ def _fewer(closed, still_open, left, top, limit, best, bound, deadline, seconds)
     gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack
     tried, filled = too_few + 1, None
     while enough - too_few > near and deadline.seconds_left() > seconds:
-        from packlib.packing.search.leveling import fill_evenly  # here, since it takes a while to import
-
         packs[0] = tried - opened
         trial = fill_evenly(lengths, left[lengths], space, places, packs)
         now = int(trial.left.sum())
@@ -100,4 +92,4 @@ def _fewer(closed, still_open, left, top, limit, best, bound, deadline, seconds)
                 break
             gain *= 4
         tried = min(too_few + math.ceil(left_out / gain) + near // 2, enough - 1)
-    return best if filled is None else closed + filled.packs(groups)
+    return best if filled is None else closed + filled.strategies(groups)

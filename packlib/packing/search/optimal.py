@@ -26,13 +26,11 @@ from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
-from packlib.packing.search import long_rows, swapping
 from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, direct_bound, exact_dot, exact_steps, is_long
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
-from packlib.packing.search.lpt import prepare as prepare_lpt
 from packlib.packing.search.master import TOLERANCE, MasterProblem
 from packlib.packing.search.progress import Callback, Progress, shown
 from packlib.packing.search.swapping import swap_search
@@ -64,9 +62,8 @@ def optimal(
 
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.
-        time_limit: seconds after which the best plan and bound so far are returned; more never make them worse. The
-            limit counts from when the compiled loops are loaded. An interrupt (Ctrl-C) ends the search likewise, with a
-            warning.
+        time_limit: seconds after which the best plan and bound so far are returned; more never make them worse. An
+            interrupt (Ctrl-C) ends the search likewise, with a warning.
         progress: called after every round; if it returns False, the search ends likewise. Or True for a bar, False for
             none. By default a search of more than two seconds shows a bar where stderr is a terminal.
         rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
@@ -78,12 +75,6 @@ def optimal(
     limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
     most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
     depth, kind = max_sequences_per_pack, LongSearch if takes_long(histogram, max_sequences_per_pack) else _Search
-    if limit and most and kind is LongSearch:
-        long_rows.prepare()
-    elif 0 < limit < math.inf and most:  # or else what is never needed is never loaded
-        swapping.prepare()
-        if _many_steps(histogram, depth):
-            prepare_lpt()
     with shown(progress) as callback:
         search = kind(histogram, depth, callback, Deadline(limit, most))
         try:
