@@ -284,11 +284,11 @@ class _Filler:
 
     def improve(self, rows: list[Row], fewest: int, tries: int, rng: random.Random) -> list[Row]:
         """Fill a few rows at a time anew, and keep that if they end with as much room in one place, or more."""
-        room = [self.max_length - self.tokens(row) for row in rows]
+        room, holders = [self.max_length - self.tokens(row) for row in rows], _holders(rows)
         for _ in range(tries):
             if len(rows) <= (1 + _NEAR) * fewest:
                 break
-            some = _some(rows, min(len(rows), rng.randint(2, _TOGETHER)), rng)
+            some = _some(rows, holders, min(len(rows), rng.randint(2, _TOGETHER)), rng)
             pool = Row()
             for at in some:
                 for group, held in rows[at].items():
@@ -305,13 +305,23 @@ class _Filler:
                     del rows[at], room[at]
                 rows += filled
                 room += left
+                holders = _holders(rows)
         return rows
 
 
-def _some(rows: Sequence[Row], number: int, rng: random.Random) -> list[int]:
+def _holders(rows: Sequence[Row]) -> dict[int, list[int]]:
+    """Which rows hold answers of each group."""
+    holders = dict[int, list[int]]()
+    for at, row in enumerate(rows):
+        for group in row:
+            holders.setdefault(group, []).append(at)
+    return holders
+
+
+def _some(rows: Sequence[Row], holders: dict[int, list[int]], number: int, rng: random.Random) -> list[int]:
     """So many of the rows by chance: one, those that hold more of its groups, and others."""
     one = rng.randrange(len(rows))
-    kin = [at for at, row in enumerate(rows) if at != one and row.keys() & rows[one].keys()]
+    kin = sorted({at for group in rows[one] for at in holders[group]} - {one})
     some = [one, *rng.sample(kin, min(len(kin), number - 1))]
     while len(some) < number:
         if (at := rng.randrange(len(rows))) not in some:
