@@ -24,7 +24,7 @@ from packlib.lengths import LengthHistogram, load
 from packlib.model import PackedBert, for_transformers
 from packlib.packing import StreamPacker, plan
 from packlib.rows import PackedStream, TransformersCollator
-from packlib.rows.spool import Column
+from packlib.rows.stored_columns import Column
 from packlib.training import UpdateStream
 from packlib.work import Work
 from packlib.workbook.figures import label_ends, new_figure, svg
