@@ -1,9 +1,10 @@
 """Packed rows for anyone's model: data sets in, packs out, and the collator that hands them to a model.
 
-Read first `packed_rows.py`, `pack_dataset`: what a row of a packed data set holds. `row_sources.py` says where rows
-come from, `row_columns.py` and `tokenizing.py` what their columns are to packing; `parquet_packs.py` writes files of
-packs. `collator.py` makes of it what an unmodified model reads; `row_stream.py` packs data sets that stream by.
-`shared_prompts.py` lays answers that share a prompt into rows that hold it once.
+Read first `packed_rows.py`, `pack_dataset`: what a row of a packed data set holds; and `collator.py`: what the collator
+makes of a row for an unmodified model. Rows come from `row_sources.py`; `row_columns.py` and `tokenizing.py` say what
+their columns are to packing, and `stored_columns.py` keeps them while a plan is made. `parquet_packs.py` writes files
+of packs, `row_stream.py` packs data sets that stream by, and `shared_prompts.py` lays answers that share a prompt into
+rows that hold it once.
 """
 
 from typing import TYPE_CHECKING

@@ -23,7 +23,7 @@ from packlib.packing.methods import method_name
 from packlib.ragged import ranges
 from packlib.rows.row_columns import LAYOUTS, NEMO_READS, Columns, nemo_columns, with_labels
 from packlib.rows.row_sources import batches, opened
-from packlib.rows.spool import OVERLONG, Overlong, Pieces, Spool
+from packlib.rows.stored_columns import OVERLONG, Overlong, Pieces, StoredColumns
 
 if TYPE_CHECKING:
     import datasets
@@ -158,13 +158,13 @@ def pack_dataset(
     columns = Columns(tokenizer, labels)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    spool = read(opened(dataset), folder, columns, flag("progress", progress))
+    stored = read(opened(dataset), folder, columns, flag("progress", progress))
     asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    text = json.dumps([__version__, asked, spool.digest(), columns.finish()])
+    text = json.dumps([__version__, asked, stored.digest(), columns.finish()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
-        pieces = packing.pieces(spool)
-        rows = packing.rows(spool, pieces, packing.plan_of(pieces, progress), columns.finish())
+        pieces = packing.pieces(stored)
+        rows = packing.rows(stored, pieces, packing.plan_of(pieces, progress), columns.finish())
         with rows.bar(len(rows.order), progress) as bar:
             rows.write(rows.order, path, pa.ipc.new_stream, bar)
     with pa.memory_map(str(path)) as file:
@@ -172,16 +172,16 @@ def pack_dataset(
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> Spool:
-    """The sequences of what `opened` returned; `named` as in `Spool`."""
+def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> StoredColumns:
+    """The sequences of what `opened` returned; `named` as in `StoredColumns`."""
     in_order = getattr(dataset, "_indices", dataset) is None  # of a `datasets.Dataset`: not shuffled, nothing selected
-    spool = Spool(folder, in_order, named)
+    stored = StoredColumns(folder, in_order, named)
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
         for batch in batches(dataset):
             lengths, read = columns.read(batch)
-            spool.add(batch, lengths, read)
+            stored.add(batch, lengths, read)
             bar.update(len(lengths))
-    return spool
+    return stored
 
 
 @dataclass(frozen=True)
@@ -225,9 +225,9 @@ class Packing:
         if self.method is not None or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
-    def pieces(self, spool: Spool) -> Pieces:
+    def pieces(self, stored: StoredColumns) -> Pieces:
         """What is packed of the sequences that were read."""
-        pieces = Pieces(spool.lengths, self.max_length, self.overlong)
+        pieces = Pieces(stored.lengths, self.max_length, self.overlong)
         if not len(pieces.lengths):
             raise ValueError("The data set has no sequence to pack.")
         return pieces
@@ -236,7 +236,7 @@ class Packing:
         """The plan that was given, or one that is made."""
         return self.plan or self._plan(LengthHistogram.from_lengths(pieces.lengths, self.max_length), progress)
 
-    def rows(self, spool: Spool, pieces: Pieces, made: PackingPlan, became: dict[str, str]) -> "PackedRows":
+    def rows(self, stored: StoredColumns, pieces: Pieces, made: PackingPlan, became: dict[str, str]) -> "PackedRows":
         """The rows of all packs, in their order."""
         packs = self._in_order(pieces.lengths) if self.window else made.assign(pieces.lengths, self.seed)
         found = {"method": f"window {self.window}" if self.window else made.method, "num_packs": len(packs)}
@@ -249,7 +249,7 @@ class Packing:
         if self.layout == "nemo":
             left = {name: "left out, as NeMo reads it from no file" for name in became if name not in NEMO_READS}
             found["columns"] = became | left
-        return PackedRows(spool, pieces, packs, order, found, self.labels, self.layout)
+        return PackedRows(stored, pieces, packs, order, found, self.labels, self.layout)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Packs as a `StreamPacker` closes them."""
@@ -282,7 +282,7 @@ class PackedRows:
         found: what a reader of a file may want to know, which stands in its schema.
     """
 
-    spool: Spool
+    stored: StoredColumns
     pieces: Pieces
     packs: Packs
     order: np.ndarray
@@ -316,7 +316,7 @@ class PackedRows:
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
             by_token = np.concatenate([[0], ends])[by_sequence]
             taken = {}
-            for name, column in self.spool.columns.items():
+            for name, column in self.stored.columns.items():
                 span = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
                 taken[name] = column.take(*span), column.by_token
             row, columns = {}, with_labels(taken, ends - lengths, self.labels)

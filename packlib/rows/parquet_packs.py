@@ -19,7 +19,7 @@ from packlib.reading import enough_memory, read_json
 from packlib.rows.packed_rows import Packing, read
 from packlib.rows.row_columns import Columns
 from packlib.rows.row_sources import opened, part
-from packlib.rows.spool import Spool
+from packlib.rows.stored_columns import StoredColumns
 
 if TYPE_CHECKING:
     from packlib.distributed.collectives import Collectives
@@ -102,9 +102,9 @@ def pack_parquet(
         if packs_per_file is not None:
             return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
         beside = next(folder for folder in out.parents if folder.exists())
-        spool = read(dataset, beside, columns, progress)
-        pieces = packing.pieces(spool)
-        rows = packing.rows(spool, pieces, packing.plan_of(pieces, progress), columns.finish())
+        stored = read(dataset, beside, columns, progress)
+        pieces = packing.pieces(stored)
+        rows = packing.rows(stored, pieces, packing.plan_of(pieces, progress), columns.finish())
         with rows.bar(len(rows.order), progress) as bar:
             rows.write(rows.order, out, pq.ParquetWriter, bar)
         return rows.found
@@ -131,13 +131,13 @@ def _into_folder(
             if ranks.rank == 0:
                 until_all_have_ended.enter_context(work_folder(out))
                 _refuse_another(out, asked)
-        spool, columns, digest = _read_together(dataset, out / WORK, columns, progress, ranks)
+        stored, columns, digest = _read_together(dataset, out / WORK, columns, progress, ranks)
         with ranks.agree_on_errors():
-            pieces, became = packing.pieces(spool), columns.finish()
+            pieces, became = packing.pieces(stored), columns.finish()
             made = packing.plan_of(pieces, progress) if ranks.rank == 0 else None
         made = ranks.broadcast(made)  # one makes it: other processors may round otherwise
         with ranks.agree_on_errors():
-            rows = packing.rows(spool, pieces, made, became)
+            rows = packing.rows(stored, pieces, made, became)
             if ranks.rank == 0:
                 asked |= {"data": digest, "plan": _digest(made.to_json())}
                 _refuse_another(out, asked)
@@ -160,7 +160,7 @@ def _into_folder(
 
 def _read_together(
     dataset: Any, work: Path, columns: Columns, progress: bool, ranks: "Collectives | Alone"
-) -> tuple[Spool, Columns, str]:
+) -> tuple[StoredColumns, Columns, str]:
     """What all ranks have read, each its part, in the order of the data; and a digest of it."""
     if isinstance(dataset, list):
         dataset = ranks.broadcast(dataset)  # another machine may not see a new file yet
@@ -169,21 +169,21 @@ def _read_together(
         folder.mkdir()
         mine, begin = part(dataset, ranks.rank, ranks.size)
         try:
-            spool = read(mine, folder, columns, progress, named=ranks.size > 1)
+            stored = read(mine, folder, columns, progress, named=ranks.size > 1)
         except (TypeError, ValueError) as error:
             if ranks.rank == 0:
                 raise
             raise type(error)(f"With rows counted from {begin} on: {error}") from None
-        digest = spool.digest()
-        shared = spool.shared() if ranks.size > 1 else None
+        digest = stored.digest()
+        shared = stored.shared() if ranks.size > 1 else None
     digests = ranks.gather_objects(digest)
     if shared:
-        spool = Spool.of_shared(ranks.gather_objects(shared), folder)
+        stored = StoredColumns.of_shared(ranks.gather_objects(shared), folder)
         columns, *others = ranks.gather_objects(columns.without_tokenizer())
         with ranks.agree_on_errors():
             for other in others:
                 columns.add(other)
-    return spool, columns, _digest(" ".join(digests))
+    return stored, columns, _digest(" ".join(digests))
 
 
 def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from packlib.distributed.collectives import Collectives
 from packlib.packing import StreamPacker
 from packlib.rows.row_columns import Columns, with_labels
 from packlib.rows.row_sources import of_rows
-from packlib.rows.spool import OVERLONG, Overlong, Pieces
+from packlib.rows.stored_columns import OVERLONG, Overlong, Pieces
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}

@@ -13,7 +13,7 @@ from file_cases import full_disk
 
 from packlib import cli
 from packlib.packing import PackingPlan
-from packlib.rows import row_sources, spool
+from packlib.rows import row_sources, stored_columns
 
 ESCAPE, LONG = "\x1b[31mred\x07", "n" * 5000
 PACK = "pack x.parquet --max-length 8 --out packed.parquet"
@@ -103,7 +103,11 @@ def test_too_little_memory_is_said_with_the_file(tmp_path, monkeypatch, capsys):
     pq.write_table(pa.table({"input_ids": [[1] * 8] * 10}), "x.parquet")
     no_room = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))  # as of a file that cannot be mapped
     for error in (MemoryError("malloc of size 9 failed"), no_room):
-        for place in ((row_sources, "parquet_batches"), (spool.Spool, "add"), (PackingPlan, "assign")):
+        for place in (
+            (row_sources, "parquet_batches"),
+            (stored_columns.StoredColumns, "add"),
+            (PackingPlan, "assign"),
+        ):
             with monkeypatch.context() as change:
                 change.setattr(*place, Mock(side_effect=error))
                 assert cli.main([*PACK.split(), "--no-progress"]) == 2

@@ -22,7 +22,7 @@ import packlib
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, StreamPacker, plan
-from packlib.rows import PackedStream, pack_dataset, packed_rows, row_columns, row_sources, spool
+from packlib.rows import PackedStream, pack_dataset, packed_rows, row_columns, row_sources, stored_columns
 
 
 @pytest.fixture(autouse=True)
@@ -293,7 +293,7 @@ def test_an_interrupt_leaves_no_half_written_file(cache, monkeypatch):
         raise KeyboardInterrupt
 
     rows = list(samples())
-    for place, name in ((packed_rows, "make_plan"), (packed_rows, "_lists"), (spool.Spool, "add")):
+    for place, name in ((packed_rows, "make_plan"), (packed_rows, "_lists"), (stored_columns.StoredColumns, "add")):
         with monkeypatch.context() as patched:
             patched.setattr(place, name, stop)
             with pytest.raises(KeyboardInterrupt):
@@ -337,8 +337,8 @@ def test_a_data_set_on_disk_is_read_where_it_lies(tmp_path, monkeypatch):
     column = pa.ListArray.from_arrays(offsets.astype(np.int32), ids)
     Dataset(pa.table({"input_ids": column, "labels": column})).save_to_disk(tmp_path / "data")
     dataset, files = datasets.load_from_disk(tmp_path / "data"), []
-    made = spool.tempfile.TemporaryFile
-    monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda dir: files.append(dir) or made(dir=dir))
+    made = stored_columns.tempfile.TemporaryFile
+    monkeypatch.setattr(stored_columns.tempfile, "TemporaryFile", lambda dir: files.append(dir) or made(dir=dir))
     before = pa.total_allocated_bytes()
     tracemalloc.start()
     read = packed_rows.read(dataset, tmp_path, row_columns.Columns(), progress=False)

@@ -1,4 +1,4 @@
-"""transformers' Trainer on packs, on one process and on two: an update, an evaluation, a prediction, each token once.
+"""The Trainers of transformers and TRL on packs, on one process and two: what they train and predict counts once.
 
 The settings and functions are those of packlib/rows/README.md; without them each of the comparisons fails.
 """
@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 import torch
 from test_readme import EXAMPLES, loss_alone
-from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+from tokenizers import Tokenizer, models
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+)
+from trl import SFTConfig, SFTTrainer
 
 from packlib.distributed import run_ranks
 from packlib.rows import TransformersCollator, pack_dataset
@@ -43,7 +53,14 @@ def a_model(kind):
     return own.double()
 
 
-def train(rank, ranks, kind, form, folder, **changes):
+def no_words():
+    """A tokenizer, which TRL asks for where it has nothing to tokenize."""
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel({"e": 0})), eos_token="e", pad_token="e"
+    )
+
+
+def train(rank, ranks, kind, form, folder, trl=False, **changes):
     """On each rank, or alone: by how much an epoch moves the weights, at the rate 1 and without momentum."""
     if ranks > 1:  # as torchrun sets them, where accelerate looks
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
@@ -55,12 +72,15 @@ def train(rank, ranks, kind, form, folder, **changes):
     if changes.pop("plain", False):
         options = {}
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    arguments = TrainingArguments(**{
+    more = {"max_length": None, "bf16": False, "dataset_kwargs": {"skip_prepare_dataset": True}} if trl else {}
+    arguments = (SFTConfig if trl else TrainingArguments)(**{
         "output_dir": str(folder / f"out-{rank}"), "num_train_epochs": 1, "learning_rate": 1.0, "optim": "sgd",
         "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "save_strategy": "no", "disable_tqdm": True,
-        "report_to": [], "use_cpu": True, **changes,
+        "report_to": [], "use_cpu": True, **more, **changes,
     })  # fmt: skip
-    Trainer(model, arguments, TransformersCollator(model, form), rows(kind, folder), **options).train()
+    options |= {"processing_class": no_words()} if trl else {}
+    make = SFTTrainer if trl else Trainer
+    make(model, arguments, TransformersCollator(model, form), rows(kind, folder), **options).train()
     return {name: (p.detach() - before[name]).numpy() for name, p in model.named_parameters()}
 
 
@@ -81,22 +101,25 @@ def test_accumulation_is_one_large_batch(tmp_path, kind, form):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind, form", [("causal", "dense"), ("causal", "padding_free"), ("masked", "dense")])
-def test_two_ranks_make_the_updates_of_one(tmp_path, kind, form):
+@pytest.mark.parametrize(("kind", "form", "trl"), [
+    ("causal", "dense", False), ("causal", "padding_free", False), ("masked", "dense", False),
+    ("causal", "padding_free", True),
+])  # fmt: skip
+def test_two_ranks_make_the_updates_of_one(tmp_path, kind, form, trl):
     """Seven packs, four an update, then two: the last is left out on one rank and on two."""
     each = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
-    alone = train(0, 1, kind, form, tmp_path, dataloader_drop_last=True, **each)
-    every = train(0, 1, kind, form, tmp_path, **each)
-    for rank in run_ranks(two_ranks, 2, kind, form, tmp_path, timeout=300):
-        assert apart(rank["right"], alone) < 1e-10
+    alone = train(0, 1, kind, form, tmp_path, trl, dataloader_drop_last=True, **each)
+    every = train(0, 1, kind, form, tmp_path, trl, **each)
+    for rank in run_ranks(two_ranks, 2, kind, form, tmp_path, trl, timeout=300):
+        assert apart(rank["right"], alone) < (1e-6 if trl else 1e-10)  # TRL's loss is of 32 bits
         assert apart(rank["repeated"], every) > 1e-3, "accelerate has repeated a pack"
 
 
-def two_ranks(rank, kind, form, folder):
+def two_ranks(rank, kind, form, folder, trl):
     each = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 2}
     return {
-        "right": train(rank, 2, kind, form, folder, dataloader_drop_last=True, **each),
-        "repeated": train(rank, 2, kind, form, folder, **each),
+        "right": train(rank, 2, kind, form, folder, trl, dataloader_drop_last=True, **each),
+        "repeated": train(rank, 2, kind, form, folder, trl, **each),
     }
 
 

@@ -15,7 +15,7 @@ from packlib.rows.row_columns import is_text
 Overlong = Literal["error", "truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 SharedColumn: TypeAlias = tuple[pa.DataType, bool, Path, np.ndarray]
-SharedSpool: TypeAlias = tuple[np.ndarray, dict[str, SharedColumn]]
+SharedColumns: TypeAlias = tuple[np.ndarray, dict[str, SharedColumn]]
 _CUTS = {"error": truncate, "truncate": truncate, "drop": drop, "split": split}
 
 
@@ -116,7 +116,7 @@ class Pieces:
         self.starts = (np.cumsum(lengths) - lengths)[self.sequences] + before
 
 
-class Spool:
+class StoredColumns:
     """Takes sequences in batches, and can read all of them again.
 
     Args:
@@ -133,16 +133,16 @@ class Spool:
         self._folder, self._kept, self._named, self._lengths = folder, kept, named, list[np.ndarray]()
 
     @classmethod
-    def of_shared(cls, shares: Iterable[SharedSpool], folder: Path) -> "Spool":
+    def of_shared(cls, shares: Iterable[SharedColumns], folder: Path) -> "StoredColumns":
         """The sequences that several processes have read, one process after the other."""
-        spool = cls(folder, kept=True)
+        stored = cls(folder, kept=True)
         for lengths, columns in shares:
-            spool._lengths.append(lengths)
+            stored._lengths.append(lengths)
             for name, (kind, by_token, path, ends) in columns.items():
-                spool.columns.setdefault(name, Column(kind, by_token, None)).add_shared(path, ends)
-        return spool
+                stored.columns.setdefault(name, Column(kind, by_token, None)).add_shared(path, ends)
+        return stored
 
-    def shared(self) -> SharedSpool:
+    def shared(self) -> SharedColumns:
         """For `of_shared` of other processes; only if it is named, and when all batches were added."""
         return self.lengths, {name: column.shared() for name, column in self.columns.items()}
 
