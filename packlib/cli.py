@@ -49,14 +49,7 @@ _out = partial(click.option, "--out", type=_path)
 _pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), multiple=True)
 
 
-def _limit(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    try:
-        return None if text is None or text.lower() == "none" else int(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a whole number nor none.") from None
-
-
-_depth: dict[str, Any] = {"callback": _limit, "show_default": "none", "help": "Sequences in a pack at most."}
+_depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Sequences in a pack at most."}
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.check, which loads torch
 _OVERLONG = ("error", "truncate", "drop", "split")

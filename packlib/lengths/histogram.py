@@ -225,23 +225,6 @@ class LengthHistogram:
         with naming(path, "histogram of lengths") as file:
             return cls.from_dict(parse_json(read_text(file)))
 
-    def __add__(self, other: "LengthHistogram") -> "LengthHistogram":
-        """The histogram of both data sets together; the larger maximum length holds."""
-        if not isinstance(other, LengthHistogram):
-            return NotImplemented
-        counts = np.zeros(max(self.max_length, other.max_length) + 1, np.uint64)  # room for twice the largest count
-        for part in (self, other):
-            counts[: len(part.counts)] += part.counts.astype(np.uint64)
-        kinds = {self.kind, other.kind}
-        return LengthHistogram(
-            counts,
-            name=self.name if self.name == other.name else f"{self.name} + {other.name}",
-            kind=next(k for k in reversed(KINDS) if k in kinds),
-            source="; ".join(dict.fromkeys(s for s in (self.source, other.source) if s)),
-            truncated=self.truncated + other.truncated,
-            dropped=self.dropped + other.dropped,
-        )
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LengthHistogram) and np.array_equal(self.counts, other.counts)
 

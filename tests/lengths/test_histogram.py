@@ -1,4 +1,4 @@
-"""LengthHistogram: counting, validation, adding, files; the oracle is collections.Counter."""
+"""LengthHistogram: counting, validation, files; the oracle is collections.Counter."""
 
 from collections import Counter
 from fractions import Fraction
@@ -81,13 +81,6 @@ def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
         assert (rest.max_length, rest.truncated, rest.dropped) == (top, 0, over)
 
 
-@given(LENGTHS, LENGTHS)
-def test_adding_is_counting_both(first, second):
-    a, b = LengthHistogram.from_lengths(first, name="a"), LengthHistogram.from_lengths(second, name="b")
-    assert a + b == b + a == LengthHistogram.from_lengths(first + second)
-    assert (a + b).name == "a + b" and (a + a).name == "a"
-
-
 def test_what_was_lost_before_stays_counted():
     histogram = LengthHistogram.from_lengths([1, 2, 3, 4])
     for once in (histogram.with_max_length(3, "drop"), histogram.with_max_length(3, "truncate")):
@@ -95,21 +88,6 @@ def test_what_was_lost_before_stays_counted():
             twice = once.with_max_length(2, how)
             assert twice.dropped + twice.truncated == 1 + once.counts[3]
             assert twice.dropped >= once.dropped and twice.truncated >= once.truncated
-
-
-def test_adding_keeps_the_least_certain_kind_and_sees_overflow():
-    kinds = ("measured", "reconstruction", "synthetic")
-    for one in kinds:
-        for two in kinds:
-            total = LengthHistogram([0, 1], kind=one) + LengthHistogram([0, 1], kind=two)
-            assert total.kind == max(one, two, key=kinds.index)
-    half = LengthHistogram([0, 2**62])
-    with pytest.raises(ValueError, match=f"Count {2**63} at length 1 does not fit in 64 bits"):
-        half + half
-    lost = LengthHistogram([0, 1], truncated=2, dropped=3, source="x") + LengthHistogram([0, 1], truncated=5)
-    assert (lost.truncated, lost.dropped, lost.source) == (7, 3, "x")
-    with pytest.raises(TypeError):
-        half + 1
 
 
 @given(LENGTHS, st.integers(0, 40))
