@@ -14,11 +14,6 @@ from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.questions import Questions
 
-TRIED = {
-    "numbers": {"seed": 7, "number": 700, "max_length": 64, "updates": 20},
-    "data": {"seed": 3, "texts": "wordnet-pairs", "updates": 30},
-}
-
 
 class RowsExplorer(Explorer):
     """How many texts, how long a row: the same texts padded and packed."""
