@@ -85,19 +85,3 @@ def windows_in_words(found: list[dict], at_random: float) -> str:
         for row in found
     )
     return f"In a random deal the average rank waits {100 * at_random:.1f} % of the time. {said}."
-
-
-def draw_peers(ax: Axes, rows: list[dict], names: dict[str, tuple[str, str]]) -> None:
-    """How far each way is above the mean work, a point for each recorded setting, on a log scale.
-
-    The record has three decimals, so nothing below 0.05 % can be told apart.
-    """
-    for y, (column, (label, marker)) in enumerate(names.items()):
-        above = [max(100 * (float(row[column]) - 1), 0.05) for row in rows]
-        ax.plot(above, np.full(len(above), y), marker, color=TOKENS if column == "ours" else INK, alpha=0.7)
-        ax.text(0.04, y - 0.28, label, fontsize=11, va="center")
-    ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
-    ax.set_xscale("log")
-    ax.set(ylim=(len(names) - 0.5, -0.6), xlim=(0.04, 200), xlabel="slowest rank above the mean, %")
-    ax.set_xticks([0.05, 0.1, 1, 10, 100], ["≤ 0.05", "0.1", "1", "10", "100"])
