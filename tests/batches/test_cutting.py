@@ -47,16 +47,15 @@ def test_min_batch_refuses_only_what_no_cut_keeps(lengths, budget, fewest, more,
 
 
 @settings(max_examples=300)
-@given(LENGTHS, st.integers(12, 60), st.integers(2, 4), st.integers(2, 4), st.sampled_from(ORDERS), st.booleans())
-def test_min_batch_and_one_shape_go_together(lengths, budget, every, fewest, order, drop_last):
-    options = {"min_batch": fewest, "order": order, "same_shape_every": every, "drop_last": drop_last}
+@given(LENGTHS, st.integers(12, 60), st.integers(2, 4), st.integers(2, 4), st.sampled_from(ORDERS))
+def test_min_batch_and_one_shape_go_together(lengths, budget, every, fewest, order):
+    options = {"min_batch": fewest, "order": order, "same_shape_every": every}
     try:
         found = batch_by_tokens(lengths, budget, **options)
     except ValueError as error:
         assert any(words in str(error) for words in ("cannot be kept", "are left over", "needs as many samples"))
         return
-    left = len(lengths) % every * drop_last
-    assert sorted(found.sample_ids.tolist()) == sorted(in_order(lengths, order)[: len(lengths) - left])
+    assert sorted(found.sample_ids.tolist()) == list(range(len(lengths)))
     assert (found.rows[:-every] >= fewest).all() and all(fits(b, lengths, budget, False) for b in found)
 
 
@@ -79,24 +78,13 @@ def test_where_blank_rows_do_not_fit_the_samples_are_named_and_can_be_left_out()
     with pytest.raises(
         ValueError,
         match=r"^14 samples make no multiple of 3 batches of one shape: no batch has room for a blank row, and 2 are "
-        r"left over: sample 12 with 7, sample 13 with 7\. Set drop_last=True to leave them out\.$",
+        r"left over: sample 12 with 7, sample 13 with 7\. Leave these samples out\.$",
     ):
         batch_by_tokens([7] * 14, 10, same_shape_every=3)
-    found = batch_by_tokens([7] * 14, 10, same_shape_every=3, drop_last=True)
-    assert found.sample_ids.tolist() == list(range(12)) and len(found) == 12
+    assert len(batch_by_tokens([7] * 12, 10, same_shape_every=3)) == 12
 
 
 def test_blank_rows_are_the_last_rows_of_the_last_batches_of_the_first_group():
     found = batch_by_tokens([2] * 10 + [5] * 4, 10, same_shape_every=4)
     assert found.rows.tolist() == [3] * 4 + [1] * 4 and found.sizes.tolist() == [3, 3, 2, 2, 1, 1, 1, 1]
     assert [batch.tolist() for batch in found][:4] == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]
-
-
-def test_in_random_order_others_are_dropped_for_each_seed():
-    dropped = []
-    for epoch in range(4):
-        found = batch_by_tokens([7] * 14, 10, order="random", same_shape_every=3, drop_last=True, seed=(4, epoch))
-        seen = found.sample_ids.tolist()
-        assert len(seen) == len(set(seen)) == 12
-        dropped.append(set(range(14)) - set(seen))
-    assert len(set(map(frozenset, dropped))) > 1
