@@ -18,20 +18,20 @@ def check(found, lengths, top, depth, packs):
     assert len(found) <= packs and max(map(sum, found)) <= top and max(map(len, found)) <= (depth or len(lengths))
 
 
-@pytest.mark.parametrize("packs", [10, 20, 40])
+@pytest.mark.parametrize("packs", [6, 10])
 def test_full_packs_of_three_are_found(packs):
     lengths = longest_first(triplets(packs, packs))
-    found = next(filter(None, (swap_search(lengths, 1000, None, packs, 100_000, s) for s in range(20))), None)
+    found = next(filter(None, (swap_search(lengths, 1000, None, packs, 3000, s) for s in range(20))), None)
     assert found is not None
     check(found, lengths, 1000, None, packs)
 
 
 @given(st.integers(8, 60), st.sampled_from([2, 3, 5, None]), st.integers(2, 8), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_found_keeps_every_limit(top, depth, packs, data):
     lengths = longest_first(data.draw(st.lists(st.integers(1, top), min_size=2, max_size=24)))
     seed = data.draw(st.integers(0, 3))
-    found, again = (swap_search(lengths, top, depth, packs, 500, seed) for _ in range(2))
+    found, again = (swap_search(lengths, top, depth, packs, 100, seed) for _ in range(2))
     assert found == again
     if found is not None:
         check(found, lengths, top, depth, packs)

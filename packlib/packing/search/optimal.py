@@ -43,10 +43,10 @@ _STEP = 2e-9  # seconds of the exact knapsack
 _DIVES, _PLAIN_DIVES = 24, 2  # attempts at rounding; so many come before packs are listed
 _EXCHANGED = 1000  # at most so many sequences are left to exchanges, or to an integer program
 _CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
-# What dives may do in all, after the first few: steps times sequences that are exchanged, and ten times the square of
-# the lengths for each linear program. That is some six seconds.
+# What dives may do in all, after the first few: a hundred times the steps times the sequences that are exchanged, and
+# ten times the square of the lengths for each linear program. That is some six seconds.
 _WORK, _FIRST_DIVES = 3 * 10**8, 4
-_STEPS = 300  # of exchanges in the first attempt; each later one takes four times as many, up to 256 times
+_STEPS = 300  # of exchanges in the first attempt; each later one takes twice as many, up to 16 times
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -290,8 +290,8 @@ class _Search:
         """Look for a packing of what is left that makes the whole one pack less than the best plan has."""
         lengths, packs = np.repeat(self.lengths, left[self.lengths])[::-1].copy(), self.num_packs - 1 - chosen.total()
         if packs > 1 and lengths.sum() <= packs * self.top:
-            steps = _STEPS * 4 ** min(attempt, 4)
-            self.work_left -= steps * len(lengths)
+            steps = _STEPS * 2 ** min(attempt, 4)
+            self.work_left -= 100 * steps * len(lengths)
             found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
             self.improve(chosen, [(pack, 1) for pack in found] if found else None)
 

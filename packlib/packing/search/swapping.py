@@ -62,9 +62,10 @@ def swap_search(
             free_from[:] = 0
             continue
         pack, out, into = found
+        holds = (out, max(2, len(outside) // 2)), (into, _HOLD)
         packs[pack] = [sequence for sequence in packs[pack] if sequence not in out] + into
         outside = [sequence for sequence in outside if sequence not in into] + out
-        for sequences, hold in ((out, max(2, (len(outside) - len(out)) // 2)), (into, _HOLD)):
+        for sequences, hold in holds:
             for sequence in sequences:
                 free_from[sequence] = step + 1 + int(hold * rng.random())
         sizes[pack] = len(packs[pack])
