@@ -77,9 +77,9 @@ class _Groups:
                 np.copyto(part[k], level, where=better)
             for group in np.flatnonzero(lowest == level).tolist():
                 by_number = least[number[1 : parts[group] + 1], needed[group, 1 : parts[group] + 1]]
-                k = int(by_number.argmin()) + 1
-                cost[group], total = by_number[k - 1], int(needed[group, k])
-                for k in range(k, 0, -1):
+                best = int(by_number.argmin()) + 1
+                cost[group], total = by_number[best - 1], int(needed[group, best])
+                for k in range(best, 0, -1):
                     one = int(part[k, total])
                     found[group, one] += 1
                     total = max(0, total - one - 1)

@@ -17,7 +17,7 @@ _AT_ONCE = 8  # a round goes through this part of the packs at least, where leng
 
 
 class _Round(NamedTuple):
-    """What a round did: it made new groups behind the first `groups`, out of `parents`; those at `at` took `lengths`."""
+    """What a round did: it made groups behind the first `groups`, out of `parents`; those at `at` took `lengths`."""
 
     groups: int
     parents: np.ndarray
