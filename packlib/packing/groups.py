@@ -172,7 +172,7 @@ def pack_groups(
     least = -(-int((_fewest_rows(shared, all_branches, top) * shared + all_branches).sum()) // top)
     if tries and len(rows) > (1 + _NEAR) * least:
         shortest = np.array([min(own) for own in branches])
-        least = max(least, group_bound(shared, all_branches, shortest, top))
+        least = max(least, group_bound(shared, all_branches, shortest, np.array([*map(len, each)]), top))
     rows = filler.improve(rows, least, tries * len(rows), random.Random(seed))
     laid = [sorted((group, answer) for group, held in row.items() for answer in held) for row in rows]
     groups, numbers = np.array([pair for row in laid for pair in row]).T

@@ -58,7 +58,9 @@ def test_what_parts_are_worth_never_proves_too_many_rows(found, more):
     top = max(prompt + max(own) for prompt, own in found) + more
     branches = [[tokens + 1 for tokens in own] for own in answers]
     shared = np.array(prompts) - 1
-    bound = group_bound(shared, np.array([*map(sum, branches)]), np.array([*map(min, branches)]), top)
+    bound = group_bound(
+        shared, np.array([*map(sum, branches)]), np.array([*map(min, branches)]), np.array([*map(len, branches)]), top
+    )
     assert bound <= fewest_rows(prompts, answers, top)
 
 

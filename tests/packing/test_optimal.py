@@ -390,7 +390,8 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
     lengths = [*np.random.default_rng([0, 77]).integers(1, 801, 160).tolist(), 80]
     work, dives, dive = [], [], _Search.dive
     monkeypatch.setattr(
-        "packlib.packing.search.optimal.swap_search", lambda lengths, *given: work.append(100 * len(lengths) * given[3])
+        "packlib.packing.search.optimal.swap_search",
+        lambda lengths, *given: work.append(100 * len(lengths) * given[3]),
     )
     monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: Answer.UNKNOWN)
     monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(attempt) or dive(self, attempt))

@@ -27,19 +27,25 @@ _SAMPLE = 256  # groups that the linear program looks at; its worths then hold f
 _ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
 _SLACK = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
 _AT_ONCE = 1024  # groups that are cut at once
+_PARTS, _WORK = 64, 10**9  # parts of a group at most, and additions of all cuts after which the search for worths ends
 _NEVER = 1 << 61  # what is worth so much is not there
 
 
 class _Groups:
-    """Groups in tokens: what their branches share, all branches, and the shortest; int64, shape (groups,) each."""
+    """Groups in tokens: what their branches share, all branches, the shortest, and how many they are; int64."""
 
-    def __init__(self, shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, max_length: int) -> None:
-        self.shared, self.branches, self.shortest = shared, branches, shortest
+    def __init__(
+        self, shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, most: np.ndarray, max_length: int
+    ) -> None:
+        self.shared, self.branches, self.shortest, self.most = shared, branches, shortest, most
+        self.steps = 0  # additions so far
         self.unit = -(-max_length // _LEVELS)
         self.levels, self.max_length = max_length // self.unit, max_length
 
     def some(self, which: slice | np.ndarray) -> "_Groups":
-        return _Groups(self.shared[which], self.branches[which], self.shortest[which], self.max_length)
+        return _Groups(
+            self.shared[which], self.branches[which], self.shortest[which], self.most[which], self.max_length
+        )
 
     def cheapest_cuts(self, worths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the cheapest cut of each group is worth, shape (groups,), and its parts by level, (groups, levels + 1).
@@ -56,10 +62,12 @@ class _Groups:
         number = np.arange(int(parts.max()) + 1)
         needed = -(-(self.branches[:, None] + number * (self.shared[:, None] + 1)) // self.unit)
         needed[number > parts[:, None]] = 0  # these are not looked at
+        needed = np.minimum(needed, number * (self.levels + 1) + 1)  # more than that is out of reach
         # by the number of parts, and the sum of their levels, each plus 1: the least worth, and a level of such parts
         least = np.full((len(number), int(needed.max()) + 1), _NEVER)
         least[0, 0], part = 0, np.zeros(least.shape, np.int64)
         cost, found = np.empty(len(lowest), np.int64), np.zeros((len(lowest), self.levels + 1), np.int64)
+        self.steps += least.size * (self.levels + 1)
         for level in range(self.levels, int(lowest.min()) - 1, -1):
             enough = -(-(least.shape[1] - 1) // (level + 1))  # so many parts of such levels hold any group
             for k in number[1 : enough + 1].tolist():
@@ -69,9 +77,9 @@ class _Groups:
                 np.copyto(part[k], level, where=better)
             for group in np.flatnonzero(lowest == level).tolist():
                 by_number = least[number[1 : parts[group] + 1], needed[group, 1 : parts[group] + 1]]
-                k = int(by_number.argmin()) + 1
-                cost[group], total = by_number[k - 1], int(needed[group, k])
-                for k in range(k, 0, -1):
+                best = int(by_number.argmin()) + 1
+                cost[group], total = by_number[best - 1], int(needed[group, best])
+                for k in range(best, 0, -1):
                     one = int(part[k, total])
                     found[group, one] += 1
                     total = max(0, total - one - 1)
@@ -80,10 +88,10 @@ class _Groups:
     def _most_parts(self, worths: np.ndarray, lowest: np.ndarray) -> np.ndarray:
         """How many parts a cheapest cut of each group has at most, if none is below its lowest level; int64.
 
-        Parts of the lowest level that hold everything are enough, and so are parts that are worth as much as a whole
-        cut into equal parts.
+        There are no more than branches. Parts of the lowest level that hold everything are enough, and so are parts
+        that are worth as much as a whole cut into equal parts.
         """
-        parts = -(-self.branches // ((lowest + 1) * self.unit - 1 - self.shared))
+        parts = np.minimum(self.most, -(-self.branches // ((lowest + 1) * self.unit - 1 - self.shared)))
         cheapest = np.full(len(parts), _NEVER)
         for number in range(1, int(parts.max()) + 1):
             level = -(-(self.branches + number * (self.shared + 1)) // (self.unit * number)) - 1
@@ -93,16 +101,21 @@ class _Groups:
         return np.minimum(parts, np.maximum(1, cheapest // np.maximum(1, worths[lowest])))
 
 
-def group_bound(shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, max_length: int) -> int:
+def group_bound(
+    shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, most: np.ndarray, max_length: int
+) -> int:
     """The number of rows that groups need at least, by the proof above.
 
     Args:
         shared: tokens that stand once for all branches of a group in a row; int64, shape (groups,).
         branches: tokens of all branches of each group together; same shape.
         shortest: tokens of the shortest branch of each group; same shape.
+        most: how many branches each group has; same shape. Where that is over 64, nothing is proven.
         max_length: tokens of a row.
     """
-    groups = _Groups(shared, branches, shortest, max_length)
+    if most.max() > _PARTS:
+        return 0
+    groups = _Groups(shared, branches, shortest, most, max_length)
     order = np.argsort(shared + branches, kind="stable")
     number = min(len(order), _SAMPLE)
     sample = groups.some(order[(np.arange(number) * len(order) + len(order) // 2) // number])
@@ -121,9 +134,10 @@ def _good_worths(groups: _Groups) -> np.ndarray:
     """Worths of the levels that prove the most rows for these groups, as far as column generation finds them."""
     levels = np.arange(groups.levels + 1)
     center = levels * (PRICE_OF_A_PACK // groups.levels)
-    least = center // 2  # with parts that cost next to nothing there would be many ways to cut
     master, most, own = _Master(groups), 0.0, center
     for rounds in range(_ROUNDS):
+        if groups.steps > _WORK:
+            break
         if rounds:
             master.solve(np.zeros(groups.levels + 1, np.int64))
             if most > _CLOSE * master.objective:
@@ -131,7 +145,7 @@ def _good_worths(groups: _Groups) -> np.ndarray:
             own = np.append(0, np.maximum.accumulate(master.prices[: groups.levels]))
         # The worths of a solution jump from round to round: look between them and the best so far (Wentges 1997).
         for tenths in (7, 4, 0):
-            worths = np.maximum((center * tenths + own * (10 - tenths)) // 10, least)
+            worths = (center * tenths + own * (10 - tenths)) // 10
             knapsack, (cost, parts) = _best_row(worths), groups.cheapest_cuts(worths)
             if (proven := float(cost.sum(dtype=float)) / knapsack.best) > most:
                 most, center = proven, (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)

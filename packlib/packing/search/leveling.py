@@ -12,11 +12,12 @@ import numpy as np
 
 from packlib.packing.greedy import Group
 
-_AT_ONCE = 8  # a round goes through this part of the packs, at least
+_STEP = 0.97  # and through lengths down to this part of the longest, at most
+_AT_ONCE = 8  # a round goes through this part of the packs at least, where lengths are that much alike
 
 
 class _Round(NamedTuple):
-    """What a round did: it made new groups behind the first `groups`, out of `parents`; those at `at` took `lengths`."""
+    """What a round did: it made groups behind the first `groups`, out of `parents`; those at `at` took `lengths`."""
 
     groups: int
     parents: np.ndarray
@@ -98,7 +99,8 @@ def fill_evenly(
         able, key = able[order], key[order]
         upto = np.cumsum(packs[able])
         near = upto[np.searchsorted(-key, longest - mean - key[0], side="right") - 1]
-        now = int(min(max(near, -(-upto[-1] // _AT_ONCE)), ends[-1] - done))
+        alike = ends[np.searchsorted(-lengths, -_STEP * longest, side="right") - 1] - done
+        now = int(min(max(near, -(-upto[-1] // _AT_ONCE)), alike))
         # Lay the groups and the sequences beside each other: a group that more than one length meets is split.
         upto = np.minimum(upto[: np.searchsorted(upto, now) + 1], now)
         last = int(np.searchsorted(ends, done + now)) + 1
