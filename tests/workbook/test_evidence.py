@@ -283,8 +283,9 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         less("ablations", "pack mean", "packed").verdict == "cannot be told"),
     ("08_curriculum", "With either rule ascending order ends lower. Without one that cannot be told"): (
         with_a_rule_ascending_ends_lower),
-    ("08_curriculum", "With their own rate, on three seeds, truncated rows end lower than full rows, and they are where "
-     "full rows end after about six tenths of the bytes, or half of them."): truncated_rows_end_lower_at_their_own_rate,
+    ("08_curriculum", "With their own rate, on three seeds, truncated rows end lower than full rows, and they are "
+     "where full rows end after about six tenths of the bytes, or half of them."): (
+        truncated_rows_end_lower_at_their_own_rate),
     ("08_curriculum", "no difference can be told for the warm-up over 30 %"): lambda: (
         less("curriculum-length", "0.3, truncated", "no warm-up").verdict == "cannot be told"),
     ("08_curriculum", "The warm-up over 60 % ends lower."): lambda: (

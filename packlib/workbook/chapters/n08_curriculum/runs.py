@@ -34,7 +34,8 @@ def first_rows(batch: PackedBatch, number: int) -> PackedBatch:
 def bytes_to_reach(seeds: Sequence[dict[str, np.ndarray]], base: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
     """The share of the bytes of each base run after which the run of the same seed is at its last loss.
 
-    There may be fewer seeds than in the base, the first ones. Between two evaluations the loss counts as a line; a run that never gets there has infinity.
+    There may be fewer seeds than in the base, the first ones. Between two evaluations the loss counts as a line; a run
+    that never gets there has infinity.
     """
     shares = []
     for run, other in zip(seeds, base, strict=False):
