@@ -9,9 +9,18 @@ import pytest
 from experiments import arms
 from scipy import stats
 
+from packlib.workbook.chapters.n08_curriculum.runs import bytes_to_reach
 from packlib.workbook.chapters.n17_evidence import runs
 from packlib.workbook.chapters.shared.baselines import bigram_loss, neighbors, unigram_loss
-from packlib.workbook.chapters.shared.recorded_runs import against, at_end, best_rates, by_arm, by_rate, interval
+from packlib.workbook.chapters.shared.recorded_runs import (
+    against,
+    at_end,
+    best_rates,
+    by_arm,
+    by_rate,
+    interval,
+    runs_of,
+)
 from packlib.workbook.records import recorded
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_evidence.ipynb"
@@ -172,6 +181,25 @@ def time_is_not_saved():
     )
 
 
+def truncated_rows_end_lower_at_their_own_rate():
+    """Whether both do on three seeds, and are where full rows end after about as many bytes as the notebook says."""
+    long, own = runs_of("curriculum-length"), runs_of("curriculum-length-rates")
+    ended, full = at_end(own), at_end(long)["no warm-up"]
+    found = [interval(ends - full[: len(ends)]) for ends in ended.values()]
+    shares = [100 * bytes_to_reach(seeds, long["no warm-up"]).mean() for seeds in own.values()]
+    assert max(run["largest_gradient_norm"].max() for seeds in own.values() for run in seeds) < 5.9
+    return all(one.verdict == "lower" and one.seeds == 3 for one in found) and shares == pytest.approx([60, 50], abs=5)
+
+
+def test_bytes_to_reach_are_where_the_line_between_two_evaluations_meets_the_loss():
+    base = {"held_out_loss": np.array([3.0, 2.0]), "tokens": np.array([50, 100])}
+    tokens = np.array([20, 40, 60])
+    for losses, share in (([4.0, 2.5, 1.5], 0.5), ([4.0, 2.0, 2.2], 0.4), ([4.0, 3.0, 2.1], np.inf)):
+        assert bytes_to_reach([{"held_out_loss": np.array(losses), "tokens": tokens}], [base]) == pytest.approx(
+            [share]
+        )
+
+
 def faults_end_higher():
     """Whether both faults of a packed run end higher on five seeds."""
     found = [less("ablations", arm, "packed") for arm in ("no mask", "no position reset")]
@@ -255,6 +283,11 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         less("ablations", "pack mean", "packed").verdict == "cannot be told"),
     ("08_curriculum", "With either rule ascending order ends lower. Without one that cannot be told"): (
         with_a_rule_ascending_ends_lower),
+    ("08_curriculum", "With their own rate, on three seeds, truncated rows end lower than full rows, and they are "
+     "where full rows end after about six tenths of the bytes, or half of them."): (
+        truncated_rows_end_lower_at_their_own_rate),
+    ("08_curriculum", "no difference can be told for the warm-up over 30 %"): lambda: (
+        less("curriculum-length", "0.3, truncated", "no warm-up").verdict == "cannot be told"),
     ("08_curriculum", "The warm-up over 60 % ends lower."): lambda: (
         less("curriculum-length", "0.6, truncated", "no warm-up").verdict == "lower"),
     ("08_curriculum", "It also makes 30 % more updates"): lambda: round(100 * made_updates("0.6, truncated")) == 130,

@@ -1,5 +1,7 @@
 """What notebook 08 computes: rows of joined text, and gradients of a small model."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from transformers import GPT2LMHeadModel
@@ -27,3 +29,21 @@ def gradient_norm(model: GPT2LMHeadModel, batch: PackedBatch) -> float:
 def first_rows(batch: PackedBatch, number: int) -> PackedBatch:
     """The first rows of a batch whose rows are full."""
     return PackedBatch(input_ids=batch.input_ids[:number], segment_ids=batch.segment_ids[:number])
+
+
+def bytes_to_reach(seeds: Sequence[dict[str, np.ndarray]], base: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
+    """The share of the bytes of each base run after which the run of the same seed is at its last loss.
+
+    There may be fewer seeds than in the base, the first ones. Between two evaluations the loss counts as a line; a run
+    that never gets there has infinity.
+    """
+    shares = []
+    for run, other in zip(seeds, base, strict=False):
+        end, losses, tokens = other["held_out_loss"][-1], run["held_out_loss"], run["tokens"]
+        there = np.flatnonzero(losses <= end)
+        if not len(there):
+            shares.append(np.inf)
+            continue
+        around = slice(max(0, there[0] - 1), there[0] + 1)
+        shares.append(np.interp(-end, -losses[around], tokens[around]) / other["tokens"][-1])
+    return np.array(shares)
