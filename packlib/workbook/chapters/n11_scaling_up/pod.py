@@ -66,7 +66,7 @@ def make_pod(devices: int, stages: int, **options: Any) -> Setup:
             "would be left over."
         )
     layout = tuple((i + 1) * POD.layers // stages - i * POD.layers // stages for i in range(stages))
-    layout = POD.layout if stages == len(POD.layout) else layout
+    layout = tuple(POD.layout) if stages == len(POD.layout) else layout
     folded = layout == POD.layout or stages == 1
     return replace(POD, layout=layout, folded=folded, replicas=devices // stages, **options)
 
@@ -114,4 +114,4 @@ def against_published() -> list[tuple[str, str, str, str]]:
         ("against DGX A100", "2.6 times faster", "nothing: speeds are measured", None),
     ]  # fmt: skip
     said = {True: "yes", False: "no", None: "cannot say"}
-    return [(*words, said[agrees]) for *words, agrees in rows]
+    return [(figure, published, ours, said[agrees]) for figure, published, ours, agrees in rows]
