@@ -248,8 +248,8 @@ def every_guess_is_answered(page):
     asked = page.locator(".jp-CodeCell", has_text='reveal("')
     answers = asked.locator(".jp-OutputArea-output").all_text_contents()
     said = [
-        "No guess yet", "exactly right|right to the digits|that is right",
-        "above the answer|too large|impossible|not among the choices",
+        "No guess yet", "Exactly right|Right to the digits|That is right",
+        "above the answer|too large|Impossible|not among the choices",
         "not a number|not among the choices",
     ] * (len(answers) // 4)  # fmt: skip
     assert len(answers) == len(said) >= 20
@@ -290,7 +290,7 @@ def type_a_guess(page):
     page.keyboard.insert_text(f'guess = "{truth}"')
     for _ in ("the guess", "what computes the answer", "the answer"):
         page.keyboard.press("Shift+Enter")
-    answer.locator("p", has_text=re.compile("exactly right|right to the digits")).wait_for(state="visible")
+    answer.locator("p", has_text=re.compile("Exactly right|Right to the digits")).wait_for(state="visible")
     assert not answer.locator("details").count()
 
 
