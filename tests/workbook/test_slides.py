@@ -148,36 +148,6 @@ def test_a_picture_from_a_file_may_grow(tmp_path, build, said):
     assert "data-build" not in slides_of(notebook("# S", cell))[1].body  # its image cannot be taken apart
 
 
-@pytest.mark.parametrize(
-    "build, says",
-    [
-        (1, "build must be from 2 to 6, not 1"),
-        ("four", "build must be a whole number from 2 to 6, not 'four'"),
-        ([1, "2"], "a panel count in build must be a whole number from 1 to 99, not '2'"),
-    ],
-)
-def test_steps_that_make_no_sense_are_refused(build, says):
-    with pytest.raises((TypeError, ValueError), match=says):
-        slides_of(notebook("# S", wishing(code("show(fig)", figure("line")), build=build)))
-
-
-@pytest.mark.parametrize(
-    "said, says",
-    [
-        ([], "The slide in the metadata of cell 2 must be an object, not []."),
-        ({"slide": {"skip": True, "notes": ["a"]}}, "notes in the metadata of cell 2 must be text, not ['a']."),
-    ],
-)
-def test_what_is_no_wish_is_refused_with_the_notebook_and_the_cell(tmp_path, said, says):
-    cell = code("print(1)")
-    cell.metadata["packlib"] = said
-    path = tmp_path / "01_odd.ipynb"
-    nbformat.write(notebook("# S", cell), path)
-    with pytest.raises(ValueError) as refused:
-        slides.main([str(tmp_path / "decks"), str(tmp_path), str(path)])
-    assert str(refused.value) == f"{path} is no notebook for a deck: {says}" and not (tmp_path / "decks").exists()
-
-
 def test_a_cell_may_leave_figures_out_or_name_one():
     two = code("show(a); show(b)", figure("a", "One."), figure("b", "Two."))
     text = nbformat.v4.new_markdown_cell("## A\n\nText.")
