@@ -207,12 +207,3 @@ def test_on_the_site_an_explorer_starts_as_in_its_notebook(means):
         assert first["alt"] == explorer.alt and pictures[int(first["src"].removesuffix(".png")) - 1] == pictures[0]
     else:
         assert len(made["controls"]) == len(explorer.widgets) and len(pictures) == 1
-
-
-def test_a_control_needs_a_label():
-    class Nameless(Line):
-        def controls(self):
-            return {"length": slider("", 1, 9, value=2)}
-
-    with pytest.raises(ValueError, match="'length' needs a description"):
-        Nameless()

@@ -84,17 +84,6 @@ def test_an_answer_that_is_folded_is_told_in_the_notes(monkeypatch):
     assert "<b>25 %.</b> A &lt;quarter&gt;." in slides_of(notebook("# Steps", *cells))[1].notes
 
 
-def test_the_title_of_a_figure_is_its_claim_and_stands_once():
-    slides = slides_of(notebook("# S", "## A", code("show(fig)", figure("line"))))
-    assert slides[1].heading == "Up" and "<h2>" not in slides[1].body
-
-
-def test_a_section_with_several_claims_is_opened():
-    one, two = code("show(a)", figure("a")), code("show(b)", figure("b"))
-    assert told("## A", one, two) == [("title", "Steps"), ("section", "A"), ("figure", "Up"), ("figure", "Up")]
-    assert told("## A", one, "## B", two) == [("title", "Steps"), ("figure", "Up"), ("figure", "Up")]
-
-
 def test_no_heading_brings_markup_into_the_page():
     odd, drawn = "A <i>b</i> & c", code("show(a)", figure("a"))
     table = wishing(code("f", printed("5")), claim=odd)
@@ -168,16 +157,6 @@ def test_a_bad_place_is_one_sentence(tmp_path, module):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith("packlib: ") and done.stderr.count("\n") == 1
     assert "is a file and no folder" in done.stderr
-
-
-def test_links_lead_to_other_decks():
-    text = "## A\n\n[next](02_next.ipynb), [solved](solutions/01_a.ipynb), [more](https://x.org/a.ipynb)"
-    page = deck(slides_of(notebook("# S", wishing(text, claim="Go on"))))
-    assert re.findall(r'href="([^"]*)"', page) == [
-        "02_next.html",
-        "../notebooks/solutions/01_a.ipynb",
-        "https://x.org/a.ipynb",
-    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

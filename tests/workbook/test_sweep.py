@@ -81,12 +81,6 @@ def test_runs_beside_others_compute_with_one_thread_each(small, monkeypatch, tmp
     assert seen == ["1" if jobs == 2 else None] * 2
 
 
-def test_a_file_with_a_comma_in_its_name_is_one_value(small):
-    (small / "a,b.txt").write_text("5\n")
-    (cell,) = grid("01_small_steps", [("dataset", "a,b.txt")])
-    assert cell.parameters == {"dataset": "a,b.txt"} and "/" not in cell.folder
-
-
 def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(small, monkeypatch, capsys):
     fake = Fake()
     monkeypatch.setattr(sweep, "run_into", fake)
@@ -198,17 +192,6 @@ def test_an_interrupted_sweep_keeps_what_ended(small, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "run_into", fake)
     assert cli.main(arguments) == 0
     assert [run["depth"] for run in fake.ran] == [2, 4, 3]
-
-
-def test_a_run_that_cannot_start_and_one_that_is_killed_say_why(small, tmp_path):
-    (small / "mine.txt").write_text("3\n")
-    cells = grid("01_small_steps", [("dataset", "mine.txt"), ("depth", "3")])
-    cells += grid("01_small_steps", [("depth", "15")])
-    (small / "mine.txt").unlink()
-    gone, killed = sweep.sweep(cells, tmp_path / "out", jobs=2, progress=False)
-    assert gone.error == "dataset: there is no file 'mine.txt'."
-    assert killed.error.startswith("the kernel of 01_small_steps died, most likely because memory ran out")
-    assert not list((tmp_path / "out").rglob("*.ipynb"))
 
 
 def outcome(results, **parameters):
