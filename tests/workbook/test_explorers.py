@@ -171,15 +171,6 @@ def test_a_control_can_move_the_limits_of_another():
     assert line.alt == "The line is 500 ft long."
 
 
-def test_numbers_are_on_a_slider_with_the_chosen_one_beside_it_and_names_are_buttons():
-    line = Line()
-    assert isinstance(line.widgets["unit"], widgets.ToggleButtons) and line.widgets["unit"] in line.box.children
-    row = next(row for row in line.box.children if line.widgets["scale"] in getattr(row, "children", ()))
-    seen = [row.children[1].value]
-    line.widgets["scale"].value = 10
-    assert [*seen, row.children[1].value] == ["1", "10"]
-
-
 def stored_explorers():
     """What the outputs of the chapters say of their explorers, as the site finds it."""
     for name, path in notebooks().items():

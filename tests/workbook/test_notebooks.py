@@ -17,7 +17,6 @@ from packlib.workbook.copies import make_copies
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
-from packlib.workbook.results import meanings, results_of
 from packlib.workbook.website.building import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -182,11 +181,6 @@ def test_formulas_are_understood_without_a_network(stored):
 # What holds for each chapter
 
 
-def test_figures_have_names_of_their_own_for_files_carry_them(notebook):
-    names = [figure["name"] for figure in meanings(notebook, "figure")]
-    assert len(set(names)) == len(names)
-
-
 def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
     (cell,) = [cell for cell in notebook.cells if "parameters" in tags(cell)]
     assert cell is notebook.cells[1]
@@ -209,11 +203,6 @@ def test_every_guess_is_revealed(notebook):
     assert len(guesses) >= 3
     for i in guesses:
         assert re.search(r'^reveal\("\w+", guess\b', "\n".join(sources[i + 1 : i + 3]), re.M)
-
-
-def test_a_sweep_finds_a_number_to_compare(name):
-    found = results_of(FOLDER / f"{name}.ipynb")
-    assert any(isinstance(value, int | float) and not isinstance(value, bool) for value in found.values())
 
 
 def calls(notebook, exercise):

@@ -68,19 +68,6 @@ def test_a_wrong_value_is_refused_before_anything_runs(small, monkeypatch, capsy
     assert [path.name for path in small.iterdir()] == ["broken.txt"]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_runs_beside_others_compute_with_one_thread_each(small, monkeypatch, tmp_path, jobs):
-    seen = []
-
-    async def run_notebook(path, values, environment, **_):
-        seen.append(environment.get("OMP_NUM_THREADS"))
-        raise NotebookFailedError("That is enough.")
-
-    monkeypatch.setattr("packlib.workbook.execution.run_notebook", run_notebook)
-    sweep.sweep(grid("01_small_steps", [("depth", "1,3")]), tmp_path / "out", jobs, progress=False)
-    assert seen == ["1" if jobs == 2 else None] * 2
-
-
 def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(small, monkeypatch, capsys):
     fake = Fake()
     monkeypatch.setattr(sweep, "run_into", fake)
