@@ -131,6 +131,13 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
     page.close()
 
 
+def test_a_chapter_leads_to_the_game(visit):
+    page = visit("notebooks/02_greedy_packing")
+    page.get_by_role("link", name="the site has the same game").click()
+    assert "Level 1 of 7" in page.locator(".pack-game h2").inner_text()
+    page.close()
+
+
 def explorer_moves(page):
     drawing = page.locator("figure.explorer svg")
     before = drawing.get_attribute("aria-label")

@@ -31,6 +31,7 @@ from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
 from packlib.markup import escaped
 from packlib.workbook.exits import exit_code
+from packlib.workbook.game import ON_SITE as GAME
 from packlib.workbook.results import meaning
 from packlib.workbook.running import NOTEBOOKS
 from packlib.workbook.website.browser_explorers import explorer_of, on_page
@@ -136,6 +137,7 @@ class Sources:
             data["text/html"] = f'<p class="recorded">{escaped(means["text"])}</p>'
         elif "text/html" in data:
             data["text/html"] = _IMAGE.sub(lambda image: self._img(*image.groups()), data["text/html"])
+            data["text/html"] = data["text/html"].replace(GAME, f'<a href="{self.up}game.html">{GAME}</a>')
 
     def _img(self, alt: str, attributes: str, encoded: str) -> str:
         content = base64.b64decode(encoded)
