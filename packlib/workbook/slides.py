@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +38,8 @@ class Slide:
     """One slide.
 
     Attributes:
-        kind: "title", "section", "figure" or "text", its class in the style sheet.
-        heading: its claim; a section's or the talk's name on the slides that open those.
+        kind: "title", "figure" or "text", its class in the style sheet.
+        heading: its claim; the name of the notebook or the talk on the slide that opens it.
         body: HTML.
         notes: what the speaker says, as HTML; the presenter's view shows them, and N does.
         name: of its figure, or "".
@@ -56,7 +55,7 @@ class Slide:
 
 
 def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[Slide]:
-    """The slides of a notebook: one that opens it, one for each section with a claim, and one for each claim.
+    """The slides of a notebook: one that opens it, and one for each claim.
 
     A figure makes a slide, with its title as the claim. A cell may say otherwise in its metadata: `"packlib": {"slide":
     {"claim": …, "notes": …, "skip": true, "figure": name, "build": …}}`. With a claim any cell makes a slide, `skip`
@@ -103,7 +102,7 @@ class _Deck:
             elif not wishes.get("skip") and self.section not in _FOR_LEARNERS:
                 self._cell(cell, wishes)
         self._summary()
-        return self._with_sections()
+        return self.slides
 
     def _prose(self, source: str) -> None:
         for part in re.split(r"^(?=#{1,3} )", source, flags=re.M):
@@ -155,16 +154,6 @@ class _Deck:
             points = "".join(str(part.extract()) for part in summary.select("ul")[:1])
             self.notes = [str(summary)]
             self._slide("text", claim, f"<h2>{escaped(claim)}</h2>\n{points}")
-
-    def _with_sections(self) -> list[Slide]:
-        """A section of several slides gets one that opens it."""
-        made: list[Slide] = []
-        for section, part in groupby(self.slides, lambda slide: slide.section):
-            slides = list(part)
-            if section and len(slides) > 1:
-                made.append(Slide("section", section, f"<h1>{escaped(section)}</h1>", section=section))
-            made += slides
-        return made
 
     def _image(self, output: NotebookNode, wishes: Mapping[str, Any]) -> str:
         means, grows = meaning(output), f' data-build="{wishes["build"]}"' if "build" in wishes else ""
