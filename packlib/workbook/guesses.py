@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 NO_GUESS = "No guess yet. Replace the dots above with your guess and run both cells, or open the answer below."
 _LONGEST = 200  # characters of a guess
-_LARGEST = 1e15  # numbers beyond have no digits that people read
+_SMALLEST, _LARGEST = 1e-9, 1e15  # numbers beyond have no digits that people read
 _NEAR = 0.05  # of the truth
 _YES_OR_NO = {"yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no"}
 _PARTS = {"%": 100, "thousandths": 1000}  # a guess below 1 in these units may be meant as a share of one
@@ -141,8 +141,8 @@ def _number(text: str) -> tuple[float, bool]:
     top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
     first, _, others = written[3].lower().partition(" ")
     number = top / bottom * _MULTIPLES.get(first, 1) if bottom else math.inf
-    if not abs(number) <= _LARGEST:
-        raise UnreadableGuessError("That number is too large to compare; guess again.")
+    if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
+        raise UnreadableGuessError("That number is too large or too small to compare; guess again.")
     return number, bool(others if first in _MULTIPLES else first)
 
 

@@ -3,7 +3,7 @@
 
 const Guesses = (() => {
   const LONGEST = 200; // characters of a guess
-  const LARGEST = 1e15;
+  const [SMALLEST, LARGEST] = [1e-9, 1e15];
   const NEAR = 0.05; // of the truth
   const YES_OR_NO = { yes: "yes", y: "yes", true: "yes", no: "no", n: "no", false: "no" };
   const PARTS = { "%": 100, thousandths: 1000 };
@@ -47,7 +47,10 @@ const Guesses = (() => {
     const [first, ...others] = written[3].toLowerCase().split(" ");
     const multiple = Object.hasOwn(MULTIPLES, first);
     const number = bottom ? (top / bottom) * (multiple ? MULTIPLES[first] : 1) : Infinity;
-    if (!(Math.abs(number) <= LARGEST)) throw new Unreadable("That number is too large to compare; guess again.");
+    const size = Math.abs(number);
+    if (size !== 0 && !(size >= SMALLEST && size <= LARGEST)) {
+      throw new Unreadable("That number is too large or too small to compare; guess again.");
+    }
     return [number, Boolean(multiple ? others.join(" ") : first)];
   }
 
