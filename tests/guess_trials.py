@@ -13,10 +13,10 @@ import numpy as np
 from packlib.workbook.results import meaning
 
 _SAID = {  # by guess; what comes first is tried first
-    "the answer as it is shown": r"exactly right|right to the digits|and that is right",
-    "the truth in NumPy's type": r"exactly right|and that is right",
-    "a wrong one": r"(above|below) the answer|too (large|small)|impossible|and that is wrong",
-    "a word": r"is not a number|and that is wrong|neither yes nor no|has no numbers|is not among the choices",
+    "the answer as it is shown": r"Exactly right|Right to the digits|That is right",
+    "the truth in NumPy's type": r"Exactly right|That is right",
+    "a wrong one": r"(above|below) the answer|too (large|small)|Impossible|That is wrong",
+    "a word": r"is not a number|That is wrong|neither yes nor no|has no numbers|is not among the choices",
     "none": "No guess yet",
 }
 

@@ -10,9 +10,9 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
-from packlib.checks import one_of
+from packlib.checks import one_of, shown
 from packlib.markup import escaped
-from packlib.workbook.guesses import as_python, in_short
+from packlib.workbook.guesses import as_python
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
@@ -128,6 +128,17 @@ class Exercises(dict[str, Exercise]):
         source = inspect.getsource(solution) if callable(solution) else f"{name} = {solution!r}"
         page = f"<details><summary>One solution</summary><pre>{escaped(source)}</pre></details>"
         display({"text/html": page, "text/plain": source}, raw=True)
+
+
+def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
+    """A value in one line of at most 100 characters, all of them printable; never raises."""
+    try:
+        text = " ".join(form(value).split())
+    except Exception:
+        text = f"something of type {type(value).__name__}"
+    if not text.isprintable():
+        text = repr(text)[1:-1]
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def _form(answer: Any) -> str:

@@ -43,10 +43,12 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
 
 
 def is_fresh(path: Path, folder: Path) -> bool:
-    """Whether the pictures of the notebook at `path` are newer than it and than the library."""
-    made = [svg.stat().st_mtime for svg in folder.glob(f"{glob.escape(path.stem)}-*.svg")]
+    """Whether all pictures of the notebook at `path` are there, and newer than it and than the library."""
+    pictures = pictures_of(path.stem, folder)
+    names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
     sources = [path, *Path(packlib.__file__).parent.rglob("*.py")]
-    return bool(made) and min(made) > max(source.stat().st_mtime for source in sources)
+    made = min((picture.svg.stat().st_mtime for picture in pictures), default=0)
+    return names == {picture.name for picture in pictures} and made > max(one.stat().st_mtime for one in sources)
 
 
 async def export(path: Path, folder: Path, work: Path) -> None:
@@ -63,13 +65,9 @@ async def export(path: Path, folder: Path, work: Path) -> None:
     for old in folder.glob(f"{glob.escape(path.stem)}-[0-9][0-9]-*"):
         if old.suffix in (".svg", ".png"):  # and no notebook whose name begins so
             old.unlink()
-    placed = []
     for place, figure in enumerate(meanings(notebook, "figure"), start=1):
         for file in (work / f"{figure['name']}.svg", work / f"{figure['name']}.png"):
-            os.utime(file, (0, 0))  # until all are in place, those that are do not count as fresh
-            placed.append(file.replace(folder / f"{path.stem}-{place:02}-{file.name}"))
-    for file in placed:
-        os.utime(file)
+            file.replace(folder / f"{path.stem}-{place:02}-{file.name}")
 
 
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:

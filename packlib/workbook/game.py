@@ -12,6 +12,7 @@ from packlib.lengths import LengthHistogram
 _STATIC = Path(__file__).with_name("website") / "static"
 # The site runs both as classic scripts, so that pages opened as files run them too; a widget wants a module.
 _SCRIPTS = "".join((_STATIC / name).read_text(encoding="utf-8") for name in ("packing.js", "game.js"))
+ON_SITE = "the site has the same game"
 MOST = 20  # sequences; the search in the browser proves the fewest packs for these
 
 
@@ -47,5 +48,5 @@ class PackingGame(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle: Any = super()._repr_mimebundle_(**options)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        still = "Run this cell in JupyterLab to pack by hand; the site has the same game."
+        still = f"Run this cell in JupyterLab to pack by hand; {ON_SITE}."
         return {**data, "text/html": f"<p>{still}</p>", "text/plain": still}, metadata

@@ -1,30 +1,28 @@
-"""Guesses, read as people write them ("4+3+3", "4 packs", "87 %", "1,144", "3/8", "y") and compared with the truth.
+"""Guesses, read as people write them ("4 packs", "87 %", "1,144", "3/8", "10k", "4+3+3"), and compared with the truth.
 
 Text is parsed and never evaluated. Whatever a learner guesses, the answer is a sentence and not an error.
+`website/static/guesses.js` judges in the same way; both are tested with the same cases.
 """
 
 import math
-import numbers
 import re
-import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from pathlib import Path
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Literal
 
-from packlib.checks import shown
-
 NO_GUESS = "No guess yet. Replace the dots above with your guess and run both cells, or open the answer below."
-_LONGEST = 200  # characters or items of a guess
+_LONGEST = 200  # characters of a guess
+_SMALLEST, _LARGEST = 1e-9, 1e15  # numbers beyond have no digits that people read
 _NEAR = 0.05  # of the truth
-WORDS = tomllib.loads(Path(__file__).with_name("guess_words.toml").read_text(encoding="utf-8"))
+_YES_OR_NO = {"yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no"}
 _PARTS = {"%": 100, "thousandths": 1000}  # a guess below 1 in these units may be meant as a share of one
-_DIGITS = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
+_MULTIPLES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
+_NUMBER = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 _WRITTEN = re.compile(
-    rf"(?:about|around|roughly|~|≈)?\s*({_DIGITS})(?:\s*/\s*({_DIGITS}))?\s*(\D*)", re.ASCII | re.IGNORECASE
+    rf"(?:about|around|roughly|~|≈)? ?({_NUMBER})(?: ?/ ?({_NUMBER}))? ?(\D*)", re.ASCII | re.IGNORECASE
 )
-_SUM = re.compile(r"\d+(?: \+ \d+)+", re.ASCII)  # how a notebook writes a pack
+_PACK = re.compile(r"\d+(?: \+ \d+)+", re.ASCII)  # how a notebook writes a pack
 
 
 class UnreadableGuessError(ValueError):
@@ -37,7 +35,7 @@ class Judgment:
 
     Attributes:
         state: "near" is a number within 5 % of the truth; what is "unclear" cannot be judged.
-        message: one or two sentences about the guess.
+        message: a sentence about the guess, which does not repeat it.
         answer: the truth with its unit, as the learner reads it.
         truth: the number or the text that the guess was compared with.
         guess: the number or the text that was read; None if there was none.
@@ -68,43 +66,35 @@ def judge_guess(
         limits: a number outside is impossible, and the message says so.
         by_factor: whether a number within a factor of two is near.
     """
-    truth, compare = _as_told(truth)
+    truth = as_python(truth)
+    truth = {True: "yes", False: "no"}[truth] if isinstance(truth, bool) else truth
     answer = said(truth, unit)
     try:
-        guess = as_python(guess)
         if guess is None or guess is ... or (isinstance(guess, str) and not guess.strip(" .…?\t\n")):
             return Judgment("none", NO_GUESS, answer, truth)
-        if isinstance(guess, (str, list, tuple, set, frozenset)) and len(guess) > _LONGEST:
-            raise UnreadableGuessError(f"{in_short(guess)} is too long for a guess; guess again.")
-        if choices and compare is _compare_words and not any(same_word(guess, one) for one in choices):
-            raise UnreadableGuessError(f"{in_short(guess)} is not among the choices: {', '.join(choices)}.")
-        if compare is _compare_numbers:
-            state, message, read = _compare_numbers(guess, truth, unit, limits, by_factor)
-        else:
-            state, message, read = compare(guess, truth, unit)
+        text = " ".join(str(as_python(guess)).split())
+        if len(text) > _LONGEST:
+            raise UnreadableGuessError("That is too long for a guess; guess again.")
+        if not isinstance(truth, str):
+            state, message, number = _compare_numbers(text, truth, unit, limits, by_factor)
+            return Judgment(state, message, answer, truth, number)
+        read = _read(text, truth, choices)
     except UnreadableGuessError as unreadable:
         return Judgment("unclear", str(unreadable), answer, truth)
     except Exception:  # whatever the methods of a learner's object do
-        return Judgment("unclear", f"{in_short(guess)} cannot be read; guess again.", answer, truth)
-    return Judgment(state, message, answer, truth, read)
+        return Judgment("unclear", "That cannot be read; guess again.", answer, truth)
+    right = _lengths(read) == _lengths(truth) if _PACK.fullmatch(truth) else same_word(read, truth)
+    return Judgment("right" if right else "wrong", f"That is {'right' if right else 'wrong'}.", answer, truth, read)
 
 
 def said(value: float | str, unit: str) -> str:
-    """A number with its unit, as people write it; a text as it is."""
+    """A number with its unit, as people write it: three digits, or all before the point; a text as it is."""
     if not isinstance(value, str):
-        value = f"{value:,.0f}" if 999.5 <= abs(value) < 1e15 else f"{value:,.3g}"
-    return _with_unit(value, unit)
-
-
-def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
-    """A value in one line of at most 100 characters, all of them printable; never raises."""
-    try:
-        text = " ".join(form(value).split())
-    except Exception:
-        text = f"something of type {type(value).__name__}"
-    if not text.isprintable():
-        text = repr(text)[1:-1]
-    return text if len(text) <= 100 else f"{text[:97]}..."
+        exact = Decimal(value)
+        step = Decimal(1).scaleb(min(0, exact.adjusted() - 2))
+        # a tie is rounded up, as JavaScript does it; + 0: no minus zero
+        value = f"{exact.quantize(step, ROUND_HALF_UP).normalize() + 0:,f}"
+    return f"{value} {_singular(unit) if value == '1' else unit}".strip()
 
 
 def as_python(value: Any) -> Any:
@@ -112,169 +102,76 @@ def as_python(value: Any) -> Any:
     return value.tolist() if callable(getattr(value, "tolist", None)) else value
 
 
-def _as_told(truth: Any) -> tuple[float | str, Callable]:
-    """The truth as a number or a text, and the function that compares guesses with it."""
-    truth = as_python(truth)
-    if isinstance(truth, bool) or truth in ("yes", "no"):
-        return ("yes" if truth in (True, "yes") else "no"), _compare_yes_or_no
-    if isinstance(truth, (numbers.Real, Decimal)) and math.isfinite(_float(truth)):
-        return (truth if isinstance(truth, int) else float(truth)), _compare_numbers
-    text = truth if isinstance(truth, str) and truth.isprintable() else in_short(truth, str)
-    return text, (_compare_packs if _SUM.fullmatch(text) else _compare_words)
-
-
-# Each of these returns a state and a message for a `Judgment`, and the guess as it was read.
-
-
 def _compare_numbers(
-    guess: Any, truth: float, unit: str, limits: tuple[float, float], by_factor: bool
-) -> tuple[Any, str, Any]:
-    if isinstance(guess, str) and _word(guess) in WORDS["unlimited"]:  # to say that it is no number would tell
-        return _right_or_wrong(_word(guess), False)
-    number, has_unit = read_number(guess, unit)
-    off = number - truth
-    if not math.isfinite(off):
-        raise UnreadableGuessError(f"{in_short(guess)} is too large to compare; guess again.")
-    answer = said(truth, "")
-    guessed = f"You guessed {_with_unit(f'{number:,.10g}', unit)}"
+    text: str, truth: float, unit: str, limits: tuple[float, float], by_factor: bool
+) -> tuple[Any, str, float]:
+    """A state and a message for a `Judgment`, and the number that was read."""
+    number, has_unit = _number(text)
     if math.isclose(number, truth, rel_tol=1e-9):
-        return "right", f"{guessed}: exactly right.", number
-    if number == float(answer.replace(",", "")) or (truth != round(truth) and said(number, "") == answer):
-        return "right", f"{guessed}: right to the digits that the answer shows.", number
+        return "right", "Exactly right.", number
+    if said(number, "") == said(truth, "") and (truth != round(truth) or number == round(number)):
+        return "right", "Right to the digits that the answer shows.", number
     if unit in _PARTS and not has_unit and 0 < abs(number) < 1:
-        whole, part = f"{_PARTS[unit] * number:.4g}", f"{number:.4g}"
+        whole, part = said(_PARTS[unit] * number, ""), said(number, "")
         raise UnreadableGuessError(
             f"Do you mean {whole} {unit}? Then write {whole}; if you mean {part} {unit}, write '{part} {unit}'."
         )
-    low, high = (_with_unit(f"{limit:,g}", unit) for limit in limits)
-    if number < limits[0] or number > limits[1]:
-        bound = f"less than {low}" if number < limits[0] else f"more than {high}"
-        return "wrong", f"{guessed}: impossible, since it cannot be {bound}.", number
-    # "2 times above" would say a factor
-    amount = said(abs(off), {"%": "points", "times": ""}.get(unit, unit))
-    distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
-    factor = max(number / truth, truth / number) if number * truth > 0 else math.nan
+    low, high = limits
+    if not low <= number <= high:
+        bound = f"less than {said(low, unit)}" if number < low else f"more than {said(high, unit)}"
+        return "wrong", f"Impossible, since it cannot be {bound}.", number
+    off = number - truth
+    factor = max(number / truth, truth / number) if number * truth > 0 else 0
     if factor >= (2 if by_factor else 10):
         distance = f"{said(factor, 'times')} too {'large' if off > 0 else 'small'}."
+    else:  # "2 times above" would say a factor
+        amount = said(abs(off), {"%": "points", "times": ""}.get(unit, unit))
+        distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
     near = abs(off) <= _NEAR * abs(truth) * (1 + 1e-9)  # 1.05 is near 1, though binary fractions say 0.0500…04
-    if near or (by_factor and factor <= 2):
-        return "near", f"{guessed}: {'very ' if near else ''}close, {distance}", number
-    return "wrong", f"{guessed}: {distance}", number
+    if near or (by_factor and 0 < factor <= 2):
+        return "near", f"{'Very close' if near else 'Close'}, {distance}", number
+    return "wrong", distance, number
 
 
-def _compare_words(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
-    if not isinstance(guess, (str, numbers.Real)):
-        raise UnreadableGuessError(f"{in_short(guess)} is not a word; guess again.")
-    return _right_or_wrong(in_short(guess, str).strip(), same_word(guess, truth))
+def _number(text: str) -> tuple[float, bool]:
+    """The number that a text says, and whether a word or a sign stands behind it, such as a unit."""
+    written = _WRITTEN.fullmatch(re.sub("^(?:minus |[-−]) ?", "-", text, flags=re.IGNORECASE))
+    if not written:
+        raise UnreadableGuessError("That is not a number such as 4, 1,144, 0.5 or 3/8; guess again.")
+    top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
+    first, _, others = written[3].lower().partition(" ")
+    number = top / bottom * _MULTIPLES.get(first, 1) if bottom else math.inf
+    if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
+        raise UnreadableGuessError("That number is too large or too small to compare; guess again.")
+    return number, bool(others if first in _MULTIPLES else first)
 
 
-def _compare_yes_or_no(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
-    word = _word(str(guess)) if isinstance(guess, (bool, str)) else ""
-    read = next((answer for answer in ("yes", "no") if word in WORDS[answer]), "")
-    if not read:
-        raise UnreadableGuessError(f"{in_short(guess)} is neither yes nor no; guess again.")
-    return _right_or_wrong(read, read == truth)
+def _read(text: str, truth: str, choices: Sequence[str]) -> str:
+    """What a text says where the truth is one: yes or no, a pack, one of the choices, or any word."""
+    if truth in ("yes", "no"):
+        if not (read := _YES_OR_NO.get(_word(text), "")):
+            raise UnreadableGuessError("That is neither yes nor no; guess again.")
+        return read
+    if _PACK.fullmatch(truth) and not _lengths(text):
+        raise UnreadableGuessError("That has no numbers like 3 + 2 + 1; guess again.")
+    if choices and not any(same_word(text, one) for one in choices):
+        raise UnreadableGuessError(f"That is not among the choices: {', '.join(choices)}.")
+    return text
 
 
-def _compare_packs(guess: Any, truth: str, unit: str) -> tuple[str, str, str]:
-    read = _items(guess)
-    if all(isinstance(item, str) for item in read):
-        raise UnreadableGuessError(f"{in_short(guess)} has no numbers like 3 + 2 + 1; guess again.")
-    return _right_or_wrong(in_short(guess, str), sorted(read, key=str) == sorted(_items(truth), key=str))
-
-
-def _right_or_wrong(read: str, right: bool) -> tuple[str, str, str]:
-    state = "right" if right else "wrong"
-    return state, f"You guessed {read}, and that is {state}.", read
-
-
-def read_number(guess: Any, unit: str = "") -> tuple[float, bool]:
-    """The number that a guess says, and whether the unit stands behind it.
-
-    Args:
-        guess: a number, or a text such as "4", "1,144", "3/8", "about 4 packs", "87 %".
-
-    Raises:
-        UnreadableGuessError: if it is no number, too large for one, or in another unit.
-    """
-    if isinstance(guess, str):
-        text = re.sub("^(?:minus |[-−]) *", "-", guess.strip())
-        first, _, others = re.sub("^an? ", "", _word(text)).partition(" ")
-        if first in WORDS["numbers"]:
-            text = f"{WORDS['numbers'][first]} {others}".strip()
-        if comma := re.fullmatch(r"([+-]?\d+),(\d{1,2}|\d{4,})\b\D*", text, re.ASCII):
-            raise UnreadableGuessError(f"Do you mean {comma[1]}.{comma[2]}? Then write it with a point.")
-        if not (written := _WRITTEN.fullmatch(text)):
-            raise UnreadableGuessError(f"{in_short(guess)} is not a number; guess again.")
-        top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
-        rest = written[3].casefold().strip(" .!")
-        first, _, others = rest.partition(" ")
-        if multiple := WORDS["multiples"].get(first):
-            top, rest = top * multiple, others
-        if less := re.search(r"\b(fewer|less|lower)$", rest):
-            raise UnreadableGuessError(
-                f"Write {written[1]} if the question asks how much {less[1]}, -{written[1]} if it asks for a change."
-            )
-        if rest and rest not in _ways_to_write(unit):
-            plain = unit == "" or unit.startswith("of ")
-            counted = "a plain number" if plain else "a percentage" if unit == "%" else f"counted in {unit}"
-            raise UnreadableGuessError(f"{in_short(guess)} is not {counted}; guess again.")
-        number = top / bottom if bottom else math.nan
-    elif isinstance(guess, (numbers.Real, Decimal)) and not isinstance(guess, bool):
-        number, rest = _float(guess), ""
-    else:
-        number = math.nan
-    if math.isnan(number):
-        raise UnreadableGuessError(f"{in_short(guess)} is not a number; guess again.")
-    if math.isinf(number):
-        raise UnreadableGuessError(f"{in_short(guess)} is too large to compare; guess again.")
-    return number, bool(rest)
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _items(guess: Any) -> list[float | str]:
-    """The numbers and words of a list, or of a text such as "4+3+3", "4, 3, 3" and "[4 3 3]"."""
-    if isinstance(guess, str):
-        inside = re.sub(r",?\s*\band\b", ",", guess.partition("=")[0]).strip(" ()[]{}")
-        guess = re.split("[,;+]", inside) if re.search("[,;+]", inside) else re.split(r" +(?=\d)", inside)
-    items: list[float | str] = []
-    for item in guess if isinstance(guess, (list, tuple, set, frozenset)) else [guess]:
-        try:
-            items.append(read_number(item)[0])
-        except UnreadableGuessError:
-            items.append(_word(in_short(item, str)))
-    return items
-
-
-def _word(text: str) -> str:
-    """A word as it is compared: without case, quotes, end marks, and what joins its parts."""
-    word = re.sub(r"[\s_-]+", " ", text.casefold()).strip(" .!?`'\"")
-    return re.sub(r"\bsqrt\b", "square root", word)
+def _lengths(text: str) -> list[float]:
+    """The lengths of a pack, however they are joined: "4+3+3 = 10", "4, 3, 3" or "[3 4 3]"."""
+    return sorted(map(float, re.findall(r"\d+(?:\.\d+)?", text.partition("=")[0], re.ASCII)))
 
 
 def same_word(one: Any, other: Any) -> bool:
     """Whether two words are the same but for case, punctuation, article and plural."""
-    return _root(str(one)) == _root(str(other))
+    one, other = (re.sub("^(?:an?|the) ", "", _word(str(word))).removesuffix("s") for word in (one, other))
+    return one == other
 
 
-def _root(text: str) -> str:
-    return re.sub("^(?:an?|the|go) ", "", _word(text)).removesuffix("s")
-
-
-def _ways_to_write(unit: str) -> set[str]:
-    first = unit.partition(" ")[0]
-    ways = {unit, first, *WORDS["units"].get(unit, ())}
-    return {way.casefold() for way in (*ways, _singular(unit), _singular(first))}
-
-
-def _with_unit(number: str, unit: str) -> str:
-    return f"{number} {_singular(unit) if number == '1' else unit}".strip()
+def _word(text: str) -> str:
+    return re.sub(r"[\s_-]+", " ", text.lower()).strip(" .!?`'\"")
 
 
 def _singular(unit: str) -> str:

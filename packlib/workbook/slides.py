@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from packlib.checks import one_of, shown, text, whole_number
+from packlib.checks import one_of
 from packlib.files import output_path, write_text
 from packlib.markup import escaped
 from packlib.reading import naming
@@ -39,8 +38,8 @@ class Slide:
     """One slide.
 
     Attributes:
-        kind: "title", "section", "figure" or "text", its class in the style sheet.
-        heading: its claim; a section's or the talk's name on the slides that open those.
+        kind: "title", "figure" or "text", its class in the style sheet.
+        heading: its claim; the name of the notebook or the talk on the slide that opens it.
         body: HTML.
         notes: what the speaker says, as HTML; the presenter's view shows them, and N does.
         name: of its figure, or "".
@@ -56,7 +55,7 @@ class Slide:
 
 
 def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[Slide]:
-    """The slides of a notebook: one that opens it, one for each section with a claim, and one for each claim.
+    """The slides of a notebook: one that opens it, and one for each claim.
 
     A figure makes a slide, with its title as the claim. A cell may say otherwise in its metadata: `"packlib": {"slide":
     {"claim": …, "notes": …, "skip": true, "figure": name, "build": …}}`. With a claim any cell makes a slide, `skip`
@@ -72,9 +71,6 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
 
     Raises:
         ValueError: if there are pictures, but not those that the notebook shows, or if a slide names no figure.
-        TypeError: if what a cell says of its slide is no object, or a claim, note or name in it no text.
-        TypeError, ValueError: if `build` is neither a number of steps from 2 to 6 nor a list of 2 to 6 rising numbers
-            of panels.
     """
     return _Deck(notebook, pictures).read()
 
@@ -98,15 +94,15 @@ class _Deck:
             raise ValueError(f"The files are not those of the notebook's figures: {sorted(missing)}. Export again.")
 
     def read(self) -> list[Slide]:
-        for at, cell in enumerate(self.notebook.cells, 1):
-            wishes = _wishes(cell, at)
+        for cell in self.notebook.cells:
+            wishes = meaning(cell).get("slide", {})
             if cell.cell_type == "markdown" and not wishes.get("claim"):
                 self._prose(cell.source)
                 self.thesis = wishes.get("thesis", self.thesis)
             elif not wishes.get("skip") and self.section not in _FOR_LEARNERS:
                 self._cell(cell, wishes)
         self._summary()
-        return self._with_sections()
+        return self.slides
 
     def _prose(self, source: str) -> None:
         for part in re.split(r"^(?=#{1,3} )", source, flags=re.M):
@@ -159,18 +155,8 @@ class _Deck:
             self.notes = [str(summary)]
             self._slide("text", claim, f"<h2>{escaped(claim)}</h2>\n{points}")
 
-    def _with_sections(self) -> list[Slide]:
-        """A section of several slides gets one that opens it."""
-        made: list[Slide] = []
-        for section, part in groupby(self.slides, lambda slide: slide.section):
-            slides = list(part)
-            if section and len(slides) > 1:
-                made.append(Slide("section", section, f"<h1>{escaped(section)}</h1>", section=section))
-            made += slides
-        return made
-
     def _image(self, output: NotebookNode, wishes: Mapping[str, Any]) -> str:
-        means, grows = meaning(output), _growing(wishes["build"]) if "build" in wishes else ""
+        means, grows = meaning(output), f' data-build="{wishes["build"]}"' if "build" in wishes else ""
         if picture := self.files.get(means["name"]):
             svg = base64.b64encode(picture.svg.read_bytes()).decode()
             return f'<img alt="{escaped(picture.alt)}" src="data:image/svg+xml;base64,{svg}"{grows}>'
@@ -185,26 +171,6 @@ def headed(claim: str, image: str) -> str:
         hidden = b"\\g<0><style>#claim { display: none }</style>"
         svg = base64.b64encode(re.sub(rb"<svg [^>]*>", hidden, base64.b64decode(svg), count=1)).decode()
     return f"<h2>{escaped(claim)}</h2>\n{kind}{svg}{rest}"
-
-
-def _wishes(cell: NotebookNode, at: int) -> Mapping[str, Any]:
-    """What the metadata of cell `at`, counted from 1 at the top, say about its slide."""
-    said = meaning(cell)
-    wishes = said.get("slide", {}) if isinstance(said, dict) else said
-    if not isinstance(wishes, dict):
-        raise TypeError(f"The slide in the metadata of cell {at} must be an object, not {shown(wishes)}.")
-    for name in ("claim", "notes", "figure", "thesis"):
-        text(f"{name} in the metadata of cell {at}", wishes.get(name, ""))
-    return wishes
-
-
-def _growing(build: Any) -> str:
-    """The attribute of a picture that grows, from which the script of the deck makes its steps."""
-    if not isinstance(build, list):
-        whole_number("build", build, 2, 6)
-    elif not 1 < len(build) < 7 or build != sorted({whole_number("a panel count in build", n, 1, 99) for n in build}):
-        raise ValueError(f"build must be 2 to 6 rising numbers of panels, such as [1, 3, 6], not {shown(build)}.")
-    return f' data-build="{build}"'
 
 
 def _shown(output: NotebookNode) -> str:

@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from tqdm import tqdm
 
 import packlib
 from packlib.files import output_path, work_folder, write_text
-from packlib.reading import named
+from packlib.reading import naming
 from packlib.workbook.exits import NotebookFailedError
 from packlib.workbook.parameters import check_values
 from packlib.workbook.results import results_of
@@ -29,17 +28,17 @@ SUMMARY, PICTURE = "summary.csv", "comparison"  # what compares the runs: a tabl
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination: its parameters as typed, and a key of all that its results depend on."""
+    """One combination: its parameters as typed, and a digest of all that its results depend on."""
 
     notebook: str
     parameters: dict[str, str]
-    key: str
+    digest: str
 
     @property
     def folder(self) -> str:
-        """A readable name, with a piece of the key so that no two are the same."""
+        """A readable name, with the digest: no two are the same, and what was found by other code is not taken."""
         words = ",".join(f"{name}={Path(text).stem}" for name, text in self.parameters.items())
-        return f"{re.sub(r'[^A-Za-z0-9_.,=+-]+', '_', words)[:80]}-{self.key[:6]}"
+        return f"{re.sub(r'[^A-Za-z0-9_.,=+-]+', '_', words)[:80]}-{self.digest[:16]}"
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,8 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
     cells = []
     for combination in itertools.product(*choices.values()):
         parameters = dict(zip(choices, combination, strict=True))
-        key = hashlib.sha256(state.digest() + json.dumps(parameters, sort_keys=True).encode()).hexdigest()
-        cells.append(Cell(notebook, parameters, key))
+        digest = hashlib.sha256(state.digest() + json.dumps(parameters, sort_keys=True).encode()).hexdigest()
+        cells.append(Cell(notebook, parameters, digest))
     return cells
 
 
@@ -95,36 +94,30 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
     for name in (SUMMARY, f"{PICTURE}.svg", f"{PICTURE}.png"):
         output_path(out / name, reads=reads)
     with work_folder(out):  # it keeps a second sweep out
-        found = {cell.key: outcome for cell in cells if (outcome := _stored(cell, out / cell.folder))}
-        left = [cell for cell in cells if cell.key not in found]
+        found = {cell.folder: outcome for cell in cells if (outcome := _stored(cell, out))}
+        left = [cell for cell in cells if cell.folder not in found]
         with tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress) as bar:
 
             async def one(cell: Cell) -> None:
-                found[cell.key] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
+                found[cell.folder] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
                 bar.update()
 
             run_async(for_each(left, one, jobs))
-    return [found[cell.key] for cell in cells]
+    return [found[cell.folder] for cell in cells]
 
 
-def _stored(cell: Cell, folder: Path) -> Outcome | None:
-    """What the cell found in an earlier sweep; None if it has to run. A damaged file is named on standard error."""
-    try:
-        with open(folder / _DONE, "rb") as file:
-            known = json.loads(file.read(1 << 20))
-        if known.pop("checksum") != _checksum(known):
-            raise ValueError("The checksum is that of something else.")
-        found = Outcome(cell.parameters, known["seconds"], known["results"])
-        return found if known["key"] == cell.key else None
-    except FileNotFoundError:
+def _stored(cell: Cell, out: Path) -> Outcome | None:
+    """What the cell found in an earlier sweep; None if it has to run.
+
+    Raises:
+        ValueError: if the file that says it is damaged.
+    """
+    path = out / cell.folder / _DONE
+    if not path.exists():
         return None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        print(f"packlib: {named(folder / _DONE)} is damaged; its run is made again.", file=sys.stderr)
-        return None
-
-
-def _checksum(known: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    with naming(path, "record of a run"):
+        known = json.loads(path.read_text(encoding="utf-8"))
+        return Outcome(cell.parameters, known["seconds"], known["results"])
 
 
 async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:
@@ -135,6 +128,5 @@ async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:
         return Outcome(cell.parameters, round(time.monotonic() - started, 1), error=str(error))
     seconds = round(time.monotonic() - started, 1)
     results = results_of(folder / f"{cell.notebook}.ipynb")
-    known = {"key": cell.key, "parameters": cell.parameters, "seconds": seconds, "results": results}
-    write_text(folder / _DONE, json.dumps({**known, "checksum": _checksum(known)}, indent=2) + "\n")
+    write_text(folder / _DONE, json.dumps({"seconds": seconds, "results": results}, indent=2) + "\n")
     return Outcome(cell.parameters, seconds, results)

@@ -39,7 +39,7 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
             claim beside a figure stands above it in place of its title. `numbers` are patterns that are looked for in
             title and alt text of the figure; what their group finds fills their names, in braces, in claim and notes.
             In a text `{check}` becomes what `check_packing` finds in a collator with faults, and `{address}` the
-            `address`. A `section` holds for the slides that follow; alone with notes it makes a slide.
+            `address`. A `section` holds for the slides that follow.
         figures: where `make figures` left the pictures; without it the images in the notebooks are taken.
         address: where the audience finds all of it.
 
@@ -81,8 +81,6 @@ def _slide(wish: Mapping[str, Any], drawn: Any, address: str) -> Slide:
         image = slide.body[slide.body.index("<img ") :]
         return replace(slide, heading=claim, body=headed(claim, image)) if claim else slide
     notes = markdown_to_html(wish["notes"])
-    if "text" not in wish:
-        return Slide("section", wish["section"], f"<h1>{escaped(wish['section'])}</h1>", notes)
     text = wish["text"].replace("{address}", address)
     if "{check}" in text:
         text = text.replace("{check}", f"```text\n{check_with_faults()}\n```")

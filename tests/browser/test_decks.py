@@ -86,15 +86,6 @@ def small_deck(minutes=0):
     )
 
 
-def test_the_measure_sees_what_is_cut_off_or_small(page, tmp_path):
-    small = {"text/html": '<span style="font-size: 12px">word</span> <img\nsrc="x">'}
-    cells = [nbformat.v4.new_markdown_cell("# Title"), claimed("word " * 800, claim="Much")]
-    cells.append(claimed("", nbformat.v4.new_output("display_data", small), claim="Small"))
-    faults = faults_of(page, tmp_path / "deck.html", deck(slides_of(nbformat.v4.new_notebook(cells=cells))))
-    assert "too full" in faults["2 of 3: Much"] and "P is cut off" in faults["2 of 3: Much"]
-    assert faults["3 of 3: Small"] == ["12 px: word", "a picture without words or bytes"]
-
-
 def test_the_presenter_sees_notes_the_next_slide_and_a_clock(page, tmp_path):
     (tmp_path / "deck.html").write_text(small_deck(minutes=12), encoding="utf-8")
     page.goto((tmp_path / "deck.html").as_uri())

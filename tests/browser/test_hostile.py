@@ -92,29 +92,22 @@ def test_where_objects_show_themselves(visit, outputs):
     assert seen.page.locator("script").count() == 0
 
 
-@pytest.mark.parametrize(("at", "text"), list(enumerate([FILE_NAME, *HOSTILE])))
-def test_a_report(visit, at, text):
-    scheme = ("light", "dark")[at % 2]
-    advice = advise(LengthHistogram.from_lengths([3, 5, 8, 2] * 9, name=text, source=text))
-    seen = visit(report_page(advice, command=text), scheme=scheme)
-    assert_harmless(seen, " ".join(advice.whole.name.split()))
-    assert seen.page.title() == " ".join(f"Packing report: {advice.whole.name}".split())
-    ink, paper = (
-        seen.page.locator("body").evaluate("(e, name) => getComputedStyle(e)[name]", name)
-        for name in ("color", "background-color")
-    )
-    light = ("rgb(26, 26, 26)", "rgb(255, 255, 255)")
-    assert (ink, paper) == (light if scheme == "light" else ("rgb(232, 232, 232)", "rgb(22, 22, 22)"))
+def test_a_report(visit):
+    for at, text in enumerate([FILE_NAME, *HOSTILE]):
+        advice = advise(LengthHistogram.from_lengths([3, 5, 8, 2] * 9, name=text, source=text))
+        seen = visit(report_page(advice, command=text), scheme=("light", "dark")[at % 2])
+        assert_harmless(seen, " ".join(advice.whole.name.split()))
+        assert seen.page.title() == " ".join(f"Packing report: {advice.whole.name}".split())
+        seen.page.close()
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_a_report_is_no_wider_than_its_window_and_opens(visit, width):
+def test_a_report_is_no_wider_than_a_phone_and_opens(visit):
     seen = visit(report_page(advise([90] * 600 + [1250] * 600, 2048, model="7B", memory="80GB")))
-    seen.page.set_viewport_size({"width": width, "height": 800})
+    seen.page.set_viewport_size({"width": 390, "height": 800})
     assert not seen.page.locator("table").first.is_visible()
     seen.page.locator("summary").first.click()
     assert seen.page.locator("table").first.is_visible()
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_deck(visit, outputs):

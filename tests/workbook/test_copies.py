@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from packlib.workbook.copies import main, make_copies
+from packlib.workbook.copies import make_copies
 
 
 def chapter(path, source="1 + 1"):
@@ -89,11 +89,3 @@ def test_a_file_of_the_learner_that_says_nothing_stays(folders, text):
     (folders[1] / "01_a.ipynb").write_text(text)
     assert len(make_copies(*folders)) == 1
     assert (folders[1] / "01_a.ipynb").read_text() == text and "01_a (new).ipynb" in files(folders[1])
-
-
-def test_the_command_says_what_is_new(folders, capsys):
-    main(map(str, folders))
-    assert capsys.readouterr().out == ""
-    chapter(folders[0] / "01_a.ipynb", "2 + 2")
-    main(map(str, folders))
-    assert capsys.readouterr().out.count("\n") == 1

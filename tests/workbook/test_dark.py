@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 
 from packlib.workbook import figures
 
@@ -32,11 +32,6 @@ def luminance(rgb):
 def contrast(one, other):
     less, more = sorted((luminance(one), luminance(other)))
     return (more + 0.05) / (less + 0.05)
-
-
-def test_the_ground_of_a_figure_is_the_page():
-    (page,) = re.findall(r"--jp-layout-color0: *(#\w+)", THEME.read_text(encoding="utf-8"))
-    assert to_hex(on_dark("white")) == to_hex(page)
 
 
 def test_lines_and_letters_stand_out_on_both_pages():

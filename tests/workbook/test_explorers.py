@@ -171,15 +171,6 @@ def test_a_control_can_move_the_limits_of_another():
     assert line.alt == "The line is 500 ft long."
 
 
-def test_numbers_are_on_a_slider_with_the_chosen_one_beside_it_and_names_are_buttons():
-    line = Line()
-    assert isinstance(line.widgets["unit"], widgets.ToggleButtons) and line.widgets["unit"] in line.box.children
-    row = next(row for row in line.box.children if line.widgets["scale"] in getattr(row, "children", ()))
-    seen = [row.children[1].value]
-    line.widgets["scale"].value = 10
-    assert [*seen, row.children[1].value] == ["1", "10"]
-
-
 def stored_explorers():
     """What the outputs of the chapters say of their explorers, as the site finds it."""
     for name, path in notebooks().items():
@@ -207,12 +198,3 @@ def test_on_the_site_an_explorer_starts_as_in_its_notebook(means):
         assert first["alt"] == explorer.alt and pictures[int(first["src"].removesuffix(".png")) - 1] == pictures[0]
     else:
         assert len(made["controls"]) == len(explorer.widgets) and len(pictures) == 1
-
-
-def test_a_control_needs_a_label():
-    class Nameless(Line):
-        def controls(self):
-            return {"length": slider("", 1, 9, value=2)}
-
-    with pytest.raises(ValueError, match="'length' needs a description"):
-        Nameless()

@@ -1,39 +1,41 @@
-"""The page for instructors: its tables are those of the notebooks, and its commands do what it says."""
+"""The page for instructors: its minutes are those of the notebooks, and its commands do what it says."""
 
+import importlib
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
-from instructors import LESSONS, PAGE, exercises, with_tables
 
 from packlib.workbook.running import notebooks
 
-ROOT = PAGE.parents[1]
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "notebooks/INSTRUCTORS.md").read_text(encoding="utf-8")
 
 
-def test_the_tables_are_those_of_the_notebooks():
-    page = PAGE.read_text(encoding="utf-8")
-    assert with_tables(page) == page, "run python -m tests.instructors"
-    levels = [(name, e.name) for name in sorted(notebooks()) for e in exercises(name) if e.level]
-    assert len(re.findall(r"^\| \w+ \| `\w+` \| [123] \| \d+ \|$", page, re.M)) == len(levels) > 0
-
-
-def test_every_notebook_is_in_one_lesson():
-    assert sorted(name for names in LESSONS.values() for name in names) == sorted(notebooks())
+def test_lessons_take_the_minutes_that_the_notebooks_state():
+    lessons = [line for line in PAGE.splitlines() if ".ipynb)" in line and line.startswith("|")]
+    found = [re.findall(r"\((\w+)\.ipynb\)", line) for line in lessons]
+    assert sorted(name for names in found for name in names) == sorted(notebooks())
+    for line, names in zip(lessons, found, strict=True):
+        first = [nbformat.read(notebooks()[name], as_version=4).cells[0].source for name in names]
+        modules = [importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson") for name in names]
+        levels = [(one.level, one.minutes) for module in modules for one in module.EXERCISES.values() if one.level]
+        at_home = sum(minutes for level, minutes in levels if level == 3)
+        in_class = sum(minutes for _, minutes in levels) - at_home
+        to_read = sum(int(re.search(r"(\d+) minutes to read", source)[1]) for source in first)
+        assert line.endswith(f" | {to_read} min | {in_class} min | {at_home} min |"), line
 
 
 def test_what_is_handed_out_has_no_solutions(tmp_path):
-    page = PAGE.read_text(encoding="utf-8")
-    copy, remove = re.search(r"```sh\n(.*)\n(.*)\n```", page).groups()
+    copy, remove = re.search(r"```sh\n(.*)\n(.*)\n```", PAGE).groups()
     assert remove == "rm -r handout/solutions"
     command = [sys.executable, *copy.split()[1:-1], str(tmp_path / "handout")]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     shutil.rmtree(tmp_path / "handout" / "solutions")
     found = sorted((tmp_path / "handout").rglob("*"))
     assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY"]
-    assert found.pop().suffix == ".md"
-    for path in found:
-        cells = nbformat.read(path, as_version=4).cells
-        assert not any(cell.get("outputs") for cell in cells)
+    for path in found[:-1]:
+        assert not any(cell.get("outputs") for cell in nbformat.read(path, as_version=4).cells)

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import itertools
 import re
-import symtable
 from pathlib import Path
 
 import nbformat
@@ -18,7 +17,6 @@ from packlib.workbook.copies import make_copies
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html
 from packlib.workbook.parameters import EVERY, check_values, parameters_of
-from packlib.workbook.results import meanings, results_of
 from packlib.workbook.website.building import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -72,10 +70,6 @@ FILES = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")])
 def stored(request):
     """Each notebook file, solutions too."""
     return request.param
-
-
-def test_there_is_a_solution_for_each_notebook():
-    assert NAMES and NAMES == sorted(path.stem for path in (FOLDER / "solutions").glob("*.ipynb"))
 
 
 # What holds for each file
@@ -187,16 +181,6 @@ def test_formulas_are_understood_without_a_network(stored):
 # What holds for each chapter
 
 
-def test_figures_have_names_of_their_own_for_files_carry_them(notebook):
-    names = [figure["name"] for figure in meanings(notebook, "figure")]
-    assert len(set(names)) == len(names)
-
-
-def test_each_question_is_stored_with_how_the_site_judges_a_guess(notebook):
-    for asked in meanings(notebook, "reveal"):
-        assert asked["judging"].keys() == {"truth", "unit", "choices", "limits", "by_factor"}, asked["question"]
-
-
 def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
     (cell,) = [cell for cell in notebook.cells if "parameters" in tags(cell)]
     assert cell is notebook.cells[1]
@@ -213,58 +197,12 @@ def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
         assert re.search(r"  # \S", line), f"a comment is missing: {line}"
 
 
-def test_parameters_are_checked_before_anything_is_computed(name, notebook):
-    second = code(notebook)[1].source
-    assert second.rstrip().splitlines()[-1].endswith(")") and re.search(rf'check_parameters\(\s*"{name}"', second)
-    given = dict(re.findall(r"(\w+)=(\w+)", second[second.index("check_parameters") :]))
-    assert given == {key: key for key in parameters_of(name)}
-
-
-def test_no_cell_gives_another_value_to_a_parameter(stored):
-    """Else the cell that checks the parameters could not be run again."""
-    cells = code(read(stored))
-    names = {node.target.id for cell in cells if "parameters" in tags(cell) for node in ast.parse(cell.source).body}
-    for cell in cells:
-        if "parameters" not in tags(cell):
-            bound = symtable.symtable(cell.source, "cell", "exec").get_symbols()
-            assert not {symbol.get_name() for symbol in bound if symbol.is_assigned()} & names, cell.source
-
-
 def test_every_guess_is_revealed(notebook):
     sources = [cell.source for cell in code(notebook)]
     guesses = [i for i, source in enumerate(sources) if re.match(r"guess = \.\.\.", source)]
     assert len(guesses) >= 3
     for i in guesses:
         assert re.search(r'^reveal\("\w+", guess\b', "\n".join(sources[i + 1 : i + 3]), re.M)
-
-
-def role(cell):
-    """What a cell is for, if it is one that closes a chapter."""
-    if cell.cell_type == "code":
-        alone = nbformat.v4.new_notebook(cells=[cell])
-        if IGNORED in tags(cell) and any("<img" in page for page, _ in pages(alone)):
-            return "explorer"
-        return "exercise" if re.search(r"^check\(", cell.source, re.M) else ""
-    return "summary" if cell.source.startswith("## Summary") and ".ipynb)" in cell.source else ""
-
-
-def test_it_ends_with_explorer_exercises_summary_and_the_way_on(notebook, chapter):
-    kinds = [role(cell) for cell in notebook.cells]
-    assert kinds.count("explorer") >= 1 and kinds[-1] == "summary"
-    assert 2 <= kinds.count("exercise") == len(chapter.EXERCISES) <= 4
-    assert kinds.index("explorer") < kinds.index("exercise")
-
-
-def test_the_way_on_leads_to_the_next_chapter(name, notebook):
-    """After 12, and after the last of the appendices behind it, comes the tour again."""
-    last = name[:2] == "12" or name == NAMES[-1]
-    following = "00" if last else NAMES[NAMES.index(name) + 1][:2]
-    assert re.search(rf"\({following}_\w+\.ipynb\)", notebook.cells[-1].source)
-
-
-def test_a_sweep_finds_a_number_to_compare(name):
-    found = results_of(FOLDER / f"{name}.ipynb")
-    assert any(isinstance(value, int | float) and not isinstance(value, bool) for value in found.values())
 
 
 def calls(notebook, exercise):
@@ -335,17 +273,3 @@ def test_no_output_beside_an_open_question_says_the_answer(notebook):
             if means.get("kind") == "reveal" and answer:
                 others = " ".join(text_of(other) for other in cell.outputs if other is not output)
                 assert answer[0] not in re.findall(r"\d[\d,.]*\d", others), means.question
-
-
-def test_each_wrong_choice_has_a_reply(chapter):
-    for question in chapter.QUESTIONS.values():
-        assert sum(not reply for reply in question.choices.values()) <= 1
-        assert all(choice in question.words for choice in question.choices)
-    assert any(question.choices for question in chapter.QUESTIONS.values())
-
-
-def test_exercises_have_levels_that_rise(notebook, chapter):
-    found = [tuple(map(int, pair)) for pair in re.findall(r"\*Level (\d) of 3, (\d+) minutes\.\*", prose(notebook))]
-    assert found == [(exercise.level, exercise.minutes) for exercise in chapter.EXERCISES.values()]
-    assert {level for level, _ in found} == {1, 2, 3} and found == sorted(found, key=lambda pair: pair[0])
-    assert all(exercise.hint for exercise in chapter.EXERCISES.values())

@@ -25,11 +25,6 @@ def test_formulas_become_mathml():
     assert "<code>$not$</code>" in text and text.count("$") == 2
 
 
-def test_headings_carry_a_link_only_where_asked():
-    assert markdown_to_html("## A batch").strip() == "<h2>A batch</h2>"
-    assert 'href="#A-batch"' in markdown_to_html("## A batch", anchors=True)
-
-
 def test_a_page_fetches_nothing():
     cells = [
         nbformat.v4.new_markdown_cell(f"# Title\n\n$${FORMULA}$$"),

@@ -33,18 +33,6 @@ def test_what_is_not_there_is_refused(tmp_path, notebook, says):
         talk(script)
 
 
-def test_a_slide_of_words_is_markdown_and_a_claim_is_text(tmp_path):
-    script = tmp_path / "talk.toml"
-    script.write_text(
-        'title = "A < B"\nsubtitle = "S"\nnotes = "N"\n[[slide]]\nsection = "One"\nnotes = "n"\n'
-        '[[slide]]\nclaim = "<b>"\ntext = "- a\\n- b"\nnotes = "*n*"\n'
-    )
-    title, section, words = talk(script)
-    assert title.body == "<h1>A &lt; B</h1>\n<p>S</p>" and section.kind == "section"
-    assert words.body.startswith("<h2>&lt;b&gt;</h2>") and "<li>a</li>" in words.body
-    assert "<em>n</em>" in words.notes and words.section == "One"
-
-
 def test_numbers_are_those_that_the_figure_says(tmp_path):
     script = tmp_path / "talk.toml"
     entry = '[[slide]]\nnotebook = "00_tour"\nfigure = "packed"\nclaim = "{n} rows"\nnotes = "{n}!"\n'

@@ -23,16 +23,7 @@ from packlib.workbook import exercises, figures
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packlib.workbook.exits import NotebookFailedError
-from packlib.workbook.parameters import (
-    Choice,
-    Dataset,
-    Flag,
-    Number,
-    ParameterError,
-    Whole,
-    check_parameters,
-    check_values,
-)
+from packlib.workbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters, check_values
 from packlib.workbook.running import notebooks
 from tests.cover import draw_cover
 
@@ -126,22 +117,6 @@ def test_each_length_of_a_pack_is_written_where_it_fits():
     assert len(written) == 12 and all(one.x1 < other.x0 for one, other in pairwise(written))
 
 
-def test_every_series_has_its_own_look():
-    looks = [tuple(figures.series(name).values()) for name in figures._SERIES]
-    methods = ("unpacked", "next_fit", "spfhp", "lpfhp", "nnlshp")
-    assert len({tuple(figures.series(name).values()) for name in (*methods, "ennlshp", "optimal")}) == 7
-    assert figures.series("a new method") == figures.series("a new method")
-    assert all(color in figures.OKABE_ITO for color, *_ in looks)
-
-
-def test_show_source_names_the_file_and_no_line(displayed):
-    figures.show_source(figures.percent)
-    assert displayed[0]["text/plain"].startswith("packlib/workbook/figures.py\ndef percent(share")
-    about = displayed[0]["packlib"]
-    assert (about["kind"], about["file"]) == ("source", "packlib/workbook/figures.py")
-    assert about["text"].startswith("def percent(share")
-
-
 # Exercises
 
 
@@ -207,28 +182,6 @@ def test_the_words_of_exercises_stand_in_a_file_beside_the_lesson(tmp_path):
         exercises.Exercises.beside(str(tmp_path / "lesson.py"), given, exercises.Exercise("halves", 2))
 
 
-def test_a_hint_comes_after_the_second_miss(check, capsys):
-    for answer in (max, never, max, max):
-        check("total", answer)
-    check("factor", 3.0)
-    said = capsys.readouterr().out.splitlines()
-    help = ' Hint: Add them all. check.solution("total") shows a solution.'
-    assert [line.endswith(help) for line in said] == [False, False, True, True, False]
-
-
-def test_a_solution_is_folded_and_shown_on_request(check, displayed):
-    check.solution("total")
-    check.solution("factor")
-    source = "def total(lengths):\n    return sum(lengths)\n"
-    page = f"<details><summary>One solution</summary><pre>{source}</pre></details>"
-    assert displayed == [
-        {"text/html": page, "text/plain": source},
-        {"text/html": page.replace(source, "factor = 2.0"), "text/plain": "factor = 2.0"},
-    ]
-    with pytest.raises(ValueError, match="exercise must be 'total', 'factor', 'round' or 'halves', not 'totl'"):
-        check.solution("totl")
-
-
 def test_an_answer_cannot_change_the_case_that_follows(check, capsys):
     def empties(lengths):
         result = sum(lengths)
@@ -238,6 +191,15 @@ def test_an_answer_cannot_change_the_case_that_follows(check, capsys):
     for _ in range(2):
         check("total", empties)
         assert "right" in capsys.readouterr().out
+
+
+def test_a_hint_comes_after_the_second_miss(check, capsys):
+    for answer in (max, never, max, max):
+        check("total", answer)
+    check("factor", 3.0)
+    said = capsys.readouterr().out.splitlines()
+    help = ' Hint: Add them all. check.solution("total") shows a solution.'
+    assert [line.endswith(help) for line in said] == [False, False, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -325,19 +287,6 @@ def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
     assert vars(eval(shown, {"namespace": types.SimpleNamespace})) == wanted
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "value"),
-    [
-        (Whole(1), "12", 12), (Whole(1), "1_000", 1000), (Whole(1), "1.5", "1.5"), (Whole(1), "none", "none"),
-        (Whole(1, optional=True), "none", None), (Number(0), "1e-3", 1e-3), (Number(0), "x", "x"),
-        (Flag(), "false", False), (Flag(), "True", True), (Flag(), "0", "0"), (Choice(("a",)), "b", "b"),
-    ],
-)  # fmt: skip
-def test_values_are_read_from_the_shell(kind, text, value):
-    parsed = kind.parse(text)
-    assert parsed == value and type(parsed) is type(value)
-
-
 # Stored notebooks
 
 
@@ -392,16 +341,6 @@ def test_a_notebook_that_fails_is_left_as_it_was(tmp_path):
     with pytest.raises(Exception, match="ZeroDivisionError"):
         run_in_place(path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
-
-
-def test_running_twice_gives_the_same_bytes(tmp_path):
-    path = tmp_path / "90_small.ipynb"
-    nbformat.write(notebook("import random", "print('a')\nprint('b')\n1 + 1"), path)
-    run_in_place(path)
-    before = path.read_bytes()
-    run_in_place(path)
-    assert path.read_bytes() == before
-    assert nbformat.read(path, 4).cells[1].outputs[1].data["text/plain"] == "2"
 
 
 def test_the_cover_is_what_its_command_draws():

@@ -29,7 +29,7 @@ def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
     return getattr(importlib.import_module(made["module"]), made["name"])(*made["args"], **made["options"])
 
 
-def on_page(explorer: Explorer, address: Callable[[bytes], str], most: int = MOST) -> str:
+def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     """The HTML of an explorer; `explorers.js` makes the controls. Without scripts its first picture stands alone.
 
     It starts as in the notebook. Where it has no data for the script to draw from, the controls that are not telling
@@ -37,7 +37,6 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str], most: int = MOS
 
     Args:
         address: where a picture is found.
-        most: pictures; of a control with more values than that, some are left out.
     """
     start = {name: control.value for name, control in explorer.widgets.items()}
     values = {name: all_values(control) for name, control in explorer.widgets.items()}
@@ -45,7 +44,7 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str], most: int = MOS
     image = _img(address(png(explorer.figure, dpi=100)), explorer.alt)
     if data is None:
         names = explorer.telling or tuple(start)[:1]
-        values = _some({name: values[name] for name in names}, start, most)
+        values = _some({name: values[name] for name in names}, start)
         data = _pictures(explorer, start, values, address)
     else:
         image = f"<noscript>{image}</noscript>"
@@ -95,10 +94,10 @@ def _pictures(
     return pictures
 
 
-def _some(values: Mapping[str, list], start: Mapping[str, Any], most: int) -> dict[str, list[tuple[str, Any]]]:
-    """At most `most` settings in all; the value at the start is always among them."""
+def _some(values: Mapping[str, list], start: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
+    """At most `MOST` settings in all; the value at the start is always among them."""
     sizes = {name: len(of) for name, of in values.items()}
-    while math.prod(sizes.values()) > most:
+    while math.prod(sizes.values()) > MOST:
         sizes[max(sizes, key=lambda name: sizes[name])] -= 1
     some = {}
     for name, of in values.items():

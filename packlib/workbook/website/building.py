@@ -31,25 +31,29 @@ from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
 from packlib.markup import escaped
 from packlib.workbook.exits import exit_code
+from packlib.workbook.game import ON_SITE as GAME
 from packlib.workbook.results import meaning
 from packlib.workbook.running import NOTEBOOKS
-from packlib.workbook.website.browser_explorers import MOST, explorer_of, on_page
+from packlib.workbook.website.browser_explorers import explorer_of, on_page
 from packlib.workbook.website.recorded_page import records_page
 
-ROOMS = (
-    "lengths", "packing", "work", "batches", "model", "distributed", "training", "rows", "check", "auditing", "advice",
-    "workbook",
-)  # fmt: skip
-PAGES = (
-    "README.md", "packlib/USING.md", "packlib/rows/README.md", "data/benchmarks/README.md", "notebooks/GLOSSARY.md",
-    "notebooks/INSTRUCTORS.md", "notebooks/REFERENCES.md", "CONTRIBUTING.md", "CHANGELOG.md",
-)  # fmt: skip
+_HERE = Path(__file__).parent
+_LEADING = ("index", "game", "lengths", "notebooks", "solutions", "interface", "reference")  # pages beside this file
+
+
+def _leads_to(page: str) -> list[str]:
+    """What a page beside this file leads to."""
+    lines = (_HERE / f"{page}.md").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if re.fullmatch(r"[\w/]+", line)]
+
+
+ROOMS = tuple(name.removeprefix("api/") for name in _leads_to("interface"))
+PAGES = tuple(f"{name}.md" for name in _leads_to("reference") if name != "records")
 _HOSTED = (
     "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/gh-pages/hosted/{1}) or "
     "[Binder](https://mybinder.org/v2/gh/{0}/gh-pages?labpath=hosted/{1})."
 )
 _INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
-_HERE = Path(__file__).parent
 _IMAGE = re.compile(r'(?:<style>[^<]*</style>)?<img alt="([^"]*)"([^>]*?) src="data:image/png;base64,([^"]+)">')
 
 
@@ -59,40 +63,36 @@ class Sources:
     Args:
         folder: an empty folder.
         repository: "owner/name" at GitHub, for copies of the notebooks that hosted services open; "" for none.
-        settings: pictures of an explorer at most; one that a script draws has all its settings.
 
     Raises:
         ValueError: if that is no such name.
     """
 
-    def __init__(self, folder: Path, repository: str = "", settings: int = MOST):
+    def __init__(self, folder: Path, repository: str = ""):
         if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.A):
             raise ValueError(f"repository must be a name at GitHub, such as owner/name, not {shown(repository)}.")
-        self.folder, self.repository, self.settings = folder, repository, settings
+        self.folder, self.repository = folder, repository
         self.extra = folder / "_extra"  # Sphinx copies what is in it as it is
 
     def write(self, notebooks: Sequence[Path]) -> None:
-        pages = [page for page in PAGES if (ROOT / page).exists()]
-        for page in pages:
+        for page in PAGES:
             self._page(page)
-        titles = {}
         for path in notebooks:
             notebook = nbformat.read(path, as_version=4)
             place = path.relative_to(NOTEBOOKS)
-            titles[place.with_suffix("").as_posix()] = f"{path.name[:2]} {_heading(notebook)}"
             self.up = "../" * len(place.parts)
             shown_as = self.notebook(notebook)
+            first = shown_as.cells[0]
+            first.source = re.sub("^# ", f"# {path.name[:2]} ", first.source)  # as other chapters name it
             if self.repository:
-                shown_as.cells[0].source += _HOSTED.format(self.repository, place)
+                first.source += _HOSTED.format(self.repository, place)
                 write_text(self.extra / "hosted" / place, nbformat.writes(hosted(notebook, self.repository)))
             write_text(self.folder / "notebooks" / place, nbformat.writes(shown_as))
         for room in ROOMS:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
-        for page in ("game.md", "lengths.md"):
-            write_text(self.folder / page, (_HERE / page).read_text(encoding="utf-8"))
+        for name in _LEADING:
+            shutil.copy(_HERE / f"{name}.md", self.folder)
         write_text(self.folder / "records.md", records_page())
-        for name, text in _leading(pages, titles).items():
-            write_text(self.folder / f"{name}.md", text)
         shutil.copy(ROOT / "README.svg", self.folder)
 
     def _page(self, page: str) -> None:
@@ -130,13 +130,14 @@ class Sources:
         data, means = output.get("data", {}), meaning(output)
         data.pop("application/vnd.jupyter.widget-view+json", None)
         if explorer := explorer_of(means):
-            data["text/html"] = on_page(explorer, self._picture, self.settings)
+            data["text/html"] = on_page(explorer, self._picture)
         elif means.get("kind") == "reveal":
             data["text/html"] = _asked(means)
         elif _is_caption(means):
             data["text/html"] = f'<p class="recorded">{escaped(means["text"])}</p>'
         elif "text/html" in data:
             data["text/html"] = _IMAGE.sub(lambda image: self._img(*image.groups()), data["text/html"])
+            data["text/html"] = data["text/html"].replace(GAME, f'<a href="{self.up}game.html">{GAME}</a>')
 
     def _img(self, alt: str, attributes: str, encoded: str) -> str:
         content = base64.b64decode(encoded)
@@ -220,39 +221,6 @@ def _captions_below(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
     return made + captions
 
 
-def _heading(notebook: NotebookNode) -> str:
-    """What a notebook's first line says."""
-    return notebook.cells[0].source.partition("\n")[0].strip("# ")
-
-
-def _with_tree(title: str, about: str, names: Sequence[str], hidden: bool = False) -> str:
-    """A page that leads to others."""
-    options = ":hidden:\n" if hidden else ":maxdepth: 1\n"
-    return "\n".join([f"# {title}\n" if title else "", about, "", f"```{{toctree}}\n{options}", *names, "```", ""])
-
-
-def _leading(pages: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
-    """The pages that lead to the others, by name; `titles` are those of the notebooks by theirs."""
-    named = {name: f"{title} <../notebooks/{name}>" for name, title in titles.items()}
-    solved = [named[name] for name in named if name.startswith("solutions/")]
-    chapters = [entry for entry in named.values() if entry not in solved]
-    others = ["../records", *(f"../{page.removesuffix('.md')}" for page in pages)]
-    about = {
-        "notebooks": (
-            "Notebooks",
-            "All as they were run. `make lab` opens them so that you can change them.",
-            chapters,
-        ),
-        "solutions": ("Solutions", "One way to do each exercise.", solved),
-        "interface": ("Interface", "What each room of `packlib` offers.", [f"../api/{room}" for room in ROOMS]),
-        "reference": ("Reference", "Words, habits and changes.", others),
-    }
-    made = {f"to/{name}": _with_tree(*page) for name, page in about.items()}
-    names = ["to/notebooks", "game", "lengths", *(f"to/{name}" for name in about if name != "notebooks")]
-    front = (_HERE / "index.md").read_text(encoding="utf-8")
-    return made | {"index": _with_tree("", front, names, hidden=True)}
-
-
 def _lighten(folder: Path) -> None:
     """Leave out what a page does not need: the theme's two thousand icons, its maps, and scripts of other pages."""
     icons = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}|@font-face\{[^}]*Font Awesome[^}]*\}")
@@ -274,7 +242,7 @@ def _lighten(folder: Path) -> None:
         write_text(page, re.sub(unused, "", text))
 
 
-def build(folder: Path, notebooks: Sequence[Path], repository: str = "", settings: int = MOST) -> list[str]:
+def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list[str]:
     """Build the site in `folder`, in place of an earlier one, and return what Sphinx warned of, a line each.
 
     Raises:
@@ -290,7 +258,7 @@ def build(folder: Path, notebooks: Sequence[Path], repository: str = "", setting
         raise FileExistsError(f"{folder} holds something else than a site; name another folder.")
     warnings = io.StringIO()
     with work_folder(folder.parent) as work:
-        Sources(work / "source", repository, settings).write(notebooks)
+        Sources(work / "source", repository).write(notebooks)
         source, html, trees = (str(work / part) for part in ("source", "html", "trees"))
         options = {"release": version("packlib"), "html_extra_path": [str(work / "source" / "_extra")]}
         with patch_docutils(str(_HERE)), docutils_namespace():

@@ -1,12 +1,10 @@
 """What Sphinx asks for; `packlib.workbook.website.building` lays out the sources and calls it."""
 
-import json
 import re
 from typing import Any
 
 from docutils import nodes
 
-from packlib.workbook.guesses import WORDS
 from packlib.workbook.pages import mathml
 
 project = "The packing workbook"
@@ -22,7 +20,6 @@ html_css_files = ["site.css"]
 html_js_files = [
     ("drawings.js", {"defer": "defer"}),
     ("explorers.js", {"defer": "defer"}),
-    (None, {"body": f"const GUESS_WORDS = {json.dumps(WORDS)};"}),
     ("guesses.js", {"defer": "defer"}),
 ]
 html_favicon = "static/icon.svg"

@@ -60,7 +60,7 @@ const PackingGame = (() => {
   .pack-game ol { list-style: none; padding: 0; margin: 0; }
   .pack-game li { margin: .35em 0; padding: 0; }
   .pack-game .pg-line { display: grid; grid-template-columns: 2.6em minmax(0, 1fr) 4.5em; gap: .5em; align-items: center; }
-  .pack-game .pg-table { grid-column: 2; display: flex; flex-wrap: wrap; align-items: flex-end; min-height: 2.6em; margin-bottom: .75em; }
+  .pack-game .pg-table { grid-column: 2; display: flex; flex-wrap: wrap; align-items: flex-end; row-gap: 3px; min-height: 2.6em; margin-bottom: .75em; }
   .pack-game .pg-slots { display: flex; height: 2.6em; border: 1px solid currentColor; border-radius: 4px; overflow: hidden;
     background: linear-gradient(to left, rgb(128 128 128 / .5) 1px, transparent 1px) 0 0 / calc(100% / var(--lines)) 100%; }
   .pack-game .pg-open { border-style: dashed; cursor: pointer; justify-content: center; align-items: center; }

@@ -11,7 +11,7 @@ const YourLengths = (() => {
     + "17 219 95 33 80 512 512 42 116 35 127 38 50 512 23 144 14 380 301 24 487 13 38 18 68 314 24 12 54 21 15 120";
 
   const told = (x) => x.toLocaleString("en-US");
-  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
   const many = (n, noun) => `${told(n)} ${noun}${n === 1 ? "" : "s"}`;
 
   function whole(text, name, low, high) {
