@@ -23,7 +23,9 @@ class Deadline:
 
     def seconds_left(self) -> float:
         """0 or less if the search must end."""
-        return self._seconds - self.seconds() if self._rounds > 0 else 0.0
+        if self._rounds <= 0:
+            return 0.0
+        return math.inf if math.isinf(self._seconds) else self._seconds - self.seconds()
 
     def stop(self) -> None:
         """Let it be now."""
