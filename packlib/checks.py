@@ -1,8 +1,13 @@
-"""One clear sentence for bad input: the parameter's name, what is allowed, and what was given instead."""
+"""One clear sentence for bad input: the parameter's name, what is allowed, and what was given instead.
+
+Text from outside (names of files and data, cells) is shown in one line, and in a page it is text and never markup.
+"""
 
 import difflib
+import html
 import numbers
 import operator
+import re
 import sys
 from collections.abc import Iterable
 from itertools import islice
@@ -10,8 +15,6 @@ from math import inf, isfinite
 from typing import Any
 
 import numpy as np
-
-from packlib.markup import one_line
 
 _MOST_NAMES = 12  # a sentence lists no more
 
@@ -106,3 +109,21 @@ def shown(value: Any) -> str:
         written = f"an integer of {value.bit_length()} bits" if is_int else f"a {type(value).__name__}"
     written = " ".join(written.split())
     return written if len(written) <= 200 else f"{written[:150]} … ({len(written)} characters)"
+
+
+def one_line(text: str, most: int = 80) -> str:
+    """The text on one line of at most `most` printable characters; the middle of a longer one becomes "…"."""
+    kept = "".join(letter for letter in text if letter.isprintable() or letter.isspace())
+    line = " ".join(kept.split())
+    end = most // 3
+    return line if len(line) <= most else f"{line[: most - end - 1]}…{line[len(line) - end :]}"
+
+
+def escaped(text: str) -> str:
+    """The text for an attribute in quotes, or for an element that holds text alone, such as `<title>`."""
+    return html.escape(text)
+
+
+def in_html(text: str) -> str:
+    """The text for an element. Tags part `$` and backslashes from the rest, else MathJax sees formulas there."""
+    return re.sub(r"[$\\]", r"<span>\g<0></span>", escaped(text))

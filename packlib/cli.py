@@ -21,11 +21,11 @@ from typing import Any, TypeAlias
 
 import click
 
+from packlib.checks import one_line
 from packlib.files import output_path
 from packlib.installed import IN_WHEEL, needed_by
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
-from packlib.markup import one_line
 from packlib.packing import METHODS, Method, PackingPlan, plan
 from packlib.workbook.exits import exit_code
 from packlib.workbook.running import delivery, find_notebook, notebooks, read_parameters, run

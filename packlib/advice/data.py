@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import listed, one_of
+from packlib.checks import listed, one_line, one_of
+from packlib.files import named
 from packlib.lengths import LengthHistogram, available, load
-from packlib.markup import one_line
-from packlib.reading import named
 from packlib.rows.row_columns import BORDERS, IGNORED, MASKS, Columns, is_list, refuse_gaps, with_labels
 from packlib.rows.row_sources import FILES, batches, column_names, opened
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from packlib.checks import one_of, shown, whole_number
-from packlib.reading import named, read_json
+from packlib.files import named, read_json
 from packlib.work import Work
 
 _LARGEST = 10**13  # weights

@@ -24,12 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.arrays import npy_header
 from packlib.auditing.columns import KINDS, NEMO, READ, Rows, read_rows
-from packlib.checks import listed, shown
-from packlib.lengths.own_files import parquet_batches, refuse_doubles
-from packlib.markup import one_line
-from packlib.reading import arrow_errors, named, naming
+from packlib.checks import listed, one_line, shown
+from packlib.files import arrow_errors, named, naming
+from packlib.lengths.own_files import npy_header, parquet_batches, refuse_doubles
 from packlib.rows.row_columns import whole_numbers
 
 MEGATRON = "Megatron's index"

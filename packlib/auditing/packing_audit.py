@@ -8,8 +8,8 @@ from typing import Any
 
 from packlib.auditing.audit_waits import Waits
 from packlib.auditing.source_comparison import SourceComparison
+from packlib.checks import in_html
 from packlib.files import write_text
-from packlib.markup import in_html
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from packlib.batches.bars import rows_of_bars
 from packlib.checks import shown, whole_number
-from packlib.markup import rows_of_bars
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
 _BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")

@@ -12,7 +12,7 @@ import numpy as np
 from packlib.batches.cutting import cut, halve_fullest, next_cuts
 from packlib.checks import flag, one_of, whole_number
 from packlib.lengths.counting import as_lengths
-from packlib.ragged import Ragged
+from packlib.packing.ragged import Ragged
 
 _MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits
 ORDERS = ("dataset", "ascending", "descending", "random")

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from packlib.arrays import map_arrays, save_arrays
 from packlib.batches.batch import IGNORED
 from packlib.checks import flag, listed, one_of, shown, whole_number
+from packlib.files import naming
 from packlib.lengths.counting import INT64_MAX, as_integers
 from packlib.lengths.sources import tokenizer_path
-from packlib.ragged import Ragged, ranges
-from packlib.reading import naming
+from packlib.packing.arrays import map_arrays, save_arrays
+from packlib.packing.ragged import Ragged, ranges
 
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")  # of a file
 _OPTIONAL = ("labels", "sample_ids")

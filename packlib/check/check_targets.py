@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packlib.checks import listed, one_of, shown
-from packlib.markup import one_line
-from packlib.reading import named, read_json, regular_file
+from packlib.checks import listed, one_line, one_of, shown
+from packlib.files import named, read_json, regular_file
 
 if TYPE_CHECKING:
     from packlib.check.findings import PackingCheck

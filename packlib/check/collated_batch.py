@@ -13,8 +13,7 @@ from torch import Tensor
 from packlib.check.called_model import CalledModel
 from packlib.check.causes import MASK, POSITIONS, is_mask, restarting
 from packlib.check.locating import Piece, locate, owners
-from packlib.checks import shown
-from packlib.markup import one_line
+from packlib.checks import one_line, shown
 
 
 class CollatedBatch:

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from packlib.checks import in_html
 from packlib.files import write_text
-from packlib.markup import in_html
 
 PASSED, FAILED, UNKNOWN, NOT_ASKED = "passed", "failed", "cannot be told", "not asked"
 

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import one_of, text, whole_number
-from packlib.files import atomic_path, has_exactly, parse_json, write_text
+from packlib.checks import escaped, in_html, one_line, one_of, text, whole_number
+from packlib.files import atomic_path, has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, Place, as_int64, count_lengths, position
 from packlib.lengths.own_files import read_counts
-from packlib.markup import escaped, in_html, one_line
-from packlib.reading import naming, naming_text, read_text
 
 KINDS = ("measured", "reconstruction", "synthetic")
 _ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")

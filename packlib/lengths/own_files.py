@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from packlib.arrays import npy_header
-from packlib.checks import listed, one_of
+from packlib.checks import listed, one_line, one_of
+from packlib.files import arrow_errors, enough_memory, named, naming, regular_file
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, Place
-from packlib.markup import one_line
-from packlib.reading import arrow_errors, enough_memory, named, naming, regular_file
 
 _ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
@@ -257,3 +255,18 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
                 raise ValueError(f"{what} has no value in row {row + at}.")
             yield (pc.list_value_length(values) if is_list else values).to_numpy(zero_copy_only=False)
             row += len(values)
+
+
+def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:
+    """The shape and the dtype of the `.npy` array that starts here; leaves the file at its first number.
+
+    Raises:
+        ValueError: whatever is wrong with the header, of which NumPy's reader raises a dozen kinds.
+    """
+    try:
+        if np.lib.format.read_magic(file) != (1, 0):  # others may have headers of 4 gigabytes
+            raise ValueError("an array of integers has format 1.0")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    except Exception as error:
+        raise ValueError(f"it has no header of NumPy's: {error}.") from None
+    return shape, dtype

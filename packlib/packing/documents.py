@@ -22,7 +22,7 @@ import numpy as np
 from packlib.checks import one_of, whole_number
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_int64, as_lengths
 from packlib.packing.methods import plan
-from packlib.ragged import Ragged, ranges
+from packlib.packing.ragged import Ragged, ranges
 
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]  # of which document, from which of its tokens, and how many
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from packlib.checks import whole_number
 from packlib.lengths.counting import MAX_LENGTH, as_int64
+from packlib.packing.ragged import Ragged
 from packlib.packing.search.group_bound import group_bound
-from packlib.ragged import Ragged
 
 _NEAR = 0.01  # rows that are at most so much above a bound are near enough: no better bound or rows are looked for
 _TOGETHER = 10  # rows at most that are filled anew together

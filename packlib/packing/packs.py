@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from packlib.arrays import map_arrays, save_arrays
 from packlib.checks import shown, whole_number
+from packlib.files import naming
 from packlib.lengths.counting import MAX_LENGTH, as_integers
-from packlib.ragged import Ragged, ranges
-from packlib.reading import naming
+from packlib.packing.arrays import map_arrays, save_arrays
+from packlib.packing.ragged import Ragged, ranges
 from packlib.work.cost import Work, check_work
 from packlib.work.windows import deal_in_windows, in_windows, least_times
 

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, one_of, shown, text, whole_number
-from packlib.files import has_exactly, parse_json, write_text
+from packlib.checks import depth_limit, in_html, one_line, one_of, shown, text, whole_number
+from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
-from packlib.markup import in_html, one_line
 from packlib.packing.assigning import assign
 from packlib.packing.packs import Packs
 from packlib.packing.search.bound import certified_bound, direct_bound, exact_dot
 from packlib.packing.search.whole_packs import ruled_out
-from packlib.reading import naming, naming_text, read_text
 
 _FORMAT = "packlib.PackingPlan 3"
 _WRITTEN = ("method", "max_sequences_per_pack", "listed")  # as they are

@@ -20,7 +20,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
-from packlib.ragged import ranges
+from packlib.packing.ragged import ranges
 from packlib.rows.row_columns import LAYOUTS, NEMO_READS, Columns, nemo_columns, with_labels
 from packlib.rows.row_sources import batches, opened
 from packlib.rows.stored_columns import OVERLONG, Overlong, Pieces, StoredColumns

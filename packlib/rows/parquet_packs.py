@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packlib.checks import flag, shown, whole_number
-from packlib.files import WORK, output_path, room_for, work_folder, write_text
+from packlib.files import WORK, enough_memory, output_path, read_json, room_for, work_folder, write_text
 from packlib.installed import __version__
-from packlib.reading import enough_memory, read_json
 from packlib.rows.packed_rows import Packing, read
 from packlib.rows.row_columns import Columns
 from packlib.rows.row_sources import opened, part

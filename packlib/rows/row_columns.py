@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, shown
+from packlib.checks import listed, one_line, shown
 from packlib.lengths.own_files import refuse_doubles
-from packlib.markup import one_line
 from packlib.rows.tokenizing import SOURCES, tokenized
 
 IGNORED = -100  # as in packlib.batches, which loads torch

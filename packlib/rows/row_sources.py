@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packlib.checks import listed, one_of, shown
-from packlib.files import parse_json
+from packlib.checks import listed, one_line, one_of, shown
+from packlib.files import arrow_errors, named, naming, parse_json
 from packlib.installed import needed_by
 from packlib.lengths.own_files import parquet_batches
-from packlib.markup import one_line
-from packlib.reading import arrow_errors, named, naming
 
 FILES = (".parquet", ".pq", ".jsonl", ".ndjson")  # of a folder; its other files are something else
 _LINES = (".jsonl", ".ndjson", ".json")

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import listed, shown
+from packlib.checks import listed, one_line, shown
+from packlib.files import named
 from packlib.installed import needed_by
-from packlib.markup import one_line
-from packlib.reading import named
 
 SOURCES = ("messages", "text")
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it

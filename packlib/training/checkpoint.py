@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import get_device_states, set_device_states
 
+from packlib.checks import one_line
 from packlib.distributed.collectives import Collectives
-from packlib.files import atomic_path, room_for, work_folder, write_text
-from packlib.markup import one_line
-from packlib.reading import named, naming
+from packlib.files import atomic_path, named, naming, room_for, work_folder, write_text
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"
 

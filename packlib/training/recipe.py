@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from packlib.checks import number, one_of, shown, whole_number
-from packlib.files import parse_json, write_text
+from packlib.checks import in_html, number, one_of, shown, whole_number
+from packlib.files import naming, naming_text, parse_json, read_json, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
-from packlib.markup import in_html
-from packlib.reading import naming, naming_text, read_json
 
 OPTIMIZERS = ("adamw", "lamb")
 DECAYS = ("linear", "polynomial", "cosine")

@@ -13,9 +13,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from packlib.checks import one_of
+from packlib.checks import one_line, one_of
 from packlib.files import atomic_path
-from packlib.markup import one_line
 from packlib.workbook.exits import sentence
 from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, save
 from packlib.workbook.sweep import PICTURE, SUMMARY, Outcome

@@ -10,8 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
-from packlib.checks import one_of, shown
-from packlib.markup import escaped
+from packlib.checks import escaped, one_of, shown
 from packlib.workbook.guesses import as_python
 
 _BLANK = "Replace the dots with your answer, then run the cell again."

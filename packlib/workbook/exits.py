@@ -7,9 +7,9 @@ import sys
 import threading
 from collections.abc import Callable
 
+from packlib.checks import one_line
+from packlib.files import named
 from packlib.installed import MissingExtraError
-from packlib.markup import one_line
-from packlib.reading import named
 
 
 class NotebookFailedError(RuntimeError):

@@ -25,7 +25,7 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packlib.markup import in_html
+from packlib.checks import in_html
 from packlib.workbook.figures import img, png, publish, styled
 from packlib.workbook.results import MEANING
 

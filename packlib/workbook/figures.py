@@ -30,8 +30,8 @@ from matplotlib.ticker import LogFormatter
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
+from packlib.checks import escaped
 from packlib.files import atomic_path, write_text
-from packlib.markup import escaped
 from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
 _STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("packlib.mplstyle"), use_default_template=False)

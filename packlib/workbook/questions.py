@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from matplotlib.axes import Axes
 
-from packlib.checks import one_of
-from packlib.markup import escaped
+from packlib.checks import escaped, one_of
 from packlib.workbook.figures import INK
 from packlib.workbook.guesses import Judgment, judge_guess, same_word
 from packlib.workbook.results import display_as

@@ -19,10 +19,8 @@ from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from packlib.checks import one_of
-from packlib.files import output_path, write_text
-from packlib.markup import escaped
-from packlib.reading import naming
+from packlib.checks import escaped, one_of
+from packlib.files import naming, output_path, write_text
 from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import Picture, pictures_of
 from packlib.workbook.pages import fill_template, markdown_to_html

@@ -15,8 +15,7 @@ from typing import Any
 from tqdm import tqdm
 
 import packlib
-from packlib.files import output_path, work_folder, write_text
-from packlib.reading import naming
+from packlib.files import naming, output_path, work_folder, write_text
 from packlib.workbook.exits import NotebookFailedError
 from packlib.workbook.parameters import check_values
 from packlib.workbook.results import results_of

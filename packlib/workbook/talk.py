@@ -16,10 +16,8 @@ from typing import Any
 
 import nbformat
 
-from packlib.checks import one_of
-from packlib.files import output_path, write_text
-from packlib.markup import escaped
-from packlib.reading import naming
+from packlib.checks import escaped, one_of
+from packlib.files import naming, output_path, write_text
 from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import pictures_of
 from packlib.workbook.pages import markdown_to_html

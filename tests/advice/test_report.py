@@ -12,8 +12,8 @@ import pytest
 from packlib import cli
 from packlib.advice import advise
 from packlib.advice.page import page
+from packlib.checks import one_line
 from packlib.lengths import LengthHistogram
-from packlib.markup import one_line
 from packlib.packing import PackingPlan, assign
 from packlib.training import Recipe
 from tests.hostile import FILE_NAME, HOSTILE, Elements

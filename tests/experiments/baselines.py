@@ -10,7 +10,7 @@ byte, and "documents, later" leaves out the first 64 bytes of each held-out one.
 import numpy as np
 
 from packlib.batches import TokenStore
-from packlib.ragged import ranges
+from packlib.packing.ragged import ranges
 from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, neighbors, unigram_loss
 from tests.benchmarks import table
 from tests.experiments import documents

@@ -30,7 +30,7 @@ from packlib.batches import PackedBatch
 from packlib.checks import whole_number
 from packlib.model import packed_output
 from packlib.packing import DocumentRows, document_rows
-from packlib.ragged import ranges
+from packlib.packing.ragged import ranges
 from tests.experiments.recording import Runs, path_of
 from tests.experiments.sources import BEGIN, docstrings
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from packlib.arrays import map_arrays, save_arrays
 from packlib.packing import Packs
+from packlib.packing.arrays import map_arrays, save_arrays
 
 
 def test_what_is_saved_is_mapped(tmp_path):

@@ -17,11 +17,10 @@ import pytest
 import torch
 from file_cases import bounded_memory
 
-from packlib import arrays
 from packlib.batches import TokenStore
+from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, load
-from packlib.markup import one_line
-from packlib.packing import PackingPlan, Packs, assign, plan
+from packlib.packing import PackingPlan, Packs, arrays, assign, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import CHECKPOINT, RunFolder
 from packlib.workbook import sweep

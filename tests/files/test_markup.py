@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from packlib.auditing import PackingAudit
 from packlib.batches import TokenStore, collate
 from packlib.check import Finding, PackingCheck
-from packlib.checks import one_of
+from packlib.checks import escaped, in_html, one_line, one_of
 from packlib.lengths import LengthHistogram
-from packlib.markup import escaped, in_html, one_line
 from packlib.packing import plan
 from packlib.training import Recipe
 from packlib.workbook.chapters.shared.histograms import shown_name

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.arrays import map_arrays, save_arrays
 from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, Schedule, plan
+from packlib.packing.arrays import map_arrays, save_arrays
 from packlib.work import Work, waiting
 
 WORK = Work(6 * 4096, 0.5)

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from figure_style import style_faults
 
-from packlib.markup import escaped
+from packlib.checks import escaped
 from packlib.workbook import chapters
 from packlib.workbook.chapters.n02_greedy_packing.lesson import StepByStep
 from packlib.workbook.explorers import Explorer, choice, slider

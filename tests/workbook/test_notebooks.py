@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.markup import escaped
+from packlib.checks import escaped
 from packlib.workbook.copies import make_copies
 from packlib.workbook.execution import WIDGET_VIEW, settle
 from packlib.workbook.pages import markdown_to_html

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from ipywidgets import ToggleButtons
 
-from packlib.markup import escaped
+from packlib.checks import escaped
 from packlib.workbook.explorers import Explorer
 from packlib.workbook.figures import png, styled
 

@@ -26,10 +26,9 @@ import nbformat
 from nbformat import NotebookNode
 from PIL import Image
 
-from packlib.checks import shown
+from packlib.checks import escaped, shown
 from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
-from packlib.markup import escaped
 from packlib.workbook.exits import exit_code
 from packlib.workbook.game import ON_SITE as GAME
 from packlib.workbook.results import meaning

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, padding_waste
-from packlib.markup import one_line
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.figures import INK, PADDING, name_rows, new_figure, percent, series, show

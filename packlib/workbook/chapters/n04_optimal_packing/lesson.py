@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.markup import in_html
+from packlib.checks import in_html
 from packlib.packing import Method, PackingPlan, plan
 from packlib.packing.search.progress import Progress
 from packlib.workbook.chapters.n04_optimal_packing.runs import as_fraction, best_pack

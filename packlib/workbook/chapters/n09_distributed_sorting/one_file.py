@@ -8,11 +8,10 @@ from contextlib import ExitStack
 import numpy as np
 import torch.distributed as dist
 
-from packlib.arrays import npy_header
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.sorting import check_rows
-from packlib.files import atomic_path
-from packlib.reading import naming
+from packlib.files import atomic_path, naming
+from packlib.lengths.own_files import npy_header
 
 
 def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.ProcessGroup | None = None) -> None:

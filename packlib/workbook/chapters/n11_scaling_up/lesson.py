@@ -7,7 +7,7 @@ from dataclasses import replace
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packlib.markup import escaped
+from packlib.checks import escaped
 from packlib.workbook.chapters.n11_scaling_up.calculator import Line, Phase, calculate, human
 from packlib.workbook.chapters.n11_scaling_up.figures import draw_impossible, draw_run
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD, PREDICTIONS, make_pod

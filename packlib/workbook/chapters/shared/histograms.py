@@ -6,8 +6,8 @@ from dataclasses import replace
 import ipywidgets as widgets
 import numpy as np
 
+from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, load
-from packlib.markup import one_line
 from packlib.workbook.explorers import choice
 
 

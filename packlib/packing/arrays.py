@@ -7,12 +7,10 @@ the kind of the whole, and the SHA-256 of names, types and numbers.
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO
 
 import numpy as np
 
-from packlib.files import atomic_path
-from packlib.reading import arrow_errors
+from packlib.files import arrow_errors, atomic_path
 
 _KIND, _CHECKSUM = b"packlib", b"sha256"
 
@@ -52,7 +50,7 @@ def map_arrays(
         By name, each of shape (n,), of one of the integer dtypes. What the numbers mean is the caller's to check.
 
     Raises:
-        ValueError: if the file is not whole, or holds other arrays; it is for `packlib.reading.naming` to name it.
+        ValueError: if the file is not whole, or holds other arrays; it is for `packlib.files.naming` to name it.
     """
     import pyarrow as pa
 
@@ -90,18 +88,3 @@ def _checksum(kind: str, columns: Mapping) -> bytes:
         seen.update(f" {name} {values.type} {len(values)} ".encode())
         seen.update(memoryview(values.to_numpy(zero_copy_only=True)).cast("B") if len(values) else b"")
     return seen.hexdigest().encode()
-
-
-def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:
-    """The shape and the dtype of the `.npy` array that starts here; leaves the file at its first number.
-
-    Raises:
-        ValueError: whatever is wrong with the header, of which NumPy's reader raises a dozen kinds.
-    """
-    try:
-        if np.lib.format.read_magic(file) != (1, 0):  # others may have headers of 4 gigabytes
-            raise ValueError("an array of integers has format 1.0")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    except Exception as error:
-        raise ValueError(f"it has no header of NumPy's: {error}.") from None
-    return shape, dtype
