@@ -157,7 +157,7 @@ def test_many_sequences_are_packed_by_those_that_stand_for_them(monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "top", "sequences", "depth"),
-    [("Pareto", 16384, 200_000, 33), ("Pareto", 4096, 100_000, 16), ("log-normal", 4096, 200_000, 4)],
+    [("Pareto", 16384, 200_000, 26), ("Pareto", 4096, 100_000, 16), ("log-normal", 4096, 200_000, 4)],
 )
 def test_the_time_is_kept(kind, top, sequences, depth, monkeypatch):
     """On a clock that goes on by a second whenever it is read: the search reads it before each step, and then ends."""
