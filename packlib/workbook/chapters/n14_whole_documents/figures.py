@@ -1,7 +1,8 @@
 """What notebook 14 draws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
@@ -60,3 +61,17 @@ def bars(ax: Axes, values: dict[str, float], texts: Sequence[str], labels: Seque
         ax.text(value + 0.02 * max(values.values()), at, text, va="center")
     name_rows(ax, labels, above=0.6, below=0.6)
     ax.set_xlim(0, 1.75 * max(values.values()))
+
+
+def draw_ends(ax: Axes, ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
+    """A row an arm: each seed a circle, the mean a bar; the losses of counting are dashed lines with their names."""
+    for row, values in enumerate(ended.values()):
+        ax.plot(values, np.full(len(values), row), linestyle="", marker="o", color=OKABE_ITO[0], fillstyle="none")
+        ax.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=INK, linewidth=2, linestyle="-", marker="")
+    for name, loss in baselines.items():
+        ax.axvline(loss, color="#777777", linestyle="--", linewidth=1.5)
+        ax.text(loss, -0.62, name, ha="center", va="bottom")
+    name_rows(ax, list(ended), above=0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel("held-out loss at the end, each seed")
