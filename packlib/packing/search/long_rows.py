@@ -26,7 +26,7 @@ _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands 
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
-_PACKING = 1e-6  # seconds a sequence, a guess; writing the plan down and verifying it takes up to four times as long
+_PACKING = 1e-6  # seconds a sequence, a guess; writing the plan down and verifying it takes about as long
 _PATIENCE, _ATTEMPTS, _QUICK = 30, 120, 6  # to better a plan: without success, in all, and for the first plan
 # Series of breakpoints, and rounds of pricing: first a quick plan, for if the time is up soon; then until no column
 # helps; last more breakpoints, which take longer, where the plan does not come near.
@@ -114,7 +114,7 @@ class LongSearch:
         before = time.perf_counter()
         packed = self.pack(self.lengths)
         self.packing = time.perf_counter() - before
-        self.writing = 4 * self.packing
+        self.writing = 1.5 * self.packing
         self.keep(*packed)
         return packed
 
