@@ -43,12 +43,12 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
 
 
 def is_fresh(path: Path, folder: Path) -> bool:
-    """Whether all pictures of the notebook at `path` are there, and newer than it and than the library."""
+    """Whether the pictures that the notebook at `path` shows are there, and newer than it and than the library."""
     pictures = pictures_of(path.stem, folder)
     names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
     sources = [path, *Path(packlib.__file__).parent.rglob("*.py")]
     made = min((picture.svg.stat().st_mtime for picture in pictures), default=0)
-    return names == {picture.name for picture in pictures} and made > max(one.stat().st_mtime for one in sources)
+    return names <= {picture.name for picture in pictures} and made > max(one.stat().st_mtime for one in sources)
 
 
 async def export(path: Path, folder: Path, work: Path) -> None:

@@ -294,7 +294,11 @@ def test_guesses_are_judged_as_in_a_notebook(visit):
         "fewer yes no least space sqrt / [ ( ' \" ? . 1000.5 999.7 1,5 7/0".split()
     )
     texts = st.lists(st.one_of(pieces, st.just(" ")), min_size=1, max_size=5).map("".join)
-    numbers = st.one_of(st.integers(-9, 2000), st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), st.floats(0, 1))
+    numbers = st.one_of(
+        st.integers(-9, 2000),
+        st.floats(-1e6, 1e6).map(lambda x: round(x, 2)),
+        st.floats(0, 1).map(lambda x: round(x, 9)),
+    )
     cases = st.fixed_dictionaries(
         {
             "guess": st.one_of(texts, numbers.map(str)),

@@ -5,9 +5,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,6 @@ from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, Packs, arrays, assign, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import CHECKPOINT, RunFolder
-from packlib.workbook import sweep
 from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
 
 TIMES = 600  # and fewer for a kind whose format another one has
@@ -44,15 +41,6 @@ def reseal_arrays(data: bytes) -> bytes:
             file.write_batch(batch.cast(schema))
         return out.getvalue().to_pybytes()
     except Exception:
-        return data
-
-
-def reseal_cell(data: bytes) -> bytes:
-    try:
-        known = json.loads(data)
-        known.pop("checksum", None)
-        return json.dumps({**known, "checksum": sweep._checksum(known)}).encode()
-    except (ValueError, AttributeError, RecursionError):
         return data
 
 
@@ -113,27 +101,6 @@ def check_recipe(recipe: Recipe) -> None:
     assert Recipe.from_dict(asdict(recipe)) == recipe and "Recipe:" in repr(recipe)
     if recipe.packing_factor == 1 and recipe.max_length is None:
         adjust(recipe, 1.5)
-
-
-CELL = sweep.Cell("01_padding_waste", {"dataset": "squad"}, "0" * 64)
-
-
-def write_cell(path: Path) -> None:
-    known = {"key": CELL.key, "parameters": CELL.parameters, "seconds": 1.5, "results": {"waste": 0.25, "n": 7}}
-    path.write_text(json.dumps({**known, "checksum": sweep._checksum(known)}, indent=2))
-
-
-def read_cell(path: Path) -> sweep.Outcome:
-    """A damaged record of a sweep stops nothing: its run is made again, and standard error says so."""
-    with redirect_stderr(StringIO()) as said:
-        found = sweep._stored(CELL, path.parent)
-    if found is None:
-        raise ValueError(said.getvalue().strip() or f"{path} is of another run.")
-    return found
-
-
-def check_cell(outcome: sweep.Outcome) -> None:
-    assert outcome.parameters == CELL.parameters
 
 
 class Stream:
@@ -215,7 +182,6 @@ KINDS = [
     Kind("lengths.json", MANY.save, load, check_histogram, times=FEWER),
     Kind("rows", write_rows, read_ordered, check_rows),
     Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist),
-    Kind("cell.json", write_cell, read_cell, check_cell, reseal_cell),
     Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).save, Recipe.load, check_recipe, times=FEWER),
     Kind("lengths.txt", lambda path: path.write_text("length\n" + "\n".join(map(str, LENGTHS))), load, check_histogram),
     Kind("counts.csv", LengthHistogram.from_lengths(LENGTHS).to_csv, load, check_histogram, times=FEWER),

@@ -14,11 +14,11 @@ from figure_style import style_faults
 
 from packlib.checks import escaped
 from packlib.workbook import chapters
-from packlib.workbook.chapters.n02_greedy_packing.lesson import StepByStep
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, png, svg
 from packlib.workbook.results import meanings
 from packlib.workbook.running import notebooks
+from packlib.workbook.website import browser_explorers
 from packlib.workbook.website.browser_explorers import all_values, on_page
 
 
@@ -151,16 +151,6 @@ def test_an_error_becomes_a_sentence_and_goes_away():
     assert line.alt == "The line is 8 m long." and line.error is None and "<img" in line.picture.value
 
 
-def test_the_play_button_drives_the_picture():
-    packing = StepByStep()
-    packing.player.value = 2
-    assert ", 2 of 4 placed." in packing.alt
-    packing.widgets["step"].value = 3
-    assert packing.player.value == 3
-    packing.widgets["lengths"].value = "the eight above"
-    assert packing.player.max == 8
-
-
 def test_a_control_can_move_the_limits_of_another():
     line = Line()
     line.widgets["length"].value = 9
@@ -181,11 +171,12 @@ def stored_explorers():
 
 
 @pytest.mark.parametrize("means", list(stored_explorers()))
-def test_on_the_site_an_explorer_starts_as_in_its_notebook(means):
+def test_on_the_site_an_explorer_starts_as_in_its_notebook(means, monkeypatch):
+    monkeypatch.setattr(browser_explorers, "MOST", 4)  # pictures take a while
     kind = getattr(importlib.import_module(means["explorer"]["module"]), means["explorer"]["name"])
     explorer, again = (kind(*means["explorer"]["args"], **means["explorer"]["options"]) for _ in "ab")
     pictures = []
-    page = on_page(again, lambda picture: pictures.append(picture) or f"{len(pictures)}.png", most=4)
+    page = on_page(again, lambda picture: pictures.append(picture) or f"{len(pictures)}.png")
     made = json.loads(re.search('<script type="application/json">(.*?)</script>', page, re.S)[1])
     for control in made["controls"]:
         text, value = control["values"][control["at"]]
