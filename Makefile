@@ -20,7 +20,7 @@ CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 LIBRARY = $(addprefix tests/,lengths packing work batches model rows check auditing)
 
-.PHONY: help setup lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser compiled
+.PHONY: help setup lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser
 .DELETE_ON_ERROR:
 
 help:
