@@ -6,21 +6,22 @@ is missing, special or damaged where one reads is one sentence that names the fi
 
 import difflib
 import errno
-import fcntl
 import json
 import os
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from filelock import FileLock, Timeout
+
 from packlib.checks import one_line, one_of, shown
 
 WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
+LOCK = ".packlib.lock"  # held while a run works there
 PATIENCE = 5.0  # seconds; a run that was told to end may need as long to clean up
 _TOO_LONG = re.compile(r"integer string conversion: value has (\d+) digits")  # Python reads at most 4,300
 _LONGEST_NAME = 240  # characters of a name in a sentence
@@ -88,21 +89,34 @@ def room_for(path: str | os.PathLike) -> Iterator[None]:
 def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
 
-    A reader never sees a half-written file, and an error leaves the old file as it was. What a killed process left
-    beside `path` is removed by the next one that writes there.
+    A reader never sees a half-written file, and an error leaves the old file as it was. A process that is killed
+    leaves its temporary file, a hidden one that ends in `.part`.
 
     Raises:
         OSError: in one sentence, if `path` is no place for a file: see `output_path`.
     """
     path = output_path(path)
-    handle, beside = new_part(path)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    with _says_where(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch(exist_ok=False)
     try:
         with room_for(path):
             yield beside
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
-        os.close(handle)
+
+
+@contextmanager
+def _says_where(path: Path) -> Iterator[None]:
+    """Let the system's error be one sentence that names the place."""
+    try:
+        yield
+    except OSError as error:
+        if error.strerror is None:  # it is a sentence
+            raise
+        raise type(error)(f"{shown(str(path))} cannot be written: {error.strerror}.") from None
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -113,37 +127,6 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     """
     with atomic_path(path) as beside:
         beside.write_text(text, encoding="utf-8")
-
-
-def new_part(path: Path) -> tuple[int, Path]:
-    """Make a temporary file beside `path`, and remove those that dead processes left there.
-
-    Returns:
-        An open handle and the file's path. The file counts as its writer's until the handle is closed or the writer
-        dies; it may be renamed to `path` before.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.part")
-        for old in path.parent.iterdir():
-            if ours.fullmatch(old.name):
-                _remove_if_dead(old)
-        while True:
-            part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes
-            if _lock(handle) and os.fstat(handle).st_nlink:
-                return handle, part
-            os.close(handle)  # another process took it for a dead one's before it was locked
-    except OSError as error:
-        raise type(error)(f"{shown(str(path))} cannot be written: {error.strerror}.") from None
-
-
-def _remove_if_dead(part: Path) -> None:
-    with suppress(OSError):  # it has just been renamed, or is another user's
-        handle = os.open(part, os.O_RDONLY)
-        if _lock(handle):
-            part.unlink()
-        os.close(handle)
 
 
 @contextmanager
@@ -158,47 +141,36 @@ def work_folder(out: str | os.PathLike) -> Iterator[Path]:
         OSError: as in `output_path`.
     """
     out = output_path(out, folder=True)
-    new, until = not out.exists(), time.monotonic() + PATIENCE
-    while (handle := _locked_folder(out / WORK)) is None:
-        if time.monotonic() > until:
-            raise BlockingIOError(f"Another run is writing to {out}: wait until it ends, or name another folder.")
-        time.sleep(0.05)
+    new, lock = not out.exists(), FileLock(out / LOCK, timeout=PATIENCE)
+    work = out / WORK
+    with _says_where(out):
+        _acquire(lock, out)
     try:
-        for left in (out / WORK).iterdir():
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        shutil.rmtree(work, ignore_errors=True)
+        with _says_where(out):
+            work.mkdir()
         with room_for(out):
-            yield out / WORK
+            yield work
     finally:
-        shutil.rmtree(out / WORK, ignore_errors=True)
-        os.close(handle)
+        shutil.rmtree(work, ignore_errors=True)
+        (out / LOCK).unlink(missing_ok=True)  # before it is released: whoever waits for it then makes a new one
+        lock.release()
         if new:
             with suppress(OSError):  # it is not empty
                 out.rmdir()
 
 
-def _locked_folder(folder: Path) -> int | None:
-    """An open handle of the folder, made and locked; None if another process has it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        if isinstance(error, (FileNotFoundError, FileExistsError)) and not folder.is_file():
-            return None  # the process that had it has just removed it
-        raise type(error)(f"{folder.parent} cannot be written: {error.strerror}.") from None
-    with suppress(FileNotFoundError):
-        if _lock(handle) and os.path.samestat(os.fstat(handle), os.stat(folder)):
-            return handle
-    os.close(handle)
-    return None
-
-
-def _lock(handle: int) -> bool:
-    """Lock an open file or folder until it is closed or this process dies; False if another process has it."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _acquire(lock: FileLock, out: Path) -> None:
+    while not lock.is_locked:
+        out.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire()
+        except FileNotFoundError:  # the process that had the lock made the folder, and has just removed it
+            continue
+        except Timeout:
+            raise BlockingIOError(
+                f"Another run is writing to {out}: wait until it ends, or name another folder."
+            ) from None
 
 
 def parse_json(text: str, constants: bool = False) -> Any:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packlib.checks import flag, shown, whole_number
-from packlib.files import WORK, enough_memory, output_path, read_json, room_for, work_folder, write_text
+from packlib.files import LOCK, WORK, enough_memory, output_path, read_json, room_for, work_folder, write_text
 from packlib.installed import __version__
 from packlib.rows.packed_rows import Packing, read
 from packlib.rows.row_columns import Columns
@@ -110,7 +110,7 @@ def pack_parquet(
 
 
 def _holds_something(folder: Path) -> bool:
-    return folder.exists() and any(one.name != WORK for one in folder.iterdir())
+    return folder.exists() and any(one.name not in (LOCK, WORK) for one in folder.iterdir())
 
 
 def _into_folder(
@@ -151,7 +151,8 @@ def _into_folder(
                     if _has_packs(path, len(order)):
                         bar.update(len(order))
                     else:
-                        rows.write(order, path, pq.ParquetWriter, bar)
+                        rows.write(order, out / WORK / path.name, pq.ParquetWriter, bar)
+                        (out / WORK / path.name).replace(path)
         if ranks.rank == 0:
             (out / RECORD).unlink()
     return rows.found

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 
 from packlib.checks import one_line
 from packlib.distributed.collectives import Collectives
-from packlib.files import atomic_path, named, naming, room_for, work_folder, write_text
+from packlib.files import WORK, named, naming, room_for, work_folder, write_text
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"
 
@@ -95,7 +95,7 @@ class RunFolder:
                 file.write(_line(metrics))
 
     def save(self) -> None:
-        """Write a checkpoint of the last recorded update, whole or not at all; every rank must call this."""
+        """Write a checkpoint of the last recorded update, whole or not at all. Every rank calls it within `alone`."""
         update = len(self.records)
         if self.folder is None or self.saved_update == update:
             return
@@ -106,8 +106,10 @@ class RunFolder:
             state = {name: part.state_dict() for name, part in self.parts.items()}
             records = json.loads(json.dumps(self.records))  # plain values, which torch reads back
             state |= {"records": records, "setting": self.setting, "ranks": ranks}
-            with atomic_path(self.folder / CHECKPOINT) as beside:
-                _write(state, beside)
+            part = self.folder / WORK / CHECKPOINT  # what a killed run left there is removed by the next
+            with room_for(self.folder / CHECKPOINT):
+                _write(state, part)
+            part.replace(self.folder / CHECKPOINT)
         self.ranks.gather_objects(None)  # no rank goes on before the file is there
         self.saved_update = update
 

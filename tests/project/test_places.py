@@ -124,30 +124,6 @@ def test_what_the_system_refuses_is_one_short_sentence(path):
     assert len(str(raised.value)) < 400
 
 
-KILLED = """
-import os, signal, sys
-from packlib.files import atomic_path
-from packlib.lengths import LengthHistogram, load
-with atomic_path(sys.argv[1]) as beside:
-    beside.write_text("half")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
-    path = tmp_path / "a+b.txt"
-    subprocess.run([sys.executable, "-c", KILLED, path])
-    (left,) = tmp_path.iterdir()
-    others = [tmp_path / name for name in (".a+b.txt.part", ".a+b.txt.mine.part", ".aab.txt.abcdefgh.part")]
-    for other in others:
-        other.touch()
-    with atomic_path(path) as first, atomic_path(path) as second:  # neither takes the other for dead
-        assert first.exists() and second.exists() and not left.exists()
-        second.write_text("second")
-        first.write_text("first")
-    assert path.read_text() == "first" and sorted(tmp_path.iterdir()) == sorted([path, *others])
-
-
 def test_a_folder_has_one_run_at_a_time(tmp_path, monkeypatch):
     out = tmp_path / "out"
     monkeypatch.setattr(files, "PATIENCE", 0.1)
@@ -189,29 +165,27 @@ def test_runs_that_begin_together_take_turns(tmp_path):
     assert len(most) == 90 and max(most) == 1 and not left and not list(tmp_path.glob("out/*"))
 
 
-def test_what_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
-    """Another process may end, or take a file for a dead one's, between the making and the locking."""
-    lock, removed = files._lock, []
+def test_two_writers_of_one_file_do_not_mix(tmp_path):
+    with atomic_path(tmp_path / "file") as first, atomic_path(tmp_path / "file") as second:
+        second.write_text("second")
+        first.write_text("first")
+    assert (tmp_path / "file").read_text() == "first" and len(list(tmp_path.iterdir())) == 1
 
-    def lock_late(handle):
-        for path in (tmp_path / "out").iterdir() if len(removed) < 1 else ():
-            removed.append(path)
-            if path.is_dir():
-                path.rmdir()
-                path.mkdir()
-            else:
-                path.unlink()
-        return lock(handle)
 
-    monkeypatch.setattr(files, "_lock", lock_late)
+KILLED = """
+import os, signal, sys
+from packlib.files import work_folder
+with work_folder(sys.argv[1]) as work:
+    (work / "half").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_run_keeps_nobody_out(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path / "out"])
     with work_folder(tmp_path / "out") as work:
-        handle = os.open(work, os.O_RDONLY)
-        assert removed == [work] and not lock(handle), "the folder that is there is the one that is locked"
-        os.close(handle)
-    removed.clear()
-    (tmp_path / "out").mkdir(exist_ok=True)
-    with atomic_path(tmp_path / "out" / "file") as beside:
-        assert removed and beside.exists()
+        assert not list(work.iterdir())
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_what_is_delivered_replaces_all_or_nothing(tmp_path):

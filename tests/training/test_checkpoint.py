@@ -30,10 +30,11 @@ def save_runs(folder, updates):
     """A checkpoint after each update, with its number as every weight."""
     for update in updates:
         run, model = run_in(folder)
-        run.resume()
-        torch.nn.init.constant_(model.weight, update)
-        run.record({"update": update, "sequences": 2 * update})
-        run.save()
+        with run.alone():
+            run.resume()
+            torch.nn.init.constant_(model.weight, update)
+            run.record({"update": update, "sequences": 2 * update})
+            run.save()
 
 
 def flip(path, bit):
@@ -158,7 +159,7 @@ def test_ranks_with_other_checkpoints_or_in_the_folder_of_another_run_stop_toget
     with RunFolder(tmp_path / "taken", {}, None, {}).alone():
         told = run_ranks(on_two_ranks, 2, tmp_path)
     said = [f"The ranks find checkpoints of the updates [1, None] in {tmp_path / str(rank)}." for rank in range(2)]
-    assert told == [(said[0], [files.WORK]), (said[1], None)]
+    assert told == [(said[0], [files.LOCK, files.WORK]), (said[1], None)]
 
 
 SETTING = recipe(4, 1, 40, warmup_sequences=8, packing_factor=3.6, decay="polynomial")
