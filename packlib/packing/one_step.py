@@ -43,7 +43,7 @@ def balance_step(
             many packs a rank. "micro-batch": after each, as where weights are gathered anew for it; then micro-batches
             are the steps of the schedule.
         work: what a micro-batch costs, by default `Work.decoder()`.
-        seed: of where packs are cut; the schedule depends on nothing else.
+        seed: as in `Packs.balance`.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong; also if there are fewer sequences than micro-batches.

@@ -1,5 +1,6 @@
 """Packs: which samples share a row; and schedules: which rank trains on which packs in which step."""
 
+import heapq
 import os
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -99,7 +100,7 @@ class Packs(Ragged):
         They are dealt at random to windows of a few steps; within a window, packs of like work meet in a step. A
         larger window leaves less waiting, and single steps that are less like each other: every window has the mix of
         a random deal, and a step of one pack a rank has its own kind of packs. The packs stay whole. If they do not
-        make whole steps, some are cut between sequences, and the parts stand in the last window.
+        make whole steps, the heaviest of the last window are cut between two sequences.
 
         >>> import numpy as np
         >>> from packlib.packing import plan
@@ -108,8 +109,8 @@ class Packs(Ragged):
         >>> for window in (1, 8):
         ...     schedule = packs.balance(ranks=8, window=window)
         ...     print(f"{schedule.waiting:.0%}")
-        22%
-        5%
+        21%
+        4%
 
         Args:
             ranks, packs_per_rank: every rank trains on so many packs in every step.
@@ -129,12 +130,11 @@ class Packs(Ragged):
                 f"ranks × packs_per_rank is {step}, and so whole steps need {needed} packs; there are only "
                 f"{len(self.sample_ids)} sequences for them."
             )
-        order, each = rng.permutation(len(self)), work.of(self)
+        each, last = work.of(self), (needed - 1) % (window * step) + 1 - (needed - len(self))
         if not np.isfinite(total := each.sum()):
             raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
-        starts, ends, whole = _cut(self, order, needed - len(self), rng)
-        parts = zip(starts[whole:].tolist(), ends[whole:].tolist(), strict=True)
-        each = np.append(each[order[:whole]], [work.of(self.lengths[start:end]).sum() for start, end in parts])
+        order = rng.permutation(len(self))
+        starts, ends, each = _cut(self, order, each, needed - len(self), last, work)
         dealt = deal_in_windows(each, ranks, packs_per_rank, window, rng).ravel()
         starts, sizes = starts[dealt], (ends - starts)[dealt]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -266,19 +266,36 @@ class Schedule(Packs):
         )
 
 
-def _cut(packs: Packs, order: np.ndarray, cuts: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
-    """Where packs start and end if they come in this order, and the last of them are cut; how many are before those.
+def _cut(
+    packs: Packs, order: np.ndarray, each: np.ndarray, cuts: int, last: int, work: Work
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where packs start and end if they come in this order and some are cut, and their work.
 
-    So few are cut that they have just enough places between two sequences, of which the cuts are at random ones.
+    So many times, the heaviest of the last packs that holds several sequences is cut where its parts are most alike. If
+    the `last` packs have too few places between two sequences, more packs count as the last.
     """
-    starts, sizes = packs.offsets[order], np.diff(packs.offsets)[order]
-    ends, places = starts + sizes, np.cumsum(sizes[::-1] - 1)
-    whole = len(order) - 1 - int(np.searchsorted(places, cuts))
-    inside = ranges(starts[whole:] + 1, (ends - starts)[whole:] - 1)
-    at = rng.choice(inside, cuts, replace=False)
-    starts = np.append(starts[:whole], np.sort(np.append(starts[whole:], at)))
-    ends = np.append(ends[:whole], np.sort(np.append(ends[whole:], at)))
-    return starts, ends, whole
+    starts, sizes, each = packs.offsets[order], np.diff(packs.offsets)[order], each[order]
+    ends, first = starts + sizes, max(0, len(order) - last)
+    if (sizes[first:] - 1).sum() < cuts:
+        first = len(order) - 1 - int(np.searchsorted(np.cumsum(sizes[::-1] - 1), cuts))
+    several = first + np.flatnonzero(sizes[first:] > 1)
+    taken = several[np.argsort(-each[several], kind="stable")[:cuts]]
+    heap = list(zip((-each[taken]).tolist(), starts[taken].tolist(), ends[taken].tolist(), strict=True))
+    heapq.heapify(heap)
+    parts = list[tuple[float, int, int]]()
+    for _ in range(cuts):
+        _, start, end = heapq.heappop(heap)
+        up_to = np.cumsum(work.of(packs.lengths[start:end]))
+        at = int(np.abs(up_to[:-1] - up_to[-1] / 2).argmin())
+        for one in ((-up_to[at], start, start + at + 1), (up_to[at] - up_to[-1], start + at + 1, end)):
+            heapq.heappush(heap, one) if one[2] - one[1] > 1 else parts.append(one)
+    of_parts, first_of_parts, last_of_parts = np.array(parts + heap).reshape(-1, 3).T
+    kept = np.delete(np.arange(first, len(order)), taken - first)
+    starts, ends, each = (
+        np.concatenate([whole[:first], whole[kept], of.astype(whole.dtype)])
+        for whole, of in ((starts, first_of_parts), (ends, last_of_parts), (each, -of_parts))
+    )
+    return starts, ends, each
 
 
 def balance(

@@ -1,10 +1,10 @@
 """Deal packs to steps and ranks: at random, but within a window of a few steps alike packs meet.
 
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
-a few steps. In a window each rank of each step gets a bundle of packs. The bundles of a step have about equal work: the
-heaviest packs of the window are made one step, with lighter packs beside them, then the heaviest of what is left, and
-so on. Then the ranks of a step exchange packs. The steps of the window come in random order, and a window has the mix
-of a random deal.
+a few steps. In a window each rank of each step gets a bundle of packs. Bundles of about equal work are made: the
+heaviest packs of the window with lighter packs beside them, then the heaviest of what is left, and so on. The bundles
+are sorted by their work, and make the steps. Then the ranks of a step exchange packs. The steps of the window come in
+random order, and a window has the mix of a random deal.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
@@ -52,18 +52,38 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     rank with packs_per_rank - 1 others: so long these steps last at least. Without those others they hold k times
     (ranks - 1) × packs_per_rank + 1 packs, at most the heaviest ones. The other steps hold what is left, and last at
     least a rank's share of it. Lighter packs beside the heaviest ones save more in the first steps than they add to
-    this share, so the lightest count. The best of the bounds for k = 0, 1, … is returned.
+    this share, so the lightest count. The best of the bounds for k = 0, 1, … is returned, or one from the n heaviest
+    packs, if that is better:
+
+    - Two of them are in different steps: as above, but the second step has a pack that is no lighter than the nth.
+    - Or two of them are on one rank, with packs_per_rank - 2 others.
+    - Or they are on n ranks of one step, which lasts at least as long as these ranks work on average, and as the nth
+      pack with the heaviest of the n × (packs_per_rank - 1) lightest ones. The n ranks hold no more than they can work
+      on in this time, and the other ranks no more than the heaviest packs that are left.
 
     Args:
         each: the work of the packs, shape (windows, packs of a window).
     """
-    falling, step = -np.sort(-each, axis=1), ranks * packs_per_rank
-    first = np.arange(falling.shape[1] // step + 1)  # k
-    heaviest = _sums(falling[:, ::step])
-    others = _sums(falling[:, ::-1])[:, first * (packs_per_rank - 1)]
-    held = _sums(falling)
-    top = held[:, first * (step - packs_per_rank + 1)]
-    return (heaviest + others + (held[:, -1:] - top - others) / ranks).max(axis=1)
+    falling, step, beside = -np.sort(-each, axis=1), ranks * packs_per_rank, packs_per_rank - 1
+    held, lightest, total = _sums(falling), _sums(falling[:, ::-1]), falling.sum(axis=1, keepdims=True)
+
+    def lasts(heavy: np.ndarray, others: np.ndarray, packs: np.ndarray) -> np.ndarray:
+        return heavy + lightest[:, others] + (total - held[:, packs - others] - lightest[:, others]) / ranks
+
+    one, steps = np.array([1]), np.arange(falling.shape[1] // step + 1)  # of which k is each
+    bound = lasts(_sums(falling[:, ::step]), steps * beside, steps * step).max(axis=1)
+    if ranks == 1 or packs_per_rank == 1:
+        return bound
+    n, nth = np.arange(2, ranks + 1), falling[:, 1:ranks]
+    together = np.maximum(
+        (held[:, n] + lightest[:, n * beside]) / n,
+        nth + lightest[:, [beside - 1]] + falling[:, -n * beside],
+    )
+    left = total - held[:, n + (ranks - n) * packs_per_rank] + held[:, n]
+    several = np.minimum(together * (1 - n / ranks) + left / ranks, lasts(2 * nth, one * (beside - 1), one * step))
+    if len(steps) > 2:
+        several = np.minimum(several, lasts(falling[:, :1] + nth, one * 2 * beside, one * 2 * step))
+    return np.maximum(bound, several.max(axis=1))
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
@@ -84,7 +104,10 @@ def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
         made, order, each = _alike(order, each, min(left, at_once), packs_per_rank)
         bundles.append(made)
         left -= made.shape[1]
-    return _exchanged(np.concatenate(bundles, axis=1), work, ranks)
+    packs = np.concatenate(bundles, axis=1)
+    done = np.take_along_axis(work, packs.reshape(len(work), -1), axis=1).reshape(packs.shape).sum(axis=2)
+    falling = np.argsort(-done, axis=1, kind="stable")
+    return _exchanged(np.take_along_axis(packs, falling[:, :, None], axis=1), work, ranks)
 
 
 def _alike(
@@ -101,26 +124,31 @@ def _alike(
         each: their work, as a share of what no bundle exceeds, plus the number of the window; same shape.
     """
     window, bundle = np.arange(len(each))[:, None], np.arange(number)
-    done, bundles = each[:, : -number - 1 : -1] - window, order[:, : -number - 1 : -1, None]
-    with_lightest = done[:, :1] + (each[:, : packs_per_rank - 1] - window).sum(axis=1, keepdims=True)
-    goal = np.maximum(with_lightest, packs_per_rank * (each.mean(axis=1, keepdims=True) - window))
-    order, each = order[:, :-number], each[:, :-number]
-    for places in range(packs_per_rank - 2, -1, -1):  # that are left after this one
-        room = goal - done - (each[:, :places] - window).sum(axis=1, keepdims=True)
-        at = np.searchsorted(each.ravel(), (room.clip(0) + window).ravel(), side="right").reshape(room.shape)
-        at -= window * each.shape[1] + 1 + bundle
-        at = np.maximum(np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1], 0) + bundle  # no pack twice
-        done += np.take_along_axis(each, at, axis=1) - window
-        bundles = np.concatenate([bundles, np.take_along_axis(order, at, axis=1)[:, :, None]], axis=2)
-        falling = np.argsort(-done, axis=1, kind="stable")
-        done, bundles = (
-            np.take_along_axis(done, falling, axis=1),
-            np.take_along_axis(bundles, falling[:, :, None], axis=1),
-        )
-        left = np.ones(each.shape, bool)
-        left[window, at] = False
-        order, each = (values[left].reshape(len(each), each.shape[1] - number) for values in (order, each))
-    return bundles, order, each
+
+    def of_lightest(packs: int) -> np.ndarray:
+        return (each[:, :packs] - window).sum(axis=1, keepdims=True)
+
+    average = each.mean(axis=1, keepdims=True) - window
+    goal = np.maximum(packs_per_rank * average, each[:, -1:] - window + of_lightest(packs_per_rank - 1))
+    made = np.empty((len(each), number, packs_per_rank), np.int64)
+    done, whose = np.zeros(made.shape[:2]), np.tile(bundle, (len(each), 1))  # from the bundle with the most work
+    for place in range(packs_per_rank):
+        at = np.full(done.size, each.size)  # the heaviest
+        if place:
+            room = (goal - done - of_lightest(packs_per_rank - 1 - place)).clip(0)
+            at = np.searchsorted(each.ravel(), (room + window).ravel(), side="right")
+        first = window * each.shape[1]
+        at = np.minimum(at.reshape(done.shape), first + each.shape[1]) - 1 - bundle
+        at = np.maximum(np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1], first) + bundle  # no pack twice
+        made[window, whose, place] = order.ravel()[at]
+        done += each.ravel()[at] - window
+        falling = np.argsort(-done, axis=1, kind="stable") + window * number
+        done, whose = done.ravel()[falling], whose.ravel()[falling]
+        left = np.ones(each.size, bool)
+        left[at] = False
+        kept = np.flatnonzero(left).reshape(len(each), -1)
+        order, each = order.ravel()[kept], each.ravel()[kept]
+    return made, order, each
 
 
 def _exchanged(bundles: np.ndarray, work: np.ndarray, ranks: int) -> np.ndarray:

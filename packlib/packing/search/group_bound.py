@@ -27,7 +27,10 @@ _SAMPLE = 256  # groups that the linear program looks at; its worths then hold f
 _ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
 _SLACK = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
 _AT_ONCE = 1024  # groups that are cut at once
-_PARTS, _WORK = 64, 10**9  # parts of a group at most, and additions of all cuts after which the search for worths ends
+_PARTS, _WORK = (
+    256,
+    10**9,
+)  # parts of a group at most, and additions of all cuts after which the search for worths ends
 _NEVER = 1 << 61  # what is worth so much is not there
 
 
@@ -110,7 +113,7 @@ def group_bound(
         shared: tokens that stand once for all branches of a group in a row; int64, shape (groups,).
         branches: tokens of all branches of each group together; same shape.
         shortest: tokens of the shortest branch of each group; same shape.
-        most: how many branches each group has; same shape. Where that is over 64, nothing is proven.
+        most: how many branches each group has; same shape. Where that is over 256, nothing is proven.
         max_length: tokens of a row.
     """
     if most.max() > _PARTS:

@@ -46,11 +46,12 @@ def draw_tree(ax: Axes, mask: np.ndarray, answer_ids: Sequence[int], words: Sequ
 
 
 def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
-    """The words of the row from left to right, with their positions; a head has a black edge."""
+    """The words of the row from left to right, with their positions; a head has a thick edge."""
     ids, positions = columns["answer_ids"], columns["position_ids"]
     for at, (word, answer, position) in enumerate(zip(words, ids, positions, strict=True)):
         head = answer >= 0 and (at == 0 or ids[at - 1] != answer)
-        ax.barh(-answer, 1, left=position, color=color_of(answer), ec=INK if head else "white", lw=2.5 if head else 1)
+        edge = {"ec": INK, "lw": 2.5, "zorder": 2} if head else {"ec": "white", "lw": 1}
+        ax.barh(-answer, 1, left=position, color=color_of(answer), **edge)
         ink = "black" if answer == 1 else "white"
         ax.text(position + 0.5, -answer, word, ha="center", va="center", color=ink, fontsize=11)
     ax.set(xlabel="position", yticks=[], xlim=(0, max(positions) + 1))

@@ -96,7 +96,7 @@ def _why_split(rows: GroupRows) -> str:
 
 
 def group_tokens(prompt, answers):
-    """The tokens of a row that holds a prompt once for answers of these lengths, with a head for each answer."""
+    """The tokens of a row that holds a prompt once, and a head for each answer."""
     return prompt - 1 + sum(length + 1 for length in answers)
 
 
