@@ -1,15 +1,14 @@
 """What notebook 11 draws: the stages of a run, their memory and their waiting, in one picture."""
 
-import textwrap
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, human
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, human, values_of
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
 from packlib.workbook.chapters.n11_scaling_up.timeline import Bar, gantt
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, StyledFigure, new_figure, percent
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, StyledFigure, percent
 
 FORWARD, BACKWARD = OKABE_ITO[4], OKABE_ITO[5]
 PARTS = {  # of a device's memory: color and hatch; moments that live off the device are hollow
@@ -22,7 +21,7 @@ PARTS = {  # of a device's memory: color and hatch; moments that live off the de
 
 def draw_run(setup: Setup, phase: Phase) -> tuple[Figure, str]:
     """The beginning of an update on top; below it the memory of each stage, and the run in numbers."""
-    of = {line.name: line.value for line in calculate(setup, [phase])}
+    of = values_of(setup, phase)
     idle = [1 - (1 - of["bubble"]) * work / max(of["WORK"]) for work in of["WORK"]]
     fullest = max(of["ON_DEVICE" if setup.offload else "MEMORY"])
     facts = {
@@ -112,11 +111,3 @@ def draw_facts(ax: Axes, facts: dict[str, str]) -> None:
         ax.text(1, row, value, va="center", ha="right", fontsize=11)
     ax.set(xlim=(0, 1), ylim=(len(facts) - 0.5, -0.5))
     ax.axis("off")
-
-
-def draw_impossible(sentence: str) -> Figure:
-    fig, ax = new_figure()
-    ax.text(0.5, 0.5, textwrap.fill(sentence, 48), ha="center", va="center", fontsize=16)
-    ax.set_title("This pod cannot be")
-    ax.axis("off")
-    return fig
