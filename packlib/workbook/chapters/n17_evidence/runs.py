@@ -78,12 +78,18 @@ RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and asc
     f"{rule}: ascending less shuffled": (f"ascending, {rule}", f"shuffled, {rule}")
     for rule in ("none", "sqrt", "linear")
 }
-LENGTH_PAIRS = {arm: (arm, "no warm-up") for arm in ("0.3, truncated", "0.6, truncated", "0.3, reshaped")}
 
 
 def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], confidence: float) -> dict[str, Interval]:
     """By name of a pair: the interval of the ends of its first arm less those of its second, seed by seed."""
     return {name: interval(ended[one] - ended[other], confidence) for name, (one, other) in pairs.items()}
+
+
+def short_first(confidence: float) -> dict[str, Interval]:
+    """Short rows first less full rows, after as many bytes: five seeds at the rate of full rows, three at their own."""
+    ended = ends_of("curriculum-length") | ends_of("curriculum-length-rates")
+    full = ended.pop("no warm-up")
+    return {arm: interval(ends - full[: len(ends)], confidence) for arm, ends in ended.items()}
 
 
 def fine_tuned(confidence: float) -> dict[str, Interval]:
