@@ -21,6 +21,7 @@ SLIPS = {
     "faster_pod": {
         "the published pod": PUBLISHED,
         "even stages alone": PUBLISHED | {"layout": (6, 6, 6, 6)},
+        "too few layers": FASTER | {"layout": (3, 7, 7)},
         "does not fit": PUBLISHED | {"recompute": False},
         "accumulates too long": FASTER | {"micro_batch": 2, "gradient_accumulation_steps": 2048},
         "a smaller batch": FASTER | {"micro_batch": 2},

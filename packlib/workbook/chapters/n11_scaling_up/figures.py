@@ -42,12 +42,13 @@ def draw_run(setup: Setup, phase: Phase) -> tuple[Figure, str]:
     chart.set_title("One update" if whole else "The beginning of an update", fontsize=12, pad=4)
     draw_memory(fig.add_subplot(grid[1, 0]), of, setup.offload)
     draw_facts(fig.add_subplot(grid[1, 1]), facts)
-    waits = f"Stage {idle.index(max(idle))} waits {percent(max(idle), 0)} of the time"
+    longest = max(idle)
+    waits = f"Stage {idle.index(longest)} waits {percent(longest, 0)} of the time" if longest else "No stage waits"
     fits = f"the fullest chip {'has room' if fullest <= ON_CHIP else 'overflows'}"
     fig.suptitle(f"{waits}; {fits}", fontsize=15)
     listed = "; ".join(f"{name} {value}" for name, value in facts.items())
     return fig, (
-        f"BERT-Large on {of['devices']:,} devices, {of['stages']} stages of {' + '.join(map(str, setup.layout))} "
+        f"BERT-Large in {setup.replicas:,} × {of['stages']} devices, stages of {' + '.join(map(str, setup.layout))} "
         f"layers, rows of {phase.length}, micro batch {phase.micro_batch}, accumulation "
         f"{phase.gradient_accumulation_steps:,}, {'' if setup.recompute else 'no '}recomputation, moments "
         f"{'off' if setup.offload else 'on'} the chip. {waits}, and {fits}: {listed}."

@@ -133,6 +133,8 @@ def _pod_fault(got):
     """Whether it is 20 % faster than the published pod, on as many devices and with the same batch."""
     if set(got) != set(FASTER):
         return f"it needs the keys {', '.join(FASTER)}, no other."
+    if sum(got["layout"]) != POD.layers:
+        return f"its stages have {sum(got['layout'])} layers, not {POD.layers}."
     setup = replace(POD, **{name: got[name] for name in ("layout", "replicas", "recompute")})
     phase = replace(PHASES[0], **{name: got[name] for name in ("micro_batch", "gradient_accumulation_steps")})
     of, published = values_of(setup, phase), values_of(POD, PHASES[0])

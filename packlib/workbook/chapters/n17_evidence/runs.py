@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import t
 
 from packlib.workbook.chapters.shared import recorded_runs
-from packlib.workbook.chapters.shared.recorded_runs import Interval, Swept, against, at_end, by_arm, by_rate, interval
+from packlib.workbook.chapters.shared.recorded_runs import Interval, Swept, against, at_end, by_rate, interval, runs_of
 from packlib.workbook.records import recorded
 from packlib.workbook.tables import Table
 
@@ -36,7 +36,7 @@ EXPERIMENTS = {
 
 def ends_of(name: str) -> dict[str, np.ndarray]:
     """By arm of a recorded experiment: the held-out loss at the end of each seed."""
-    return at_end(by_arm(recorded(name, "runs").rows))
+    return at_end(runs_of(name))
 
 
 def differences_of(name: str, confidence: float) -> dict[str, Interval]:
@@ -46,7 +46,7 @@ def differences_of(name: str, confidence: float) -> dict[str, Interval]:
 
 def swept(name: str) -> Swept:
     """By arm of a recorded sweep, by rate from low to high: the held-out loss at the end of each seed."""
-    return by_rate(at_end(by_arm(recorded(name, "runs").rows)))
+    return by_rate(at_end(runs_of(name)))
 
 
 def best_rates(name: str) -> dict[str, float]:
@@ -113,7 +113,7 @@ def fine_tuned(confidence: float) -> dict[str, Interval]:
 
 def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
     """By arm of a recorded experiment: what it took of a `column`, as a share of what the base took, seed by seed."""
-    used = at_end(by_arm(recorded(name, "runs").rows), column)
+    used = at_end(runs_of(name), column)
     base = used.pop(EXPERIMENTS[name].base)
     return {arm: interval(taken / base, confidence) for arm, taken in used.items()}
 
