@@ -26,6 +26,9 @@ SLIPS = {
         "all tokens": lambda turns: sum(tokens for _, tokens in turns),
         "the last answer alone": lambda turns: turns[-1][1] if turns[-1][0] == "assistant" else 0,
         "one token less for each answer": lambda turns: sum(n - 1 for role, n in turns if role == "assistant"),
+        "forgets the beginning only if it is short": lambda turns: (
+            sum(n for role, n in turns if role == "assistant") - (turns[0] == ["assistant", 1])
+        ),
         "the first token of a chat too": lambda turns: sum(n for role, n in turns if role == "assistant"),
     },
     "group_weights": {
@@ -34,6 +37,9 @@ SLIPS = {
         "the mean of the answers' means": lambda lengths, groups: [
             1 / (len(set(groups)) * groups.count(group) * length)
             for length, group in zip(lengths, groups, strict=True)
+        ],
+        "the largest number for the number of groups": lambda lengths, groups: [
+            weight * len(set(groups)) / (max(groups) + 1) for weight in group_weights(lengths, groups)
         ],
         "a sum over groups": lambda lengths, groups: [
             weight * len(set(groups)) for weight in group_weights(lengths, groups)

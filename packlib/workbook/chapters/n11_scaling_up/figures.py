@@ -31,7 +31,7 @@ def draw_run(setup: Setup, phase: Phase) -> tuple[Figure, str]:
         "fullest chip": human(fullest, "bytes"),
         "an update": human(of["update"], "s"),
         "of it, moving moments": percent(of["moved"] / setup.bandwidth / of["update"]),
-        f"{phase.sequences / 1e6:,.0f} M sequences": f"{of['hours']:,.3g} h",
+        f"{phase.sequences / 1e6:,.0f} M sequences": f"{of['hours']:,.1f} h",
     }
     fig = StyledFigure()
     grid = fig.add_gridspec(2, 2, height_ratios=(5, 6), width_ratios=(5, 4))
