@@ -132,12 +132,19 @@ class Exercises(dict[str, Exercise]):
 def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
     """A value in one line of at most 100 characters, all of them printable; never raises."""
     try:
-        text = " ".join(form(value).split())
+        text = " ".join(form(_plain(value)).split())
     except Exception:
         text = f"something of type {type(value).__name__}"
     if not text.isprintable():
         text = repr(text)[1:-1]
     return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _plain(value: Any) -> Any:
+    """A value with single numbers of NumPy and torch as Python's own."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value if getattr(value, "ndim", 0) else as_python(value)
 
 
 def _form(answer: Any) -> str:

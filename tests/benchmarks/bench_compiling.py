@@ -18,7 +18,7 @@ from packlib.batches import PackedBatch
 from packlib.checks import one_of
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
-from packlib.workbook.chapters.n10_compilation.buckets import choose_buckets, waste_curve
+from packlib.workbook.chapters.n10_compilation.buckets import choose_buckets, edges_and_counts
 from packlib.workbook.chapters.n10_compilation.runs import compile_for_shapes
 from tests.benchmarks.bench_compiling_data import LONGEST, bert, empty_caches, glosses, packed, padded
 from tests.benchmarks.bench_compiling_ranks import on_ranks
@@ -48,7 +48,7 @@ def seconds_a_step(model: nn.Module, call: Callable, batches: list[PackedBatch])
 def shapes_of_one(rank: int) -> list[dict]:
     store = glosses(4096)
     histogram = LengthHistogram.from_lengths(store.lengths, LONGEST)
-    every = len(waste_curve(histogram, LONGEST, MULTIPLE))
+    every = len(edges_and_counts(histogram, MULTIPLE)[0])
     buckets = {"every length": every, **{f"{k} buckets": k for k in (16, 8, 4)}, "1 bucket": 1}
     data = {name: padded(store, choose_buckets(histogram, k, MULTIPLE).lengths) for name, k in buckets.items()}
     data["packed"] = packed(store)

@@ -8,7 +8,7 @@ import pytest
 from packlib.lengths import LengthHistogram
 from packlib.packing import Packs, assign, plan
 from packlib.work import Work
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, values_of
 
 LENGTHS = [5, 3, 3, 2, 8, 1]
 
@@ -30,8 +30,8 @@ def test_packs_and_plans_agree_about_their_work():
 def test_bert_costs_what_the_calculator_says():
     setup = Setup(layers=24, layout=(24,), recompute=False, positions=512)
     for length in (128, 512):
-        sheet = calculate(setup, [Phase(length, 1e6, micro_batch=1, predictions=0)])
-        forward = 24 * value_of(sheet, "layer_work", length)
+        of = values_of(setup, Phase(length, 1e6, micro_batch=1, predictions=0))
+        forward = 24 * of["layer_work"]
         assert Work.bert().of([length]) == [forward]
 
 

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.workbook.chapters.n10_compilation.buckets import BUCKET_METHODS, choose_buckets, waste_curve
+from packlib.workbook.chapters.n10_compilation.buckets import (
+    BUCKET_METHODS,
+    best_choices,
+    choose_buckets,
+    edges_and_counts,
+    padded_to,
+)
 
 
 def slots_of(edges, lengths: list[int]) -> int:
@@ -29,8 +35,8 @@ def test_no_choice_of_lengths_wastes_less(lengths, room, pad_to_multiple_of, dat
     best = choose_buckets(histogram, k, pad_to_multiple_of)
     assert best.slots == slots_of(best.lengths, lengths) == least
     assert len(best.lengths) == k and set(best.lengths) <= set(allowed)
-    curve = waste_curve(histogram, 99, pad_to_multiple_of)
-    assert len(curve) == len(used) and curve[k - 1] == best.padding_fraction
+    choices = best_choices(*edges_and_counts(histogram, pad_to_multiple_of), 99)
+    assert len(choices) == len(used) and tuple(choices[k - 1]) == best.lengths
     for method in BUCKET_METHODS[1:]:
         other = choose_buckets(histogram, k, pad_to_multiple_of, method)
         assert other.slots == slots_of(other.lengths, lengths) >= least
@@ -53,17 +59,14 @@ def quadratic(counts: np.ndarray, k: int) -> list[int]:
 )
 def test_as_good_as_the_plain_recurrence_on_large_data(histogram):
     least = quadratic(histogram.counts, 24)
-    np.testing.assert_array_equal(
-        waste_curve(histogram, 24, pad_to_multiple_of=1), 1 - histogram.num_tokens / np.array(least)
-    )
+    choices = best_choices(*edges_and_counts(histogram, 1), 24)
+    assert [padded_to(histogram, lengths).slots for lengths in choices] == least
 
 
 def test_each_sequence_goes_to_the_first_bucket_that_it_fits_into():
     buckets = choose_buckets(LengthHistogram.from_lengths([3, 8, 9, 17, 20], 20), 3)
     assert buckets.lengths == (8, 16, 20)  # the maximum length ends the last one
-    assert buckets.bucket_of([1, 8, 9, 16, 17, 20]).tolist() == [0, 0, 1, 1, 2, 2]
-    with pytest.raises(ValueError, match="Length 21 is over the longest bucket, 20"):
-        buckets.bucket_of([3, 21])
+    assert buckets.slots == 8 + 8 + 16 + 20 + 20 and buckets.padding_fraction == 1 - 57 / 72
 
 
 def test_bad_input_gets_one_sentence():

@@ -191,6 +191,21 @@ def truncated_rows_end_lower_at_their_own_rate():
     return all(one.verdict == "lower" and one.seeds == 3 for one in found) and shares == pytest.approx([60, 50], abs=5)
 
 
+def truncated_rows_gain_by_their_own_rate():
+    """Whether all seeds of both arms end lower at 0.006 than at 0.003 and than full rows, and below the bigram."""
+    long, own = runs.ends_of("curriculum-length"), runs.ends_of("curriculum-length-rates")
+    bigram = runs.baselines()["modules"]["bigram"]
+    found = runs.short_first(0.95)
+    return all(
+        (ends < long[arm.removesuffix(", 0.006")][: len(ends)]).all()
+        and (ends < long["no warm-up"][: len(ends)]).all()
+        and (ends < bigram).all()
+        and found[arm].verdict == "lower"
+        and 2 * found[arm].mean < interval((long[arm.removesuffix(", 0.006")] - long["no warm-up"])[: len(ends)]).mean
+        for arm, ends in own.items()
+    )
+
+
 def test_bytes_to_reach_are_where_the_line_between_two_evaluations_meets_the_loss():
     base = {"held_out_loss": np.array([3.0, 2.0]), "tokens": np.array([50, 100])}
     tokens = np.array([20, 40, 60])
@@ -316,6 +331,10 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         runs.best_rates("curriculum-length-sweep")["no warm-up"] == 0.003),
     ("17_evidence", "Truncated rows have their best rate at 0.006 there"): lambda: all(
         runs.best_rates("curriculum-length-sweep")[f"{share}, truncated"] == 0.006 for share in (0.3, 0.6)),
+    ("17_evidence", "At their own rate both truncated arms end lower than full rows, and lower than themselves at "
+     "0.003, on every seed."): truncated_rows_gain_by_their_own_rate,
+    ("17_evidence", "the shorter warm-up cannot be told from none"): lambda: (
+        runs.short_first(0.95)["0.3, truncated"].verdict == "cannot be told"),
     ("17_evidence", "In shuffled batches no rule can be told from none."): lambda: all(
         one.verdict == "cannot be told" for one in rate_pairs("shuffled: ")),
     ("17_evidence", "In ascending order both rules end higher than none."): lambda: all(

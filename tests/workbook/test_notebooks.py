@@ -221,12 +221,21 @@ def test_stubs_fit_their_checkers(name, notebook, chapter):
                 assert [a.arg for a in function.args.args] == list(inspect.signature(exercise.solution).parameters)
 
 
-def test_checkers_accept_the_solution_and_catch_the_slips(chapter):
+def slips_of(name, chapter):
+    """By exercise, the answers that its checker must refuse, by the slip."""
+    if (ROOT / "tests" / "workbook" / "slips" / f"n{name}.py").exists():
+        return importlib.import_module(f"tests.workbook.slips.n{name}").SLIPS
+    return {exercise.name: exercise.wrong for exercise in chapter.EXERCISES.values()}
+
+
+def test_checkers_accept_the_solution_and_catch_the_slips(name, chapter):
+    slips = slips_of(name, chapter)
+    assert list(slips) == list(chapter.EXERCISES)
     for exercise in chapter.EXERCISES.values():
         assert exercise.judge(exercise.solution).state == "right"
         assert exercise.judge(...).state == "not tried"
-        assert len(exercise.wrong) >= 2
-        for slip, answer in exercise.wrong.items():
+        assert len(slips[exercise.name]) >= 2
+        for slip, answer in slips[exercise.name].items():
             verdict = exercise.judge(answer)
             assert verdict.state == "wrong", f"{exercise.name} accepts the slip {slip!r}"
             assert "raises" not in verdict.message, (

@@ -1,38 +1,22 @@
-"""Notebook 11's own parts: pods that cannot be get a sentence, charts add up, stages and replicas train as one."""
+"""Notebook 11's own parts: charts add up, stages and replicas train as one."""
 
 import pytest
 import torch
 from model_cases import make_batch, make_model
 
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, calculate, human
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, human, values_of
 from packlib.workbook.chapters.n11_scaling_up.figures import chart_of
-from packlib.workbook.chapters.n11_scaling_up.lesson import PodExplorer
 from packlib.workbook.chapters.n11_scaling_up.pod import PHASES, POD, against_published, make_pod, two_phases
 from packlib.workbook.chapters.n11_scaling_up.runs import in_stages, walk, whole_gradients
 from packlib.workbook.chapters.shared.gradients import distance
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"stages": 32}, "32 stages need at least 32 layers, one each; the model has 24."),
-        ({"devices": 4, "stages": 8}, "4 devices do not make up whole pipelines of 8 stages: 4 would be left over."),
-    ],
-)  # fmt: skip
-def test_a_pod_that_cannot_be_gets_a_sentence(settings, sentence):
-    explorer = PodExplorer()
-    for name, value in settings.items():
-        explorer.widgets[name].value = value
-    assert explorer.alt.endswith(f"This pod cannot be: {sentence}")
-    assert explorer.error is None and "<img" in explorer.picture.value and "role" not in explorer.picture.value
-
-
-@pytest.mark.parametrize(("devices", "stages"), [(64, 4), (8, 8), (3, 1), (24, 24)])
+@pytest.mark.parametrize(("replicas", "stages"), [(16, 4), (1, 8), (3, 1), (1, 24)])
 @pytest.mark.parametrize("accumulation", [1, 4])
-def test_the_chart_of_a_short_update_holds_all_of_its_work(devices, stages, accumulation):
-    setup = make_pod(devices, stages)
+def test_the_chart_of_a_short_update_holds_all_of_its_work(replicas, stages, accumulation):
+    setup = make_pod(replicas, stages)
     phase = Phase(128, 1e6, gradient_accumulation_steps=accumulation)
-    of = {line.name: line.value for line in calculate(setup, [phase])}
+    of = values_of(setup, phase)
     bars = chart_of(of, setup, phase)
     assert len(bars) == 2 * stages * accumulation
     for stage, work in enumerate(of["WORK"]):
@@ -41,7 +25,7 @@ def test_the_chart_of_a_short_update_holds_all_of_its_work(devices, stages, accu
 
 
 def test_the_published_pod_and_its_phases():
-    assert make_pod(64, 4) == POD
+    assert make_pod(16, 4) == POD
     assert two_phases(8, 512, [phase.packing_factor for phase in PHASES]) == list(PHASES)
     assert [phase.overhead for phase in two_phases(8, 512)] == [0, 0]
     assert [phase.micro_batch for phase in two_phases(1, 2)] == [1, 1]

@@ -155,6 +155,7 @@ def never(lengths):
         ("total", lambda lengths: "x" * 1000, "..., and should give 1."),
         ("factor", 2, "factor: right."),
         ("factor", np.zeros(3), "array([0., 0., 0.]) is not it."),
+        ("factor", (np.float64(0.5), [np.int64(1)]), "(0.5, [1]) is not it."),
         ("halves", lambda n: [n], "halves: right."),
         ("halves", lambda n: [n // 2] * 2, "halves(5) gives [2, 2]: it adds up to 4."),
         (

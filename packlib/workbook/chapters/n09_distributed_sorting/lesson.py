@@ -154,30 +154,14 @@ EXERCISES = Exercises.beside(
     Exercise(
         "buckets",
         buckets,
-        wrong={
-            "ties go before": lambda lengths, splitters: buckets(lengths, [s + 1 for s in splitters]),
-            "forgets the last rank": lambda lengths, splitters: buckets(lengths, splitters)[:-1],
-            "adds up": lambda lengths, splitters: np.cumsum(buckets(lengths, splitters)).tolist(),
-        },
     ),
     Exercise(
         "tie_cuts",
         tie_cuts,
-        wrong={
-            "each gives as many as it can": lambda ties, wanted: [min(wanted, count) for count in ties],
-            "the last rank first": lambda ties, wanted: tie_cuts(ties[::-1], wanted)[::-1],
-            "all in one piece": lambda ties, wanted: [wanted if count >= wanted else 0 for count in ties],
-        },
     ),
     Exercise(
         "uneven",
         [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5],
-        wrong={
-            "no ties": list(range(1, 17)),
-            "four of each": [1, 2, 3, 4] * 4,
-            "too often": [1] * 9 + list(range(2, 9)),
-            "too few": [1, 2, 2, 2, 2],
-        },
         fault=uneven_fault,
     ),
 )

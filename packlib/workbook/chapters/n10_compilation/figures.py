@@ -26,7 +26,8 @@ LOOKS = {  # of the ways to choose buckets
 def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None:
     """Tokens by length, and on top the slots that the bucket's length adds; both in equal bins."""
     used = np.flatnonzero(histogram.counts)
-    extra = np.array(buckets.lengths)[buckets.bucket_of(used)] - used
+    edges = np.array(buckets.lengths)
+    extra = edges[np.searchsorted(edges, used)] - used
     top = histogram.max_length
     width = max(1, top // 128)
     bins = np.zeros((2, -(-top // width) + 1))
@@ -36,7 +37,7 @@ def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None
     last = used[-1] // width  # the pile at the maximum would dwarf the rest
     ax.fill_between(x[:last], bins[0, :last], step="post", color=OKABE_ITO[4])
     ax.fill_between(x[:last], bins[0, :last], bins[:, :last].sum(axis=0), step="post", color=PADDING)
-    for edge in buckets.lengths:
+    for edge in edges:
         ax.axvline(edge, color=INK, linestyle=":", linewidth=1)
     ax.set(xlim=(0, top), ylim=(0, 1.05 * bins[:, :last].sum(axis=0).max(initial=1)))
 
@@ -46,7 +47,7 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
     fig, ax = new_figure()
     used, words = np.flatnonzero(histogram.counts), []
     for row, (method, buckets) in enumerate(choices.items()):
-        inside = buckets.bucket_of(used)
+        inside = np.searchsorted(buckets.lengths, used)
         padded = histogram.counts[used] * (np.array(buckets.lengths)[inside] - used)
         shares = 100 * np.bincount(inside, padded, len(buckets.lengths)) / buckets.slots
         for edge, share, end in zip(buckets.lengths, shares, np.cumsum(shares), strict=True):

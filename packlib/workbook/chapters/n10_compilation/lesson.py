@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import load
 from packlib.packing import plan
-from packlib.workbook.chapters.n10_compilation.buckets import Buckets, choose_buckets, waste_curve
+from packlib.workbook.chapters.n10_compilation.buckets import (
+    Buckets,
+    best_choices,
+    choose_buckets,
+    edges_and_counts,
+    padded_to,
+)
 from packlib.workbook.chapters.n10_compilation.figures import LOOKS, draw_padding
 from packlib.workbook.chapters.n10_compilation.runs import meets_new, onset
 from packlib.workbook.exercises import Exercise, Exercises
@@ -35,6 +40,12 @@ class ShapesExplorer(Explorer):
         self.first, self.seconds = load(dataset).name, seconds
         plans = {name: plan(histogram, method="lpfhp") for name, histogram in self.histograms.items()}
         self.packed = {name: 1 - made.efficiency for name, made in plans.items()}
+        self.typed = {}  # the longest of the data is added to your own, and longer ones are left out
+        for name, histogram in self.histograms.items():
+            top = histogram.max_length
+            self.typed[name] = padded_to(histogram, [*(length for length in self.own if length < top), top])
+        longest = max(histogram.max_length for histogram in self.histograms.values())
+        self.least = -(-longest // 512)  # the finest multiple; longer data have coarser ones
         self.curves = cache(self._curves)  # a move of another control repeats them
         super().__init__()
 
@@ -42,21 +53,20 @@ class ShapesExplorer(Explorer):
         return {
             "buckets": slider("Number of lengths", 1, self.most, value=4),
             "method": choice("How they are chosen", [(look.name, way) for way, look in LOOKS.items()], "optimal"),
-            "multiple": choice("Multiple of", [1, 8, 16, 32], 8),
+            "multiple": choice("Multiple of", [self.least * times for times in (1, 8, 16, 32)], 8 * self.least),
             "dataset": choice("Data set", list(self.histograms), self.first),
         }
 
-    def _curves(self, dataset: str, multiple: int) -> dict[str, list[tuple[int, float]]]:
-        """For each way to choose lengths, by how many were asked for: how many there are, and the padding in percent.
+    def _curves(self, dataset: str, multiple: int) -> dict[str, list[Buckets]]:
+        """For each way to choose lengths, by how many were asked for: the buckets.
 
         Rounding to a multiple makes some of them equal, so there can be fewer than were asked for.
         """
         histogram = self.histograms[dataset]
-        best = waste_curve(histogram, self.most, multiple)
-        found = {"optimal": list(enumerate((100 * best).tolist(), 1))}
+        best = best_choices(*edges_and_counts(histogram, multiple), self.most)
+        found = {"optimal": [padded_to(histogram, lengths) for lengths in best]}
         for method in list(LOOKS)[1:]:
-            made = (choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1))
-            found[method] = [(len(buckets.lengths), 100 * buckets.padding_fraction) for buckets in made]
+            found[method] = [choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1)]
         return found
 
     def react(self, name):
@@ -66,16 +76,15 @@ class ShapesExplorer(Explorer):
 
     def draw(self, buckets, method, multiple, dataset) -> tuple[Figure, str]:
         histogram, curves = self.histograms[dataset], self.curves(dataset, multiple)
-        chosen = choose_buckets(histogram, buckets, multiple, method)
+        chosen, typed = curves[method][buckets - 1], self.typed[dataset]
         fig, (left, right) = new_figure(1, 2)
         lines = {}
         for way, look in LOOKS.items():
             style = {**look.style, "marker": "", "linewidth": 3 if way == method else 1.2}
-            lines[left.plot(*zip(*curves[way], strict=True), **style)[0]] = look.name
-        left.plot(*curves[method][buckets - 1], **LOOKS[method].style, markersize=11)
-        typed = padded_to(histogram, self.own)
-        left.plot(len(typed.lengths), 100 * typed.padding_fraction, color=INK, marker="*", markersize=13, linestyle="")
-        left.annotate("yours", (len(typed.lengths), 100 * typed.padding_fraction), (9, 5), textcoords="offset points")
+            lines[left.plot(*zip(*map(_point, curves[way]), strict=True), **style)[0]] = look.name
+        left.plot(*_point(chosen), **LOOKS[method].style, markersize=11)
+        left.plot(*_point(typed), color=INK, marker="*", markersize=13, linestyle="")
+        left.annotate("yours", _point(typed), (9, 5), textcoords="offset points")
         left.plot(1, 100 * self.packed[dataset], **series("packed"), clip_on=False)
         left.annotate("packed", (1, 100 * self.packed[dataset]), (9, 5), textcoords="offset points")
         top = 105 * max(one.padding_fraction for one in self.histograms.values())  # with one shape, of any data set
@@ -97,13 +106,9 @@ class ShapesExplorer(Explorer):
         )
 
 
-def padded_to(histogram: LengthHistogram, lengths: Sequence[int]) -> Buckets:
-    """What these lengths cost; the longest of the data is added, and longer ones are left out."""
-    top = histogram.max_length
-    edges = (*(length for length in lengths if length < top), top)
-    used = np.flatnonzero(histogram.counts)
-    slots = int(histogram.counts[used] @ np.array(edges)[np.searchsorted(edges, used)])
-    return Buckets(edges, histogram.num_tokens, slots, "own", histogram.name)
+def _point(buckets: Buckets) -> tuple[int, float]:
+    """Where buckets stand in the picture: shapes, and padding in percent."""
+    return len(buckets.lengths), 100 * buckets.padding_fraction
 
 
 QUESTIONS = Questions.beside(
@@ -180,11 +185,6 @@ def warm_order(lengths, ranks):
     return [(i, padded[i]) for i in onset(padded, ranks)]
 
 
-def _without_padding(lengths, ranks):
-    """The onset of the notebook, which leaves lengths with few batches as they are."""
-    return [(i, lengths[i]) for i in onset(lengths, ranks)]
-
-
 def _order_fault(got, lengths, ranks):
     order, padded = [i for i, _ in got], [length for _, length in got]
     if sorted(order) != list(range(len(lengths))):
@@ -215,28 +215,10 @@ EXERCISES = Exercises.beside(
     Exercise(
         "padded_slots",
         padded_slots,
-        wrong={
-            "a length that fits exactly goes one further": lambda lengths, edges: sum(
-                min((edge for edge in edges if edge > length), default=edges[-1]) for length in lengths
-            ),
-            "counts only the padding": lambda lengths, edges: padded_slots(lengths, edges) - sum(lengths),
-            "all to the longest": lambda lengths, edges: len(lengths) * edges[-1],
-        },
     ),
     Exercise(
         "warm_order",
         warm_order,
-        wrong={
-            "as they come": lambda lengths, ranks: list(enumerate(lengths)),
-            "the onset above, without padding": _without_padding,
-            "all to the longest": lambda lengths, ranks: [(i, max(lengths)) for i in range(len(lengths))],
-            "pads only its own, and not what was padded to it": lambda lengths, ranks: [
-                (i, min((n for n in lengths if n >= length and lengths.count(n) >= ranks), default=max(lengths)))
-                for i, length in _without_padding(lengths, ranks)
-            ],
-            "one of each at the start": lambda lengths, ranks: warm_order(lengths, 1),
-            "shortest first": lambda lengths, ranks: sorted(warm_order(lengths, ranks), key=lambda pair: pair[1]),
-        },
         fault=_order_fault,
     ),
     Exercise(
@@ -250,15 +232,6 @@ EXERCISES = Exercises.beside(
             (list(_LENGTHS), 4),
             (_MANY, 12),
         ),
-        wrong={
-            "equal steps": lambda lengths, k: [-(-max(lengths) * i // k) for i in range(1, k + 1)],
-            "as many sequences in each": lambda lengths, k: [
-                sorted(lengths)[-(-len(lengths) * i // k) - 1] for i in range(1, k + 1)
-            ],
-            "the most frequent lengths": lambda lengths, k: sorted(
-                sorted(set(lengths), key=lambda length: -lengths.count(length))[:k]
-            ),
-        },
         fault=_edges_fault,
     ),
 )

@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -146,9 +145,9 @@ def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend
 
 
 def onset(batches: Sequence, ranks: int) -> list[int]:
-    """Indices of batches, given by their shapes: of each shape one batch a rank, the largest first; then the rest."""
+    """Indices of batches, given by their lengths: of each one batch a rank, the longest first; then the rest."""
     first: list[int] = []
-    for size in sorted(set(batches), reverse=True):  # here all batches have 32 rows
+    for size in sorted(set(batches), reverse=True):
         first += [i for i, batch in enumerate(batches) if batch == size][:ranks]
     return [*first, *(i for i in range(len(batches)) if i not in first)]
 
@@ -163,52 +162,18 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
     return list(pack_loader(store, packs, collator, 4, drop_last=True))[:count]
 
 
-def edges_and_counts(histogram: LengthHistogram, pad_to_multiple_of: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths that a bucket may have, and how many sequences need each of them and no less."""
+def batch_lengths(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list[int]:
+    """Lengths of the batches of a run, dealt to ranks in turn: of each bucket at least one a rank, in random order."""
     used = np.flatnonzero(histogram.counts)
-    edges = np.unique(np.minimum(-(-used // pad_to_multiple_of) * pad_to_multiple_of, histogram.max_length))
-    return edges, np.diff(np.cumsum(histogram.counts)[edges], prepend=0)
-
-
-def every_choice(histogram: LengthHistogram, k: int, pad_to_multiple_of: int = 8) -> tuple[int, int]:
-    """The least slots of all choices of `k` lengths, each of them tried, and how many choices there are."""
-    edges, counts = edges_and_counts(histogram, pad_to_multiple_of)
-    below = np.cumsum(counts)
-    inner = np.array(list(combinations(range(len(edges) - 1), k - 1)), np.int64).reshape(-1, k - 1)
-    chosen = np.column_stack([inner, np.full(len(inner), len(edges) - 1)])
-    slots = (edges[chosen] * np.diff(below[chosen], prepend=0)).sum(axis=1)
-    return int(slots.min()), len(chosen)
-
-
-def batch_shapes(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list:
-    """Shapes of the batches of a run, dealt to ranks in turn: of each bucket at least one a rank, in random order."""
-    used = np.flatnonzero(histogram.counts)
-    inside = np.bincount(buckets.bucket_of(used), histogram.counts[used])
+    inside = np.bincount(np.searchsorted(buckets.lengths, used), histogram.counts[used])
     rng, each = np.random.default_rng(seed), np.arange(len(inside)).repeat(ranks)
     drawn = rng.choice(len(inside), max(0, ranks * steps - len(each)), p=inside / inside.sum())
-    return [(32, buckets.lengths[i]) for i in rng.permutation(np.append(each, drawn))]
+    return [buckets.lengths[i] for i in rng.permutation(np.append(each, drawn))]
 
 
 def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
     """Whether a rank meets a shape for the first time; bool, shape (ranks, steps)."""
     new = np.zeros((ranks, -(-len(shapes) // ranks)), bool)
     for rank in range(ranks):
-        seen = set()
-        for step, shape in enumerate(shapes[rank::ranks]):
-            new[rank, step] = shape not in seen
-            seen.add(shape)
+        new[rank, np.unique(shapes[rank::ranks], return_index=True)[1]] = True
     return new
-
-
-def changed_sizes(log: Sequence[str]) -> dict[str, list[int]]:
-    """What guards found of another size than an earlier graph was made for, with all sizes that they name.
-
-    Torch calls what a function goes on with after a break `___stack0`; here that is the tokens to predict.
-    """
-    met: dict[str, set[int]] = {}
-    for guard in (guard for message in log for guard in failed_guards(message)):
-        if found := re.search(r"tensor '(.*)' size mismatch at index \d+\. expected (\d+), actual (\d+)", guard):
-            tensor, *sizes = found.groups()
-            what = "tokens to predict" if "stack" in tensor else "sequences"
-            met.setdefault(what, set()).update(map(int, sizes))
-    return {what: sorted(sizes) for what, sizes in met.items()}

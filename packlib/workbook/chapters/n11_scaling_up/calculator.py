@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.checks import number, one_of, whole_number
-from packlib.training.recipe import check_factor
-
 
 @dataclass(frozen=True)
 class Phase:
@@ -32,14 +29,6 @@ class Phase:
     packing_factor: float = 1.0
     overhead: float = 0.0
     predictions: int = 20
-
-    def __post_init__(self) -> None:
-        for name in ("length", "micro_batch", "gradient_accumulation_steps"):
-            whole_number(name, getattr(self, name), 1)
-        number("sequences", self.sequences, above=0)
-        check_factor(self.packing_factor, self.length)
-        number("overhead", self.overhead, at_least=0, below=1)
-        whole_number("predictions", self.predictions, 0, self.length)
 
 
 @dataclass(frozen=True)
@@ -78,13 +67,7 @@ class Setup:
     bandwidth: float = 1e10
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "feed_forward", "heads", "vocabulary", "positions", "replicas"):
-            whole_number(name, getattr(self, name), 1)
-        whole_number("shards", self.shards, 1, self.replicas)
-        for name in ("peak_flops", "bandwidth"):
-            number(name, getattr(self, name), above=0)
-        number("utilization", self.utilization, above=0, at_most=1)
-        if sum(whole_number("a stage of layout", n, 1) for n in self.layout) != self.layers:
+        if min(self.layout) < 1 or sum(self.layout) != self.layers:
             given = " + ".join(map(str, self.layout))
             raise ValueError(f"A layout has at least 1 layer a stage and {self.layers} in all, not {given}.")
 
@@ -93,22 +76,19 @@ class Line(NamedTuple):
     """One line of the sheet.
 
     Attributes:
-        name: what the formulas further down call it; in capitals where there is a value for each stage.
         value: a number, or one for each stage.
         unit: its unit.
         formula: as it was computed; its names are lines above, attributes of `Setup` and `Phase`, and by stage: its
             LAYERS, its number (STAGE, from 0), and 1 where it is the FIRST, has the HEAD, has a COPY of the embedding.
-        length: of the phase that it belongs to, or None.
     """
 
-    name: str
     value: Any
     unit: str
     formula: str
-    length: int | None = None
 
 
-# The lines of the sheet, in order: name, unit, and the formula, in Python. Its names are explained at `Line.formula`.
+# The lines of the sheet, in order: name (in capitals where there is a value for each stage), unit, and the formula, in
+# Python. Its names are explained at `Line.formula`.
 MODEL_FORMULAS = (
     ("stages", "stages", "len(LAYERS)"),
     ("devices", "devices", "stages * replicas"),
@@ -153,57 +133,39 @@ PHASE_FORMULAS = (
 _FUNCTIONS = {"__builtins__": {}, "len": len, "max": max, "minimum": np.minimum, "sum": sum}  # of the formulas
 
 
-def calculate(setup: Setup, phases: Sequence[Phase]) -> list[Line]:
-    """Work the sheet out: the lines of the model, and those of each phase.
+def calculate(setup: Setup, phase: Phase) -> dict[str, Line]:
+    """Work the sheet out: its lines by name, those of the model first.
 
     It takes parameters as `PackedBert` has them; the activations of a layer as in Korthikanti et al. 2022
     (arXiv 2205.05198, section 4.1), with dropout; a backward pass as twice a forward pass. Embedding, norms and the
     optimizer's step take no time, a folded head no hop of its own, and nothing is sent while computing. The order of
     the pipeline is 1f1b.
-
-    >>> from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
-    >>> sheet = calculate(Setup(), [Phase(128, 1e6)])
-    >>> value_of(sheet, "global_batch", 128), value_of(sheet, "parameters")
-    (65536, 336226108)
     """
     stage = np.arange(len(setup.layout))
     first, head = 1 * (stage == 0), 1 * (stage == (0 if setup.folded else stage[-1]))
     # a copy is the head's matrix, where the embedding is elsewhere
     by_stage = dict(LAYERS=np.array(setup.layout), STAGE=stage, FIRST=first, HEAD=head, COPY=head * (1 - first))
-    names = vars(setup) | by_stage
-    lines = _work_out(MODEL_FORMULAS, names, None)
-    for phase in phases:
-        whole_number("length of a phase", phase.length, 1, setup.positions)
-        symbols = vars(phase) | {"accumulation": phase.gradient_accumulation_steps}
-        lines += _work_out(PHASE_FORMULAS, names | symbols, phase.length)
-    return lines
-
-
-def _work_out(formulas: Sequence[tuple[str, str, str]], names: dict, length: int | None) -> list[Line]:
-    """The lines of one of the two tables above; `names` gets their values."""
+    names = vars(setup) | vars(phase) | by_stage | {"accumulation": phase.gradient_accumulation_steps}
     # small integers of NumPy overflow in silence
     names |= {name: value.item() for name, value in names.items() if isinstance(value, np.generic)}
-    lines = []
-    for name, unit, formula in formulas:
+    lines = {}
+    for name, unit, formula in (*MODEL_FORMULAS, *PHASE_FORMULAS):
         value = names[name] = eval(formula, _FUNCTIONS, names)
-        value = np.broadcast_to(value, len(names["LAYERS"])) if name.isupper() else value
+        value = np.broadcast_to(value, len(stage)) if name.isupper() else value
         plain = tuple(value.tolist()) if isinstance(value, np.ndarray) else np.asarray(value).item()
-        lines.append(Line(name, plain, unit, formula, length))
+        lines[name] = Line(plain, unit, formula)
     return lines
 
 
-def value_of(sheet: Sequence[Line], name: str, length: int | None = None) -> Any:
-    """The value of a line; of a phase, if its length is given.
+def values_of(setup: Setup, phase: Phase) -> dict[str, Any]:
+    """The values of the sheet by name.
 
-    >>> from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, value_of
-    >>> value_of(calculate(Setup(), [Phase(128, 1e6)]), "devices")
-    64
+    >>> from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, values_of
+    >>> of = values_of(Setup(), Phase(128, 1e6))
+    >>> of["global_batch"], of["parameters"]
+    (65536, 336226108)
     """
-    one_of("name", name, dict.fromkeys(line.name for line in sheet))
-    found = [line.value for line in sheet if line.name == name and length in (None, line.length)]
-    if not found:
-        raise ValueError(f"There is no line {name!r} of a phase of length {length}.")
-    return found[0]
+    return {name: line.value for name, line in calculate(setup, phase).items()}
 
 
 def human(value: float, unit: str) -> str:

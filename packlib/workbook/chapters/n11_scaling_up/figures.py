@@ -1,15 +1,14 @@
 """What notebook 11 draws: the stages of a run, their memory and their waiting, in one picture."""
 
-import textwrap
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, human
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, human, values_of
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP
 from packlib.workbook.chapters.n11_scaling_up.timeline import Bar, gantt
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, StyledFigure, new_figure, percent
+from packlib.workbook.figures import INK, OKABE_ITO, PADDING, StyledFigure, percent
 
 FORWARD, BACKWARD = OKABE_ITO[4], OKABE_ITO[5]
 PARTS = {  # of a device's memory: color and hatch; moments that live off the device are hollow
@@ -22,7 +21,7 @@ PARTS = {  # of a device's memory: color and hatch; moments that live off the de
 
 def draw_run(setup: Setup, phase: Phase) -> tuple[Figure, str]:
     """The beginning of an update on top; below it the memory of each stage, and the run in numbers."""
-    of = {line.name: line.value for line in calculate(setup, [phase])}
+    of = values_of(setup, phase)
     idle = [1 - (1 - of["bubble"]) * work / max(of["WORK"]) for work in of["WORK"]]
     fullest = max(of["ON_DEVICE" if setup.offload else "MEMORY"])
     facts = {
@@ -32,7 +31,7 @@ def draw_run(setup: Setup, phase: Phase) -> tuple[Figure, str]:
         "fullest chip": human(fullest, "bytes"),
         "an update": human(of["update"], "s"),
         "of it, moving moments": percent(of["moved"] / setup.bandwidth / of["update"]),
-        f"{phase.sequences / 1e6:,.0f} M sequences": f"{of['hours']:,.3g} h",
+        f"{phase.sequences / 1e6:,.0f} M sequences": f"{of['hours']:,.1f} h",
     }
     fig = StyledFigure()
     grid = fig.add_gridspec(2, 2, height_ratios=(5, 6), width_ratios=(5, 4))
@@ -43,12 +42,13 @@ def draw_run(setup: Setup, phase: Phase) -> tuple[Figure, str]:
     chart.set_title("One update" if whole else "The beginning of an update", fontsize=12, pad=4)
     draw_memory(fig.add_subplot(grid[1, 0]), of, setup.offload)
     draw_facts(fig.add_subplot(grid[1, 1]), facts)
-    waits = f"Stage {idle.index(max(idle))} waits {percent(max(idle), 0)} of the time"
+    longest = max(idle)
+    waits = f"Stage {idle.index(longest)} waits {percent(longest, 0)} of the time" if longest else "No stage waits"
     fits = f"the fullest chip {'has room' if fullest <= ON_CHIP else 'overflows'}"
     fig.suptitle(f"{waits}; {fits}", fontsize=15)
     listed = "; ".join(f"{name} {value}" for name, value in facts.items())
     return fig, (
-        f"BERT-Large on {of['devices']:,} devices, {of['stages']} stages of {' + '.join(map(str, setup.layout))} "
+        f"BERT-Large in {setup.replicas:,} × {of['stages']} devices, stages of {' + '.join(map(str, setup.layout))} "
         f"layers, rows of {phase.length}, micro batch {phase.micro_batch}, accumulation "
         f"{phase.gradient_accumulation_steps:,}, {'' if setup.recompute else 'no '}recomputation, moments "
         f"{'off' if setup.offload else 'on'} the chip. {waits}, and {fits}: {listed}."
@@ -112,11 +112,3 @@ def draw_facts(ax: Axes, facts: dict[str, str]) -> None:
         ax.text(1, row, value, va="center", ha="right", fontsize=11)
     ax.set(xlim=(0, 1), ylim=(len(facts) - 0.5, -0.5))
     ax.axis("off")
-
-
-def draw_impossible(sentence: str) -> Figure:
-    fig, ax = new_figure()
-    ax.text(0.5, 0.5, textwrap.fill(sentence, 48), ha="center", va="center", fontsize=16)
-    ax.set_title("This pod cannot be")
-    ax.axis("off")
-    return fig

@@ -1,15 +1,22 @@
 """Notebook 11: BERT on a pod: its sheet behind a fold, its explorer, its questions and exercises."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
 from packlib.checks import escaped
-from packlib.workbook.chapters.n11_scaling_up.calculator import Line, Phase, calculate, human
-from packlib.workbook.chapters.n11_scaling_up.figures import draw_impossible, draw_run
+from packlib.workbook.chapters.n11_scaling_up.calculator import (
+    MODEL_FORMULAS,
+    PHASE_FORMULAS,
+    Line,
+    Phase,
+    human,
+    values_of,
+)
+from packlib.workbook.chapters.n11_scaling_up.figures import draw_run
 from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD, PREDICTIONS, make_pod
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
@@ -18,17 +25,18 @@ from packlib.workbook.questions import Questions
 from packlib.workbook.tables import Table
 
 
-def show_sheet(sheet: Sequence[Line], length: int) -> None:
+def show_sheet(sheet: Mapping[str, Line], length: int) -> None:
     """The sheet behind a fold: the model, then the phase with rows of this length; of stages, the largest value."""
     from IPython.display import display
 
     tables = {}
-    for title, wanted in (("The model", None), (f"Rows of {length} tokens", length)):
+    for title, formulas in (("The model", MODEL_FORMULAS), (f"Rows of {length} tokens", PHASE_FORMULAS)):
         rows = []
-        for line in (line for line in sheet if line.length == wanted):
-            several = isinstance(line.value, tuple)
-            said = human(max(line.value) if several else line.value, line.unit)
-            rows.append((line.name, f"{said}{', fullest stage' * several}", line.formula))
+        for name, unit, formula in formulas:
+            value = sheet[name].value
+            several = isinstance(value, tuple)
+            said = human(max(value) if several else value, unit)
+            rows.append((name, f"{said}{', fullest stage' * several}", formula))
         tables[title] = Table(("line", "value", "formula"), rows)
     body = "".join(f"<h4>{escaped(name)}</h4>{table._repr_html_()}" for name, table in tables.items())
     page = f"<details><summary>The sheet, formula by formula</summary>{body}</details>"
@@ -45,8 +53,8 @@ class PodExplorer(Explorer):
 
     def controls(self):
         return {
-            "devices": choice("Devices", [4, 16, 64, 256, 1024], 64),
-            "stages": choice("Stages", [1, 2, 4, 8, 16, 32], 4),
+            "replicas": choice("Replicas", [1, 4, 16, 64, 256], 16),
+            "stages": choice("Stages", [1, 2, 4, 8, 12, 24], 4),
             "micro_batch": choice("Micro batch", [1, 2, 4, 8, 16, 32, 64], 8),
             "accumulation": choice("Accumulation", [2**i for i in range(13)], 512),
             "length": choice("Length of a row", list(PREDICTIONS), 128),
@@ -54,11 +62,8 @@ class PodExplorer(Explorer):
             "offload": widgets.Checkbox(True, description="Moments off chip"),
         }
 
-    def draw(self, devices, stages, micro_batch, accumulation, length, recompute, offload) -> tuple[Figure, str]:
-        try:
-            setup = make_pod(devices, stages, recompute=recompute, offload=offload)
-        except ValueError as impossible:
-            return draw_impossible(str(impossible)), f"This pod cannot be: {impossible}"
+    def draw(self, replicas, stages, micro_batch, accumulation, length, recompute, offload) -> tuple[Figure, str]:
+        setup = make_pod(replicas, stages, recompute=recompute, offload=offload)
         rows = PHASES[0].sequences
         return draw_run(setup, Phase(length, rows, micro_batch, accumulation, predictions=PREDICTIONS[length]))
 
@@ -128,11 +133,11 @@ def _pod_fault(got):
     """Whether it is 20 % faster than the published pod, on as many devices and with the same batch."""
     if set(got) != set(FASTER):
         return f"it needs the keys {', '.join(FASTER)}, no other."
+    if sum(got["layout"]) != POD.layers:
+        return f"its stages have {sum(got['layout'])} layers, not {POD.layers}."
     setup = replace(POD, **{name: got[name] for name in ("layout", "replicas", "recompute")})
     phase = replace(PHASES[0], **{name: got[name] for name in ("micro_batch", "gradient_accumulation_steps")})
-    of, published = (
-        {line.name: line.value for line in calculate(pod, [part])} for pod, part in ((setup, phase), (POD, PHASES[0]))
-    )
+    of, published = values_of(setup, phase), values_of(POD, PHASES[0])
     if of["devices"] != published["devices"]:
         return f"that is {of['devices']} devices; there are {published['devices']}."
     if of["global_batch"] != published["global_batch"]:
@@ -151,34 +156,14 @@ EXERCISES = Exercises.beside(
     Exercise(
         "loss_weights",
         loss_weights,
-        wrong={
-            "all the same": lambda counts: [1.0 for _ in counts],
-            "forgets that ranks are averaged": lambda counts: [count / sum(counts) for count in counts],
-            "only the number of ranks": lambda counts: [float(len(counts)) for _ in counts],
-        },
     ),
     Exercise(
         "round_at_random",
         round_at_random,
-        wrong={
-            "to the nearest": lambda value, spacing, draw: round(value / spacing) * spacing,
-            "up when it should go down": lambda value, spacing, draw: round_at_random(value, spacing, 1 - draw),
-            "a coin": lambda value, spacing, draw: (math.floor(value / spacing) + (draw < 0.5)) * spacing,
-            "cuts digits off": lambda value, spacing, draw: (
-                (int(value / spacing) + (draw < value / spacing - int(value / spacing))) * spacing
-            ),
-        },
     ),
     Exercise(
         "faster_pod",
         FASTER,
-        wrong={
-            "the published pod": PUBLISHED,
-            "even stages alone": PUBLISHED | {"layout": (6, 6, 6, 6)},
-            "does not fit": PUBLISHED | {"recompute": False},
-            "accumulates too long": FASTER | {"micro_batch": 2, "gradient_accumulation_steps": 2048},
-            "a smaller batch": FASTER | {"micro_batch": 2},
-        },
         fault=_pod_fault,
     ),
 )

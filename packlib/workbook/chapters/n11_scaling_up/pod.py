@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, calculate, human
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, human, values_of
 
 ON_CHIP = 900e6  # bytes of one processor
 POD = Setup(offload=True)  # BERT-Large, 3 + 7 + 7 + 7 layers; speed and bandwidth are assumed
@@ -52,23 +52,11 @@ PHASES = tuple(
 )  # fmt: skip
 
 
-def make_pod(devices: int, stages: int, **options: Any) -> Setup:
-    """A pod of replicas with as many stages each; 4 stages in the published layout, else evenly.
-
-    Raises:
-        ValueError: for more stages than layers, or devices that do not make up whole pipelines.
-    """
-    if stages > POD.layers:
-        raise ValueError(f"{stages} stages need at least {stages} layers, one each; the model has {POD.layers}.")
-    if devices % stages:
-        raise ValueError(
-            f"{devices} devices do not make up whole pipelines of {stages} stages: {devices % stages} "
-            "would be left over."
-        )
+def make_pod(replicas: int, stages: int, **options: Any) -> Setup:
+    """Replicas with as many stages each, at most 24; 4 stages in the published layout, else evenly."""
     layout = tuple((i + 1) * POD.layers // stages - i * POD.layers // stages for i in range(stages))
     layout = tuple(POD.layout) if stages == len(POD.layout) else layout
-    folded = layout == POD.layout or stages == 1
-    return replace(POD, layout=layout, folded=folded, replicas=devices // stages, **options)
+    return replace(POD, layout=layout, folded=layout == POD.layout or stages == 1, replicas=replicas, **options)
 
 
 def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (1.0, 1.0)) -> list[Phase]:
@@ -87,8 +75,7 @@ def two_phases(micro_batch: int, accumulation: int, factors: Sequence[float] = (
 
 def largest(name: str, **changes: Any) -> float:
     """The largest value of a line of the sheet, over both phases and all stages of the published pod so changed."""
-    lines = calculate(replace(POD, **changes), PHASES)
-    return max(max(line.value) for line in lines if line.name == name)
+    return max(max(values_of(replace(POD, **changes), phase)[name]) for phase in PHASES)
 
 
 def against_published() -> list[tuple[str, str, str, str]]:

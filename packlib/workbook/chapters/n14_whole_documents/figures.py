@@ -54,15 +54,6 @@ def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
     ax.set_xlabel("slots in a row")
 
 
-def bars(ax: Axes, values: dict[str, float], texts: Sequence[str], labels: Sequence[str]) -> None:
-    """A horizontal bar for each value, with a text at its end."""
-    for at, (value, text) in enumerate(zip(values.values(), texts, strict=True)):
-        ax.barh(at, value, height=0.6, color=series("packed")["color"])
-        ax.text(value + 0.02 * max(values.values()), at, text, va="center")
-    name_rows(ax, labels, above=0.6, below=0.6)
-    ax.set_xlim(0, 1.75 * max(values.values()))
-
-
 def draw_ends(ax: Axes, ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
     """A row an arm: each seed a circle, the mean a bar; the losses of counting are dashed lines with their names."""
     for row, values in enumerate(ended.values()):

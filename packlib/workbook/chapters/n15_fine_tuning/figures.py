@@ -8,7 +8,6 @@ from string import ascii_uppercase
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.check import PackingCheck
 from packlib.workbook.chapters.n15_fine_tuning.runs import Chats, predicted_in_packs, token_weights
 from packlib.workbook.figures import INK, OKABE_ITO, label_ends, name_rows, new_figure, percent, plain_ticks, show
 
@@ -125,29 +124,3 @@ def regrouped(moved: Mapping[str, tuple[float, float]], deals: int) -> None:
     listed = "; ".join(f"{way} {whole:.2f} and {own:.2f}" for way, (whole, own) in moved.items())
     alt = f"Largest over least weight of an answer in {deals} deals, counted once and by each rank: {listed}."
     show(fig, alt=alt, name="regrouped")
-
-
-def verdicts(checks: Mapping[str, PackingCheck]) -> None:
-    """Which questions of the check each faulty trainer fails."""
-    failed = {
-        name: [one.question for one in check.findings if one.verdict == "failed"] for name, check in checks.items()
-    }
-    questions = [one.question for one in next(iter(checks.values())).findings]
-    shown = [question for question in questions if any(question in each for each in failed.values())]
-    fig, ax = new_figure()
-    for row, each in enumerate(failed.values()):
-        for column, question in enumerate(shown):
-            bad = question in each
-            look = (
-                {"color": OKABE_ITO[1], "marker": "X", "markersize": 15}
-                if bad
-                else {"color": SHADES[1], "marker": "o"}
-            )
-            ax.plot(column, row, **look)
-    name_rows(ax, list(failed), above=0.6, below=0.6)
-    ax.set_xticks(range(len(shown)), [question.replace(" ", "\n") for question in shown], fontsize=12)
-    ax.set_xlim(-0.5, len(shown) - 0.5)
-    patterns = len({tuple(each) for each in failed.values()})
-    ax.set_title(f"{len(failed)} faults, {patterns} patterns of questions that fail")
-    listed = "; ".join(f"{name}: {', '.join(each)}" for name, each in failed.items())
-    show(fig, alt=f"Which questions of the check fail. {listed}.", name="verdicts")

@@ -89,68 +89,19 @@ def slot_weights(labels, segments, sequences):
     return weights
 
 
-def _across_borders(labels, segments, sequences):
-    """The slip of a loss that does not look where a sequence ends."""
-    weights = []
-    for row, owner in zip(labels, segments, strict=True):
-        asked = [after if after > 0 and label != -100 else 0 for after, label in zip(owner[1:], row[1:], strict=True)]
-        weights.append([1 / (sequences * asked.count(one)) if one else 0.0 for one in asked] + [0.0])
-    return weights
-
-
-def _here(labels, segments):
-    """How many sequences of a micro-batch have a predicted token."""
-    weights = slot_weights(labels, segments, 1)
-    pairs = [
-        (row, mine) for row, owner in enumerate(segments) for mine, one in zip(owner, weights[row], strict=True) if one
-    ]
-    return len(set(pairs))
-
-
 EXERCISES = Exercises.beside(
     __file__,
     Exercise(
         "asked",
         asked,
-        wrong={
-            "all tokens": lambda turns: sum(tokens for _, tokens in turns),
-            "the last answer alone": lambda turns: turns[-1][1] if turns[-1][0] == "assistant" else 0,
-            "one token less for each answer": lambda turns: sum(n - 1 for role, n in turns if role == "assistant"),
-            "the first token of a chat too": lambda turns: sum(n for role, n in turns if role == "assistant"),
-        },
     ),
     Exercise(
         "group_weights",
         group_weights,
-        wrong={
-            "a mean over tokens": lambda lengths, groups: [1 / sum(lengths)] * len(lengths),
-            "a mean over sequences": lambda lengths, groups: [1 / (len(lengths) * length) for length in lengths],
-            "the mean of the answers' means": lambda lengths, groups: [
-                1 / (len(set(groups)) * groups.count(group) * length)
-                for length, group in zip(lengths, groups, strict=True)
-            ],
-            "a sum over groups": lambda lengths, groups: [
-                weight * len(set(groups)) for weight in group_weights(lengths, groups)
-            ],
-        },
     ),
     Exercise(
         "slot_weights",
         slot_weights,
-        wrong={
-            "where the label stands": lambda *given: [[0.0, *row[:-1]] for row in slot_weights(*given)],
-            "across borders": _across_borders,
-            "divided by prompts too": lambda labels, segments, sequences: [
-                [
-                    1 / (sequences * owner.count(mine)) if weight else 0.0
-                    for weight, mine in zip(row, owner, strict=True)
-                ]
-                for row, owner in zip(slot_weights(labels, segments, sequences), segments, strict=True)
-            ],
-            "the mean of this micro-batch": lambda labels, segments, sequences: slot_weights(
-                labels, segments, _here(labels, segments)
-            ),
-        },
     ),
 )
 check = EXERCISES

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import t
 
 from packlib.workbook.chapters.shared import recorded_runs
-from packlib.workbook.chapters.shared.recorded_runs import Interval, Swept, against, at_end, by_arm, by_rate, interval
+from packlib.workbook.chapters.shared.recorded_runs import Interval, Swept, against, at_end, by_rate, interval, runs_of
 from packlib.workbook.records import recorded
 from packlib.workbook.tables import Table
 
@@ -36,7 +36,7 @@ EXPERIMENTS = {
 
 def ends_of(name: str) -> dict[str, np.ndarray]:
     """By arm of a recorded experiment: the held-out loss at the end of each seed."""
-    return at_end(by_arm(recorded(name, "runs").rows))
+    return at_end(runs_of(name))
 
 
 def differences_of(name: str, confidence: float) -> dict[str, Interval]:
@@ -46,7 +46,7 @@ def differences_of(name: str, confidence: float) -> dict[str, Interval]:
 
 def swept(name: str) -> Swept:
     """By arm of a recorded sweep, by rate from low to high: the held-out loss at the end of each seed."""
-    return by_rate(at_end(by_arm(recorded(name, "runs").rows)))
+    return by_rate(at_end(runs_of(name)))
 
 
 def best_rates(name: str) -> dict[str, float]:
@@ -78,12 +78,18 @@ RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and asc
     f"{rule}: ascending less shuffled": (f"ascending, {rule}", f"shuffled, {rule}")
     for rule in ("none", "sqrt", "linear")
 }
-LENGTH_PAIRS = {arm: (arm, "no warm-up") for arm in ("0.3, truncated", "0.6, truncated", "0.3, reshaped")}
 
 
 def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], confidence: float) -> dict[str, Interval]:
     """By name of a pair: the interval of the ends of its first arm less those of its second, seed by seed."""
     return {name: interval(ended[one] - ended[other], confidence) for name, (one, other) in pairs.items()}
+
+
+def short_first(confidence: float) -> dict[str, Interval]:
+    """Short rows first less full rows, after as many bytes: five seeds at the rate of full rows, three at their own."""
+    ended = ends_of("curriculum-length") | ends_of("curriculum-length-rates")
+    full = ended.pop("no warm-up")
+    return {arm: interval(ends - full[: len(ends)], confidence) for arm, ends in ended.items()}
 
 
 def fine_tuned(confidence: float) -> dict[str, Interval]:
@@ -107,7 +113,7 @@ def fine_tuned(confidence: float) -> dict[str, Interval]:
 
 def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
     """By arm of a recorded experiment: what it took of a `column`, as a share of what the base took, seed by seed."""
-    used = at_end(by_arm(recorded(name, "runs").rows), column)
+    used = at_end(runs_of(name), column)
     base = used.pop(EXPERIMENTS[name].base)
     return {arm: interval(taken / base, confidence) for arm, taken in used.items()}
 
