@@ -34,11 +34,10 @@ def first_rows(batch: PackedBatch, number: int) -> PackedBatch:
 def bytes_to_reach(seeds: Sequence[dict[str, np.ndarray]], base: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
     """The share of the bytes of each base run after which the run of the same seed is at its last loss.
 
-    There may be fewer seeds than in the base, the first ones. Between two evaluations the loss counts as a line; a run
-    that never gets there has infinity.
+    Between two evaluations the loss counts as a line; a run that never gets there has infinity.
     """
     shares = []
-    for run, other in zip(seeds, base, strict=False):
+    for run, other in zip(seeds, base, strict=True):
         end, losses, tokens = other["held_out_loss"][-1], run["held_out_loss"], run["tokens"]
         there = np.flatnonzero(losses <= end)
         if not len(there):
