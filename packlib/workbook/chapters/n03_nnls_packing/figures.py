@@ -110,20 +110,6 @@ def show_mirror_images(wikipedia: LengthHistogram, places: np.ndarray) -> None:
     show(fig, alt=alt, name="mirror-images")
 
 
-def show_methods(above: Mapping[str, int], histogram: LengthHistogram, blocks: int, limit: int) -> None:
-    """Packs above the bound, by method."""
-    fig, ax = new_figure()
-    draw_above(ax, above)
-    squares, greedy = about(above["NNLSHP"]), about(above["LPFHP"])
-    ax.set(
-        title=f"NNLSHP {squares} packs above the bound, LPFHP {greedy}",
-        xlabel=f"packs above the bound; {shown_name(histogram)}, {blocks} blocks",
-    )
-    listed = ", ".join(f"{way} {about(number)}" for way, number in above.items())
-    alt = f"{shown_name(histogram)} in {blocks} blocks, packs above the lower bound at depth {limit}: "
-    show(fig, alt=f"{alt}{listed}.", name="methods")
-
-
 def show_wikipedia() -> Table:
     """What was published and recorded on all of Wikipedia at depth 3."""
     lines = [["NNLSHP, published", "8,155,059", "99.746", "22 to 28"]]
