@@ -262,7 +262,7 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         larger_updates_end_higher),
     ("17_evidence", "The betas ended higher than nothing adjusted with LAMB, and lower with AdamW."): (
         betas_help_with_one_optimizer),
-    ("07_hyperparameters", "with as many updates as the padded run no difference can be told, for either optimizer"): (
+    ("07_hyperparameters", "With as many updates as the padded run no difference can be told, for either optimizer"): (
         lambda: verdicts("divided, as many updates") == ["cannot be told"] * 2),
     ("07_hyperparameters", "Half of the updates with twice the batch ended higher whatever was done about it."): (
         larger_updates_end_higher),

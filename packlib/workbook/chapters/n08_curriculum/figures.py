@@ -68,8 +68,8 @@ def show_long_runs(ended: Mapping[str, np.ndarray]) -> None:
     fig, ax = new_figure()
     draw_intervals(ax, shown)
     ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}; bigram {bigram('modules'):.2f}), 95 % interval")
-    equal = sum(one.verdict == "cannot be told" for one in shown.values())
-    ax.set_title(f"{equal} of {len(shown)} differences cannot be told from 0")
+    lower = sum(one.verdict == "lower" for one in shown.values())
+    ax.set_title(f"{lower} of {len(shown)} ways with short rows first end lower than full rows")
     listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in shown.items())
     alt = f"Differences of the held-out loss after as many bytes: {listed}. Full rows end at {full:.2f}."
     show(fig, alt=alt, name="short-rows")
