@@ -60,7 +60,7 @@ def bigram(text: str) -> float:
     return next(float(row["loss"]) for row in rows if row["text"] == text and row["baseline"] == "bigram")
 
 
-def show_long_runs(ended: Mapping[str, np.ndarray]) -> None:
+def show_long_runs(ended: dict[str, np.ndarray]) -> None:
     """How far the arms of the length warm-up end from full rows; those with another rate name it."""
     show_recorded("curriculum-length", "runs")
     show_recorded("curriculum-length-rates", "runs")
