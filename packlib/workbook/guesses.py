@@ -135,6 +135,7 @@ def _compare_numbers(
 
 def _number(text: str) -> tuple[float, bool]:
     """The number that a text says, and whether a word or a sign stands behind it, such as a unit."""
+    text = re.sub("^an? (?=thousand|million|billion)", "1 ", text, flags=re.IGNORECASE)
     written = _WRITTEN.fullmatch(re.sub("^(?:minus |[-−]) ?", "-", text, flags=re.IGNORECASE))
     if not written:
         raise UnreadableGuessError("That is not a number such as 4, 1,144, 0.5 or 3/8; guess again.")

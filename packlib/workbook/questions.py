@@ -143,6 +143,7 @@ class Questions(dict[str, Question]):
         draw, place = (ax.axvline, (seen, 1)) if axis == "x" else (ax.axhline, (1, seen))
         draw(seen, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
         beside = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
+        beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # it may stand on a bar
         ax.annotate(
             "your guess", place, xytext=(-4, -4), textcoords="offset points", ha="right", va="top", color=INK, **beside
         )

@@ -182,13 +182,13 @@ def time_is_not_saved():
 
 
 def truncated_rows_end_lower_at_their_own_rate():
-    """Whether both do on three seeds, and are where full rows end after about as many bytes as the notebook says."""
+    """Whether both do on five seeds, and are where full rows end after about as many bytes as the notebook says."""
     long, own = runs_of("curriculum-length"), runs_of("curriculum-length-rates")
     ended, full = at_end(own), at_end(long)["no warm-up"]
-    found = [interval(ends - full[: len(ends)]) for ends in ended.values()]
+    found = [interval(ends - full) for ends in ended.values()]
     shares = [100 * bytes_to_reach(seeds, long["no warm-up"]).mean() for seeds in own.values()]
-    assert max(run["largest_gradient_norm"].max() for seeds in own.values() for run in seeds) < 5.9
-    return all(one.verdict == "lower" and one.seeds == 3 for one in found) and shares == pytest.approx([60, 50], abs=5)
+    assert max(run["largest_gradient_norm"].max() for seeds in own.values() for run in seeds) < 6
+    return all(one.verdict == "lower" and one.seeds == 5 for one in found) and shares == pytest.approx([60, 60], abs=5)
 
 
 def truncated_rows_gain_by_their_own_rate():
@@ -277,7 +277,7 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         larger_updates_end_higher),
     ("17_evidence", "The betas ended higher than nothing adjusted with LAMB, and lower with AdamW."): (
         betas_help_with_one_optimizer),
-    ("07_hyperparameters", "with as many updates as the padded run no difference can be told, for either optimizer"): (
+    ("07_hyperparameters", "With as many updates as the padded run no difference can be told, for either optimizer"): (
         lambda: verdicts("divided, as many updates") == ["cannot be told"] * 2),
     ("07_hyperparameters", "Half of the updates with twice the batch ended higher whatever was done about it."): (
         larger_updates_end_higher),
@@ -298,9 +298,9 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         less("ablations", "pack mean", "packed").verdict == "cannot be told"),
     ("08_curriculum", "With either rule ascending order ends lower. Without one that cannot be told"): (
         with_a_rule_ascending_ends_lower),
-    ("08_curriculum", "With their own rate, on three seeds, truncated rows end lower than full rows, and they are "
-     "where full rows end after about six tenths of the bytes, or half of them."): (
-        truncated_rows_end_lower_at_their_own_rate),
+    ("08_curriculum", "With their own rate truncated rows end lower than full rows, and they are where full rows end "
+     "after about six tenths of the bytes."): truncated_rows_end_lower_at_their_own_rate,
+    ("17_evidence", "both arms end lower than full rows"): truncated_rows_end_lower_at_their_own_rate,
     ("08_curriculum", "no difference can be told for the warm-up over 30 %"): lambda: (
         less("curriculum-length", "0.3, truncated", "no warm-up").verdict == "cannot be told"),
     ("08_curriculum", "The warm-up over 60 % ends lower."): lambda: (

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
 
 from packlib.packing import PackingPlan, Packs
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show
@@ -16,7 +15,6 @@ if TYPE_CHECKING:  # the first page does not wait for torch
     import torch
 
 COLORS = OKABE_ITO[:6]
-LIGHT = "#f4f4f4"
 FEW = 48  # texts to look at
 
 
@@ -42,22 +40,6 @@ def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slot
 def short(text: str, width: int = 90) -> str:
     """A text on one line, cut after a word."""
     return textwrap.shorten(text, width, placeholder=" …")
-
-
-def draw_looks(ax: Axes, segment_ids: "torch.Tensor", allowed: "torch.Tensor", title: str) -> None:
-    """Which slot (row) looks at which (column): within a text in its color, at a stranger in dark gray."""
-    from packlib.workbook.chapters.shared.segments import name_segments
-
-    real, own = segment_ids > 0, segment_ids[:, None] == segment_ids
-    palette = np.array([to_rgb(COLORS[i % len(COLORS)]) for i in range(int(segment_ids.max()))])
-    picture = np.full((*allowed.shape, 3), to_rgb(LIGHT))
-    seen = (allowed & real & real[:, None]).numpy()
-    picture[seen] = to_rgb("#8a8a8a")
-    rows, columns = np.nonzero(seen & own.numpy())
-    picture[rows, columns] = palette[segment_ids.numpy()[rows] - 1]
-    ax.imshow(picture)
-    name_segments(ax, segment_ids)
-    ax.set_title(title, fontsize=13)
 
 
 def show_padded(lengths: np.ndarray, max_length: int, mark: Callable[..., None]) -> None:
@@ -86,12 +68,14 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan) -> None:
 
 def show_looks(segment_ids: "torch.Tensor") -> None:
     """Who looks at whom in a pack, without a mask and with it."""
+    from packlib.workbook.chapters.shared.segments import draw_mask
+
     ids, real = segment_ids, segment_ids > 0
-    own = ids[:, None] == ids
+    own, pairs = ids[:, None] == ids, real[:, None] & real
     fig, axes = new_figure(1, 2)
-    share = 1 - float(own[real][:, real].float().mean())
-    draw_looks(axes[0], ids, real[:, None] & real, f"No mask: {percent(share, 0)} of pairs are strangers")
-    draw_looks(axes[1], ids, own, "Mask: each text sees itself")
+    share = 1 - int((own & pairs).sum()) / int(pairs.sum())
+    draw_mask(axes[0], ids, pairs, f"No mask: {percent(share, 0)} of pairs are strangers")
+    draw_mask(axes[1], ids, own, "Mask: each text sees itself")
     axes[0].set(xlabel="token that is looked at", ylabel="token that looks")
     axes[1].set(xlabel="token that is looked at")
     alt = f"Which token looks at which in a pack of {int(ids.max())} texts. Without a mask, {percent(share)} of all "

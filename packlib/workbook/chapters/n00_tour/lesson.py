@@ -63,7 +63,6 @@ QUESTIONS = Questions.beside(
     truths={
         "waste": lambda share, mean, slots: round(100 * share, 1),
         "rows": lambda rows, tokens, bound: rows,
-        "mask": lambda off: round(100 * off),
         "same": lambda padded, packed: (
             "as many" if abs(packed - padded) < 0.01 else "more" if packed > padded else "fewer"
         ),

@@ -25,27 +25,15 @@ def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int],
 
 
 def show_batch(lengths: Sequence[int], max_length: int) -> None:
-    """A batch as a rectangle, with its padding up to the longest row and up to the maximum."""
-    fig, ax = new_figure()
-    longest, rows = max(lengths), np.arange(len(lengths))
-    empty = {"height": 0.8, "edgecolor": "white", "linewidth": 0}
-    ax.barh(rows, max_length - longest, left=longest, color="#eeeeee", **empty)
-    ax.barh(rows, [longest - n for n in lengths], left=lengths, color=PADDING, hatch="///", **empty)
-    ax.barh(rows, lengths, color=series("packed")["color"], height=0.8)
-    for row, length in zip(rows, lengths, strict=True):
-        ax.text(length - 0.5, row, str(length), color="white", va="center", ha="right", fontweight="bold")
-    ax.set(xlim=(0, max_length), ylim=(len(rows) - 0.4, -1.4), yticks=[], xlabel="slots")
-    ax.spines["left"].set_visible(False)
-    for start, end, text in ((0, longest, "longest in the batch"), (longest, max_length, "up to the maximum length")):
-        ax.annotate("", (end, -0.75), (start, -0.75), arrowprops={"arrowstyle": "<->", "color": INK})
-        ax.text((start + end) / 2, -0.9, text, ha="center", va="bottom", fontsize=12)
-    to_longest = 1 - sum(lengths) / (len(lengths) * longest)
-    to_maximum = 1 - sum(lengths) / (len(lengths) * max_length)
-    shares = percent(to_longest, 0), percent(to_maximum, 0)
-    ax.set_title(f"{shares[0]} padding up to the longest row, {shares[1]} up to {max_length} slots")
+    """A batch as a rectangle, padded up to the longest row and up to the maximum."""
+    widths = {"the longest": max(lengths), str(max_length): max_length}
+    shares = [1 - sum(lengths) / (len(lengths) * wide) for wide in widths.values()]
+    fig, axes = new_figure(1, 2)
+    for ax, (what, wide), share in zip(axes, widths.items(), shares, strict=True):
+        draw_batches(ax, [np.array(lengths)], [wide], max_length)
+        ax.set_title(f"Up to {what}: {percent(share, 0)} padding")
     alt = f"{len(lengths)} sequences of {', '.join(map(str, lengths))} tokens as rows of one rectangle. Padded to "
-    alt += f"the longest, {percent(to_longest)} of the slots are padding; "
-    alt += f"padded to {max_length}, {percent(to_maximum)}."
+    alt += f"the longest, {percent(shares[0])} of the slots are padding; padded to {max_length}, {percent(shares[1])}."
     show(fig, alt=alt, name="batch-rectangle")
 
 

@@ -11,14 +11,11 @@ from packlib.workbook.chapters.n02_greedy_packing.runs import (
     GREEDY_RULES,
     PUBLISHED_PACKS,
     in_words,
-    milliseconds,
     newest,
     one_by_one,
 )
-from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs
-from packlib.workbook.figures import INK, label_ends, new_figure, percent, plain_ticks, series, show
-from packlib.workbook.tables import show_table
+from packlib.workbook.figures import INK, new_figure, plain_ticks, series, show
 
 
 def show_groups(copies: Mapping[int, int], slots: int) -> None:
@@ -88,48 +85,3 @@ def show_steps(lengths: Sequence[int], slots: int, rule: str, title: str) -> Non
     fig.suptitle(title)
     alt = f"{title}: {len(lengths)} steps. In the end {len(packs)} packs of {slots}: {in_words(packs)}."
     show(fig, alt=alt, name=f"{'most' if rule == 'worst_fit' else 'least'}-space-by-hand")
-
-
-def show_times(histogram: LengthHistogram, depth: int | None) -> None:
-    """Packs, strategies and time of both rules, for a histogram and for a thousand times as many sequences."""
-    rows = []
-    for times in (1, 1000):
-        larger = LengthHistogram(times * histogram.counts)
-        for rule in GREEDY_RULES:
-            made = plan(larger, method=rule, max_sequences_per_pack=depth)
-            took = milliseconds(larger, rule, depth)
-            numbers = [f"{number:,}" for number in (larger.num_sequences, made.num_packs, len(made.repeats))]
-            rows.append([rule.upper(), *numbers, percent(made.efficiency, 2), f"{took:.1f}"])
-    columns = [shown_name(histogram), "sequences", "packs", "strategies", "full", "milliseconds"]
-    show_table(columns, rows)
-
-
-def show_ways(ways: Mapping[str, Sequence[int]]) -> None:
-    """Packs by data set and rule."""
-    columns = ["no depth limit", "most space, one by one", "SPFHP, all copies at once", "LPFHP, least space"]
-    show_table(columns, [[name, *(f"{packs:,}" for packs in found)] for name, found in ways.items()])
-
-
-def show_memory(
-    above: Mapping[str, Mapping[int, float]], whole: float, winner: Mapping[int, str], histogram: LengthHistogram
-) -> None:
-    """Packs above the optimum by the memory of a stream and of chunks."""
-    ends = {way: (min(v), v[min(v)], max(v), v[max(v)]) for way, v in above.items()}
-    alt = "; ".join(f"{way}: {x:.2f} % at {few}, {y:.2f} % at {many}" for way, (few, x, many, y) in ends.items())
-    alt = f"Packs above the optimum by packs in memory, {shown_name(histogram)}. {alt}. "
-    alt += f"All at once: {whole:.2f} %."
-    says = {"stream": "the stream wins", "chunks": "chunks win", "neither": "neither wins"}
-    windows = list(above["stream"])
-    fig, ax = new_figure()
-    styles = {"stream": series("next_fit"), "chunks": {**series("lpfhp"), "linestyle": "--", "marker": "o"}}
-    lines = {ax.plot(list(v), list(v.values()), **styles[way])[0]: way for way, v in above.items()}
-    lines[ax.plot(windows, [whole] * len(windows), **series("lpfhp"))[0]] = "all at once"
-    ax.set_xscale("log")
-    plain_ticks(ax.xaxis, windows)
-    ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
-    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
-    ax.set_ylim(-0.001, 1.5 * ax.dataLim.ymax + 0.01)
-    label_ends(lines)
-    ax.set(xlabel=f"packs held in memory; {shown_name(histogram)}", ylabel="packs above the optimum, %")
-    ax.set_title(f"With room for {windows[-1]:,} packs, {says[winner[windows[-1]]]}")
-    show(fig, alt=alt, name="stream")

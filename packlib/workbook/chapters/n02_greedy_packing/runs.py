@@ -1,11 +1,10 @@
 """What notebook 02 computes: packs one sequence at a time, and our counts beside the published ones."""
 
 import heapq
-import timeit
 from collections.abc import Iterator, Sequence
 
 from packlib.lengths import LengthHistogram
-from packlib.packing import Method, plan
+from packlib.packing import Method
 from packlib.packing.greedy import OpenPacks
 
 # the rules, and which of the packs that have room for a sequence takes it
@@ -62,8 +61,3 @@ def in_words(packs: Sequence[Pack]) -> str:
 def newest(packs: Sequence[Pack], before: Sequence[Pack]) -> int:
     """Which pack took the last sequence."""
     return next((i for i, pack in enumerate(before) if packs[i] != pack), len(before))
-
-
-def milliseconds(histogram: LengthHistogram, rule: Method, depth: int | None) -> float:
-    """The fastest of five plans."""
-    return 1000 * min(timeit.repeat(lambda: plan(histogram, method=rule, max_sequences_per_pack=depth), number=1))

@@ -1,4 +1,4 @@
-"""What notebook 03 draws: the strategy matrix, what does not meet, and packs above the bound."""
+"""What notebook 03 draws: the strategy matrix, and what does not meet."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,21 +7,11 @@ from matplotlib.axes import Axes
 
 from packlib.lengths import LengthHistogram
 from packlib.workbook.chapters.n03_nnls_packing.runs import about
-from packlib.workbook.chapters.shared.above import draw_above as above_the_bound
 from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.figures import INK, new_figure, percent, series, show
 from packlib.workbook.results import show_recorded
 from packlib.workbook.tables import Table
-
-WAYS = {  # what is done with the solution of least squares, and how it looks
-    "as published": {**series("nnlshp"), "markerfacecolor": "white"},
-    "NNLSHP": series("nnlshp"),
-    "extended NNLSHP": series("ennlshp"),
-    "SPFHP": series("spfhp"),
-    "LPFHP": series("lpfhp"),
-    "optimal": series("optimal"),
-}
 
 
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
@@ -40,11 +30,6 @@ def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
     ax.set(ylim=(-30 * largest, 30 * largest), xlim=(0, len(left_over)))
     ax.text(0.02, 0.97, "sequences without a place", va="top", transform=ax.transAxes)
     ax.text(0.98, 0.03, "places without a sequence", ha="right", va="bottom", transform=ax.transAxes)
-
-
-def draw_above(ax: Axes, above: Mapping[str, int]) -> None:
-    """Packs above the lower bound, by way in `WAYS`."""
-    above_the_bound(ax, above, [WAYS[way] for way in above], about)
 
 
 def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None:
@@ -108,20 +93,6 @@ def show_mirror_images(wikipedia: LengthHistogram, places: np.ndarray) -> None:
     alt = "Wikipedia: sequences of each length, their mirror images, and the places from least squares: "
     alt += f"beyond the cutoff at most {percent(off, 0)} off the mean of both."
     show(fig, alt=alt, name="mirror-images")
-
-
-def show_methods(above: Mapping[str, int], histogram: LengthHistogram, blocks: int, limit: int) -> None:
-    """Packs above the bound, by method."""
-    fig, ax = new_figure()
-    draw_above(ax, above)
-    squares, greedy = about(above["NNLSHP"]), about(above["LPFHP"])
-    ax.set(
-        title=f"NNLSHP {squares} packs above the bound, LPFHP {greedy}",
-        xlabel=f"packs above the bound; {shown_name(histogram)}, {blocks} blocks",
-    )
-    listed = ", ".join(f"{way} {about(number)}" for way, number in above.items())
-    alt = f"{shown_name(histogram)} in {blocks} blocks, packs above the lower bound at depth {limit}: "
-    show(fig, alt=f"{alt}{listed}.", name="methods")
 
 
 def show_wikipedia() -> Table:

@@ -7,12 +7,13 @@ from functools import cache
 from matplotlib.figure import Figure
 
 from packlib.packing import plan
-from packlib.workbook.chapters.n03_nnls_packing.figures import draw_above, draw_misses
+from packlib.workbook.chapters.n03_nnls_packing.figures import draw_misses
 from packlib.workbook.chapters.n03_nnls_packing.runs import about, published_result, solve
+from packlib.workbook.chapters.shared.above import draw_above
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, in_blocks, sets_to_explore, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import new_figure
+from packlib.workbook.figures import new_figure, series
 from packlib.workbook.questions import Questions
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet-pairs")
@@ -58,7 +59,8 @@ class WeightExplorer(Explorer):
         left.axvspan(0.5, cutoff + 0.5, color="#eeeeee")
         draw_misses(left, left_over, empty)
         left.set(xlabel="blocks; shaded up to the cutoff", title=f"{about(left_over.sum())} left over")
-        draw_above(right, above)
+        looks = [series("nnlshp"), series("nnlshp"), series("lpfhp"), series("optimal")]
+        draw_above(right, above, [{**looks[0], "markerfacecolor": "white"}, *looks[1:]], about)
         right.set_title(f"Depth limit {depth}")
         listed = ", ".join(f"{way} {about(number)}" for way, number in above.items())
         return fig, (

@@ -77,9 +77,10 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
     lengths = np.flatnonzero(exact.counts)
     one = 3 * len(lengths) // 4
     fig, ax = new_figure()
-    for (name, price), color, line in zip(costs.items(), (INK, "#888888"), ("-", "--"), strict=True):
+    looks = (INK, "-", (0, -10), "left", "top"), ("#888888", "--", (0, 10), "right", "bottom")
+    for (name, price), (color, line, beside, ha, va) in zip(costs.items(), looks, strict=True):
         ax.plot(lengths, price, color=color, linestyle=line)
-        ax.annotate(name, (lengths[one], price[one]), (0, 10), textcoords="offset points", ha="right")
+        ax.annotate(name, (lengths[one], price[one]), beside, textcoords="offset points", ha=ha, va=va)
     ax.set(xlabel="length", ylabel="price, in packs")
     pays = [f"at {name} {scarce(lengths, price, exact.max_length)}" for name, price in costs.items()]
     ax.set_title(f"A{pays[0][1:]} costs, {pays[1]}")

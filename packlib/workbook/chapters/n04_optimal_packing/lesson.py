@@ -103,7 +103,7 @@ QUESTIONS = Questions.beside(
     truths={
         "threes": lambda packs: packs,
         "bargain": lambda pack, worth: _sum(pack),
-        "four": lambda before, after: "stay" if before == after else "down" if after < before else "up",
+        "four": lambda before, after: "stay" if before == after else "fall" if after < before else "rise",
         "strategies": lambda known, start, rounds: known - start,
         "spoiled": lambda proven, packs: "yes" if max(proven) > packs else "no",
         "worth": lambda price: round(price, 3),

@@ -4,35 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 from torch import Tensor
 
 from packlib.model.attention import allowed_pairs
-from packlib.workbook.chapters.shared.segments import name_segments, spans
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, percent, show
+from packlib.workbook.chapters.shared.segments import OWN, STRANGER, draw_mask
+from packlib.workbook.figures import INK, OKABE_ITO, label_ends, name_rows, new_figure, percent, show
 from packlib.workbook.results import show_recorded
 
-OWN, STRANGER = OKABE_ITO[0], OKABE_ITO[1]  # pairs within a sequence, pairs across
 FORMS = {"dense mask": "#000000", "block mask": OKABE_ITO[3], "bounds": OKABE_ITO[2]}  # of the mask
-
-
-def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> None:
-    """Which query (row) may look at which key (column): of one color within a sequence, crossed to a stranger."""
-    own = allowed_pairs(segment_ids[None])[0]
-    real = (segment_ids > 0)[:, None] & (segment_ids > 0)[None]
-    picture = np.full((*allowed.shape, 3), to_rgb("#f4f4f4"))
-    for where, color in ((allowed & own & real, OWN), (allowed & ~own, STRANGER), (allowed & own & ~real, PADDING)):
-        picture[where.numpy()] = to_rgb(color)
-    ax.imshow(picture)
-    rows, columns = (allowed & ~own).nonzero().numpy().T
-    ax.plot(columns, rows, color="white", marker="x", markersize=4, linestyle="", markeredgewidth=1)
-    for _, start, _ in spans(segment_ids)[1:]:
-        ax.axhline(start - 0.5, color=INK, linestyle="-", linewidth=1)
-        ax.axvline(start - 0.5, color=INK, linestyle="-", linewidth=1)
-    name_segments(ax, segment_ids)
-    ax.set_title(title, fontsize=13)
 
 
 def from_strangers(matrix: np.ndarray) -> float:

@@ -12,9 +12,8 @@ from torch.nn.functional import pad
 
 from packlib.batches import PackedBatch
 from packlib.model.attention import allowed_pairs, reset_positions
-from packlib.workbook.chapters.n05_packed_attention.figures import STRANGER, draw_mask
 from packlib.workbook.chapters.n05_packed_attention.runs import attended, carried, convolved, hidden_states
-from packlib.workbook.chapters.shared.segments import spans, spoiled
+from packlib.workbook.chapters.shared.segments import STRANGER, draw_mask, spans, spoiled
 from packlib.workbook.chapters.shared.small_models import small_bert, small_gpt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer

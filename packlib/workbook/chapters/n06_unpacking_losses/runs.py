@@ -28,6 +28,14 @@ def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
     return tokenized(some, seed, 128), MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)
 
 
+def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:
+    """Definitions of WordNet with their usage examples, of at most 64 tokens together."""
+    texts = wordnet_texts()
+    short = np.flatnonzero((texts.pair_tokens > 0) & (texts.pair_tokens <= 64))
+    rows = np.random.default_rng(seed).choice(short, number, replace=False)
+    return list(zip(texts.definition[rows].tolist(), texts.examples[rows].tolist(), strict=True))
+
+
 def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> PackedBert:
     """A small BERT after a few steps of training on packs: no good one, but its losses mean something."""
     model = small_bert(2, seed)

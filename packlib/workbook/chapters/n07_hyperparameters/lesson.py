@@ -138,12 +138,10 @@ def same_memory(beta, before, after):
     return beta ** (after / before)
 
 
-def first_lamb_step(weights, gradient, rate, decay, excluded):
+def first_lamb_step(weights, gradient, rate, decay):
     """A tensor's values after LAMB's first update, with bias correction and epsilon 0."""
-    u = [math.copysign(1.0, g) for g in gradient]  # m̂ is the gradient, and v̂ its square
-    if excluded:  # a bias or the gain of a norm: no decay and no ratio
-        return [x - rate * part for x, part in zip(weights, u, strict=True)]
-    u = [part + decay * x for part, x in zip(u, weights, strict=True)]
+    signs = (math.copysign(1.0, g) for g in gradient)  # m̂ is the gradient, and v̂ its square
+    u = [sign + decay * x for sign, x in zip(signs, weights, strict=True)]
     ratio = math.hypot(*weights) / math.hypot(*u) if any(weights) and any(u) else 1.0
     return [x - rate * ratio * part for x, part in zip(weights, u, strict=True)]
 
@@ -171,9 +169,14 @@ def _fault(got, target, factor, replicas, most_rows):
     return None
 
 
-def _adamw(weights, gradient, rate, decay, excluded):
-    u = np.sign(gradient) + (0 if excluded else decay) * np.array(weights)
-    return (np.array(weights) - rate * u).tolist()
+def _adamw(weights, gradient, rate, decay):
+    return np.array(weights) - rate * (np.sign(gradient) + decay * np.array(weights))
+
+
+def _decay_outside(weights, gradient, rate, decay):
+    """The ratio of the gradient's part alone; the decay is added after it."""
+    signs, x = np.sign(gradient), np.array(weights)
+    return x - rate * ((np.linalg.norm(x) or 1.0) / np.linalg.norm(signs) * signs + decay * x)
 
 
 EXERCISES = Exercises.beside(
@@ -203,7 +206,7 @@ EXERCISES = Exercises.beside(
         first_lamb_step,
         wrong={
             "AdamW: no trust ratio": _adamw,
-            "a ratio for biases too": lambda x, g, rate, decay, excluded: first_lamb_step(x, g, rate, decay, False),
+            "the decay outside the ratio": _decay_outside,
         },
     ),
 )

@@ -8,7 +8,6 @@ from torch import nn
 
 from packlib.packing import Packs
 from packlib.training import Recipe
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.recorded_runs import Interval, against, at_end, runs_of
 
 
@@ -29,14 +28,6 @@ def strips(
     """The first eight micro-batches of an update of each kind, under its name and the sequences of the whole update."""
     parts = {name: micro_batches(lengths, *which, slots, seed) for name, which in updates.items()}
     return {f"{name}: {sum(ids.max(1).sum() for ids in part):,} sequences": part[:8] for name, part in parts.items()}
-
-
-def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:
-    """Definitions of WordNet with their usage examples, of at most 64 tokens together."""
-    texts = wordnet_texts()
-    short = np.flatnonzero((texts.pair_tokens > 0) & (texts.pair_tokens <= 64))
-    rows = np.random.default_rng(seed).choice(short, number, replace=False)
-    return list(zip(texts.definition[rows].tolist(), texts.examples[rows].tolist(), strict=True))
 
 
 def two_layers() -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:

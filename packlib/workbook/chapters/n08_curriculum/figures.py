@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 from packlib.batches import TokenBatches
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
-from packlib.workbook.chapters.shared.recorded_runs import Swept, best_rates, interval
+from packlib.workbook.chapters.shared.recorded_runs import Swept, against, best_rates
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, plain_ticks, show
 from packlib.workbook.results import show_recorded
 
@@ -60,20 +60,16 @@ def bigram(text: str) -> float:
     return next(float(row["loss"]) for row in rows if row["text"] == text and row["baseline"] == "bigram")
 
 
-def show_long_runs(ended: Mapping[str, np.ndarray]) -> None:
-    """How far the arms of the length warm-up end from full rows; those with another rate name it.
-
-    An arm may have fewer seeds than full rows, which are then the first ones.
-    """
+def show_long_runs(ended: dict[str, np.ndarray]) -> None:
+    """How far the arms of the length warm-up end from full rows; those with another rate name it."""
     show_recorded("curriculum-length", "runs")
     show_recorded("curriculum-length-rates", "runs")
-    base = ended["no warm-up"]
-    shown, full = {a: interval(e - base[: len(e)]) for a, e in ended.items() if a != "no warm-up"}, base.mean()
+    shown, full = against(ended, "no warm-up"), ended["no warm-up"].mean()
     fig, ax = new_figure()
     draw_intervals(ax, shown)
     ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}; bigram {bigram('modules'):.2f}), 95 % interval")
-    equal = sum(one.verdict == "cannot be told" for one in shown.values())
-    ax.set_title(f"{equal} of {len(shown)} differences cannot be told from 0")
+    lower = sum(one.verdict == "lower" for one in shown.values())
+    ax.set_title(f"{lower} of {len(shown)} ways with short rows first end lower than full rows")
     listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in shown.items())
     alt = f"Differences of the held-out loss after as many bytes: {listed}. Full rows end at {full:.2f}."
     show(fig, alt=alt, name="short-rows")

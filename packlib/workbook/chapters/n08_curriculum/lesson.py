@@ -85,7 +85,6 @@ QUESTIONS = Questions.beside(
     truths={
         "rarity": _change,
         "saved": lambda share: round(100 * share, 1),
-        "norms": lambda short_less_full: {"higher": "short", "lower": "full"}.get(short_less_full.verdict, "neither"),
         "padding": lambda mixed, ordered: round(100 * mixed.padding_fraction, 1),
         "best_rate": lambda best: best["0.3, truncated"],
         "rule": lambda ended: min(RATE_RULES, key=lambda rule: ended[f"ascending, {rule}"].mean()),

@@ -86,7 +86,7 @@ def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], conf
 
 
 def short_first(confidence: float) -> dict[str, Interval]:
-    """Short rows first less full rows, after as many bytes: five seeds at the rate of full rows, three at their own."""
+    """Short rows first less full rows, after as many bytes: at the rate of full rows, and at their own."""
     ended = ends_of("curriculum-length") | ends_of("curriculum-length-rates")
     full = ended.pop("no warm-up")
     return {arm: interval(ends - full[: len(ends)], confidence) for arm, ends in ended.items()}

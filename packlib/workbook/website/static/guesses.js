@@ -41,7 +41,8 @@ const Guesses = (() => {
 
   // The number that a text says, and whether a word or a sign stands behind it, such as a unit.
   function readNumber(text) {
-    const written = WRITTEN.exec(text.replace(/^(?:minus |[-−]) ?/i, "-"));
+    const counted = text.replace(/^an? (?=thousand|million|billion)/i, "1 ");
+    const written = WRITTEN.exec(counted.replace(/^(?:minus |[-−]) ?/i, "-"));
     if (!written) throw new Unreadable("That is not a number such as 4, 1,144, 0.5 or 3/8; guess again.");
     const [top, bottom] = [written[1], written[2] ?? "1"].map((part) => Number(part.replace(/[, ]/g, "")));
     const [first, ...others] = written[3].toLowerCase().split(" ");
