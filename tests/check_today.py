@@ -178,6 +178,14 @@ def summed_each(model, batches):
     torch.optim.AdamW(model.parameters()).step()
 
 
+def clipped_by_value(model, batches):
+    labels = [int((batch["labels"] != -100).sum()) for batch in batches]
+    for batch, many in zip(batches, labels, strict=True):
+        (model(**batch)["loss"] * many / sum(labels)).backward()
+    torch.nn.utils.clip_grad_value_(model.parameters(), 1e-4)
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
 def two_optimizers(model, batches):
     """One for the head, one for the rest."""
     rest = [p for name, p in model.named_parameters() if not name.startswith("head")]
@@ -345,6 +353,7 @@ RIGHT = {
     "a step": lambda: stepped(),
     "a step, clipped": lambda: stepped(clip=0.1),
     "a step that does not reach its clip": lambda: stepped(clip=1e3),
+    "a step, each number clipped": lambda: (*stepped()[:3], {"step": clipped_by_value}),
     "a step, scaled and unscaled": lambda: stepped(scale=1024.0),
     "a step, scaled, unscaled and clipped": lambda: stepped(scale=1024.0, clip=0.1),
     "a step of AdamW": lambda: stepped(optimizer=torch.optim.AdamW),
@@ -580,7 +589,7 @@ FAULTS = {
     "a teacher that trains": (
         lambda: (Around(teaching), DataCollatorWithFlattening(), sequences()), "determinism", "a teacher"),
     "no mask in training": (
-        lambda: (Unmasked().train(), DataCollatorWithFlattening(), sequences()), EARLIER, "only while the model trains"),
+        lambda: (Unmasked().train(), DataCollatorWithFlattening(), sequences()), EARLIER, "only while the model"),
     "labels are rolled": (
         lambda: (Rolls(None), DataCollatorWithFlattening(), sequences(prompts=False)), "targets at borders", "rolled"),
     "labels of the last row are lost": (
