@@ -77,7 +77,8 @@ class CheckedBatch(CollatedBatch):
         """The influence in the batch as it is; of gradients the larger of evaluation and of training, if it trains."""
         moves, slopes = self.influence(self.batch)
         if slopes is not None and self.called.trains:
-            with self.called.mode(train=True), in_one_sentence("model must let torch.autograd.grad through"):
+            wanted = "model must take torch.autograd.grad in training, so checkpoint with use_reentrant=False"
+            with self.called.mode(train=True), in_one_sentence(wanted):
                 slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
         return Influence(moves, slopes)
 
