@@ -401,7 +401,7 @@ def _ranks() -> tuple[int, int]:
 def _group(ranks: int, rank: int, hours: float = 0.5) -> Iterator[None]:
     """In here the processes that torchrun has started know one another, and wait so long for one another at most.
 
-    What they raise together is said by the first of them alone; what one raises by itself, with its number.
+    What they all raise is said by the first of them alone; what one raises by itself, with its number.
     """
     if ranks == 1:
         yield
@@ -410,7 +410,8 @@ def _group(ranks: int, rank: int, hours: float = 0.5) -> Iterator[None]:
 
     from packlib.distributed import RankError
 
-    dist.init_process_group("gloo", timeout=timedelta(hours=hours))
+    store, rank, ranks = next(dist.rendezvous("env://"))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(hours=hours))
     try:
         yield
     except RankError as error:
@@ -418,9 +419,24 @@ def _group(ranks: int, rank: int, hours: float = 0.5) -> Iterator[None]:
             raise click.exceptions.Exit(2) from None
         raise ValueError(str(error)) from None
     except (TypeError, ValueError, OSError) as error:
-        raise ValueError(f"Rank {rank} of {ranks}: {error}") from error
+        if not _all_raise(store, str(error), ranks, rank):
+            raise ValueError(f"Rank {rank} of {ranks}: {error}") from error
+        if rank:
+            raise click.exceptions.Exit(2) from None
+        raise
     finally:
         dist.destroy_process_group()
+
+
+def _all_raise(store: Any, error: str, ranks: int, rank: int) -> bool:
+    """Whether every rank has raised the same sentence; those that have not within a few seconds may be waiting."""
+    names = [f"packlib error {number}" for number in range(ranks)]
+    store.set(names[rank], error)
+    try:
+        store.wait(names, timedelta(seconds=5))
+    except RuntimeError:
+        return False
+    return all(store.get(name).decode() == error for name in names)
 
 
 def _call(arguments: Sequence[str]) -> int | None:

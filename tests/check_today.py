@@ -178,6 +178,14 @@ def summed_each(model, batches):
     torch.optim.AdamW(model.parameters()).step()
 
 
+def clipped_by_value(model, batches):
+    labels = [int((batch["labels"] != -100).sum()) for batch in batches]
+    for batch, many in zip(batches, labels, strict=True):
+        (model(**batch)["loss"] * many / sum(labels)).backward()
+    torch.nn.utils.clip_grad_value_(model.parameters(), 1e-4)
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
 def two_optimizers(model, batches):
     """One for the head, one for the rest."""
     rest = [p for name, p in model.named_parameters() if not name.startswith("head")]
@@ -234,6 +242,25 @@ def focal(logits, labels):
     return ((1 - (-each).exp()) ** 2 * each)[labels != -100].mean()
 
 
+def unlikely(logits, labels):
+    """Tokens that a model should not say: of some the probability is pushed down."""
+    logp, keep = -F.cross_entropy(logits, labels, reduction="none"), labels != -100
+    return -torch.where(labels % 7 == 0, torch.log1p(-logp.exp()), logp)[keep].mean()
+
+
+def hardest(logits, labels):
+    """The mean of that half of a batch's tokens that is hardest."""
+    each = F.cross_entropy(logits, labels, reduction="none")[labels != -100]
+    return each.topk(len(each) // 2).values.mean()
+
+
+def teaching(logits, labels):
+    """A distillation, from a teacher whose dropout is left on."""
+    teacher = F.dropout(logits.detach() * 3, 0.1).log_softmax(-1)
+    each = F.kl_div(logits.log_softmax(-1), teacher, log_target=True, reduction="none").sum(-1)
+    return each[labels != -100].mean()
+
+
 def in_chunks(logits, labels):
     parts = zip(logits.split(9), labels.split(9), strict=True)
     return sum(F.cross_entropy(*part, reduction="sum") for part in parts) / (labels != -100).sum()
@@ -245,6 +272,7 @@ def with_margins(logits, labels):
 
 
 LOSSES = {
+    "tokens that should not be said": unlikely,
     "class weights": lambda logits, labels: F.cross_entropy(logits, labels, weight=torch.linspace(0.5, 2, 120)),
     "capped scores": lambda logits, labels: F.cross_entropy(30 * torch.tanh(logits / 30), labels),
     "smoothed labels": lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1),
@@ -278,6 +306,27 @@ def prompts_by_length(rows):
         [{"input_ids": row["input_ids"], "labels": row["input_ids"]} for row in rows])  # fmt: skip
 
 
+class Unmasked(torch.nn.Module):
+    """Positions are lost on the way in training, as where checkpointing drops an argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = make("LlamaForCausalLM")
+
+    def forward(self, input_ids, position_ids, labels):
+        position_ids = torch.arange(input_ids.shape[1])[None] if self.training else position_ids
+        return self.model(input_ids=input_ids, position_ids=position_ids, labels=labels)
+
+
+class Rolls(Around):
+    """Labels are rolled, so that the last slot is asked for the first token of the row."""
+
+    def forward(self, input_ids, position_ids, labels):
+        logits = self.model(input_ids=input_ids, position_ids=position_ids).logits
+        labels = torch.where(F.pad(position_ids[:, 1:], (1, 0), value=1) > 0, input_ids, -100).roll(-1, 1)
+        return {"logits": logits, "loss": F.cross_entropy(logits.flatten(0, 1), labels.flatten())}
+
+
 RIGHT = {
     **{name: lambda loss=loss: (Around(loss), DataCollatorWithFlattening(), sequences())
        for name, loss in LOSSES.items()},
@@ -304,6 +353,7 @@ RIGHT = {
     "a step": lambda: stepped(),
     "a step, clipped": lambda: stepped(clip=0.1),
     "a step that does not reach its clip": lambda: stepped(clip=1e3),
+    "a step, each number clipped": lambda: (*stepped()[:3], {"step": clipped_by_value}),
     "a step, scaled and unscaled": lambda: stepped(scale=1024.0),
     "a step, scaled, unscaled and clipped": lambda: stepped(scale=1024.0, clip=0.1),
     "a step of AdamW": lambda: stepped(optimizer=torch.optim.AdamW),
@@ -534,6 +584,14 @@ FAULTS = {
         lambda: (Needs("attention", fault="noise"), dense(**SEGMENTS), sequences()), ALONE, "the row around it"),
     "the first token of a row as a sink": (
         lambda: (WithSink("attention"), dense(slots=SLOTS, **SEGMENTS), sequences()), EARLIER, "attention sink"),
+    "the hardest half of a batch": (
+        lambda: (Around(hardest), DataCollatorWithFlattening(), sequences()), "labels", "picked among all"),
+    "a teacher that trains": (
+        lambda: (Around(teaching), DataCollatorWithFlattening(), sequences()), "determinism", "a teacher"),
+    "no mask in training": (
+        lambda: (Unmasked().train(), DataCollatorWithFlattening(), sequences()), EARLIER, "only while the model"),
+    "labels are rolled": (
+        lambda: (Rolls(None), DataCollatorWithFlattening(), sequences(prompts=False)), "targets at borders", "rolled"),
     "labels of the last row are lost": (
         lambda: (Tiny("attention"), last_row_unlabeled, sequences()), "labels", "labels are lost"),
     "accelerate's context parallelism": (context_parallel, EARLIER, "context-parallel hook"),

@@ -237,6 +237,9 @@ class _Seen:
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
             "Labels are those of a masked model.": self.labels.others and self._masked,
+            f"Rows without any label: {self.packs - self.labels.rows:,} of {self.packs:,}.": (
+                0 < self.labels.rows < self.packs
+            ),
             f"Not looked at: the columns {', '.join(self.packed.unread)}.": self.packed.unread,
         }
         return [sentence for sentence, true in said.items() if true]

@@ -152,10 +152,11 @@ def _pieces(
         if lengths.min(initial=1) < 1:
             _refuse(_sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
             lengths, depths = lengths[lengths > 0], _sums(lengths > 0, depths)
-        whole = lengths + (kind == NEMO)
-        filled = _sums(whole, depths)
-        free = (filled if widths is None else widths) - filled  # slots at the end of each row
-        starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
+        starts = np.empty(0, np.int64)
+        if widths is not None:  # else no column says what a slot holds
+            whole = lengths + (kind == NEMO)
+            free = widths - _sums(whole, depths)  # slots at the end of each row
+            starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
     keep = np.ones(len(lengths), bool)
     if real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
         keep = ~_padding(starts, lengths, depths, ids)
@@ -253,6 +254,8 @@ def hashes(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """The sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
+    if len(sizes) and sizes.min() > 0:
+        return np.add.reduceat(values, np.cumsum(sizes) - sizes, dtype=np.int64)
     return np.diff(np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[np.cumsum(sizes)], prepend=0)
 
 

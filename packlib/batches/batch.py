@@ -84,7 +84,8 @@ class PackedBatch(Mapping):
         values.setdefault("labels", None)
         if values["segment_ids"].device.type == "cpu" or len(values) < len(self.__dataclass_fields__):
             values = _completed(values)
-        vars(self).update(values)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __getitem__(self, name: str) -> Any:
         if name == "return_loss":
@@ -115,8 +116,9 @@ class PackedBatch(Mapping):
 
     def _map(self, move: Callable[[Tensor], Tensor]) -> "PackedBatch":
         copy = object.__new__(PackedBatch)  # what was checked once is not checked again
-        for name, value in vars(self).items():
-            vars(copy)[name] = move(value) if isinstance(value, Tensor) else value
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            object.__setattr__(copy, name, move(value) if isinstance(value, Tensor) else value)
         return copy
 
     @property

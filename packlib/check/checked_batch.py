@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from packlib.check.called_model import EXACT, gradients, meeting
 from packlib.check.causes import Cut, leak_causes
-from packlib.check.collated_batch import CollatedBatch
+from packlib.check.collated_batch import CollatedBatch, in_one_sentence
 
 _NO_MASK = "none", "run on", "ones", "mask", "attention"
 
@@ -77,7 +77,8 @@ class CheckedBatch(CollatedBatch):
         """The influence in the batch as it is; of gradients the larger of evaluation and of training, if it trains."""
         moves, slopes = self.influence(self.batch)
         if slopes is not None and self.called.trains:
-            with self.called.mode(train=True):
+            wanted = "model must take torch.autograd.grad in training, so checkpoint with use_reentrant=False"
+            with self.called.mode(train=True), in_one_sentence(wanted):
                 slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
         return Influence(moves, slopes)
 
@@ -126,8 +127,12 @@ class CheckedBatch(CollatedBatch):
         by_move = self.leak(Influence(self.own.moves, None))
         if by_gradient and by_gradient.strength > 1e3 * self.least and not by_move:
             return Why(["backward"], place, None)
-        if self.leak(self.own, "another row") or not leaks(self.batch):  # or while it trains alone
+        if self.leak(self.own, "another row"):
             return Why(["rows"], place, None)
+        if not leaks(self.batch):
+            with self.called.mode(train=True):
+                stops = leaks(self.batch) and not leaks(self.batch, Cut(self.owner, attention=True, convolution=True))
+            return Why(["training" if stops else "rows"], place, None)
         causes, cured = leak_causes(self.batch, self.pieces, self.causal, self.seen.outputs.dtype, leaks, reach)
         if self.called.share_rows and causes == [
             "state"

@@ -39,7 +39,7 @@ class CollatedBatch:
         self.ids, self.pieces = self.batch["input_ids"], found_in(self.batch, few)
         if not self.pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
-        with _named("model must take the batches of collate"):
+        with in_one_sentence("model must take the batches of collate"):
             self.seen = called(self.batch)
         called.refuse_parts(self.seen)
         self.owner = owners(self.ids, self.pieces)
@@ -50,7 +50,7 @@ class CollatedBatch:
     def collate(self, sequences: list[dict]) -> list[dict]:
         """The batches that the collator makes, as tensors."""
         self.called.reseed()
-        with _named(f"collate must take a list of sequences, here of {len(sequences)}"):
+        with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
             made = self._collate(deepcopy(sequences))
         batches = []
         for batch in made if isinstance(made, list | tuple) else [made]:
@@ -76,8 +76,20 @@ class CollatedBatch:
     @cached_property
     def noise(self) -> tuple[float, float]:
         """How far outputs of one batch are apart: in a second call with the same seed, and with another one."""
-        again, other = self.called(self.batch).outputs, self.called(self.batch, reseed=False).outputs
-        return tuple(self.apart(outputs, self.seen.outputs).max().item() for outputs in (again, other))  # type: ignore[return-value]
+        (same, _), (other, _) = self.repeats
+        return same, other
+
+    @cached_property
+    def repeats(self) -> list[tuple[float, float]]:
+        """How far outputs and losses of one batch are apart, in a second call with the same seed, and with another."""
+        found = []
+        for reseed in (True, False):
+            again = self.called(self.batch, reseed=reseed)
+            off = 0.0
+            if again.loss is not None and self.seen.loss is not None:
+                off = float((again.loss - self.seen.loss).detach().abs() / self.seen.loss.detach().abs().clamp(min=1))
+            found.append((self.apart(again.outputs, self.seen.outputs).max().item(), off))
+        return found
 
     @cached_property
     def limit(self) -> float:
@@ -268,7 +280,7 @@ def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
 
 
 @contextmanager
-def _named(what: str) -> Iterator[None]:
+def in_one_sentence(what: str) -> Iterator[None]:
     """Say in one sentence what is expected of a function that raises."""
     try:
         yield

@@ -24,7 +24,7 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing) -> Iterator[Findin
         yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))
         return
     if loss.touched.any():
-        found = [_borders(weighing), _labels(loss)]
+        found = [_borders(weighing), _labels(weighing)]
     else:
         why = "The loss has no gradient with respect to the scores that the model returns."
         found = [Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels")]
@@ -36,32 +36,43 @@ def _borders(weighing: Weighing) -> Finding:
     """A slot before a border is asked for the first token of the next sequence, or alone for nothing."""
     loss, checked = weighing.whole.loss, weighing.checked
     owner, flat, width = checked.owner.ravel(), checked.ids.flatten().cpu().numpy(), checked.ids.shape[-1]
-    ends = [piece.slots[-1] for piece in loss.pieces]
-    ends = [end for end in ends if (end + 1) % width and owner[end + 1] >= 0]
+    ends = [int(piece.slots[-1]) for piece in loss.pieces]
     if loss.known:
         ahead = [end - back for end in ends for back in range(loss.shift) if owner[end - back] == owner[end]]
-        leaked = [slot for slot in ahead if loss.predicted[slot] and loss.target[slot] == flat[slot + loss.shift]]
+        after = {slot: slot + loss.shift for slot in ahead}  # or at the head of the row again, where labels are rolled
+        after = {slot: to if to // width == slot // width else to - width for slot, to in after.items()}
+        leaked = [slot for slot, to in after.items() if loss.predicted[slot] and loss.target[slot] == flat[to]
+                  and owner[to] >= 0]  # fmt: skip
+        rolled = all(after[slot] < slot for slot in leaked)
     else:
         touched = {(p.sequence, int(p.places[-1])) for alone in weighing.whole.alone.values() for p in alone.pieces
                    if alone.touched[p.slots[-1]]}  # fmt: skip
-        last = {p.slots[-1]: (p.sequence, int(p.places[-1])) for p in loss.pieces}
-        leaked = [end for end in ends if loss.touched[end] and last[end] not in touched]
+        last = {int(p.slots[-1]): (p.sequence, int(p.places[-1])) for p in loss.pieces}
+        leaked = [end for end in ends if (end + 1) % width and owner[end + 1] >= 0
+                  and loss.touched[end] and last[end] not in touched]  # fmt: skip
+        rolled = False
     evidence = f"{len(leaked)} tokens before a border of {len(loss.pieces)} sequences are to predict one of the next"
     if not leaked:
         return Finding("targets at borders", PASSED, f"{evidence}.")
     share = np.abs(loss.factor[leaked]).sum() / max(np.abs(loss.factor).sum(), 1e-300)
-    names = ["leaked", "shifted twice"] if loss.shift == 2 else "leaked"
+    names = ["rolled"] if rolled else ["leaked", "shifted twice"] if loss.shift == 2 else ["leaked"]
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
 
 
-def _labels(loss: Loss) -> Finding:
+def _labels(weighing: Weighing) -> Finding:
+    loss = weighing.whole.loss
     checked, shift, asked = loss.checked, loss.shift, loss.predicted
+    elsewhere = {key for batch in weighing.batches for other in (batch.loss, *batch.alone.values())
+                 if other is not loss for key in other.asked}  # fmt: skip
+    picked = 0
     beside = loss.touched & ~asked
     count = prompts = lost = wrong = ends = 0
     padding, aside = int(asked[checked.padding].sum()), int(beside[checked.padding].sum())
     for piece in loss.pieces:
         wanted, mine = loss.wanted(piece), asked[piece.slots]
         missing, inside = ~mine & (wanted != IGNORED), _inside(piece.places + shift, piece.places)
+        picked += sum((piece.sequence, place) in elsewhere
+                      for place in piece.places[missing & loss.carried(piece)].tolist())  # fmt: skip
         ends += bool(missing.sum() == 1 and (missing & (piece.places + shift == piece.places[-1])).any())
         count, lost = count + int((wanted != IGNORED).sum()), lost + int(missing.sum())
         prompts += int((mine & inside & (wanted == IGNORED)).sum())
@@ -72,6 +83,7 @@ def _labels(loss: Loss) -> Finding:
         f"slots of padding are predicted. "
     )
     evidence += f"A token is asked for {SHIFTS[shift]}." if loss.known else "What a token is asked for cannot be told."
+    evidence += f" Of those that are lost {picked} are there in other batches of the same sequences." * bool(picked)
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
     names = {
@@ -80,6 +92,7 @@ def _labels(loss: Loss) -> Finding:
         "not shifted": shift == 0 and checked.causal and loss.known,
         "shifted back": shift == -1,
         "last label": lost and ends == lost == len(loss.pieces),
+        "picked": picked,
         "labels": wrong or (lost and crosses and loss.given),
         "prompts": prompts and loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
@@ -117,6 +130,8 @@ def _mean(weighing: Weighing, spoiled: bool) -> Finding:
     spoiled: whether targets or labels are wrong, which changes gradients too.
     """
     checked, wanted, fitting = weighing.checked, weighing.wanted, [name for name, _ in weighing.fitting]
+    if max(off for _, off in checked.repeats) > 256 * checked.rounding:
+        return Finding("mean", UNKNOWN, "The loss of one batch is another one each time: see determinism.")
     clean = not checked.leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding
     certain = all(batch.loss.certain for batch in weighing.batches)
     by = "gradients" if weighing.by_gradient else "losses"

@@ -15,12 +15,15 @@ from packlib.check.locating import Piece
 
 
 def determinism(checked: CheckedBatch) -> Iterator[Finding]:
-    same, other = checked.noise
+    (same, loss), (other, other_loss) = checked.repeats
     evidence = (
         f"Two calls with one batch differ by {same:.2g} of the outputs with one seed, by {other:.2g} with another."
     )
-    if max(same, other) > 256 * checked.rounding:
-        yield Finding.failed("determinism", evidence, "kept" if same > 256 * checked.rounding else "dropout")
+    if max(loss, other_loss) > max(same, other, 256 * checked.rounding):
+        evidence += f" Their losses differ by {loss:.2g} and {other_loss:.2g}."
+    if max(same, other, loss, other_loss) > 256 * checked.rounding:
+        kept = max(same, loss) > 256 * checked.rounding
+        yield Finding.failed("determinism", evidence, "kept" if kept else "dropout")
     else:
         yield Finding("determinism", PASSED, evidence)
 

@@ -19,7 +19,7 @@ from packlib.check.locating import Piece
 IGNORED = -100  # as in packlib.batches
 SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
 _MASKS = "assistant_masks", "completion_mask", "loss_mask"  # columns that are 0 where nothing is to be predicted
-_FAINT = 0.02  # of what a label weighs: with less, a slot is touched by what a loss has besides its targets
+_FAINT = 0.25  # of the largest slope of a row: with less, a loss has no target there, but something besides
 _AT_ONCE = 64  # rows of logits
 
 
@@ -87,7 +87,7 @@ class Loss:
         asked = np.ones(len(rows), bool)
         if self.certain:
             self.factor[at[rows]] = factor
-            asked = np.abs(factor) > _FAINT * np.median(np.abs(factor[np.abs(factor) > 1e-4 * np.abs(factor).max()]))
+            asked = np.abs(factor) > _FAINT * size[rows]
             self.beside = abs(1 - float(factor @ entropy) / (self.value or np.inf))
         self.known = bool((fits | lone)[asked].all())
         self.predicted[at[rows[asked]]] = True
@@ -107,6 +107,11 @@ class Loss:
         return self.predicted | np.roll(self.predicted, self.shift) if self.pieces else self.predicted
 
     @cached_property
+    def asked(self) -> set[tuple[int, int]]:
+        """The sequence and the place in it of each slot that is asked for a target."""
+        return {(p.sequence, place) for p in self.pieces for place in p.places[self.predicted[p.slots]].tolist()}
+
+    @cached_property
     def given(self) -> bool:
         """Whether the data say which tokens are to be predicted; else what a collator leaves out may be meant."""
         return any(name in row for row in self.checked.few for name in ("labels", *_MASKS))
@@ -115,6 +120,15 @@ class Loss:
     def factors(self) -> Tensor | None:
         """The factors by slot, shape (N, 1), if they are known."""
         return torch.from_numpy(self.factor)[:, None] if self.certain else None
+
+    def carried(self, piece: Piece) -> np.ndarray:
+        """Whether the batch holds the label of each slot of a piece, at the slot or where the label stands."""
+        given = self.batch.get("labels")
+        if not isinstance(given, Tensor) or given.shape != self.batch["input_ids"].shape:
+            return np.ones(len(piece.slots), bool)
+        held = given.flatten().cpu().numpy()
+        after = np.minimum(piece.slots + self.shift, len(held) - 1)
+        return (held[piece.slots] == self.wanted(piece)) | (held[after] == self.wanted(piece))
 
     def labels(self, piece: Piece) -> np.ndarray:
         """What the data say that each token of a whole sequence is; -100 where it is not to be predicted."""

@@ -146,10 +146,13 @@ def _stepped(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], s
     parted = ranks() > 1 and not checked.called.share_rows
     mine = [batches[dist.get_rank()]] if parted else batches
     update = _run(checked, parameters, mine, step)
+    applied, most = update.applied, update.applied.abs().max()
+    clipped = torch.allclose(applied, update.delivered.clamp(-most, most), rtol=1e-4, atol=0)
+    applied = update.delivered if clipped and most > 0 else applied  # the sum is right or wrong before it is clipped
     got, given = (torch.linalg.lstsq(torch.stack(alone, 1), x[:, None]).solution[:, 0].numpy()
-                  for x in (update.applied, update.delivered))  # fmt: skip
+                  for x in (applied, update.delivered))  # fmt: skip
     made = torch.stack(alone, 1) @ torch.from_numpy(got)
-    left = float((update.applied - made).norm() / update.applied.norm().clamp(min=1e-300))
+    left = float((applied - made).norm() / applied.norm().clamp(min=1e-300))
     evidence += f" In the step they weigh {got[0]:.3g} and {got[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
     evidence += f" They lie on {ranks()} ranks." * (ranks() > 1)
     if not update.alike:
@@ -178,7 +181,7 @@ def _stepped(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], s
         got = given / sum(given) * sum(shares)
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
     if left > _NEAR:
-        why = "The rest of it is no gradient of theirs, as where dropout is drawn or each number is clipped."
+        why = "The rest of it is no gradient of theirs, as where dropout is drawn."
         return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
     if _near(got, shares) or (constant and _near(*got)):
         return Finding("accumulation", PASSED, evidence)

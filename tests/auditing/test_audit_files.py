@@ -259,6 +259,13 @@ def test_a_fault_is_found(name):
     assert ("nothing would be trained on" in text) == (name in ("labels all -100", "a loss mask of zeros"))
 
 
+def test_rows_without_labels_are_counted():
+    rows = {"input_ids": [[5, 6, 7], [8, 9]], "seq_lengths": [[3], [2]], "labels": [[-100, 6, 7], [-100, -100]]}
+    assert "Rows without any label: 1 of 2." in audit(Dataset.from_dict(rows)).notes
+    rows["labels"][1] = [-100, 9]
+    assert "without any label" not in str(audit(Dataset.from_dict(rows)).notes)
+
+
 def test_labels_of_a_masked_model_are_no_fault():
     found = audit(Dataset.from_dict(masked()), [len(ids) for ids in SOURCE], max_length=TOP)
     assert not found.problems and "Labels are those of a masked model." in found.notes

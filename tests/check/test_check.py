@@ -663,6 +663,13 @@ def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
         check_packing(model, today.prompts_by_length, [{**row, "length": 1} for row in rows])
 
 
+def test_checkpointing_that_takes_no_gradients_of_parts_is_refused():
+    model = llama()
+    model.gradient_checkpointing_enable({"use_reentrant": True})
+    with pytest.raises(ValueError, match="so checkpoint with use_reentrant=False; it raised RuntimeError"):
+        check_packing(model.train(), flattened(), ROWS)
+
+
 def test_asking_why_changes_nothing():
     model, collate, rows = own("attention", fault="attention")
     box = CalledModel(model, None, 0)

@@ -123,24 +123,30 @@ def two_ranks(rank, kind, form, folder, trl):
     }
 
 
-def evaluated(rank, ranks, folder):
-    """What Trainer says of all seven packs, and what it predicts."""
+def evaluated(rank, ranks, folder, trl=False):
+    """What Trainer, or TRL's, says of all seven packs, and what it predicts."""
     if ranks > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     model, packed = a_model("causal"), rows("causal", folder)
-    arguments = TrainingArguments(
-        str(folder / f"out-{rank}"), per_device_eval_batch_size=2, disable_tqdm=True, report_to=[], use_cpu=True
-    )
-    given = {"Trainer": Trainer, "TransformersCollator": TransformersCollator, "torch": torch, "model": model}
+    options = {"per_device_eval_batch_size": 2, "disable_tqdm": True, "report_to": [], "use_cpu": True}
+    more = {"max_length": None, "bf16": False, "dataset_kwargs": {"skip_prepare_dataset": True}} if trl else {}
+    arguments = (SFTConfig if trl else TrainingArguments)(str(folder / f"out-{rank}"), **options, **more)
+
+    def trainer(model, arguments, collator, eval_dataset=packed, **options):
+        options |= {"train_dataset": packed, "processing_class": no_words()} if trl else {}
+        return (SFTTrainer if trl else Trainer)(model, arguments, collator, eval_dataset=eval_dataset, **options)
+
+    given = {"Trainer": trainer, "TransformersCollator": TransformersCollator, "torch": torch, "model": model}
     exec(EXAMPLES["mean_loss"], given := given | {"packed": packed, "arguments": arguments})
-    predicted = Trainer(model, arguments, TransformersCollator(model, "dense")).predict(packed)
+    predicted = trainer(model, arguments, TransformersCollator(model, "dense")).predict(packed)
     return given["metrics"], predicted.predictions, predicted.label_ids
 
 
 @pytest.mark.slow
-def test_an_evaluation_and_a_prediction_count_each_row_once(tmp_path):
-    metrics, logits, labels = evaluated(0, 1, tmp_path)
+@pytest.mark.parametrize("trl", [False, True])
+def test_an_evaluation_and_a_prediction_count_each_row_once(tmp_path, trl):
+    metrics, logits, labels = evaluated(0, 1, tmp_path, trl)
     packed = rows("causal", tmp_path)
     each = [torch.tensor(row["input_ids"]).split(row["seq_lengths"]) for row in packed]
     with torch.no_grad():
@@ -148,6 +154,6 @@ def test_an_evaluation_and_a_prediction_count_each_row_once(tmp_path):
     assert metrics["eval_token_loss"] == pytest.approx(exact, abs=1e-6)
     assert abs(metrics["eval_loss"] - exact) > 1e-5, "a mean of means is not it"
     assert len(logits) == len(labels) == ROWS
-    for ours, theirs, _ in run_ranks(evaluated, 2, 2, tmp_path, timeout=300):
+    for ours, theirs, _ in run_ranks(evaluated, 2, 2, tmp_path, trl, timeout=300):
         assert ours["eval_token_loss"] == pytest.approx(exact, abs=1e-6)
         assert np.abs(theirs - logits)[labels != -100].max() < 1e-10
