@@ -9,6 +9,7 @@ Research 76, 2016).
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -56,9 +57,10 @@ def swap_search(
         if seconds_left() <= 0:
             return None
         # What may come in: one or two of those that wait, in order of their tokens.
-        able = [sequence for sequence in outside if free_from[sequence] <= step]
-        pairs = [(one, none) for one in able] + [(one, other) for i, one in enumerate(able) for other in able[:i]]
-        come = np.array(sorted(pairs, key=lambda pair: lengths[pair[0]] + lengths[pair[1]])).reshape(-1, 2)
+        able = np.array([*(sequence for sequence in outside if free_from[sequence] <= step), none])
+        first, second = _choices(len(able) - 1)
+        come = np.stack([able[first], able[second]], axis=1)[:-1]
+        come = come[np.argsort(lengths[come].sum(axis=1), kind="stable")]
         found = _best_exchange(lengths, worth, members, sizes, rooms, limit, free_from <= step, come, rng)
         if found is None:
             free_from[:] = 0
@@ -96,6 +98,13 @@ def _best_fit(
     return packs, outside
 
 
+@lru_cache(16)
+def _choices(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each two of 0 to n - 1, each one and n, which is nothing, and nothing at all."""
+    first, second = np.triu_indices(n + 1, 1)
+    return np.append(first, n), np.append(second, n)
+
+
 def _table(packs: list[list[int]], width: int, none: int) -> np.ndarray:
     return np.array([pack + [none] * (width - len(pack)) for pack in packs])
 
@@ -115,9 +124,7 @@ def _best_exchange(
     if not len(come):
         return None
     none, nothing = len(lengths) - 1, int(sizes.max())  # the column in which no pack has a sequence
-    # each two sequences, each one and nothing, and nothing at all
-    first, second = np.triu_indices(nothing + 1, 1)
-    first, second = np.append(first, nothing), np.append(second, nothing)
+    first, second = _choices(nothing)
     one, other = members[:, first], members[:, second]
     can = ((one != none) | (first == nothing)) & ((other != none) | (second == nothing)) & free[one] & free[other]
     gone, going = lengths[one] + lengths[other], (one != none).astype(int) + (other != none)
