@@ -18,9 +18,8 @@ from collections.abc import Iterator
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
-from packlib.packing.nnls import nnls_problem
 from packlib.packing.search.bound import direct_bound
-from tests.benchmarks.bench_packing import drawn
+from tests.benchmarks.bench_packing import drawn, nnls_on
 from tests.benchmarks.table import Growing, in_turn
 
 COLUMNS = (
@@ -38,12 +37,7 @@ def cases(family: str, seed: int) -> Iterator[tuple[int, int | None]]:
 
 
 def nnls_seconds() -> float:
-    from scipy.optimize import nnls
-
-    matrix, target = nnls_problem(load("wikipedia"))
-    dense = matrix.toarray()
-    work = {"nnls": lambda: nnls(dense, target, maxiter=10 * dense.shape[1])}
-    return in_turn(work, runs=1, clock=time.process_time)["nnls"]
+    return in_turn({"": nnls_on(load("wikipedia"))}, runs=1, clock=time.process_time)[""]
 
 
 def measure(family: str, seed: int, top: int, depth: int | None, limit: float) -> tuple:

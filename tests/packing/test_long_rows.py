@@ -175,7 +175,8 @@ def test_the_time_is_kept(kind, top, sequences, depth, monkeypatch):
 
 @pytest.mark.parametrize(("kind", "depth", "again"), [("log-normal", 5, True), ("Pareto", 64, False)])
 def test_a_plan_that_is_not_near_its_bound_is_tried_with_more_breakpoints(kind, depth, again, monkeypatch):
-    monkeypatch.setattr("packlib.packing.search.long_rows._PATIENCE", 4)
+    for attempts in ("_PATIENCE", "_HASTE"):
+        monkeypatch.setattr(f"packlib.packing.search.long_rows.{attempts}", 4)
     histogram, made = drawn(kind, 4096, 30_000), []
     init = BreakpointProgram.__init__
     monkeypatch.setattr(

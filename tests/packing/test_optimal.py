@@ -391,7 +391,7 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
     work, dives, dive = [], [], _Search.dive
     monkeypatch.setattr(
         "packlib.packing.search.optimal.swap_search",
-        lambda lengths, *given: work.append(100 * len(lengths) * given[3]),
+        lambda lengths, *given: work.append(100 * len(lengths) * given[4]),
     )
     monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: Answer.UNKNOWN)
     monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(attempt) or dive(self, attempt))

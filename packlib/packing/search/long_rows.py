@@ -28,6 +28,7 @@ _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad on
 _AGAIN = 8  # at most so many rounds of pricing then
 _PACKING = 1e-6  # seconds a sequence, a guess; writing the plan down and verifying it takes about as long
 _PATIENCE, _ATTEMPTS, _QUICK = 30, 120, 6  # to better a plan: without success, in all, and for the first plan
+_HASTE = 10  # without success, where more breakpoints would come next
 # Series of breakpoints, and rounds of pricing: first a quick plan, for if the time is up soon; then until no column
 # helps; last more breakpoints, which take longer, where the plan does not come near.
 _STAGES = ((60, 24), (60, math.inf), (120, math.inf))
@@ -90,13 +91,16 @@ class LongSearch:
                 return
             worth = self.program.table()[self.lengths] / PRICE_OF_A_PACK
             if not self.program.solved:
-                self.improve(*packed, worth, _QUICK)
+                self.improve(*packed, worth, _QUICK, _QUICK)
                 continue
             solved, best = series, min(packed, best or packed, key=lambda plan: plan[1])
-            best = self.improve(*best, worth, _ATTEMPTS)
-            all_breakpoints = len(self.program.breakpoints) == np.count_nonzero(self.counts)
-            if all_breakpoints or self.num_packs <= (1 + _NEAR) * self.lower_bound or self.time_left() <= 0:
+            last = series == _STAGES[-1][0] or len(self.program.breakpoints) == np.count_nonzero(self.counts)
+            best = self.improve(*best, worth, _ATTEMPTS, _PATIENCE if last else _HASTE)
+            if last or self.near() or self.time_left() <= 0:
                 return
+
+    def near(self) -> bool:
+        return self.num_packs <= (1 + _NEAR) * self.lower_bound
 
     def prove_and_pack(self) -> tuple[np.ndarray, int] | None:
         """What the prices and the solution of the program are good for: a bound, and a plan; None without time."""
@@ -118,17 +122,20 @@ class LongSearch:
         self.keep(*packed)
         return packed
 
-    def improve(self, pack_of: np.ndarray, packs: int, worth: np.ndarray, most: int) -> tuple[np.ndarray, int]:
+    def improve(
+        self, pack_of: np.ndarray, packs: int, worth: np.ndarray, most: int, patience: int
+    ) -> tuple[np.ndarray, int]:
         """Pack the sequences of bad packs again, and of good ones with them where that fails; return the plan.
 
         Args:
             pack_of, packs: the plan so far.
             worth: the price of each of `lengths`, in packs.
-            most: attempts.
+            most: attempts in all.
+            patience: attempts without success, where the plan is not near its bound.
         """
         draw, tries, failures, took = np.random.default_rng(0), 0, 0, 0.0
-        while self.each * packs > self.lower_bound and failures < _PATIENCE and tries < most:
-            if self.time_left() < took:
+        while self.each * packs > self.lower_bound and tries < most:
+            if failures >= (_PATIENCE if self.near() else patience) or self.time_left() < took:
                 break
             before = time.perf_counter()
             freed = np.bincount(pack_of, worth, packs) < 1 - _BAD

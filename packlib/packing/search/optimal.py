@@ -292,7 +292,9 @@ class _Search:
         if packs > 1 and lengths.sum() <= packs * self.top:
             steps = _STEPS * 2 ** min(attempt, 4)
             self.work_left -= 100 * steps * len(lengths)
-            found = swap_search(lengths, self.top, self.limit, packs, steps, attempt, self.time_left)
+            # prices know of scarce places, and many sequences share one: tokens tell these apart
+            worth = self.by_length(self.prices, 0)[lengths] + lengths * (PRICE_OF_A_PACK // self.top)
+            found = swap_search(lengths, worth, self.top, self.limit, packs, steps, attempt, self.time_left)
             self.improve(chosen, [(pack, 1) for pack in found] if found else None)
 
     def settle(self) -> None:

@@ -1,14 +1,15 @@
 """Pack a few hundred sequences by exchanging them: a tabu search.
 
 All packs but one are kept feasible; the other sequences wait outside. Each step takes up to two sequences out of a
-pack and puts one or two from outside in, so that as few tokens as possible wait. What has just moved stays where it
-is for some steps. The search ends when what waits fits into one pack. After Buljubašić and Vasquez, Consistent
+pack and puts one or two from outside in, so that what waits is worth as little as possible. What has just moved stays
+where it is for some steps. The search ends when what waits fits into one pack. After Buljubašić and Vasquez, Consistent
 neighborhood search for one-dimensional bin packing and two-dimensional vector packing (Computers & Operations
 Research 76, 2016).
 """
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,7 @@ _HOLD = 10  # what came in stays for at most so many steps
 
 def swap_search(
     lengths: np.ndarray,
+    worth: np.ndarray,
     max_length: int,
     max_sequences_per_pack: int | None,
     num_packs: int,
@@ -29,6 +31,7 @@ def swap_search(
 
     Args:
         lengths: the length of each sequence, from long to short; int64.
+        worth: what each is worth, at least 0; int64. By the token, or more where places are scarce, too.
         steps: give up after so many; one takes time in proportion to the packs.
         seed: of the order in which best fit makes the first packs (0: from long to short), and of the choice among
             equals.
@@ -43,7 +46,7 @@ def swap_search(
     if len(outside) > _WAITING:
         return None
     # No sequence is the last of `lengths`, which is 0. Each pack of the table ends with one.
-    none, lengths = len(lengths), np.append(lengths, 0)
+    none, lengths, worth = len(lengths), np.append(lengths, 0), np.append(worth, 0)
     free_from = np.zeros(len(lengths), np.int64)  # the step from which a sequence may move again
     width = max(map(len, packs)) + 2  # packs may grow; then the table is made anew
     members = _table(packs, width, none)
@@ -54,10 +57,11 @@ def swap_search(
         if seconds_left() <= 0:
             return None
         # What may come in: one or two of those that wait, in order of their tokens.
-        able = [sequence for sequence in outside if free_from[sequence] <= step]
-        pairs = [(one, none) for one in able] + [(one, other) for i, one in enumerate(able) for other in able[:i]]
-        come = np.array(sorted(pairs, key=lambda pair: lengths[pair[0]] + lengths[pair[1]])).reshape(-1, 2)
-        found = _best_exchange(lengths, members, sizes, rooms, limit, free_from <= step, come, rng)
+        able = np.array([*(sequence for sequence in outside if free_from[sequence] <= step), none])
+        first, second = _choices(len(able) - 1)
+        come = np.stack([able[first], able[second]], axis=1)[:-1]
+        come = come[np.argsort(lengths[come].sum(axis=1), kind="stable")]
+        found = _best_exchange(lengths, worth, members, sizes, rooms, limit, free_from <= step, come, rng)
         if found is None:
             free_from[:] = 0
             continue
@@ -94,15 +98,22 @@ def _best_fit(
     return packs, outside
 
 
+@lru_cache(16)
+def _choices(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each two of 0 to n - 1, each one and n, which is nothing, and nothing at all."""
+    first, second = np.triu_indices(n + 1, 1)
+    return np.append(first, n), np.append(second, n)
+
+
 def _table(packs: list[list[int]], width: int, none: int) -> np.ndarray:
     return np.array([pack + [none] * (width - len(pack)) for pack in packs])
 
 
 def _best_exchange(
-    lengths: np.ndarray, members: np.ndarray, sizes: np.ndarray, rooms: np.ndarray, limit: int, free: np.ndarray,
-    come: np.ndarray, rng: np.random.Generator,
+    lengths: np.ndarray, worth: np.ndarray, members: np.ndarray, sizes: np.ndarray, rooms: np.ndarray, limit: int,
+    free: np.ndarray, come: np.ndarray, rng: np.random.Generator,
 ) -> tuple[int, list[int], list[int]] | None:  # fmt: skip
-    """The pack, what goes out of it and what comes in, so that it gains most tokens; None if nothing can move.
+    """The pack, what goes out of it and what comes in, so that it gains most; None if nothing can move.
 
     Args:
         members: the sequences of each pack, and behind them the one that is none; shape (packs, width).
@@ -113,22 +124,26 @@ def _best_exchange(
     if not len(come):
         return None
     none, nothing = len(lengths) - 1, int(sizes.max())  # the column in which no pack has a sequence
-    # each two sequences, each one and nothing, and nothing at all
-    first, second = np.triu_indices(nothing + 1, 1)
-    first, second = np.append(first, nothing), np.append(second, nothing)
+    first, second = _choices(nothing)
     one, other = members[:, first], members[:, second]
     can = ((one != none) | (first == nothing)) & ((other != none) | (second == nothing)) & free[one] & free[other]
     gone, going = lengths[one] + lengths[other], (one != none).astype(int) + (other != none)
     places = limit - sizes[:, None] + going
-    # the heaviest that fits; where there is one place, the heaviest single one
-    tokens, alone = lengths[come].sum(axis=1), come[:, 1] == none
-    best = np.searchsorted(tokens, rooms[:, None] + gone, side="right") - 1
-    single = np.append(np.maximum.accumulate(np.where(alone, np.arange(len(come)), -1)), -1)
-    best = np.where(places > 1, best, single[best])
-    same = (tokens[best] == gone) & (going == 1) & alone[best]  # the same length would come back
-    gain = np.where(can & (places > 0) & (best >= 0) & ~same, tokens[best] - gone, -np.inf)
+    # the most valuable of those that fit; where there is one place, the most valuable single one
+    tokens, value, alone = lengths[come].sum(axis=1), worth[come].sum(axis=1), come[:, 1] == none
+    fits = np.searchsorted(tokens, rooms[:, None] + gone, side="right") - 1
+    best = np.where(places > 1, _highest(value)[fits], _highest(np.where(alone, value, -1))[fits])
+    can &= (places > 0) & (fits >= 0) & (alone[best] | (places > 1))
+    can &= ~((tokens[best] == gone) & (going == 1) & alone[best])  # the same length would come back
+    gain = np.where(can, value[best] - (worth[one] + worth[other]), -np.inf)
     if np.isneginf(highest := gain.max()):
         return None
     pack, at = np.unravel_index(rng.choice(np.flatnonzero(gain == highest)), gain.shape)
     out, into = [one[pack, at], other[pack, at]], come[best[pack, at]].tolist()
     return int(pack), [int(i) for i in out if i != none], [i for i in into if i != none]
+
+
+def _highest(values: np.ndarray) -> np.ndarray:
+    """For each place the index of the highest value up to there; where there are several, the last."""
+    reached = np.maximum.accumulate(values)
+    return np.maximum.accumulate(np.where(values == reached, np.arange(len(values)), 0))
