@@ -90,8 +90,8 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
     raised = (
         f"No micro batch from {half:,} to {old:,} comes within {100 * TOLERATED:.0f} %, so the betas are "
         f"raised to the power of {times:.4g}: {before.betas[0]:.6g} becomes {betas[0]:.6g}, "
-        f"{before.betas[1]:.6g} becomes {betas[1]:.6g}. Or keep the betas and multiply the learning rate by the root of {times:.4g}: {rate:.6g} becomes "
-        f"{rate * math.sqrt(times):.6g}. Compare a short run."
+        f"{before.betas[1]:.6g} becomes {betas[1]:.6g}. Or keep the betas and multiply the learning "
+        f"rate by the root of {times:.4g}: {rate:.6g} becomes {rate * math.sqrt(times):.6g}. Compare a short run."
     )
     return replace(after, betas=betas), [reason, raised, *_beyond(times)], error
 
