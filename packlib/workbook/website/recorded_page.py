@@ -20,7 +20,7 @@ def records_page() -> str:
     parts = [_OPENING]
     for path in sorted(data_path("runs", "baselines.csv").parent.glob("*.csv")):
         table = recorded(path.stem, "runs")
-        parts += [f"## {path.stem}", f"{table.source}.", _as_markdown(ends(table.rows))]
+        parts += [f"## {path.stem}", f"Recorded with `{table.command}` on {table.device}.", _as_markdown(ends(table.rows))]
     return "\n\n".join(parts) + "\n"
 
 
