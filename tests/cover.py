@@ -39,7 +39,7 @@ def draw_cover(rows: int = 24, seed: int = 0) -> str:
         return f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HIGH}"{more}/>'
 
     def title(words: str, count: int) -> str:
-        return f"{words}: {count} rows, {1 - lengths.sum() / (count * slots):.0%} empty"
+        return f"{words}: {count} rows, {100 * (1 - lengths.sum() / (count * slots)):.0f} % empty"
 
     drawn = []
     for at, length in enumerate(lengths.tolist()):

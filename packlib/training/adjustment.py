@@ -88,10 +88,10 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
     times = 1 + error
     betas, rate = tuple(beta**times for beta in before.betas), before.learning_rate
     raised = (
-        f"No micro batch from {half:,} to {old:,} comes within {TOLERATED:.0%}, so the betas are raised to the power "
-        f"of {times:.4g}: {before.betas[0]:.6g} becomes {betas[0]:.6g}, {before.betas[1]:.6g} becomes {betas[1]:.6g}. "
-        f"Or keep the betas and multiply the learning rate by the root of {times:.4g}: {rate:.6g} becomes "
-        f"{rate * math.sqrt(times):.6g}. Compare a short run."
+        f"No micro batch from {half:,} to {old:,} comes within {100 * TOLERATED:.0f} %, so the betas are "
+        f"raised to the power of {times:.4g}: {before.betas[0]:.6g} becomes {betas[0]:.6g}, "
+        f"{before.betas[1]:.6g} becomes {betas[1]:.6g}. Or keep the betas and multiply the learning "
+        f"rate by the root of {times:.4g}: {rate:.6g} becomes {rate * math.sqrt(times):.6g}. Compare a short run."
     )
     return replace(after, betas=betas), [reason, raised, *_beyond(times)], error
 
@@ -103,7 +103,8 @@ def _off(recipe: Recipe, wanted: float) -> float:
 
 
 def _counted(r: Recipe, wanted: float) -> str:
-    return f"{r.sequences_per_update:,.1f} sequences an update, {_off(r, wanted):+.1%} against {wanted:,.0f} before"
+    off = f"{100 * _off(r, wanted):+.1f} %".replace("-", "−")
+    return f"{r.sequences_per_update:,.1f} sequences an update, {off} against {wanted:,.0f} before"
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
@@ -142,8 +143,8 @@ def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], flo
         f"An update now sees {after.sequences_per_update:,.1f} sequences instead of {before.sequences_per_update:,.0f},"
         f" so it has to forget as much as {k:g} updates did: beta1 {old1:.6g} becomes {new1:.6g}, beta2 {old2:.6g} "
         f"becomes {new2:.6g} (to the power of {k:g}).",
-        f"That is exact for equal gradients only; before, the newest of {k:g} gradients had {errors[0]:.1%} more "
-        f"weight than their mean in the first moment, {errors[1]:.1%} in the second.",
+        f"That is exact for equal gradients only; before, the newest of {k:g} gradients had {100 * errors[0]:.1f} % "
+        f"more weight than their mean in the first moment, {100 * errors[1]:.1f} % in the second.",
         "The learning rate stays; with fewer updates of the same rate the weights move less per sequence, and weight "
         "decay pulls less.",
         *[_LAMB] * (before.optimizer == "lamb"),

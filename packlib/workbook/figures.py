@@ -193,9 +193,10 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
 
     The colors of series are among them, however small a mark is. By default it has 144 dots an inch, or is 1920
-    pixels wide where figures are saved too: one picture is both.
+    pixels wide where figures are saved too: one picture is both. Of that it takes the time to write the fewest bytes.
     """
     _fix_layout(fig)
+    stored = dpi is None
     dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 144)
     before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
     fig.set_dpi(dpi)
@@ -205,7 +206,7 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     drawn, colors = drawn.convert("RGB"), Image.new("P", (1, 1))
     colors.putpalette(_palette(drawn).ravel().tolist())
     picture = drawn.quantize(palette=colors, dither=Image.Dither.NONE)
-    picture.save(small, format="png", optimize=True, dpi=(dpi, dpi))
+    picture.save(small, format="png", optimize=stored, dpi=(dpi, dpi))
     return small.getvalue()
 
 

@@ -1,11 +1,16 @@
 """What is killed or terminated leaves nothing that matters, and the next run goes on; a dead kernel is a sentence."""
 
 import json
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from processes import all_end, waiting
 
+import packlib_command
 from packlib import cli
 from packlib import files as packlib_files
 from packlib.workbook import exits, gallery, running
@@ -15,6 +20,18 @@ pytest_plugins = ("workbook_cases",)
 
 def files(folder):
     return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("waiting-")]
+
+
+def test_ctrl_c_during_imports_is_one_sentence(tmp_path):
+    (tmp_path / "numpy.py").write_text("import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nfinally: 1 / 0")
+    code = "import sys, packlib_command; sys.exit(packlib_command.main())"
+    path = os.pathsep.join(
+        [str(tmp_path), os.environ.get("PYTHONPATH", ""), str(Path(packlib_command.__file__).parent)]
+    )
+    command = [sys.executable, "-c", code, "report", "squad", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 130 and done.stderr == "packlib: stopped; nothing was written.\n"
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_that_is_terminated_leaves_nothing(small, clone):

@@ -77,7 +77,15 @@ def make(folder, *arguments, **environment):
 @pytest.fixture
 def bare(tmp_path):
     """A folder with what `make setup` reads, and no .venv."""
-    for name in ("Makefile", "pyproject.toml", "setup.py", "constraints.txt", "README.md", "LICENSE"):
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "setup.py",
+        "packlib_command.py",
+        "constraints.txt",
+        "README.md",
+        "LICENSE",
+    ):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "packlib").mkdir()
     return tmp_path

@@ -39,7 +39,7 @@ def wheel(tmp_path_factory):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (tree / name).parent.mkdir(exist_ok=True)
         copy(ROOT / name, tree / name)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "packlib_command.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
     build = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--no-index", "-w", made]
     done = subprocess.run(build, cwd=tree, capture_output=True, text=True)

@@ -41,11 +41,12 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     start = {name: control.value for name, control in explorer.widgets.items()}
     values = {name: all_values(control) for name, control in explorer.widgets.items()}
     data = explorer.data()
-    image = _img(address(png(explorer.figure, dpi=100)), explorer.alt)
+    first = address(png(explorer.figure, dpi=100))
+    image = _img(first, explorer.alt)
     if data is None:
         names = explorer.telling or tuple(start)[:1]
         values = _some({name: values[name] for name in names}, start)
-        data = _pictures(explorer, start, values, address)
+        data = _pictures(explorer, start, values, first, address)
     else:
         image = f"<noscript>{image}</noscript>"
     controls = [_control(name, explorer.widgets[name], of, start[name]) for name, of in values.items()]
@@ -80,17 +81,25 @@ def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any)
 
 
 def _pictures(
-    explorer: Explorer, start: Mapping[str, Any], values: Mapping[str, list], address: Callable[[bytes], str]
+    explorer: Explorer,
+    start: Mapping[str, Any],
+    values: Mapping[str, list],
+    first: str,
+    address: Callable[[bytes], str],
 ) -> dict[str, dict[str, str]]:
-    """By the places of the controls' values, in their order: where the picture is, and its alt text."""
+    """By the places of the controls' values, in their order: where the picture is, and its alt text.
+
+    The picture of the start is there already, at `first`.
+    """
     pictures = {}
     for places in itertools.product(*(range(len(of)) for of in values.values())):
         setting = {name: of[at][1] for (name, of), at in zip(values.items(), places, strict=True)}
-        figure, alt = explorer.figure, explorer.alt  # of the start, which is drawn already
+        source, alt = first, explorer.alt
         if not setting.items() <= start.items():
             with styled():  # once, and not for each thing that is drawn
                 figure, alt = explorer.draw(**{**start, **setting})
-        pictures["-".join(map(str, places))] = {"src": address(png(figure, dpi=100)), "alt": alt}
+            source = address(png(figure, dpi=100))
+        pictures["-".join(map(str, places))] = {"src": source, "alt": alt}
     return pictures
 
 

@@ -20,7 +20,8 @@ def records_page() -> str:
     parts = [_OPENING]
     for path in sorted(data_path("runs", "baselines.csv").parent.glob("*.csv")):
         table = recorded(path.stem, "runs")
-        parts += [f"## {path.stem}", f"{table.source}.", _as_markdown(ends(table.rows))]
+        source = f"Recorded with `{table.command}` on {table.device}."
+        parts += [f"## {path.stem}", source, _as_markdown(ends(table.rows))]
     return "\n\n".join(parts) + "\n"
 
 
