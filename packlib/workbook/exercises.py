@@ -5,7 +5,7 @@ import inspect
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -26,13 +26,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One question: its solution, the cases it is tried on, and wrong answers that must be caught.
+    """One question: its solution, and the cases it is tried on.
 
     Attributes:
         name: of the function or variable that the learner fills in; its stub returns or holds `...`.
         solution: the right function; or the right value.
         cases: arguments to try, a sequence for each call, from small to large: the first that fails is shown.
-        wrong: answers that learners give, under the name of the slip; tests see each of them rejected.
         hint: one sentence that is added from the second miss on.
         level: of difficulty, from 1 to 3, and the minutes that it takes; the notebook says both above the exercise.
         fault: for questions with many right answers: `fault(got, *arguments)` returns a sentence that says
@@ -42,7 +41,6 @@ class Exercise:
     name: str
     solution: Any
     cases: Sequence[Sequence] = ((),)
-    wrong: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""
     fault: Callable[..., str | None] | None = None
     level: int | None = None

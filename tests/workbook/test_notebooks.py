@@ -221,15 +221,8 @@ def test_stubs_fit_their_checkers(name, notebook, chapter):
                 assert [a.arg for a in function.args.args] == list(inspect.signature(exercise.solution).parameters)
 
 
-def slips_of(name, chapter):
-    """By exercise, the answers that its checker must refuse, by the slip."""
-    if (ROOT / "tests" / "workbook" / "slips" / f"n{name}.py").exists():
-        return importlib.import_module(f"tests.workbook.slips.n{name}").SLIPS
-    return {exercise.name: exercise.wrong for exercise in chapter.EXERCISES.values()}
-
-
 def test_checkers_accept_the_solution_and_catch_the_slips(name, chapter):
-    slips = slips_of(name, chapter)
+    slips = importlib.import_module(f"tests.workbook.slips.n{name}").SLIPS
     assert list(slips) == list(chapter.EXERCISES)
     for exercise in chapter.EXERCISES.values():
         assert exercise.judge(exercise.solution).state == "right"

@@ -175,9 +175,9 @@ def test_check_answers_and_never_raises(name, answer, says, check, capsys, displ
 def test_the_words_of_exercises_stand_in_a_file_beside_the_lesson(tmp_path):
     words = "[total]\nlevel = 2\nminutes = 9\nhint = 'Add.'\ncases = [[[1]], [[2, 3]]]\n"
     (tmp_path / "exercises.toml").write_text(words)
-    given = exercises.Exercise("total", total, wrong={"the largest": max})
+    given = exercises.Exercise("total", total)
     (found,) = exercises.Exercises.beside(str(tmp_path / "lesson.py"), given).values()
-    assert (found.level, found.minutes, found.hint, found.wrong) == (2, 9, "Add.", given.wrong)
+    assert (found.level, found.minutes, found.hint) == (2, 9, "Add.")
     assert found.judge(total).message == "total: right. 2 cases agree."
     with pytest.raises(ValueError, match=r"exercises\.toml must be about total, halves, and is about total"):
         exercises.Exercises.beside(str(tmp_path / "lesson.py"), given, exercises.Exercise("halves", 2))

@@ -135,53 +135,24 @@ def mean_width(lengths, batch_size):
     return total / math.comb(len(lengths), batch_size)
 
 
-def _with_repeats(lengths, batch_size):
-    """The formula of the notebook: a sequence may come twice."""
-    number = len(lengths)
-    chances = [((i + 1) / number) ** batch_size - (i / number) ** batch_size for i in range(number)]
-    return sum(length * chance for length, chance in zip(sorted(lengths), chances, strict=True))
-
-
 EXERCISES = Exercises.beside(
     __file__,
     Exercise(
         "padding_share",
         padding_share,
-        wrong={
-            "share of tokens": lambda lengths, max_length: sum(lengths) / (len(lengths) * max_length),
-            "pads to the longest": lambda lengths, max_length: 1 - sum(lengths) / (len(lengths) * max(lengths)),
-        },
     ),
     Exercise(
         "best_factor",
         best_factor,
         cases=(([0, 1],), ([0, 2, 0],), ([0, 1, 1],), ([0, 3, 0, 1, 2],), ([0] + [1] * 512,)),
-        wrong={
-            "longest that occurs": lambda counts: (
-                max(n for n, c in enumerate(counts) if c) * sum(counts) / sum(n * c for n, c in enumerate(counts))
-            ),
-            "one slot too many": lambda counts: len(counts) * sum(counts) / sum(n * c for n, c in enumerate(counts)),
-        },
     ),
     Exercise(
         "slots_of_batches",
         slots_of_batches,
-        wrong={
-            "drops the smaller last batch": lambda lengths, batch_size: slots_of_batches(
-                lengths[: len(lengths) // batch_size * batch_size], batch_size
-            ),
-            "fills up the last batch": lambda lengths, batch_size: sum(
-                batch_size * max(lengths[i : i + batch_size]) for i in range(0, len(lengths), batch_size)
-            ),
-        },
     ),
     Exercise(
         "mean_width",
         mean_width,
-        wrong={
-            "lets a sequence come twice": _with_repeats,
-            "in the order given": lambda lengths, batch_size: slots_of_batches(lengths, batch_size) / len(lengths),
-        },
     ),
 )
 check = EXERCISES

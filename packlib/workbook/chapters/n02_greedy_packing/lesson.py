@@ -151,24 +151,6 @@ def lpfhp_packs(lengths, max_length, depth):
     return len(packs)
 
 
-def _place(spaces, length, copies, slots):
-    """A learner's loop: one copy at a time, into new packs too."""
-    spaces = list(spaces)
-    for _ in range(copies):
-        able = [space for space in spaces if space >= length] or spaces.append(slots) or [slots]
-        spaces[spaces.index(max(able))] -= length
-    return sorted(spaces)
-
-
-def _first_fit(lengths, max_length, depth):
-    """A learner's loop: the first pack with room, and not the fullest."""
-    packs = []
-    for length in sorted(lengths, reverse=True):
-        able = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
-        (able[0] if able else packs.append([]) or packs[-1]).append(length)
-    return len(packs)
-
-
 def not_fooled(lengths):
     """Why `lengths` do not make LPFHP take a pack too many, or None if they do."""
     lengths = list(lengths)
@@ -184,39 +166,18 @@ EXERCISES = Exercises.beside(
     Exercise(
         "tightest_space",
         tightest_space,
-        wrong={
-            "wants a slot to spare": lambda spaces, length: min([s for s in spaces if s > length], default=0),
-            "the first that takes it": lambda spaces, length: next((s for s in spaces if s >= length), 0),
-        },
     ),
     Exercise(
         "place_copies",
         place_copies,
-        wrong={
-            "one at a time": _place,
-            "one copy a pack": lambda spaces, length, copies, slots: sorted(
-                [s - length * (i < copies) for i, s in enumerate(sorted(spaces, reverse=True)) if s >= length]
-                + [slots - length] * max(0, copies - len(spaces))
-            ),
-        },
     ),
     Exercise(
         "lpfhp_packs",
         lpfhp_packs,
-        wrong={
-            "forgets the depth limit": lambda x, top, depth: lpfhp_packs(x, top, 99),
-            "the first pack with room": _first_fit,
-            "the area bound": lambda x, top, depth: -(-sum(x) // top),
-        },
     ),
     Exercise(
         "fools_lpfhp",
         [4, 4, 3, 3, 3, 3],
-        wrong={
-            "fools SPFHP alone": list(EIGHT),
-            "full packs": [5, 5, 5, 5],
-            "too many": [4, 4, 3, 3, 3, 3] * 2,
-        },
         fault=not_fooled,
     ),
 )

@@ -148,51 +148,23 @@ def filled_lengths(places, lengths):
     return taken
 
 
-def _rounded(counts, strategies, x):
-    """A learner's sum: empty places are set off against sequences without one."""
-    repeats = list(map(round, x))
-    places = sum(len(s) * n for s, n in zip(strategies, repeats, strict=True))
-    return sum(repeats) + max(0, sum(counts) - places)
-
-
 EXERCISES = Exercises.beside(
     __file__,
     Exercise(
         "column",
         column,
-        wrong={
-            "forgets that a length can come twice": lambda lengths, max_length: column([*{*lengths}], max_length),
-            "has a row for length 0": lambda lengths, max_length: [0, *column(lengths, max_length)],
-        },
     ),
     Exercise(
         "fewest_pairs",
         fewest_pairs,
-        wrong={
-            "two in every pack": lambda lengths, max_length: -(-len(lengths) // 2),
-            "the larger of both bounds": lambda lengths, max_length: max(
-                -(-len(lengths) // 2), -(-sum(lengths) // max_length)
-            ),
-        },
     ),
     Exercise(
         "rounded_packs",
         rounded_packs,
-        wrong={
-            "rounds down": lambda counts, strategies, x: rounded_packs(counts, strategies, [t // 1 for t in x]),
-            "forgets what is left over": lambda counts, strategies, x: sum(map(round, x)),
-            "puts any sequence into an empty place": _rounded,
-        },
     ),
     Exercise(
         "filled_lengths",
         filled_lengths,
-        wrong={
-            "the exact length only": lambda places, lengths: sorted(
-                (Counter(places) & Counter(lengths)).elements(), reverse=True
-            ),
-            "from short to long": lambda places, lengths: filled_lengths(places, lengths)[::-1],
-        },
     ),
 )
 check = EXERCISES

@@ -178,27 +178,15 @@ EXERCISES = Exercises.beside(
     Exercise(
         "simple_bound",
         simple_bound,
-        wrong={
-            "by tokens only": lambda lengths, max_length, depth: math.ceil(sum(lengths) / max_length),
-            "rounds down": lambda lengths, max_length, depth: max(sum(lengths) // max_length, len(lengths) // depth),
-        },
     ),
     Exercise(
         "prices",
         {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)},
-        wrong={
-            "by the token": {7: 0.7, 6: 0.6, 4: 0.4},
-            "forgets a length": {7: 1, 6: 0.5},
-        },
         fault=_unproven,
     ),
     Exercise(
         "one_round",
         ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)),
-        wrong={
-            "prices by the token": ({7: 7 / 12, 5: 5 / 12, 4: 1 / 3}, (7, 5)),
-            "a known pack": ({7: 2 / 3, 5: 1 / 2, 4: 1 / 3}, (4, 4, 4)),
-        },
         fault=_not_the_round,
     ),
     Exercise(
@@ -213,14 +201,6 @@ EXERCISES = Exercises.beside(
             ((4, 4), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7),
             ((4, 3, 3), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7),
         ),
-        wrong={
-            "counts the pack beside the others": lambda pack, counts, prices, best, packs: may_use(
-                pack, counts, prices, best, packs + 1
-            ),
-            "an equal sum is too much": lambda pack, counts, prices, best, packs: may_use(
-                pack, counts, prices, best - 1, packs
-            ),
-        },
     ),
 )
 check = EXERCISES

@@ -183,22 +183,10 @@ EXERCISES = Exercises.beside(
     Exercise(
         "bounds",
         bounds,
-        wrong={
-            "does not see where a pack ends": lambda packs: bounds([[s for pack in packs for s in pack]]),
-            "drops the padding": lambda packs: bounds([[s for s in pack if s] for pack in packs]),
-        },
     ),
     Exercise(
         "next_tokens",
         next_tokens,
-        wrong={
-            "over the border": lambda tokens, ids: [
-                new if s and t else -100 for new, s, t in zip([*tokens[1:], 0], ids, [*ids[1:], 0], strict=True)
-            ],
-            "predicts padding": lambda tokens, ids: [
-                new if s == t else -100 for new, s, t in zip([*tokens[1:], 0], ids, [*ids[1:], -1], strict=True)
-            ],
-        },
     ),
     Exercise(
         "window_mask",
@@ -211,19 +199,11 @@ EXERCISES = Exercises.beside(
             (_ids(1, 1, 1, 2, 2, 0), 2),
             (_ids(1, 1, 1, 1, 1, 2, 2), 4),
         ),
-        wrong={
-            "the window alone": lambda ids, window: window_mask(torch.ones_like(ids), window),
-            "one slot too far": lambda ids, window: window_mask(ids, window + 1),
-        },
     ),
     Exercise(
         "who_hears_whom",
         who_hears_whom,
         cases=tuple(_layers(_ids(1, 1, 2, 2, 2, 3, 3))) + tuple(_layers(_ids(1, 1, 1, 2, 3, 3, 0))[3:6]),
-        wrong={
-            "only neighbors": lambda layer, ids: [(a, b) for a, b in who_hears_whom(layer, ids) if abs(a - b) == 1],
-            "confuses listener and source": lambda layer, ids: sorted((b, a) for a, b in who_hears_whom(layer, ids)),
-        },
     ),
 )
 check = EXERCISES

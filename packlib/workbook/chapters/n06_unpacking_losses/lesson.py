@@ -134,20 +134,9 @@ def loss_factor(counts):
     return len(counts) / sum(map(sum, counts))
 
 
-def _mean(values):
-    return sum(values) / len(values)
-
-
 def _tensors(*given):
     values, slots, starts = given
     return torch.tensor(values, dtype=torch.float64), torch.tensor(slots), torch.tensor(starts)
-
-
-def _border_before(values, slots, starts):
-    """The first slot of a sequence counts for the one before."""
-    sequence = (torch.searchsorted(starts, slots) - 1).clamp(min=0)
-    zeros = torch.zeros(len(starts), dtype=values.dtype)
-    return zeros.index_add(0, sequence, values), zeros.index_add(0, sequence, torch.ones_like(values))
 
 
 EXERCISES = Exercises.beside(
@@ -155,21 +144,10 @@ EXERCISES = Exercises.beside(
     Exercise(
         "sequence_mean",
         sequence_mean,
-        wrong={
-            "over tokens": lambda packs: _mean([x for pack in packs for losses in pack for x in losses]),
-            "means of sequences, then of packs": lambda packs: _mean([sequence_mean([pack]) for pack in packs]),
-            "counts sequences with nothing to predict": lambda packs: (
-                sum(_mean(losses) for pack in packs for losses in pack if losses) / sum(map(len, packs))
-            ),
-        },
     ),
     Exercise(
         "loss_factor",
         loss_factor,
-        wrong={
-            "forgets that replicas are averaged": lambda counts: 1 / sum(map(sum, counts)),
-            "averages the steps too": lambda counts: len(counts) * len(counts[0]) / sum(map(sum, counts)),
-        },
     ),
     Exercise(
         "unpack",
@@ -181,18 +159,10 @@ EXERCISES = Exercises.beside(
             _tensors([1, 2, 4, 8], [0, 3, 5, 9], [0, 4, 8]),
             _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
         ),
-        wrong={
-            "the border belongs to the sequence before": _border_before,
-            "leaves out who has nothing to predict": lambda *x: tuple(p[unpack(*x)[1] > 0] for p in unpack(*x)),
-        },
     ),
     Exercise(
         "broken_trainer",
         FAULTS,
-        wrong={
-            "all suspects": ["tokens", "isolation", "padding", "positions", "labels", "mean", "accumulation"],
-            "no suspect": ["attention", "positions", "mean", "accumulation"],
-        },
         fault=not_the_four,
     ),
 )

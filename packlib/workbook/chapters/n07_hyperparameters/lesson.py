@@ -169,45 +169,20 @@ def _fault(got, target, factor, replicas, most_rows):
     return None
 
 
-def _adamw(weights, gradient, rate, decay):
-    return np.array(weights) - rate * (np.sign(gradient) + decay * np.array(weights))
-
-
-def _decay_outside(weights, gradient, rate, decay):
-    """The ratio of the gradient's part alone; the decay is added after it."""
-    signs, x = np.sign(gradient), np.array(weights)
-    return x - rate * ((np.linalg.norm(x) or 1.0) / np.linalg.norm(signs) * signs + decay * x)
-
-
 EXERCISES = Exercises.beside(
     __file__,
     Exercise(
         "same_memory",
         same_memory,
-        wrong={
-            "upside down": lambda beta, before, after: beta ** (before / after),
-            "the first order only": lambda beta, before, after: 1 - (1 - beta) * after / before,
-        },
     ),
     Exercise(
         "fit_device",
         fit_device,
-        wrong={
-            "rounds only the accumulation": lambda target, factor, replicas, most_rows: (
-                most_rows,
-                max(1, round(target / (most_rows * replicas * factor))),
-            ),
-            "forgets the factor": lambda target, factor, *device: fit_device(target, 1, *device),
-        },
         fault=_fault,
     ),
     Exercise(
         "first_lamb_step",
         first_lamb_step,
-        wrong={
-            "AdamW: no trust ratio": _adamw,
-            "the decay outside the ratio": _decay_outside,
-        },
     ),
 )
 check = EXERCISES

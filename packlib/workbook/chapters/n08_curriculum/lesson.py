@@ -137,17 +137,6 @@ def length_due(done, total, duration, lengths):
     return lengths[(len(lengths) - 1) * done // warmup]
 
 
-def _public_rule(done, total, duration, lengths):
-    every = max(1, int(total * duration) // (len(lengths) - 1))  # without max, short runs divide by zero
-    return lengths[min(len(lengths) - 1, done // every)]
-
-
-def _not_whole(done, total, duration, lengths):
-    """Without the `round` that makes the updates of the warm-up a whole number."""
-    warmup = duration * total
-    return lengths[-1] if done >= warmup else lengths[int((len(lengths) - 1) * done / warmup)]
-
-
 def pipeline_updates(lengths, budget):
     """From long to short: the first is the widest, so as many rows as it allows; dealt to four in turn."""
     ids, updates = sorted(range(len(lengths)), key=lambda i: -lengths[i]), []
@@ -156,19 +145,6 @@ def pipeline_updates(lengths, budget):
         part, ids = ids[: 4 * rows], ids[4 * rows :]
         updates.append([part[i::4] for i in range(4)])
     return updates
-
-
-def _small_and_sorted(lengths, budget):
-    """Hardly any padding, and as many updates as there can be: the budget is not used."""
-    ids = sorted(range(len(lengths)), key=lengths.__getitem__)
-    return [[[i] for i in ids[at : at + 4]] for at in range(0, len(ids), 4)]
-
-
-def _different_shapes(lengths, budget):
-    ids = sorted(range(len(lengths)), key=lengths.__getitem__)
-    return [
-        [ids[i : i + 1], ids[i + 1 : i + 2], ids[i + 2 : i + 3], ids[i + 3 : i + 8]] for i in range(0, len(ids), 8)
-    ]
 
 
 def _pipeline_fault(got, lengths, budget):
@@ -198,22 +174,10 @@ EXERCISES = Exercises.beside(
     Exercise(
         "cut_by_tokens",
         cut_by_tokens,
-        wrong={
-            "loses the last batch": lambda lengths, budget: cut_by_tokens(lengths, budget)[:-1],
-            "stays below the budget": lambda lengths, budget: cut_by_tokens(lengths, budget - 1),
-        },
     ),
     Exercise(
         "update_rates",
         update_rates,
-        wrong={
-            "forgets the ranks": lambda sizes, ranks, accumulation, reference, rate: update_rates(
-                sizes, 1, accumulation, reference, rate
-            ),
-            "the mean of the micro-batches": lambda sizes, ranks, accumulation, reference, rate: [
-                r / (ranks * accumulation) for r in update_rates(sizes, ranks, accumulation, reference, rate)
-            ],
-        },
     ),
     Exercise(
         "length_due",
@@ -227,19 +191,11 @@ EXERCISES = Exercises.beside(
             *((done, 1000, 0.3, _PUBLIC) for done in (0, 2, 3, 253, 254, 299, 300, 999)),
             *((done, 99, 0.3, _PUBLIC) for done in (15, 29, 30)),  # 0.3 × 99 is not whole
         ),
-        wrong={
-            "the public rule": _public_rule,
-            "no rounding": _not_whole,
-        },
     ),
     Exercise(
         "pipeline_updates",
         pipeline_updates,
         cases=(([7, 7, 7, 7], 7), ([10, 30, 11, 31, 10, 30, 12, 31], 40), (list(_REAL) * 4, 256)),
-        wrong={
-            "sorted, one row each": _small_and_sorted,
-            "different shapes": _different_shapes,
-        },
         fault=_pipeline_fault,
     ),
 )

@@ -131,56 +131,20 @@ def mask_fault(got, prompt, answers):
     return f"slot {query} {'must see' if right[query, key] else 'must not see'} slot {key}."
 
 
-def _blind_to_the_prompt(prompt, answers):
-    mask = np.array(tree_mask(prompt, answers))
-    mask[prompt - 1 :, : prompt - 1] = False
-    return mask.tolist()
-
-
 EXERCISES = Exercises.beside(
     __file__,
     Exercise(
         "group_tokens",
         group_tokens,
-        wrong={
-            "no heads": lambda prompt, answers: prompt + sum(answers),
-            "a prompt for each answer": lambda prompt, answers: sum(prompt + length for length in answers),
-            "heads beside a whole prompt": lambda prompt, answers: prompt + sum(length + 1 for length in answers),
-            "one head": lambda prompt, answers: prompt + 1 + sum(answers),
-        },
     ),
     Exercise(
         "tree_positions",
         tree_positions,
-        wrong={
-            "they run on": lambda prompt, answers: list(range(group_tokens(prompt, answers))),
-            "answers from 0": lambda prompt, answers: [
-                *range(prompt - 1),
-                *(at for length in answers for at in range(length + 1)),
-            ],
-            "heads after the prompt": lambda prompt, answers: [
-                *range(prompt - 1),
-                *(prompt + at for length in answers for at in range(length + 1)),
-            ],
-            "no heads": lambda prompt, answers: [
-                *range(prompt),
-                *(prompt + at for length in answers for at in range(length)),
-            ],
-        },
     ),
     Exercise(
         "tree_mask",
         tree_mask,
         fault=mask_fault,
-        wrong={
-            "causal alone": lambda prompt, answers: np.tri(group_tokens(prompt, answers)).astype(bool).tolist(),
-            "answers do not see the prompt": _blind_to_the_prompt,
-            "transposed": lambda prompt, answers: np.array(tree_mask(prompt, answers)).T.tolist(),
-            "nobody sees itself": lambda prompt, answers: (
-                np.array(tree_mask(prompt, answers)) & ~np.eye(group_tokens(prompt, answers), dtype=bool)
-            ).tolist(),
-            "no heads": lambda prompt, answers: np.ones([prompt + sum(answers)] * 2).tolist(),
-        },
     ),
 )
 check = EXERCISES
