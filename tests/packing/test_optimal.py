@@ -394,6 +394,7 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
         lambda lengths, *given: work.append(100 * len(lengths) * given[4]),
     )
     monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: Answer.UNKNOWN)
+    monkeypatch.setattr("packlib.packing.search.optimal.dive_among", lambda *given: None)
     monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(attempt) or dive(self, attempt))
     assert plan(LengthHistogram.from_lengths(lengths, 1000), method="optimal").gap == 1
     assert 4 < len(dives) < 24 and 2e8 < sum(work) < 6e8, sum(work)

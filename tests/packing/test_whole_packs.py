@@ -14,7 +14,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, plan
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.packing.search.whole_packs import Answer, choose, ruled_out
+from packlib.packing.search.whole_packs import Answer, choose, dive_among, ruled_out
 
 
 @given(histograms(largest=14, most=9), st.sampled_from(DEPTHS), st.data())
@@ -107,6 +107,36 @@ def test_a_plan_that_claims_a_list_without_one_is_refused():
 @pytest.mark.parametrize("seed", range(2))
 def test_full_packs_of_three_are_found(packs, seed):
     assert plan(triplets(packs, seed), 1000).num_packs == packs
+
+
+def full_packs(packs, top, seed):
+    """Three lengths to each full pack, all of them different and at least a fifth of it; shape (3 * packs,)."""
+    rng, lengths = np.random.default_rng([seed, packs]), set()
+    while len(lengths) < 3 * packs:
+        first, second = rng.integers(top // 5, top // 2, 2).tolist()
+        pack = {first, second, top - first - second}
+        if len(pack | lengths) == len(lengths) + 3 and min(pack) >= top // 5:
+            lengths |= pack
+    return np.array(sorted(lengths))
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_dives_among_listed_packs_find_67_full_packs(seed):
+    """Neither the other dives with their exchanges find them, nor one integer program over all listed packs."""
+    assert plan(full_packs(67, 2500, seed), 2500).num_packs == 67
+
+
+@given(st.integers(0, 20), st.integers(4, 12))
+@settings(max_examples=40, deadline=None)
+def test_what_dives_choose_holds_every_sequence_once(seed, packs):
+    counts = np.bincount(full_packs(packs, 1000, seed), minlength=1001)
+    knapsack = solve_knapsack(np.where(counts > 0, np.arange(1001), NOT_FOR_SALE), None)
+    listed = knapsack.packs_worth(1000, counts, 10_000)
+    found = dive_among(listed, counts, packs, seed, lambda: math.inf)
+    assert dive_among(listed, counts, packs, seed, lambda: 0.0) is None
+    if found is not None:
+        assert sum(n for _, n in found) == packs and all(sum(lengths) == 1000 for lengths, _ in found)
+        assert np.array_equal(np.bincount(sum((lengths * n for lengths, n in found), ()), minlength=1001), counts)
 
 
 def test_a_program_without_time_or_packs_says_so():

@@ -8,7 +8,8 @@ Rounding dives: use every strategy as often as the solution says, rounded down, 
 that are left; where nothing is left to round down, round some of the largest fractions up. What a dive leaves is
 packed by exchanges (`packlib.packing.search.swapping`) if that takes fewer packs. Where two dives leave a gap, and the
 packs that can matter are few enough to be listed, an integer program finds a plan that meets the bound, or proves that
-there is none (`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
+there is none; where it gives up, dives among the listed packs leave it half of the sequences
+(`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
 (`packlib.packing.search.long_rows`).
 """
 
@@ -34,13 +35,14 @@ from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.master import TOLERANCE, MasterProblem
 from packlib.packing.search.progress import Callback, Progress, shown
 from packlib.packing.search.swapping import swap_search
-from packlib.packing.search.whole_packs import LISTED, NODES, Answer, choose, flat
+from packlib.packing.search.whole_packs import LISTED, NODES, WHOLE, Answer, choose, dive_among, flat
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
 _FEW_LENGTHS = 1100  # ten times as many steps are taken for at most so many different lengths
 _STEP = 2e-9  # seconds of the exact knapsack
 _DIVES, _PLAIN_DIVES = 24, 2  # attempts at rounding; so many come before packs are listed
+_LISTED_DIVES = 16  # and so many among those
 _EXCHANGED = 1000  # at most so many sequences are left to exchanges, or to an integer program
 _CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
 # What dives may do in all, after the first few: a hundred times the steps times the sequences that are exchanged, and
@@ -316,23 +318,27 @@ class _Search:
         are looked at.
         """
         started, target = time.perf_counter(), self.lower_bound
-        spare = target * self.pack_worth - self.worth
+        spare = waste = target * self.pack_worth - self.worth
         if self.done() or not 0 <= spare < self.pack_worth:
             return
-        knapsack = solve_knapsack(self.by_length(self.prices, NOT_FOR_SALE), self.limit)
-        for most in LISTED:
-            waste, listed = spare, None
-            while listed is None and waste >= spare >> 10 and self.time_left() > 0:
-                listed = knapsack.packs_worth(self.pack_worth - waste, self.counts, most)
-                waste = waste * 7 // 10 if listed is None else waste
-            answer = choose(listed or [], self.counts, target, NODES, self.time_left())
-            if isinstance(answer, list):
-                self.improve(Counter(), answer)
-                return
-            if answer is Answer.NONE and listed and waste == spare:
-                if self.time_left() > time.perf_counter() - started:  # for the plan's own check
+        knapsack, listed = solve_knapsack(self.by_length(self.prices, NOT_FOR_SALE), self.limit), None
+        while listed is None and waste >= spare >> 10 and self.time_left() > 0:
+            listed = knapsack.packs_worth(self.pack_worth - waste, self.counts, LISTED)
+            waste = (waste - 1) // 2 if listed is None else waste
+        if not listed:
+            return
+        for seed in range(_LISTED_DIVES):
+            if seed == _FIRST_DIVES and len(listed) <= WHOLE and not self.done():
+                answer = choose(listed, self.counts, target, NODES, self.time_left())
+                if isinstance(answer, list):
+                    self.improve(Counter(), answer)
+                elif answer is Answer.NONE and waste == spare and self.time_left() > time.perf_counter() - started:
+                    # there is time for the plan's own check
                     self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
-                return
+                if answer is Answer.NONE:
+                    return
+            if not self.done():
+                self.improve(Counter(), dive_among(listed, self.counts, target, seed, self.time_left))
 
     def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:
         if rest is not None and chosen.total() + _packs(rest) < self.num_packs:

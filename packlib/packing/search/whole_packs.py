@@ -2,10 +2,12 @@
 
 At the prices of the best bound, every pack of a plan of so many packs wastes at most what such a plan can waste in all.
 Where the packs that waste no more are few enough to be listed (`Knapsack.packs_worth`), an integer program over them
-finds such a plan, or proves that there is none. HiGHS solves it, by way of SciPy.
+finds such a plan, or proves that there is none. Where it gives up, dives take packs of the list until one over the
+sequences that are left is small enough. HiGHS solves them, by way of SciPy.
 """
 
 import math
+from collections.abc import Callable
 from enum import Enum
 
 import numpy as np
@@ -14,7 +16,9 @@ from packlib.packing.greedy import Group
 from packlib.packing.search.bound import exact_dot, is_long
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Multiset, solve_knapsack
 
-LISTED, NODES = (1000, 3000, 10_000), 300  # packs of an integer program, at first and then; and nodes of its branching
+# Packs of an integer program over all sequences, and of one over those that a dive leaves; nodes of their branching.
+WHOLE, LISTED, NODES, FEW_NODES = 3000, 10_000, 300, 60
+_LEFT = 0.55  # of the sequences, which a dive leaves to the integer program
 
 
 class Answer(Enum):
@@ -38,24 +42,69 @@ def choose(
     Returns:
         The strategies, or `Answer.NONE` if no choice takes so few, or `Answer.UNKNOWN`.
     """
-    from scipy.optimize import LinearConstraint, milp  # here, since it takes a while to import
-    from scipy.sparse import csc_array
-
-    lengths = np.flatnonzero(counts)
     if not packs or seconds <= 0:
         return Answer.UNKNOWN if packs else Answer.NONE
-    items = np.array([length for pack in packs for length, _ in pack])
-    copies = np.array([copies for pack in packs for _, copies in pack], float)
-    ends = np.cumsum([0] + [len(pack) for pack in packs])
-    matrix = csc_array((copies, np.searchsorted(lengths, items), ends), shape=(len(lengths), len(packs)))
-    options = {"node_limit": nodes} | ({} if math.isinf(seconds) else {"time_limit": seconds})
-    ones = np.ones(len(packs))
-    rules = LinearConstraint(matrix, counts[lengths], counts[lengths]), LinearConstraint(ones, 0, fewest)
-    found = milp(ones, constraints=rules, integrality=ones, options=options)
+    found = _solve(packs, counts, fewest, np.ones(len(packs)), 1, {"node_limit": nodes}, seconds)
     if found.x is not None:
         chosen = np.rint(found.x).astype(np.int64)
         return [(flat(packs[i]), int(chosen[i])) for i in np.flatnonzero(chosen)]
     return Answer.NONE if found.status == 2 else Answer.UNKNOWN
+
+
+def dive_among(
+    packs: list[Multiset], counts: np.ndarray, fewest: int, seed: int, seconds_left: Callable[[], float]
+) -> list[Group] | None:
+    """Choose by rounding until about half of the sequences are left, and then by an integer program.
+
+    Every choice that keeps `fewest` is as good as another, so the packs cost something at random: each seed leads a
+    linear program to another corner, and there a third of the packs that it uses most are taken whole.
+
+    Args:
+        packs, counts, fewest: as in `choose`.
+        seconds_left: is asked before each program; the dive gives up when it is 0.
+
+    Returns:
+        The strategies, or None if it gave up.
+    """
+    costs, few = dict(zip(packs, np.random.default_rng(seed).random(len(packs)), strict=True)), counts.sum() * _LEFT
+    taken, left = list[Group](), counts.copy()
+    while left.sum() > few:
+        if not packs or seconds_left() <= 0:
+            return None
+        found = _solve(packs, left, fewest - len(taken), np.array([costs[p] for p in packs]), 0, {}, seconds_left())
+        if found.x is None:
+            return None
+        most = np.argsort(-found.x, kind="stable")[: max(1, np.count_nonzero(found.x > 0.5) // 3)]
+        for pack in (packs[i] for i in most):
+            if _fits(pack, left):
+                taken.append((flat(pack), 1))
+                for length, copies in pack:
+                    left[length] -= copies
+        packs = [pack for pack in packs if _fits(pack, left)]
+    rest = choose(packs, left, fewest - len(taken), FEW_NODES, seconds_left())
+    return taken + rest if isinstance(rest, list) else None
+
+
+def _fits(pack: Multiset, left: np.ndarray) -> bool:
+    return all(copies <= left[length] for length, copies in pack)
+
+
+def _solve(packs, counts, fewest, costs, whole, options, seconds):  # type: ignore[no-untyped-def]
+    """The program of `choose`, with what each pack costs, and in whole packs or in fractions."""
+    from scipy.optimize import LinearConstraint, milp  # here, since it takes a while to import
+    from scipy.sparse import csc_array
+
+    lengths = np.flatnonzero(counts)
+    items = np.array([length for pack in packs for length, _ in pack])
+    copies = np.array([copies for pack in packs for _, copies in pack], float)
+    ends = np.cumsum([0] + [len(pack) for pack in packs])
+    matrix = csc_array((copies, np.searchsorted(lengths, items), ends), shape=(len(lengths), len(packs)))
+    rules = (
+        LinearConstraint(matrix, counts[lengths], counts[lengths]),
+        LinearConstraint(np.ones(len(packs)), 0, fewest),
+    )
+    options = options | ({} if math.isinf(seconds) else {"time_limit": seconds})
+    return milp(costs, constraints=rules, integrality=np.full(len(packs), whole), options=options)
 
 
 def flat(pack: Multiset) -> tuple[int, ...]:
@@ -77,5 +126,5 @@ def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: in
     waste = packs * knapsack.best - exact_dot(counts[occurs], prices[occurs])
     if not 0 <= waste < knapsack.best:
         return waste < 0
-    listed = knapsack.packs_worth(knapsack.best - waste, counts, LISTED[-1])
+    listed = knapsack.packs_worth(knapsack.best - waste, counts, LISTED)
     return listed is not None and choose(listed, counts, packs, NODES) is Answer.NONE
