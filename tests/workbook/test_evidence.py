@@ -192,16 +192,12 @@ def truncated_rows_end_lower_at_their_own_rate():
 
 
 def truncated_rows_gain_by_their_own_rate():
-    """Whether all seeds of both arms end lower at 0.006 than at 0.003 and than full rows, and below the bigram."""
+    """Whether all seeds end lower at 0.006 than full rows and the bigram, and five and four lower than at 0.003."""
     long, own = runs.ends_of("curriculum-length"), runs.ends_of("curriculum-length-rates")
     bigram = runs.baselines()["modules"]["bigram"]
-    found = runs.short_first(0.95)
-    return all(
-        (ends < long[arm.removesuffix(", 0.006")][: len(ends)]).all()
-        and (ends < long["no warm-up"][: len(ends)]).all()
-        and (ends < bigram).all()
-        and found[arm].verdict == "lower"
-        and 2 * found[arm].mean < interval((long[arm.removesuffix(", 0.006")] - long["no warm-up"])[: len(ends)]).mean
+    lower = [int((ends < long[arm.removesuffix(", 0.006")]).sum()) for arm, ends in own.items()]
+    return lower == [5, 4] and all(
+        (ends < long["no warm-up"]).all() and (ends < bigram).all() and runs.short_first(0.95)[arm].verdict == "lower"
         for arm, ends in own.items()
     )
 
@@ -300,7 +296,8 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         with_a_rule_ascending_ends_lower),
     ("08_curriculum", "With their own rate truncated rows end lower than full rows, and they are where full rows end "
      "after about six tenths of the bytes."): truncated_rows_end_lower_at_their_own_rate,
-    ("17_evidence", "both arms end lower than full rows"): truncated_rows_end_lower_at_their_own_rate,
+    ("17_evidence", "at a rate of their own, truncated rows ended lower after as many bytes"): (
+        truncated_rows_end_lower_at_their_own_rate),
     ("08_curriculum", "no difference can be told for the warm-up over 30 %"): lambda: (
         less("curriculum-length", "0.3, truncated", "no warm-up").verdict == "cannot be told"),
     ("08_curriculum", "The warm-up over 60 % ends lower."): lambda: (
@@ -331,8 +328,9 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
         runs.best_rates("curriculum-length-sweep")["no warm-up"] == 0.003),
     ("17_evidence", "Truncated rows have their best rate at 0.006 there"): lambda: all(
         runs.best_rates("curriculum-length-sweep")[f"{share}, truncated"] == 0.006 for share in (0.3, 0.6)),
-    ("17_evidence", "At their own rate both truncated arms end lower than full rows, and lower than themselves at "
-     "0.003, on every seed."): truncated_rows_gain_by_their_own_rate,
+    ("17_evidence", "At their own rate both truncated arms end lower than full rows on every seed. The shorter warm-up "
+     "also ends lower than itself at 0.003 on every seed, the longer one on four of five."): (
+        truncated_rows_gain_by_their_own_rate),
     ("17_evidence", "the shorter warm-up cannot be told from none"): lambda: (
         runs.short_first(0.95)["0.3, truncated"].verdict == "cannot be told"),
     ("17_evidence", "In shuffled batches no rule can be told from none."): lambda: all(

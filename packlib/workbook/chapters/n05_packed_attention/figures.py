@@ -91,7 +91,7 @@ def show_leaks(
     names = {OWN: "within a sequence", STRANGER: "of two strangers (crossed)"}
     handles = [Patch(color=color, label=name) for color, name in names.items()]
     fig.legend(handles=handles, loc="outside lower center", ncols=2)
-    listed = "; ".join(f"{name} {number}" for name, number in crossed.items())
+    listed = "; ".join(f"{name} {crossed[name]}" for _, name in zip(axes, hears, strict=False))
     show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {listed}.", name="other-leaks")
 
 

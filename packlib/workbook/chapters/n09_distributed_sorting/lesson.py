@@ -117,7 +117,8 @@ QUESTIONS = Questions.beside(
             "that."
         ),
         "what_is_sent": lambda sent: (
-            ", ".join(f"{kind} {size:,} bytes a rank" for kind, size in sent.items())
+            "Each rank sends "
+            + " and ".join(f"{size:,} bytes of {kind}" for kind, size in sent.items())
             + ". Each sample id goes to the rank of its pack; lengths follow from the histograms."
         ),
     },

@@ -69,7 +69,7 @@ class PodExplorer(Explorer):
 
 
 def _seconds(waits: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {taken:.3f} s" for name, taken in waits.items())
+    return ", ".join(f"{taken:.3f} s ({name})" for name, taken in waits.items())
 
 
 QUESTIONS = Questions.beside(
@@ -96,8 +96,8 @@ QUESTIONS = Questions.beside(
             f"At an accumulation of 512, {percent(lost[512])} are lost, and at 1 only {percent(lost[1], 2)}."
         ),
         "each_update": lambda seconds, plain: (
-            f"{_seconds(seconds)}. All three come once an update, however long the accumulation is. On plain "
-            f"replicas it would be {_seconds(plain)}."
+            f"They take {_seconds(seconds)}. All three come once an update, however long the accumulation is. On "
+            f"plain replicas it would be {_seconds(plain)}."
         ),
     },
 )
