@@ -103,7 +103,7 @@ const Drawings = (() => {
     const xs = panel.xticks ?? ticks(x);
     const ys = panel.yticks ?? (panel.rows ? [] : ticks(y));
     const group = make("g", { class: "panel", "data-limits": [...x, ...y].join(" ") });
-    const [from, to] = [left + (panel.left ?? (panel.rows ? 2 : 48)), left + width - (panel.right ?? 18)];
+    const [from, to] = [left + (panel.left ?? (panel.rows ? 6 : 48)), left + width - (panel.right ?? 18)];
     const heading = title ? words(from, top + 14, title, { class: "claim" }, to - from) : { lines: 0 };
     const upper = top + 18 * heading.lines + 10;
     const below = xlabel ? wrapped(xlabel, to - from).length : 0;
@@ -290,7 +290,7 @@ const Drawings = (() => {
           if (!rules[name]) return;
           const more = rules[name].cuts - least;
           dot(more, at, name === rule ? "full" : "fresh");
-          text(more, at, `${more < 0 ? "" : "+"}${more}`, { dy: -10 });
+          text(more, at, `${more < 0 ? "" : "+"}${more}`, { dx: 10, "text-anchor": "start" });
         });
       },
     };
@@ -337,10 +337,11 @@ const Drawings = (() => {
         text(102, -0.62, "sum", { "text-anchor": "start" });
       },
     };
-    const title = `A, of ${length} tokens, weighs ${fixed(Math.min(...alone), 0)} to ${fixed(Math.max(...alone), 0)} %`;
+    const tokens = `${length} token${length === 1 ? "" : "s"}`;
+    const title = `A, of ${tokens}, weighs ${fixed(Math.min(...alone), 0)} to ${fixed(Math.max(...alone), 0)} %`;
     return {
       svg: picture(width, title, [panel]),
-      alt: `A has ${length} tokens; ${first} in the first micro-batch; a constant of ${constant}. What A to F weigh, ${said.join("; ")}.`,
+      alt: `A has ${tokens}; ${first} in the first micro-batch; a constant of ${constant}. What A to F weigh, ${said.join("; ")}.`,
     };
   }
 
