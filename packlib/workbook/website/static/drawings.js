@@ -131,11 +131,12 @@ const Drawings = (() => {
       const [cx, cy] = [left + 12, (upper + lower) / 2];
       group.append(words(cx, cy, ylabel, { "text-anchor": "middle", transform: `rotate(-90 ${cx} ${cy})` }));
     }
-    keys.forEach(([text, name], i) => {
-      const at = from + ((to - from) * (i + 0.2)) / keys.length;
+    let at = from; // one key after the other
+    for (const [text, name] of keys) {
       group.append(make("rect", { x: at, y: lower + 52, width: 18, height: 12, class: name }),
         words(at + 24, lower + 63, text));
-    });
+      at += 48 + 7.8 * text.length;
+    }
     panel.draw({
       right, up,
       // A bar from x to x of a row; `high` is the share of the row that it takes.
@@ -290,7 +291,7 @@ const Drawings = (() => {
           if (!rules[name]) return;
           const more = rules[name].cuts - least;
           dot(more, at, name === rule ? "full" : "fresh");
-          text(more, at, `${more < 0 ? "" : "+"}${more}`, { dx: 10, "text-anchor": "start" });
+          text(more, at, `${more < 0 ? "" : "+"}${more}`, more < 0 ? { dx: -10, "text-anchor": "end" } : { dx: 10, "text-anchor": "start" });
         });
       },
     };
