@@ -58,7 +58,7 @@ def _inline(writer: Any, node: nodes.math) -> None:
 
 
 def _block(writer: Any, node: nodes.math_block) -> None:
-    writer.body.append(f'<div class="math">{mathml(node.astext(), block=True)}</div>')
+    writer.body.append(f'<div class="math" tabindex="0">{mathml(node.astext(), block=True)}</div>')
     raise nodes.SkipNode
 
 

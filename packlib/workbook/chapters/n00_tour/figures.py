@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
+from matplotlib.ticker import MaxNLocator
 
 from packlib.packing import PackingPlan, Packs
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show
@@ -34,6 +35,7 @@ def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slot
     if (saved := most - len(rows)) > most / 4:
         ax.text(slots / 2, (most + len(rows)) / 2, f"{saved} rows saved", ha="center", va="center", color=INK)
     ax.set(xlim=(0, slots), ylim=(most - 0.4, -0.6), yticks=[], xlabel="slots")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
     ax.spines["left"].set_visible(False)
 
 

@@ -101,7 +101,7 @@ def show_depths(
     ax.set_yscale("symlog", linthresh=0.01, linscale=0.5)
     plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
     ax.set_xticks(range(len(depths)), [str(depth or "none") for depth in depths])
-    ax.set(ylim=(-0.002, 300), xlabel="depth limit", ylabel="packs above no limit, %")
+    ax.set(ylim=(-0.006, 300), xlabel="depth limit", ylabel="packs above no limit, %")
     label_ends(lines)
     ax.set_title(f"Depth {enough} is within 0.01 % of no limit" if enough else "Even depth 16 costs over 0.01 %")
     listed = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())

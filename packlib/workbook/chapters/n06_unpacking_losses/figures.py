@@ -66,8 +66,8 @@ def show_errors(
         beside = place - 0.25 + 0.5 * np.arange(len(found)) / len(found)
         ax.plot(beside, found, marker="o", linestyle="", color="#666666", alpha=0.6, markersize=5)
         ax.plot(place, in_order[parts], marker="^", color=INK, markersize=12)
-        label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the packer's order"
-        ax.annotate(label, (place, in_order[parts]), (10, 4), textcoords="offset points")
+        label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the\npacker's order"
+        ax.text(place + 0.28, in_order[parts], label, va="center")  # right of the dots
     ax.set_xticks(range(len(errors)), list(errors))
     ax.set(ylim=(-1, None), xlim=(-0.5, len(errors) - 0.2), xlabel="micro-batches of one update")
     ax.set_ylabel("gradient off, % of its length")

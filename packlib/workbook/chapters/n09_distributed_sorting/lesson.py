@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from packlib.distributed import load_imbalance
 from packlib.lengths import LengthHistogram, load
@@ -65,6 +65,7 @@ class BucketExplorer(Explorer):
             ylim=(0, 1.3 * max(loads.max(), each)),
         )
         left.yaxis.set_major_formatter(THOUSANDS)
+        left.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         left.legend(loc="upper left")
         right.loglog(numbers, curve, **PLAIN)
         right.loglog(numbers, np.ones(6), **COUNTED)

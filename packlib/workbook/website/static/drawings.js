@@ -103,7 +103,7 @@ const Drawings = (() => {
     const xs = panel.xticks ?? ticks(x);
     const ys = panel.yticks ?? (panel.rows ? [] : ticks(y));
     const group = make("g", { class: "panel", "data-limits": [...x, ...y].join(" ") });
-    const [from, to] = [left + (panel.left ?? (panel.rows ? 2 : 48)), left + width - (panel.right ?? 18)];
+    const [from, to] = [left + (panel.left ?? (panel.rows ? 6 : 48)), left + width - (panel.right ?? 18)];
     const heading = title ? words(from, top + 14, title, { class: "claim" }, to - from) : { lines: 0 };
     const upper = top + 18 * heading.lines + 10;
     const below = xlabel ? wrapped(xlabel, to - from).length : 0;
@@ -131,11 +131,12 @@ const Drawings = (() => {
       const [cx, cy] = [left + 12, (upper + lower) / 2];
       group.append(words(cx, cy, ylabel, { "text-anchor": "middle", transform: `rotate(-90 ${cx} ${cy})` }));
     }
-    keys.forEach(([text, name], i) => {
-      const at = from + ((to - from) * (i + 0.2)) / keys.length;
+    let at = from; // one key after the other
+    for (const [text, name] of keys) {
       group.append(make("rect", { x: at, y: lower + 52, width: 18, height: 12, class: name }),
         words(at + 24, lower + 63, text));
-    });
+      at += 48 + 7.8 * text.length;
+    }
     panel.draw({
       right, up,
       // A bar from x to x of a row; `high` is the share of the row that it takes.
@@ -290,7 +291,7 @@ const Drawings = (() => {
           if (!rules[name]) return;
           const more = rules[name].cuts - least;
           dot(more, at, name === rule ? "full" : "fresh");
-          text(more, at, `${more < 0 ? "" : "+"}${more}`, { dy: -10 });
+          text(more, at, `${more < 0 ? "" : "+"}${more}`, more < 0 ? { dx: -10, "text-anchor": "end" } : { dx: 10, "text-anchor": "start" });
         });
       },
     };
@@ -337,10 +338,11 @@ const Drawings = (() => {
         text(102, -0.62, "sum", { "text-anchor": "start" });
       },
     };
-    const title = `A, of ${length} tokens, weighs ${fixed(Math.min(...alone), 0)} to ${fixed(Math.max(...alone), 0)} %`;
+    const tokens = `${length} token${length === 1 ? "" : "s"}`;
+    const title = `A, of ${tokens}, weighs ${fixed(Math.min(...alone), 0)} to ${fixed(Math.max(...alone), 0)} %`;
     return {
       svg: picture(width, title, [panel]),
-      alt: `A has ${length} tokens; ${first} in the first micro-batch; a constant of ${constant}. What A to F weigh, ${said.join("; ")}.`,
+      alt: `A has ${tokens}; ${first} in the first micro-batch; a constant of ${constant}. What A to F weigh, ${said.join("; ")}.`,
     };
   }
 

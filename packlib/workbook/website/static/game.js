@@ -259,7 +259,7 @@ const PackingGame = (() => {
         const piece = tile(length, `Sequence of ${many(length, "token")}${price(length)}`);
         piece.setAttribute("aria-pressed", String(at === chosen));
         if (priced) { // a dear sequence is tall
-          piece.style.height = `${3.4 + 4 * priced.get(length)}em`;
+          piece.style.height = `${3.8 + 4 * priced.get(length)}em`;
           piece.append(make("small", {}, String(Math.round(100 * priced.get(length)))));
         }
         draggable(piece, () => { chosen = at; draw(); }, (pack) => {

@@ -147,7 +147,7 @@ const YourLengths = (() => {
     };
     const table = document.createElement("table");
     const heads = document.createElement("tr");
-    heads.append(...["", "rows", "waste", "sequences in a row, at most"].map((name) => {
+    heads.append(...["way", "rows", "waste", "sequences in a row, at most"].map((name) => {
       const head = document.createElement("th");
       head.scope = "col";
       head.textContent = name;
