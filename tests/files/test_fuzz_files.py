@@ -122,8 +122,9 @@ def write_checkpoint(path: Path) -> None:
     run, model = run_in(path.parent)
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[0.25, -3.0]]))
-    run.record({"update": 1, "sequences": 2})
-    run.save()
+    with run.alone():
+        run.record({"update": 1, "sequences": 2})
+        run.save()
 
 
 def read_checkpoint(path: Path) -> torch.Tensor:
