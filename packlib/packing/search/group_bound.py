@@ -27,10 +27,8 @@ _SAMPLE = 256  # groups that the linear program looks at; its worths then hold f
 _ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
 _SLACK = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
 _AT_ONCE = 1024  # groups that are cut at once
-_PARTS, _WORK = (
-    256,
-    10**9,
-)  # parts of a group at most, and additions of all cuts after which the search for worths ends
+_PARTS = 256  # of a group, at most
+_WORK = 10**9  # additions of all cuts, after which the search for worths ends
 _NEVER = 1 << 61  # what is worth so much is not there
 
 
