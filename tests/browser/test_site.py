@@ -286,6 +286,20 @@ def test_a_guess_is_judged_and_opens_the_answer(visit):
     page.close()
 
 
+def test_what_shows_an_answer_is_blurred_until_a_guess(visit):
+    page = visit("notebooks/02_greedy_packing")
+    blurred, asks = page.locator(".cell_output[inert]"), page.locator("p.waits")
+    outputs, questions = blurred.count(), asks.count()
+    assert 5 < questions <= outputs
+    page.locator(".guess").first.get_by_role("textbox").fill("4")
+    page.locator(".guess").first.get_by_role("button", name="Guess").click()
+    assert asks.count() == questions - 1 and blurred.count() < outputs  # the steps that lead to five packs
+    asks.first.get_by_role("button", name="Show it").click()
+    assert asks.count() == questions - 2 and page.locator(".guess").nth(1).locator("details p").is_visible()
+    assert page.said == []
+    page.close()
+
+
 def test_guesses_are_judged_as_in_a_notebook(visit):
     page = visit("notebooks/02_greedy_packing")
     judge = """cases => cases.map(one => {

@@ -116,6 +116,24 @@ const Guesses = (() => {
     return node;
   };
 
+  // What a chapter shows between a question and the next question or heading gives the answer away: it waits, blurred.
+  function blurWhatFollows(place, answer) {
+    const outputs = [];
+    let node = place.closest(".cell").nextElementSibling;
+    for (; node && !node.matches("section") && !node.querySelector(".guess"); node = node.nextElementSibling) {
+      outputs.push(...node.querySelectorAll(":scope > .cell_output"));
+    }
+    if (!outputs.length) return;
+    const show = make("button", { type: "button", onclick: () => { answer.open = true; } }, "Show it");
+    const note = make("p", { className: "waits" }, "What is blurred here shows the answer. Guess first, or ", show);
+    outputs[0].closest(".cell").before(note);
+    for (const output of outputs) output.inert = true;
+    answer.addEventListener("toggle", () => {
+      note.remove();
+      for (const output of outputs) output.inert = false;
+    }, { once: true });
+  }
+
   function ask(place) {
     const question = JSON.parse(place.querySelector("script").textContent);
     const answer = place.querySelector("details");
@@ -148,6 +166,7 @@ const Guesses = (() => {
       };
     }
     place.querySelector("p").replaceWith(asked, status);
+    blurWhatFollows(place, answer);
   }
 
   for (const place of document.querySelectorAll("div.guess")) ask(place);
