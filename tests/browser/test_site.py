@@ -288,7 +288,7 @@ def test_a_guess_is_judged_and_opens_the_answer(visit):
 
 def test_what_shows_an_answer_is_blurred_until_a_guess(visit):
     page = visit("notebooks/02_greedy_packing")
-    blurred, asks = page.locator(".cell_output[inert]"), page.locator("p.waits")
+    blurred, asks = page.locator("article .cell_output[inert]"), page.locator("p.waits")
     outputs, questions = blurred.count(), asks.count()
     assert 5 < questions <= outputs
     page.locator(".guess").first.get_by_role("textbox").fill("4")

@@ -116,21 +116,23 @@ const Guesses = (() => {
     return node;
   };
 
-  // What a chapter shows between a question and the next question or heading gives the answer away: it waits, blurred.
+  // What stands between a question and the last figure or result before the next question or heading gives the answer
+  // away: it waits, blurred. Code stays.
   function blurWhatFollows(place, answer) {
-    const outputs = [];
+    const [blurred, since] = [[], []]; // since: text after the last output
     let node = place.closest(".cell").nextElementSibling;
     for (; node && !node.matches("section") && !node.querySelector(".guess"); node = node.nextElementSibling) {
-      outputs.push(...node.querySelectorAll(":scope > .cell_output"));
+      const outputs = node.matches(".cell") ? node.querySelectorAll(":scope > .cell_output") : [];
+      if (!node.matches(".cell") && blurred.length) since.push(node);
+      if (outputs.length) blurred.push(...since.splice(0), ...outputs);
     }
-    if (!outputs.length) return;
+    if (!blurred.length) return;
     const show = make("button", { type: "button", onclick: () => { answer.open = true; } }, "Show it");
-    const note = make("p", { className: "waits" }, "What is blurred here shows the answer. Guess first, or ", show);
-    outputs[0].closest(".cell").before(note);
-    for (const output of outputs) output.inert = true;
+    blurred[0].closest(".cell").before(make("p", { className: "waits" }, "What is blurred here shows the answer. Guess first, or ", show));
+    for (const shown of blurred) shown.inert = true;
     answer.addEventListener("toggle", () => {
-      note.remove();
-      for (const output of outputs) output.inert = false;
+      show.parentElement.remove();
+      for (const shown of blurred) shown.inert = false;
     }, { once: true });
   }
 
