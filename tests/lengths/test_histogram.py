@@ -43,17 +43,6 @@ def test_chunks_count_as_the_whole(lengths, size):
     assert LengthHistogram.from_chunks(iter([*chunks, []])) == LengthHistogram.from_lengths(lengths)
 
 
-def test_counting_goes_over_the_slices_of_a_long_array():
-    lengths = np.random.default_rng(0).integers(1, 50, 600_001)
-    assert np.array_equal(LengthHistogram.from_lengths(lengths).counts, np.bincount(lengths))
-    lengths[-1] = 0
-    with pytest.raises(ValueError, match="Length 0 at position 600000 is not allowed"):
-        LengthHistogram.from_lengths(lengths)
-    lengths[-1] = 77
-    with pytest.raises(ValueError, match="Length 77 at position 600000 is over the maximum length 50"):
-        LengthHistogram.from_lengths(lengths, 50)
-
-
 @given(LENGTHS, st.integers(1, 300))
 def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
     over = sum(length > top for length in lengths)
