@@ -106,13 +106,6 @@ def test_what_fills_a_row_is_the_token_that_was_asked_for():
         assert rows.input_ids[0, 5:].tolist() == [3, 3, 3]
 
 
-def test_as_many_masked_tokens_as_there_are_places_for_are_taken():
-    sequences = [(0, store().take([0, 1]))]
-    count = int((PackingCollator(MAX_LENGTH, masking())(sequences).labels != IGNORED).sum())
-    full = PackingCollator(MAX_LENGTH, masking(), max_predictions_per_pack=count)
-    assert int((full(sequences).labels != IGNORED).sum()) == count > 1
-
-
 IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
 
 

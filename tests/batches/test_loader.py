@@ -58,7 +58,7 @@ def test_workers_change_nothing_even_where_they_live_on():
             assert same(a, b)
 
 
-@pytest.mark.parametrize("done", [0, 1, 5, "all"])
+@pytest.mark.parametrize("done", [5, "all"])
 def test_a_loader_resumes_identically(done):
     straight, broken = loader(), loader()
     done = len(straight) if done == "all" else done

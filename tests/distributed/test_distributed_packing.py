@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, FAST
 
-from packlib.distributed import RankError, deal, pack_distributed, run_ranks
+from packlib.distributed import RankError, pack_distributed, run_ranks
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import Packs, assign, plan
 from packlib.workbook.chapters.n09_distributed_sorting.runs import packing_traffic
@@ -130,14 +130,3 @@ def test_what_is_wrong_on_all_ranks_is_told_once():
 
 def test_one_rank_plans_for_all():
     check(run_ranks(work.pack_where_one_rank_can_plan, 2), in_one_process([3, 5, 8, 3, 5], 8, "lpfhp"))
-
-
-@pytest.mark.parametrize("world_size", [1, 3, 7, 100])
-def test_dealing_packs_in_turn(world_size):
-    made = plan(LengthHistogram.from_lengths(np.random.default_rng(1).integers(1, 30, 200)), method="lpfhp")
-    strategy_of = np.repeat(np.arange(len(made.repeats)), made.repeats)
-    dealt = deal(made, np.arange(world_size), world_size)
-    for rank in range(world_size):
-        mine = np.bincount(strategy_of[rank::world_size], minlength=len(made.repeats))
-        assert np.array_equal(dealt[:, rank], mine) and np.array_equal(deal(made, rank, world_size), mine)
-    assert np.ptp(dealt, axis=1).max() <= 1 and np.ptp(dealt.sum(0)) <= 1

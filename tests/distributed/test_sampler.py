@@ -168,7 +168,10 @@ def replaced(sample, value):
 
 WRONG = [
     (dict(difficulty=replaced(30, float("nan"))), "ValueError: The difficulty of sample 30 is NaN"),
-    (dict(difficulty=replaced(31, None)), "TypeError: A difficulty must be a whole number of 64 bits or a float, one a sample, not "),
+    (
+        dict(difficulty=replaced(31, None)),
+        "TypeError: A difficulty must be a whole number of 64 bits or a float, one a sample, not ",
+    ),
     (dict(difficulty=LENGTHS[:-1]), "ValueError: There are 49 scores for 50 samples."),
     (dict(difficulty=lambda sample: 1 // (sample != 40)), "ZeroDivisionError"),
     (dict(curriculum="globl"), "ValueError: curriculum must be 'global' or 'local', not 'globl'"),

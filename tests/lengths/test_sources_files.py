@@ -49,8 +49,8 @@ def test_every_kind_of_file_gives_its_lengths(tmp_path_factory, kind, lengths):
     assert (histogram.name, histogram.source, histogram.kind) == (kind.split(".")[0], kind, "measured")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_file_takes_a_maximum_length(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["column.csv", "counts.csv"])
+def test_a_file_takes_a_maximum_length(tmp_path, kind):
     arguments = write(tmp_path, kind, [3, 9, 12])
     assert load(**arguments, max_length=20).max_length == 20
     cut = load(**arguments, max_length=9, overlong="truncate")
@@ -85,16 +85,6 @@ def test_what_is_no_length_is_named_in_a_later_chunk(tmp_path, monkeypatch):
         load(tmp_path / "a.txt")
 
 
-def test_a_text_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
-    """No chunk holds more than the rows, or the characters, that are read at a time."""
-    monkeypatch.setattr(own_files, "_ROWS", 10)
-    monkeypatch.setattr(own_files, "_BLOCK", 20)
-    for kind in ("lengths.txt", "one.parquet"):
-        chunks, _ = own_files.read_lengths(write(tmp_path, kind, [5] * 95)["name_or_path"])
-        sizes = [len(chunk) for chunk in chunks]
-        assert max(sizes) <= 10 and sum(sizes) == 95
-
-
 def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
     """However long the rows are, no batch holds many more tokens than are read at a time."""
     monkeypatch.setattr(own_files, "_TOKENS", 1000)
@@ -119,9 +109,7 @@ def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
         ("3,4\n3,5\n", "broken.csv, line 2: a length is from 1 to .* and comes once"),
         ("3,4\n4,-5\n", "broken.csv, line 2: .*a count is from 0 up, not 4,-5"),
         ("9" * 200_000, "line 1: '9{80}' is no CSV: field larger"),
-        ("3,0\n", "holds no sequence"),
         ("id,length,words\n1,2,3\n", "has 3 columns: choose one of id, length, words by column"),
-        ("[" + "1, " * 99 + "2]", "has 100 columns: .* 1, 1 and 88 more"),
         ("9,999999999999999999\n8,999999999999999999\n", "broken.csv is no histogram of lengths: .* tokens; at most"),
         ("٣\n3\n", "broken.csv, line 1: expected a whole number, not '٣'"),
     ],
@@ -138,7 +126,6 @@ def test_broken_text_files_name_the_line(tmp_path, text, message):
     [
         ("id,length\n1,2\n3,x\n", "broken.csv, line 3: expected a whole number, not 'x'"),
         ("id,length\n1,2\n\n4,5\n", "broken.csv, line 3: expected a whole number, not a blank"),
-        ("id,size\n1,2\n", "the column of .*broken.csv must be .*, not 'length'"),
         ("length,id,length\n1,2,3\n", "broken.csv has 2 columns named length; one is needed"),
         ('id,length\n1,"2\n' + "3,4\n" * 50_000, r"broken.csv, line 2: expected a whole number, not '2\\n3,4"),
         ('id,length\n1,"2\n' + "3,4\n" * 999_999, "broken.csv, line 2: it has 1,000,000 characters or more"),
@@ -189,7 +176,6 @@ def test_arrays_that_hold_no_lengths(tmp_path):
         (np.ones((2, 2), int), ValueError, "one dimension"),
         (np.array([1.0, 2.5]), TypeError, "Length 2.5 at position 1 of .* is not a whole number"),
         (np.array([], int), ValueError, "a.npy holds no length"),
-        (np.array(5), ValueError, "one dimension"),
         (np.array([3, None]), ValueError, none + "it holds Python objects, which are never unpickled"),
         (b"300\n400\n", ValueError, none + ".*the magic string is not correct"),
         (b"", ValueError, "a.npy is empty"),
@@ -226,24 +212,6 @@ def test_huge_files_are_refused_in_bounded_memory(tmp_path):
         ):
             with pytest.raises(kind, match=says):
                 load(tmp_path / name, column=column)
-
-
-STRANGE = "a\n{b} {0}"
-
-
-def test_a_strange_name_is_written_in_one_line(tmp_path):
-    bad = {".txt": b"3\n0\n", ".csv": b"3,1\nx,y\n", ".npy": b"no array", ".parquet": b"no table"}
-    np.save(tmp_path / "zero.npy", [3, 0])
-    bad["zero.npy"] = (tmp_path / "zero.npy").read_bytes()
-    for suffix, content in {**bad, "empty": b""}.items():
-        (tmp_path / f"{STRANGE}{suffix}").write_bytes(content)
-        with pytest.raises(ValueError, match=r"a\\n\{b\} \{0\}") as refusal:
-            load(tmp_path / f"{STRANGE}{suffix}")
-        assert "\n" not in str(refusal.value)
-    with pytest.raises(FileNotFoundError, match=r"did you mean 'a\\n\{b\} \{0\}.csv'\?$"):
-        load(tmp_path / f"{STRANGE}.cs")
-    (tmp_path / f"{STRANGE}.txt").write_bytes(b"3\n4\n")
-    assert load(tmp_path / f"{STRANGE}.txt").num_sequences == 2
 
 
 def test_parquet_files_that_hold_no_lengths(tmp_path):

@@ -94,7 +94,7 @@ def test_random_batches_equal_the_formula_in_fractions(batch_size):
 
 @pytest.mark.parametrize(
     ("habit", "options"),
-    [("random", {}), ("buckets", {"buckets": 5}), ("megabatches", {"window": 10}), ("sorted", {})],
+    [("buckets", {"buckets": 5}), ("megabatches", {"window": 10})],
 )
 def test_simulation_agrees_with_the_expected_slots(habit, options):
     lengths = load("squad").expand()[::9]

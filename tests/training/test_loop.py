@@ -14,10 +14,9 @@ from packlib.training.objective import MaskedObjective, default_objective
 from packlib.training.updates import join_packs
 
 
-@pytest.mark.parametrize("mean", ["token", "sequence", "pack"])
-def test_uneven_accumulation_is_one_big_batch(mean):
+def test_uneven_accumulation_is_one_big_batch():
     """Micro-batches of 2 packs, of different numbers of sequences: as one of 6 packs to 1e-10 in fp64."""
-    results, objective = [], PretrainingObjective(mean)
+    results, objective = [], PretrainingObjective("sequence")
     for micro_batch, accumulation in ((6, 1), (2, 3)):
         model, data = small_model(), loader(micro_batch, which=slice(24))
         records = fit(model, data, recipe(micro_batch, accumulation), objective, progress=False)
@@ -66,20 +65,6 @@ def test_the_rate_of_the_record_is_the_rate_that_was_applied():
     assert rates[0] == 0 and len(set(rates)) == len(rates) > 3
 
 
-def test_packed_and_padded_runs_learn_the_same_from_the_same_sequences():
-    """An update from packs is the update from their sequences, one a row."""
-
-    class Padded(PretrainingObjective):
-        def __call__(self, model, batch):
-            return super().__call__(model, pad(batch))
-
-    packed, padded = small_model(), small_model()
-    records = fit(packed, loader(4), recipe(4, 2), progress=False)
-    others = fit(padded, loader(4), recipe(4, 2), Padded(), progress=False)
-    assert furthest(weights(packed), weights(padded)) < 1e-9
-    assert [r["mlm_loss"] for r in records] == pytest.approx([r["mlm_loss"] for r in others], abs=1e-10)
-
-
 def test_the_run_ends_with_its_sequences_and_says_what_it_did(tmp_path):
     data, model = loader(4), small_model()
     records = fit(model, data, recipe(4, 2), folder=tmp_path, progress=False)
@@ -107,11 +92,10 @@ def test_even_updates_hold_what_the_recipe_says():
     assert sum(sizes[True]) / len(sizes[True]) == pytest.approx(6 * FACTOR, abs=2)
 
 
-@pytest.mark.parametrize(("optimizer", "even"), [("lamb", False), ("adamw", True)])
-def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path, optimizer, even):
+def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path):
     """With dropout, in mid-epoch, twice interrupted, and with a torn line of metrics."""
-    plan = recipe(3, 2, 400, optimizer=optimizer, packing_factor=FACTOR)
-    settings = {"even_updates": even, "save_every": 4, "progress": False}
+    plan = recipe(3, 2, 400, optimizer="adamw", packing_factor=FACTOR)
+    settings = {"even_updates": True, "save_every": 4, "progress": False}
     straight = small_model(torch.float32, dropout=0.1)
     torch.manual_seed(7)
     expected = fit(straight, loader(3), plan, on_update=stop_at(0), **settings)

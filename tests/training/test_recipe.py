@@ -58,7 +58,7 @@ def test_betas_are_offered_to_lamb_with_what_was_recorded(optimizer):
     assert all(one > 0 for one in apart) is (optimizer == "lamb") and len(apart) == 5
 
 
-@pytest.mark.parametrize("factor", [2, 3, 3.5, 15, 223])
+@pytest.mark.parametrize("factor", [2, 3.5, 223])
 @pytest.mark.parametrize("how", ["betas", "batch"])
 def test_a_power_far_from_the_papers_is_said_to_be(how, factor):
     """Accumulation 1 cannot be divided, so the micro batch falls to half, and the betas take what is over."""
@@ -94,15 +94,6 @@ def test_the_rate_rules():
     after, reasons, error = adjust(PAPER, 4, "sqrt_rate")
     assert after.learning_rate == pytest.approx(0.012) and after.betas == PAPER.betas and error is None
     assert "0.006 becomes 0.012" in reasons[0]
-
-
-def test_accumulation_one_cannot_be_divided_and_says_so():
-    after, reasons, error = adjust(replace(PAPER, gradient_accumulation_steps=1, replicas=100), 1.99)
-    assert after.gradient_accumulation_steps == 1 and error == pytest.approx(0.99)
-    assert reasons[0] == (
-        "Accumulation is 1 and cannot be divided: 2,985.0 sequences an update, +99.0 % against 1,500 before."
-    )
-    assert 'how="batch"' in reasons[1] and 'how="betas"' in reasons[2]
 
 
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
@@ -144,16 +135,6 @@ def test_micro_batch_and_accumulation_keep_the_sequences_an_update_or_the_betas_
         betas=after.betas,
         packing_factor=factor,
     )
-
-
-def test_a_batch_that_cannot_shrink_changes_the_betas():
-    """Factor 5.96 with 32 × 8: 42.95 rows would do; 21 × 2 is the nearest, 2.2 % off."""
-    after, reasons, error = adjust(Recipe(32, 1e-4, 1000, gradient_accumulation_steps=8), 5.96, "batch")
-    assert (after.micro_batch, after.gradient_accumulation_steps) == (21, 2)
-    assert error == pytest.approx(42 * 5.96 / 256 - 1) and after.betas[0] == pytest.approx(0.9 ** (1 + error))
-    alone, reasons, error = adjust(Recipe(32, 1e-4, 1000), 6, "batch")
-    assert (alone.micro_batch, error) == (16, 2) and "0.9 becomes 0.729" in reasons[1]
-    assert "1e-04 becomes 0.000173205" in reasons[1].replace("0.0001 ", "1e-04 ")
 
 
 def test_steps_become_sequences():
