@@ -25,13 +25,6 @@ from packlib.training.schedules import SequenceSchedule
 from packlib.training.updates import UpdateStream
 
 
-class NonFiniteLossError(FloatingPointError):
-    """A loss or gradient was not finite. The model has the weights from before the update.
-
-    The sentence names the update, the micro-batch with its samples, and the last checkpoint.
-    """
-
-
 def fit(
     model: nn.Module,
     loader: PackLoader,
@@ -85,7 +78,8 @@ def fit(
         the objective, "seconds" so far (waiting for data included), "tokens_per_second" of this update.
 
     Raises:
-        NonFiniteLossError: naming the update, the batch and what was saved.
+        FloatingPointError: if a loss or gradient is not finite, naming the update, the micro-batch with its samples
+            and what was saved. The model has the weights from before the update.
         BlockingIOError: if another run has the folder (under torch.distributed a RankError, on every rank).
         TypeError, ValueError: if recipe, loader and folder do not go together.
     """
@@ -178,7 +172,7 @@ def _gradients(
 
 def _not_finite(
     loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], run: RunFolder
-) -> NonFiniteLossError:
+) -> FloatingPointError:
     update = len(run.records) + 1
     what = f"loss of update {update} is {loss} on another rank"
     if math.isfinite(loss):
@@ -187,7 +181,7 @@ def _not_finite(
         ids = batches[bad[0]].sample_ids[: batches[bad[0]].num_sequences].tolist()
         place = f"micro-batch {bad[0] + 1} of {len(batches)} (samples {listed(ids)})"
         what = f"loss of update {update} is {loss} in {place}"
-    return NonFiniteLossError(f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}.")
+    return FloatingPointError(f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}.")
 
 
 def _check(loader: PackLoader, recipe: Recipe, folder: object, even_updates: bool) -> None:

@@ -110,7 +110,6 @@ WRONG = {  # what rank 1 gets while the others get RIGHT, and what every rank is
     ((3, 2.5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length 2.5 at position 1 is not a whole number.",
     ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
     ((3, 9), 8, "lpfhp"): "Rank 1 of 3 raised ValueError: Length 9 at position 1 is over the maximum length 8.*",
-    ((3, 5), 8, work.UNSENDABLE): "Rank 1 of 3 raised TypeError: method cannot be sent to the other ranks.*",
 }
 
 

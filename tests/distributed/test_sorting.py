@@ -125,7 +125,6 @@ def test_alone_a_process_needs_no_group():
     alone = exact_sort(rows, by=1)
     assert alone.rows.tolist() == [[1, 5], [2, 1], [2, 0]] and alone.start == alone.bytes_sent == 0
     assert interleave(rows).tolist() == rows.tolist()
-    assert repr(alone) == "SortedRows(3 of 3 rows, from 0; 0 rows and 0 bytes sent)"
 
 
 def failures(rank, calls):
