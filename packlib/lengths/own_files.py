@@ -14,7 +14,7 @@ import numpy as np
 
 from packlib.checks import listed, one_line, one_of
 from packlib.files import arrow_errors, enough_memory, named, naming, regular_file
-from packlib.lengths.counting import MAX_LENGTH, Place
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, Place
 
 _ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
@@ -79,37 +79,45 @@ def read_counts(path: str | os.PathLike) -> np.ndarray:
     Raises:
         FileNotFoundError, ValueError: naming the file and the line that is wrong.
     """
-    first, fields = _first_row(existing_file(path))
-    start = first + _is_counts_header(fields)
-    lengths, counts = (np.concatenate([*_integers(Path(path), start, at, 2)]) for at in (0, 1))
-    if not lengths.size:
+    rows: dict[int, int] = {}
+    for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
+        if not started and _is_counts_header(fields):
+            continue
+        if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
+            raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.')
+        length, count = map(int, fields)
+        if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
+            raise ValueError(
+                f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
+                f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}."
+            )
+        rows[length] = count
+    if not rows:
         raise ValueError(f"{named(path)} holds no length.")
-    new = np.zeros(len(lengths), bool)
-    new[np.unique(lengths, return_index=True)[1]] = True
-    if (wrong := (lengths < 1) | (lengths > MAX_LENGTH) | (counts < 0) | ~new).any():
-        at = int(wrong.argmax())
-        raise ValueError(
-            f"{named(path)}, line {start + at}: a length is from 1 to {MAX_LENGTH} and comes once, "
-            f"a count is from 0 up, not {lengths[at]},{counts[at]}."
-        )
-    whole = np.zeros(lengths.max() + 1, np.int64)
-    whole[lengths] = counts
-    return whole
+    counts = np.zeros(max(rows) + 1, np.int64)
+    counts[list(rows)] = list(rows.values())
+    return counts
 
 
-def _first_row(path: Path) -> tuple[int, list[str]]:
-    """The first line of a text file that is neither blank nor a comment: its number and its fields."""
+def _rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """The lines of a text file that are neither blank nor comments: number, text and fields."""
+    number = 0
     with path.open(encoding="utf-8-sig") as file:
         try:
             for number, line in enumerate(iter(lambda: file.readline(_BLOCK), ""), start=1):
                 if len(line) == _BLOCK:
                     raise ValueError(f"{named(path)}, line {number}: it has {_BLOCK:,} characters or more.")
                 if (text := line.strip()) and not text.startswith("#"):
-                    return number, [field.strip() for field in next(csv.reader([text]))]
+                    yield number, text, [field.strip() for field in next(csv.reader([text]))]
         except UnicodeDecodeError:
             raise ValueError(_NO_TEXT.format(named(path))) from None
         except csv.Error as error:
             raise ValueError(f"{named(path)}, line {number}: {text[:80]!r} is no CSV: {error}.") from None
+
+
+def _first_row(path: Path) -> tuple[int, list[str]]:
+    for number, _, fields in _rows(path):
+        return number, fields
     raise ValueError(f"{named(path)} holds no length.")
 
 
