@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_cases import MAX_LENGTH, assert_equals_unpacked, bert_config, make_model, reference, store
-from transformers import BertForMaskedLM, GPT2LMHeadModel
+from transformers import BertForMaskedLM
 
 from packlib.batches import (
     IGNORED,
@@ -59,26 +59,6 @@ def test_loss_and_gradients_equal_the_unpacked_ones_with_the_same_labels(kind, d
     assert 0 < int((batch.labels != IGNORED).sum()) < batch.useful_tokens
     assert_equals_unpacked(model, batch, reference(model, batch))
     assert_equals_unpacked(model, pad(batch), reference(model, pad(batch)))
-
-
-@pytest.mark.parametrize("kind, plain", [("bert", BertForMaskedLM), ("causal", GPT2LMHeadModel)])
-def test_the_loss_is_transformers_own(kind, plain):
-    """Its own loss, shifted inside for a causal model (and computed in float32), from the samples as they came."""
-    model = make_model(kind)
-    theirs = plain(model.config).double()
-    theirs.load_state_dict(model.state_dict(), strict=False)
-    total = number = 0
-    for sample in instructions():
-        ids, labels = (torch.tensor([sample[name]]) for name in ("input_ids", "labels"))
-        count = int((labels[:, 1:] if kind == "causal" else labels).ne(IGNORED).sum())
-        with torch.no_grad():
-            total += count * float(theirs(input_ids=ids, labels=labels).loss) if count else 0
-        number += count
-    batch = packed(None, packs=100)
-    with torch.no_grad():
-        loss = token_loss(packed_output(model, batch), batch)
-    near = 1e-6 if kind == "causal" else 1e-10
-    assert int(loss.count) == number and abs(float(loss.mean) - total / number) < near
 
 
 def tokens_of(batch: PackedBatch) -> dict[int, tuple]:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch.distributed as dist
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
@@ -70,18 +69,6 @@ def test_the_curriculum_is_the_one_of_a_single_process(ranks):
                     expectations.append([(share + share[-1:])[:even] for share in shares])
     found = run_ranks(samplers, ranks, jobs)
     assert list(zip(*found, strict=True)) == [tuple(shares) for shares in expectations]
-
-
-def test_only_samples_of_equal_difficulty_change_places():
-    sampler = DistributedCurriculumSampler(TEXTS, seed=5)
-    orders = []
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        orders.append(list(sampler))
-        assert (np.diff(LENGTHS[orders[-1]]) >= 0).all()
-    assert orders[0] != orders[1] != orders[2]
-    assert orders[0] != list(DistributedCurriculumSampler(TEXTS, seed=6))
-    assert orders[0] == list(DistributedCurriculumSampler(TEXTS, seed=5))
 
 
 def mixed(sample):
@@ -202,15 +189,3 @@ def test_what_is_wrong_on_one_rank_is_one_sentence_on_all():
     assert seeds == "seed must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0."
     assert sizes == "num_samples must be the same on all ranks, but is 51 on rank 1 and 50 on rank 0."
     assert few == "Rank 0 of 2 raised ValueError: the number of samples for 2 ranks must be at least 2, not 1."
-
-
-def other_epochs(rank):
-    sampler = DistributedCurriculumSampler(range(N), LENGTHS)
-    with pytest.raises(RankError, match="epoch must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0"):
-        sampler.set_epoch(rank)
-    dist.barrier()
-    return list(sampler)
-
-
-def test_ranks_in_different_epochs_are_told():
-    assert run_ranks(other_epochs, 2) == expected(LENGTHS, 2, "global", 0, 0)
