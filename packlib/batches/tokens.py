@@ -142,14 +142,6 @@ class TokenStore(Ragged):
         lengths = np.concatenate([store.lengths for store in stores])
         return cls._of(**{"labels": None, **joined}, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
-    @classmethod
-    def of(cls, dataset: Any, indices: Iterable[int]) -> "TokenStore":
-        """The samples at `indices` of a store, or of a map-style data set (see `from_samples`), under these numbers."""
-        if isinstance(dataset, cls):
-            return dataset.take(indices)
-        ids = np.asarray(indices).tolist()
-        return cls.from_samples([dataset[i] for i in ids], ids)
-
     @cached_property
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence; int64, shape (number of sequences,)."""
