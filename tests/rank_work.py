@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 import tracemalloc
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed import RankError, balance_distributed, pack_distributed, packing, run_ranks
+from packlib.distributed import RankError, pack_distributed, packing, run_ranks
 from packlib.distributed.collectives import Collectives
 
 
@@ -66,7 +65,6 @@ HOW = {
     "hang": _hang,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "_exit": lambda: os._exit(3),
-    "exit": lambda: sys.exit("enough"),
 }
 
 
@@ -135,49 +133,20 @@ def pack_cut(rank, lengths, *arguments):
     return share, tracemalloc.get_traced_memory()[1]
 
 
-RIGHT, UNSENDABLE = ([3, 5], 8, "lpfhp"), "unsendable"
+RIGHT = [3, 5], 8, "lpfhp"
 
 
-class Unsendable:
-    def __reduce__(self):
-        raise TypeError("cannot pickle it")
-
-
-def told_of_wrong_arguments(rank, function, cases, options):
-    """What this rank is told when rank 1 gets other arguments than `RIGHT`; a right call afterwards must work.
-
-    `UNSENDABLE` becomes what pickle refuses.
-    """
+def told_of_wrong_arguments(rank, cases):
+    """What this rank is told when rank 1 gets other arguments than `RIGHT`; a right call afterwards must work."""
     told = []
     for case in cases:
-        arguments = [Unsendable() if argument == UNSENDABLE else argument for argument in case]
         try:
-            function(*(arguments if rank == 1 else RIGHT), **options)
+            pack_distributed(*(case if rank == 1 else RIGHT))
             told.append(None)
         except RankError as error:
             told.append((str(error), error.rank))
-        assert len(function(*RIGHT, **options))
+        assert len(pack_distributed(*RIGHT))
     return told
-
-
-def balance_all(rank, parts, examples):
-    """Balance this rank's part with the arguments of every example; no array may be gathered as a pickle.
-
-    Returns:
-        The schedules, and the sample ids of this rank's batches from the last.
-    """
-    gather = Collectives.gather_objects
-
-    def without_arrays(self, value):
-        assert not isinstance(value, np.ndarray), "the lengths travel as pickles"
-        return gather(self, value)
-
-    from packlib.batches import TokenStore, pack_loader  # here, since no other ranks need it
-
-    Collectives.gather_objects = without_arrays
-    made = [balance_distributed(parts[rank], *arguments, **options) for arguments, options in examples]
-    data = TokenStore.from_samples([{"input_ids": [1] * n} for n in np.concatenate(parts).tolist()])
-    return made, [batch.sample_ids.tolist() for batch in pack_loader(data, made[-1], shuffle=False)]
 
 
 def pack_nothing(rank):

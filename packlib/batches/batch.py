@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from packlib.batches.bars import rows_of_bars
-from packlib.checks import shown, whole_number
+from packlib.checks import escaped, in_html, shown, whole_number
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
 _BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")
@@ -22,7 +21,8 @@ class PackedBatch(Mapping):
     """B packs of T slots that hold S sequences: `model(**batch)`.
 
     All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and
-    are token type 0 and no label of a sequence). A batch without `labels` has no such key.
+    are token type 0 and no label of a sequence). A batch without `labels` has no such key. Where sequences start, and
+    both numbers, always follow from `segment_ids`.
 
     Attributes:
         input_ids: shape (B, T), the tokens.
@@ -147,17 +147,19 @@ class PackedBatch(Mapping):
         )
 
     def _repr_html_(self) -> str:
-        rows, unit = [], 640 / self.max_length
-        for segment_ids in self.segment_ids[:16].cpu():
+        bars, unit = [], 640 / self.max_length
+        first = self.segment_ids[:16].cpu()
+        for row, segment_ids in enumerate(first):
             segments, lengths = segment_ids.unique_consecutive(return_counts=True)
-            bars, x = [], 0
-            for segment, length in zip(segments.tolist(), lengths.tolist(), strict=True):
+            starts = (lengths.cumsum(0) - lengths).tolist()
+            for segment, start, length in zip(segments.tolist(), starts, lengths.tolist(), strict=True):
                 color = _COLORS[segment % len(_COLORS)] if segment else "#DDDDDD"
-                bars.append((x * unit, max(length * unit - 1, 0.5), color))
-                x += length
-            rows.append(bars)
-        legend = f"The first {len(rows)} packs, one a row, each sequence a colored bar, padding in gray"
-        return rows_of_bars(rows, legend, repr(self))
+                place = f'x="{start * unit:.1f}" y="{12 * row}" width="{max(length * unit - 1, 0.5):.1f}"'
+                bars.append(f'<rect {place} height="10" fill="{color}"/>')
+        legend = f"The first {len(first)} packs, one a row, each sequence a colored bar, padding in gray: {self!r}"
+        size = f'viewBox="0 0 640 {12 * len(first)}" width="640" style="max-width: 100%"'
+        picture = f'<svg role="img" aria-label="{escaped(legend)}" {size}>{"".join(bars)}</svg>'
+        return f"<div>{picture}<div>{in_html(repr(self))}</div></div>"
 
 
 def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
@@ -198,19 +200,20 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
             "they must be 1, 2, 3, … as the sequences come, and then 0 for padding."
         )
     starts = (begins & useful).flatten().nonzero().flatten()
-    count, tokens = len(starts), int(useful.sum())
+    count = len(starts)
     if count == 0:
         raise ValueError("A batch needs at least one sequence; this one has none.")
 
-    out = {**values}
-    given = out.setdefault("sequence_starts", starts)
-    if not torch.equal(given[:count], starts) or (given[count:] != segments.numel()).any():
-        raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
+    places = len(values.get("sequence_starts", starts))
+    if places < count:
+        raise ValueError(f"sequence_starts has {places} places for {count} sequences.")
+    starts = torch.cat([starts, starts.new_full((places - count,), segments.numel())])
+    out = {**values, "sequence_starts": starts, "num_sequences": count, "useful_tokens": int(useful.sum())}
     if "position_ids" not in out:
         out["position_ids"] = reset_positions(segments)
     out.setdefault("token_type_ids", torch.zeros_like(segments))
-    out.setdefault("sequence_labels", torch.full_like(given, IGNORED))
-    out.setdefault("sample_ids", torch.full_like(given, -1))
+    out.setdefault("sequence_labels", torch.full_like(starts, IGNORED))
+    out.setdefault("sample_ids", torch.full_like(starts, -1))
     for name in (*_BY_TOKEN, *_BY_SEQUENCE):
         like = "segment_ids" if name in _BY_TOKEN else "sequence_starts"
         if out[name] is not None and out[name].shape != out[like].shape:
@@ -225,8 +228,4 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("labels must be -100 on padding.")
     if bool((out["sequence_labels"][count:] != IGNORED).any()):
         raise ValueError("sequence_labels must be -100 in empty places.")
-    for name, right in (("num_sequences", count), ("useful_tokens", tokens)):
-        out[name] = whole_number(name, out.get(name, right), 0)
-        if out[name] != right:
-            raise ValueError(f"{name} is {out[name]}, but the segment ids hold {right}.")
     return out

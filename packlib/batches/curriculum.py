@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad as pad_tensor
 
-from packlib.batches.batch import IGNORED, PackedBatch
+from packlib.batches.batch import IGNORED
 from packlib.checks import flag, number, whole_number
 
 
@@ -95,37 +95,39 @@ def shorten(
     [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
 
     Args:
-        batch: a mapping of tensors of shape (B, T) or (B, T, …), and (B,), one value a row; anything else is passed
-            on. Padding is where `attention_mask` is 0. Or a `PackedBatch` with at most one sequence a row. A batch
-            that is not longer comes back as it is.
+        batch: `input_ids` of shape (B, T), and other tensors of this shape or (B,), one value a row; anything else is
+            passed on. Padding is where `attention_mask` is 0. A batch that is not longer comes back as it is.
         truncate, keep_end, pad_id: as in `SequenceLengthWarmup`.
 
     Returns:
         The batch. When reshaped, pieces of padding only are left out, each piece has the values of its row, and what
         fills the last piece is `pad_id` in `input_ids`, -100 in labels, and 0 in all others. Positions stay what they
-        were; in a `PackedBatch` each piece is a sequence, and they restart.
+        were.
 
     Raises:
-        ValueError: if the tensors disagree on T, or a pack holds several sequences.
+        ValueError: if a tensor has another shape.
     """
     whole_number("length", length, 1)
     flag("truncate", truncate), flag("keep_end", keep_end)
-    named = _by_row(batch) if isinstance(batch, PackedBatch) else batch
-    packed = named is not batch
-    tensors = {name: v for name, v in named.items() if isinstance(v, Tensor) and v.dim()}
-    if _shape(tensors)[1] <= length:
+    rows, width = batch["input_ids"].shape
+    if width <= length:
         return batch
-    mask = tensors.get("segment_ids" if packed else "attention_mask")
-    real = None if mask is None else mask > 0
-    short = _truncated(tensors, real, length, keep_end) if truncate else _reshaped(tensors, real, length, pad_id)
-    return _as_packed(short) if packed else {**batch, **short}
+    tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor) and value.dim()}
+    for name, value in tensors.items():
+        if value.shape not in ((rows, width), (rows,)):
+            raise ValueError(
+                f"{name} has the shape {tuple(value.shape)}; input_ids has {rows} rows of {width} tokens."
+            )
+    short = _truncated(tensors, length, keep_end) if truncate else _reshaped(tensors, length, pad_id)
+    return {**batch, **short}
 
 
-def _truncated(tensors: dict[str, Tensor], real: Tensor | None, length: int, keep_end: bool) -> dict[str, Tensor]:
+def _truncated(tensors: dict[str, Tensor], length: int, keep_end: bool) -> dict[str, Tensor]:
     short = {name: v if v.dim() < 2 else v[:, :length].clone() for name, v in tensors.items()}
     if keep_end:
-        real = torch.ones(_shape(tensors)) if real is None else real
-        ends = (real * torch.arange(real.shape[1], device=real.device)).amax(1).long()
+        ids = tensors["input_ids"]
+        real = tensors.get("attention_mask", torch.ones_like(ids)) > 0
+        ends = (real * torch.arange(ids.shape[1], device=ids.device)).amax(1)
         cut = (ends >= length).nonzero().flatten()
         for name in short:
             if short[name].dim() > 1 and name != "position_ids":
@@ -133,59 +135,25 @@ def _truncated(tensors: dict[str, Tensor], real: Tensor | None, length: int, kee
     return short
 
 
-def _reshaped(tensors: dict[str, Tensor], real: Tensor | None, length: int, pad_id: int) -> dict[str, Tensor]:
-    _, width = _shape(tensors)
+def _reshaped(tensors: dict[str, Tensor], length: int, pad_id: int) -> dict[str, Tensor]:
+    width = tensors["input_ids"].shape[1]
     pieces = -(-width // length)
     missing = pieces * length - width
-    if missing and real is None and not any(name.endswith("labels") for name in tensors):
+    mask = tensors.get("attention_mask")
+    if missing and mask is None and not any(name.endswith("labels") for name in tensors):
         raise ValueError(
             f"Rows of {width} do not divide by {length}, and nothing says what fills the last piece: "
             "give the batch an attention_mask or labels."
         )
-    kept = slice(None) if real is None else pad_tensor(real, (0, missing)).view(-1, length).any(1)
 
     def reshaped(name: str, value: Tensor) -> Tensor:
         if value.dim() == 1:
             return value.repeat_interleave(pieces)
         fill = IGNORED if name.endswith("labels") else pad_id if name == "input_ids" else 0
-        more = (0, 0) * (value.dim() - 2) + (0, missing)
-        return pad_tensor(value, more, value=fill).reshape(-1, length, *value.shape[2:])
+        return pad_tensor(value, (0, missing), value=fill).reshape(-1, length)
 
+    kept = slice(None) if mask is None else reshaped("attention_mask", mask).any(1)
     return {name: reshaped(name, value)[kept] for name, value in tensors.items()}
-
-
-def _shape(tensors: Mapping[str, Tensor]) -> tuple[int, int]:
-    """B and T, which all tensors must share."""
-    long = {name: value.shape for name, value in tensors.items() if value.dim() > 1}
-    if not long:
-        raise ValueError("There is no tensor of shape (B, T) in the batch.")
-    first, (rows, width, *_) = next(iter(long.items()))
-    for name, value in tensors.items():
-        shape = tuple(value.shape)
-        if shape[:2] not in ((rows, width), (rows,)):
-            raise ValueError(f"{name} has the shape {shape}; {first} has {rows} rows of {width} tokens.")
-        if width in shape[2:]:
-            raise ValueError(f"{name} has the shape {shape}: make a mask of T × T after the warm-up.")
-    return rows, width
-
-
-def _by_row(batch: PackedBatch) -> dict[str, Tensor]:
-    """The tensors of a batch of depth 1, those of its sequences by row."""
-    if int(batch.segment_ids.max()) > 1:
-        raise ValueError("A row of the batch holds several sequences: warm the length up before packing.")
-    names = ("input_ids", "segment_ids", "token_type_ids", "labels")
-    rows = batch.sequence_starts[: batch.num_sequences] // batch.max_length
-    tensors = {name: batch[name] for name in names if name in batch}
-    for name, fill in (("sequence_labels", IGNORED), ("sample_ids", -1)):
-        tensors[name] = batch[name].new_full((batch.num_packs,), fill)
-        tensors[name][rows] = batch[name][: batch.num_sequences]
-    return tensors
-
-
-def _as_packed(tensors: dict[str, Tensor]) -> PackedBatch:
-    held = tensors["segment_ids"].amax(1) > 0  # a blank row has no sequence
-    by_sequence = {name: tensors[name][held] for name in ("sequence_labels", "sample_ids")}
-    return PackedBatch({**tensors, **by_sequence})
 
 
 def warm_memory(

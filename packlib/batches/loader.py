@@ -64,7 +64,9 @@ class PackDataset(Dataset):
         epoch, index = index if isinstance(index, tuple) else (0, index)
         if self.packs is None:
             return epoch, self.dataset[index]
-        sequences = TokenStore.of(self.dataset, self.packs[index])
+        data, ids = self.dataset, self.packs[index].tolist()
+        is_store = isinstance(data, TokenStore)
+        sequences = data.take(ids) if is_store else TokenStore.from_samples([data[i] for i in ids], ids)
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
             _refuse_other_lengths(index, self.packs, len(sequences.input_ids))
         return epoch, sequences

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from packlib.batches.batch import IGNORED
-from packlib.checks import flag, listed, one_of, shown, whole_number
+from packlib.checks import flag, one_of, shown, whole_number
 from packlib.files import naming
 from packlib.lengths.counting import INT64_MAX, as_integers
 from packlib.lengths.sources import tokenizer_path
@@ -142,14 +142,6 @@ class TokenStore(Ragged):
         lengths = np.concatenate([store.lengths for store in stores])
         return cls._of(**{"labels": None, **joined}, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
-    @classmethod
-    def of(cls, dataset: Any, indices: Iterable[int]) -> "TokenStore":
-        """The samples at `indices` of a store, or of a map-style data set (see `from_samples`), under these numbers."""
-        if isinstance(dataset, cls):
-            return dataset.take(indices)
-        ids = np.asarray(indices).tolist()
-        return cls.from_samples([dataset[i] for i in ids], ids)
-
     @cached_property
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence; int64, shape (number of sequences,)."""
@@ -219,10 +211,8 @@ _SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
 
 def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
     """The columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
-    if not isinstance(sample, Mapping):
+    if not isinstance(sample, Mapping) or "input_ids" not in sample:
         raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
-    if "input_ids" not in sample:
-        raise ValueError(f"{name} has no input_ids; it has {listed(sample) or 'nothing'}.")
     label_columns = [c for c in sample if c in _SEQUENCE_LABELS or (c == "labels" and np.ndim(sample[c]) == 0)]
     if len(label_columns) > 1:
         raise ValueError(f"{name} has {' and '.join(label_columns)}: a sequence has one label.")
@@ -231,13 +221,11 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
         raise ValueError(f"attention_mask of {name} hides tokens: give sequences without padding.")
     if "labels" in fields:
         _refuse_labels(f"labels of {name}", fields["labels"])
-    types = fields.get("token_type_ids", np.zeros(len(fields["input_ids"]), np.uint8))
-    if not 0 <= types.min() <= types.max() <= 255:
-        raise ValueError(f"token_type_ids of {name} must be from 0 to 255, not {types.min()} to {types.max()}.")
+    fields.setdefault("token_type_ids", np.zeros(len(fields["input_ids"]), np.uint8))
     label = IGNORED
     for column in label_columns:
         label = whole_number(f"{column} of {name}", sample[column], IGNORED, INT64_MAX)
-    return {**fields, "token_type_ids": types.astype(np.uint8), "sequence_labels": label}
+    return {**fields, "sequence_labels": label}
 
 
 def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:

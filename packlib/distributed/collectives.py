@@ -1,6 +1,5 @@
 """NumPy arrays between ranks, with a count of the bytes that leave this one."""
 
-import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -70,15 +69,9 @@ class Collectives:
         """Refuse values that must be the same on all ranks, and are not.
 
         Raises:
-            RankError: the same on every rank, about the first rank whose values differ from those of rank 0, or that
-                has one which cannot be sent; the sentence names the value.
+            RankError: the same on every rank, about the first rank whose values differ from those of rank 0; the
+                sentence names the value.
         """
-        with self.agree_on_errors():
-            for name, value in values.items():
-                try:
-                    pickle.dumps(value)  # the others would wait for what cannot be sent
-                except Exception as error:
-                    raise TypeError(f"{name} cannot be sent to the other ranks: {error}") from None
         everyone = self.gather_objects(values)
         for rank, theirs in enumerate(everyone[1:], start=1):
             for name, value in theirs.items():

@@ -7,7 +7,7 @@ import numpy as np
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from packlib.checks import flag, one_of, whole_number
+from packlib.checks import flag, one_of, shown, whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.sorting import exact_sort, interleave, sort_rows
 
@@ -150,18 +150,13 @@ def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> 
         raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
     scores = [difficulty(dataset[i]) for i in share] if callable(difficulty) else difficulty[share.start : share.stop]
 
-    def fits(dtype: np.dtype) -> bool:
-        return dtype.kind == "f" or np.can_cast(dtype, np.int64)
-
-    scores = scores.tolist() if isinstance(scores, np.ndarray) and scores.dtype.kind == "O" else scores
     try:
         array = np.asarray(scores)
     except ValueError:  # lists of different lengths
-        array = np.empty(0, object)
-    if array.shape != (len(share),) or not fits(array.dtype):
-        at, bad = next((i, s) for i, s in enumerate(scores) if np.ndim(s) or not fits(np.asarray(s).dtype))
+        array = np.asarray(scores, object)
+    if array.shape != (len(share),) or not (array.dtype.kind == "f" or np.can_cast(array.dtype, np.int64)):
         raise TypeError(
-            f"The difficulty of sample {share[at]} must be a whole number of 64 bits or a float, not {bad!r}."
+            f"A difficulty must be a whole number of 64 bits or a float, one a sample, not {shown(scores)}."
         )
     if array.dtype.kind != "f":
         return array.astype(np.int64)

@@ -36,12 +36,6 @@ class SortedRows:
     rows_sent: int
     bytes_sent: int
 
-    def __repr__(self) -> str:
-        return (
-            f"SortedRows({len(self.rows):,} of {self.load_after.sum():,} rows, from {self.start:,}; "
-            f"{self.rows_sent:,} rows and {self.bytes_sent:,} bytes sent)"
-        )
-
 
 def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int | None = None) -> SortedRows:
     """Sort the rows of all ranks; every rank ends with n/p of them, give or take one, whatever the data.

@@ -13,7 +13,6 @@ INT64_MAX = 2**63 - 1
 OVERLONG = ("error", "truncate", "drop")
 Place = Callable[[int], str]  # how an error names where a value stands, of its index
 position: Place = "position {}".format
-_SLICE = 1 << 18
 _ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for numbers, or all for text
 
 
@@ -117,24 +116,24 @@ def count_lengths(
     over = start = 0
     for chunk in chunks:
         array = as_lengths(chunk, lambda at, start=start: place(start + at), at_least=0)  # type: ignore[misc]
-        for begin in range(0, array.size, _SLICE):
-            part = array[begin : begin + _SLICE]
-            if int(part.max()) > limit:
-                if max_length is None or overlong == "error":
-                    at = int(np.argmax(part > limit))
+        size = array.size
+        if array.size and int(array.max()) > limit:
+            over_limit = array > limit
+            if max_length is None or overlong == "error":
+                at = int(over_limit.argmax())
+                what = f"{MAX_LENGTH}, the longest that a histogram can hold."
+                if max_length is not None:
                     way_out = (
                         "truncate or drop it, as overlong of LengthHistogram and load does, or raise the maximum."
                     )
                     what = f"the maximum length {limit}: {way_out}"
-                    if max_length is None:
-                        what = f"{MAX_LENGTH}, the longest that a histogram can hold."
-                    raise ValueError(f"Length {part[at]} at {place(start + begin + at)} is over {what}")
-                over += int(np.count_nonzero(part > limit))
-                part = np.minimum(part, limit) if overlong == "truncate" else part[part <= limit]
-            part = np.bincount(part.astype(np.intp, copy=False), minlength=len(counts))
-            part[: len(counts)] += counts
-            counts = part
-        start += array.size
+                raise ValueError(f"Length {array[at]} at {place(start + at)} is over {what}")
+            over += int(np.count_nonzero(over_limit))
+            array = np.minimum(array, limit) if overlong == "truncate" else array[~over_limit]
+        found = np.bincount(array.astype(np.intp, copy=False), minlength=len(counts))
+        found[: len(counts)] += counts
+        counts = found
+        start += size
     if not counts.any() and not over:
         raise ValueError("There are no lengths; at least one is needed.")
     return counts, over

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from packlib.checks import escaped, in_html, one_line, one_of, text, whole_number
-from packlib.files import atomic_path, has_exactly, naming, naming_text, parse_json, read_text, write_text
+from packlib.files import atomic_path, has_exactly, naming, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, Place, as_int64, count_lengths, position
 from packlib.lengths.own_files import read_counts
 
@@ -195,23 +195,9 @@ class LengthHistogram:
         whole[lengths] = counts
         return cls(whole, **{name: raw[name] for name in _ABOUT})
 
-    def to_json(self) -> str:
-        """The histogram as JSON text, with all that is known about it."""
-        return json.dumps(self.as_dict())
-
-    @classmethod
-    def from_json(cls, text: str) -> "LengthHistogram":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError: with the first thing that is wrong.
-        """
-        with naming_text("histogram of lengths"):
-            return cls.from_dict(parse_json(text))
-
     def save(self, path: str | os.PathLike) -> None:
-        """Write the histogram as JSON, whole or not at all."""
-        write_text(path, self.to_json())
+        """Write the histogram as JSON, with all that is known about it, whole or not at all."""
+        write_text(path, json.dumps(self.as_dict()))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "LengthHistogram":

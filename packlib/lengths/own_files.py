@@ -69,7 +69,7 @@ def _not_empty(chunks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]
 
 def holds_counts(path: str | os.PathLike) -> bool:
     """Whether a text file holds `length,count` lines, told by its first line."""
-    fields = _first_row(existing_file(path))[1]
+    _, fields = _first_row(existing_file(path))
     return len(fields) == 2 and (_is_counts_header(fields) or _is_number(fields[0]))
 
 

@@ -5,17 +5,16 @@ shuffled, the expected width is the mean of an order statistic of a sample drawn
 formula is exact; the tests hold it to every order of small data sets, and to simulation.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
 from packlib.checks import one_of, whole_number
 from packlib.lengths.histogram import LengthHistogram
 
-_FEW = 1024  # sequences in a batch: up to so many it takes less to look at them one after the other
+HABITS = ("maximum", "random", "sorted", "buckets", "megabatches")
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,20 @@ class PaddingWaste:
 
 
 def padding_waste(
-    lengths: LengthHistogram | Iterable[int], batch_size: int, habit: str = "random", **options: Any
+    lengths: LengthHistogram | Iterable[int],
+    batch_size: int,
+    habit: str = "random",
+    *,
+    buckets: int = 8,
+    window: int = 50,
 ) -> PaddingWaste:
     """The slots that one pass over the data takes under a batching habit.
+
+    - "maximum": every batch is as wide as the maximum length.
+    - "random": shuffle, cut into batches, pad each to its longest.
+    - "sorted": sort all sequences, cut into batches, pad each to its longest; the smaller batch is the longest.
+    - "buckets": shuffle, and batch only lengths of one range together; each bucket ends with a smaller batch.
+    - "megabatches": shuffle, cut into windows, sort each, cut it into batches, pad each to its longest.
 
     >>> from packlib.lengths import padding_waste
     >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="maximum").slots
@@ -66,83 +76,34 @@ def padding_waste(
     Args:
         lengths: a histogram, or lengths in tokens (their maximum length is then the longest).
         batch_size: sequences in a batch; what is left over makes a smaller one.
-        habit: a name in `HABITS`: "maximum", "random", "sorted", "buckets" or "megabatches".
-        options: `buckets` of "buckets", `window` of "megabatches"; see those functions.
+        buckets: equal ranges of lengths, for "buckets".
+        window: batches of a window, for "megabatches": 1 is "random", and as many as the data has is "sorted".
 
     Raises:
-        TypeError, ValueError: for an unknown habit or option, or a batch size under 1.
+        TypeError, ValueError: for an unknown habit, or a number under 1.
     """
     one_of("habit", habit, HABITS)
     whole_number("batch_size", batch_size, 1)
+    whole_number("window", window, 1)
     histogram = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
-    allowed = list(signature(HABITS[habit]).parameters)[2:]
-    for option in options:
-        if option not in allowed:
-            known = f"it takes {' and '.join(allowed)}" if allowed else "it takes none"
-            raise TypeError(f'The habit "{habit}" has no option {option!r}: {known}.')
-    slots = max(HABITS[habit](histogram, batch_size, **options), histogram.num_tokens)  # rounding may end below
+    bounds = bucket_bounds(histogram.max_length, buckets if habit == "buckets" else 1)
+    counts, number, slots = histogram.counts, histogram.num_sequences, 0.0
+    if habit == "maximum":
+        slots = number * histogram.max_length
+    elif habit == "sorted" or (habit == "megabatches" and batch_size * window >= number):
+        ends = np.cumsum(counts) // batch_size  # full batches that end at this length or before
+        slots = batch_size * int(np.diff(ends) @ np.arange(1, len(ends)))
+        slots += number % batch_size * int(np.flatnonzero(counts)[-1])
+    else:
+        for low, high in pairwise([0, *bounds]):
+            here = np.where(np.arange(len(counts)) > low, counts, 0)[: high + 1]
+            slots += _expected_slots(here, batch_size, window if habit == "megabatches" else 1)
+    slots = max(slots, histogram.num_tokens)  # rounding may end below
     return PaddingWaste(habit, batch_size, histogram.num_tokens, slots)
 
 
-def pad_to_maximum(histogram: LengthHistogram, batch_size: int) -> float:
-    """Every batch is as wide as the maximum length."""
-    return histogram.num_sequences * histogram.max_length
-
-
-def pad_to_longest(histogram: LengthHistogram, batch_size: int) -> float:
-    """Shuffle, cut into batches, pad each to its longest."""
-    return _expected_slots(histogram.counts, batch_size, window=1)
-
-
-def pad_sorted(histogram: LengthHistogram, batch_size: int) -> float:
-    """Sort all sequences, cut into batches, pad each to its longest; the smaller batch is the longest."""
-    ends = np.cumsum(histogram.counts) // batch_size  # full batches that end at this length or before
-    full = int(np.diff(ends) @ np.arange(1, len(ends)))
-    rest = histogram.num_sequences % batch_size
-    return batch_size * full + rest * int(np.flatnonzero(histogram.counts)[-1])
-
-
-def pad_in_buckets(histogram: LengthHistogram, batch_size: int, buckets: int | Iterable[int] = 8) -> float:
-    """Shuffle, and batch only lengths of one range together; each bucket ends with a smaller batch.
-
-    Args:
-        buckets: the number of equal ranges, or the longest length of each range, up to the maximum length.
-    """
-    bounds = bucket_bounds(histogram.max_length, buckets)
-    slots = 0.0
-    for low, high in zip([0, *bounds], bounds, strict=False):
-        counts = histogram.counts[: high + 1].copy()
-        counts[: low + 1] = 0
-        slots += _expected_slots(counts, batch_size, window=1)
-    return slots
-
-
-def pad_in_megabatches(histogram: LengthHistogram, batch_size: int, window: int = 50) -> float:
-    """Shuffle, cut into windows of `window` batches, sort each, cut it into batches, pad each to its longest.
-
-    With `window=1` this is "random"; with a window as large as the data it is "sorted".
-    """
-    if batch_size * whole_number("window", window, 1) >= histogram.num_sequences:
-        return pad_sorted(histogram, batch_size)
-    return _expected_slots(histogram.counts, batch_size, window)
-
-
-HABITS: dict[str, Callable] = {
-    "maximum": pad_to_maximum,
-    "random": pad_to_longest,
-    "sorted": pad_sorted,
-    "buckets": pad_in_buckets,
-    "megabatches": pad_in_megabatches,
-}
-
-
-def bucket_bounds(max_length: int, buckets: int | Iterable[int]) -> list[int]:
-    """The longest length of each bucket, ascending; `buckets` as in `pad_in_buckets`."""
-    if isinstance(buckets, Iterable):
-        bounds = [whole_number("bucket boundary", bound, 1) for bound in buckets]
-        if bounds != sorted(set(bounds)) or not bounds or bounds[-1] < max_length:
-            raise ValueError(f"Bucket boundaries must ascend to the maximum length {max_length}, not {bounds}.")
-        return bounds
+def bucket_bounds(max_length: int, buckets: int) -> list[int]:
+    """The longest length of each of so many equal ranges, ascending."""
     number = min(whole_number("buckets", buckets, 1), max_length)
     return [max_length * i // number for i in range(1, number + 1)]
 
@@ -170,11 +131,6 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
     shorter = np.concatenate([[0], np.cumsum(counts[used])[:-1]])
     steps = np.diff(used, prepend=0)  # the probability stays the same from one used length to the next
     total = int(counts.sum())
-    if len(ranks) == 1 and sample <= _FEW:  # one batch is shorter than l if each of its sequences is
-        all_shorter = np.ones(len(used))
-        for drawn in range(sample):
-            all_shorter *= np.maximum(shorter - drawn, 0) / (total - drawn)
-        return float(sample * (steps @ (1 - all_shorter)))
     longer = [rows @ _at_most(ranks - 1, total, few, sample) for few in shorter.tolist()]
     return float(steps @ longer)
 

@@ -4,17 +4,14 @@ Padding counts as one more segment: it sees padding only. So no row of the mask 
 and what padding computes reaches no token.
 """
 
-import inspect
-import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from transformers import AttentionInterface
 
 from packlib.batches.batch import reset_positions, segment_begins
@@ -133,29 +130,18 @@ def _refusal(
     return None if _varlen_attn() else f"torch {torch.__version__} has no torch.nn.attention.varlen (use sdpa)"
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What stands in for a mask with variable-length kernels: see `cumulative_lengths`."""
-
-    bounds: Tensor
-    longest: int
-    causal: bool
-
-
-def attention_arguments(
-    segment_ids: Tensor, backend: str, causal: bool = False, dtype: torch.dtype = torch.float32
-) -> dict:
-    """The keyword argument that makes a layer of transformers attend within segments.
+def attention_arguments(segment_ids: Tensor, backend: str, dtype: torch.dtype = torch.float32) -> dict:
+    """The keyword argument that makes a layer of BERT attend within segments.
 
     The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on.
     """
     if not torch.compiler.is_compiling():  # a graph must not change the table that it looks into
         register_backends()
     if backend == "flex":
-        return {"attention_mask": block_mask(segment_ids, causal)}
+        return {"attention_mask": block_mask(segment_ids)}
     if backend == "varlen":
-        return {"attention_mask": Bounds(*cumulative_lengths(segment_ids), causal)}
-    return {"attention_mask": additive_mask(segment_ids, causal, dtype)}
+        return {"attention_mask": cumulative_lengths(segment_ids)}
+    return {"attention_mask": additive_mask(segment_ids, dtype=dtype)}
 
 
 def register_backends() -> None:
@@ -165,40 +151,21 @@ def register_backends() -> None:
             AttentionInterface.register(BACKENDS[name], function)
 
 
-def _check_plain(backend: str, mask: Any, kind: type, dropout: float, options: dict) -> None:
-    if not isinstance(mask, kind) or dropout:
-        raise ValueError(
-            f"The {backend} backend takes a {kind.__name__} and no dropout; call the packed model, not its parts."
-        )
-    for name in ("softcap", "s_aux", "position_bias"):
-        if options.get(name) is not None:
-            raise ValueError(f"The {backend} backend knows no {name}, and the model has one; use eager.")
-
-
 @cache
 def _compiled_flex_attention() -> Callable:
     return torch.compile(flex_attention, dynamic=False)
 
 
 def _flex_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Any,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    **others: Any,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **_: Any
 ) -> tuple[Tensor, None]:
     """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
-    _check_plain("flex", attention_mask, BlockMask, dropout, others)
-    options = {"block_mask": attention_mask, "scale": scaling, "enable_gqa": key.shape[1] != query.shape[1]}
     if query.is_cuda:
         run = flex_attention if torch.compiler.is_compiling() else _compiled_flex_attention()
-        return run(query, key, value, **options).transpose(1, 2), None
+        return run(query, key, value, block_mask=attention_mask).transpose(1, 2), None
     with warnings.catch_warnings():  # it warns that it is not compiled, which on a CPU is meant
         warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
-        return flex_attention(query, key, value, **options).transpose(1, 2), None
+        return flex_attention(query, key, value, block_mask=attention_mask).transpose(1, 2), None
 
 
 @cache
@@ -211,27 +178,11 @@ def _varlen_attn() -> Any:
 
 
 def _varlen_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Any,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    **others: Any,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **_: Any
 ) -> tuple[Tensor, None]:
     """Shapes (B, H, T, D) in, (B, T, H, D) out: packs end to end, the bounds keep the sequences apart."""
-    _check_plain("varlen", attention_mask, Bounds, dropout, others)
-    bounds, longest = attention_mask.bounds, attention_mask.longest
+    bounds, longest = attention_mask
     batch, heads, slots, width = query.shape
-    if key.shape[1] != heads:
-        key, value = (x.repeat_interleave(heads // key.shape[1], dim=1) for x in (key, value))
     query, key, value = (x.transpose(1, 2).reshape(batch * slots, heads, width) for x in (query, key, value))
-    if scaling is not None:  # the kernel divides by the square root of the width, in every version of torch
-        query = query * (scaling * math.sqrt(width)) if not math.isclose(scaling, width**-0.5) else query
-    kernel, options = _varlen_attn(), dict[str, Any]()
-    if attention_mask.causal:  # torch 2.10 had a flag; later versions have a window
-        has_window = "window_size" in inspect.signature(kernel).parameters
-        options = {"window_size": (-1, 0)} if has_window else {"is_causal": True}
-    out = kernel(query, key, value, bounds, bounds, longest, longest, **options)
+    out = _varlen_attn()(query, key, value, bounds, bounds, longest, longest)
     return out.view(batch, slots, heads, width), None

@@ -86,21 +86,13 @@ def reduce_by(values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping
 
 def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
     """Shape (M, classes) and (M,) to (M,): 0 where the label is -100. Half precision is raised to float32."""
-    _check_shapes(logits, labels)
     logits = logits if logits.dtype == torch.float64 else logits.float()
     return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
 
 
 def hits(logits: Tensor, labels: Tensor) -> Tensor:
     """1 where the largest logit is the label's, else 0; float64, shape (M,)."""
-    _check_shapes(logits, labels)
     return (logits.argmax(-1) == labels).double()
-
-
-def _check_shapes(logits: Tensor, labels: Tensor) -> None:
-    shape, given = tuple(logits.shape), tuple(labels.shape)
-    if len(shape) != 2 or given != shape[:1]:
-        raise ValueError(f"Logits of the shape {shape} need labels of the shape ({shape[0]},), not {given}.")
 
 
 def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "token") -> Sums:
@@ -154,15 +146,13 @@ def _over_sequences(measure: Measure, output: PackedOutput, batch: Mapping[str, 
     return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, reduction)
 
 
-def per_sequence(
-    output: PackedOutput, batch: Mapping[str, Any], measure: Measure = cross_entropies
-) -> tuple[Tensor, Tensor]:
-    """Each sequence's summed token loss (or with `hits`, right predictions), and its predicted tokens.
+def per_sequence(output: PackedOutput, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """Each sequence's summed token loss, and its predicted tokens.
 
     Returns:
         Two tensors of shape (S,): divide them for the mean of each sequence.
     """
-    values, labels = measure(output.token_logits, output.token_labels), output.token_labels
+    values, labels = cross_entropies(output.token_logits, output.token_labels), output.token_labels
     counted: Tensor = labels != IGNORED
     number = batch["sequence_starts"].shape[0]
     groups = torch.where(counted, sequence_of(output.token_positions, batch), number)

@@ -11,7 +11,7 @@ from packlib.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from packlib.training.lamb import Lamb, make_optimizer, parameter_groups
-    from packlib.training.loop import NonFiniteLossError, fit
+    from packlib.training.loop import fit
     from packlib.training.objective import CausalObjective, MaskedObjective, PretrainingObjective, evaluate
     from packlib.training.precision import round_weights, stochastic_round
     from packlib.training.schedules import SequenceSchedule, rate_at
@@ -21,7 +21,7 @@ else:  # they load torch
         __name__,
         {
             "packlib.training.lamb": ["Lamb", "make_optimizer", "parameter_groups"],
-            "packlib.training.loop": ["NonFiniteLossError", "fit"],
+            "packlib.training.loop": ["fit"],
             "packlib.training.objective": ["CausalObjective", "MaskedObjective", "PretrainingObjective", "evaluate"],
             "packlib.training.precision": ["round_weights", "stochastic_round"],
             "packlib.training.schedules": ["SequenceSchedule", "rate_at"],

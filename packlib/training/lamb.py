@@ -30,7 +30,6 @@ class Lamb(torch.optim.Optimizer):
         betas: (β1, β2), each at least 0 and below 1.
         eps: ε, at least 0.
         weight_decay: λ, at least 0.
-        bias_correction: use m̂ and v̂, not m and v.
         adapt: False leaves the ratio 1: an Adam step, for biases and norms (see `parameter_groups`).
     """
 
@@ -41,11 +40,10 @@ class Lamb(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-6,
         weight_decay: float = 0.01,
-        bias_correction: bool = True,
         adapt: bool = True,
     ):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "bias_correction": bias_correction, "adapt": adapt})
+        super().__init__(params, {**defaults, "adapt": adapt})
 
     def add_param_group(self, group: dict) -> None:
         given = {**self.defaults, **group}
@@ -79,10 +77,9 @@ class Lamb(torch.optim.Optimizer):
         torch._foreach_mul_(v, beta2)
         torch._foreach_addcmul_(v, gradients, gradients, 1 - beta2)
 
-        u, root = m, torch._foreach_sqrt(v)
-        if group["bias_correction"]:
-            torch._foreach_div_(root, [math.sqrt(1 - beta2 ** state["step"]) for state in states])
-            u = torch._foreach_div(m, [1 - beta1 ** state["step"] for state in states])
+        root = torch._foreach_sqrt(v)
+        torch._foreach_div_(root, [math.sqrt(1 - beta2 ** state["step"]) for state in states])
+        u = torch._foreach_div(m, [1 - beta1 ** state["step"] for state in states])
         torch._foreach_add_(root, group["eps"])
         u = torch._foreach_div(u, root)
         if group["weight_decay"]:

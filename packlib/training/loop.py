@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
 from packlib.batches import PackedBatch, PackLoader
-from packlib.checks import flag, whole_number
+from packlib.checks import flag, listed, whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.training.checkpoint import RunFolder
 from packlib.training.lamb import make_optimizer
@@ -23,19 +23,6 @@ from packlib.training.objective import Objective, default_objective
 from packlib.training.recipe import Recipe
 from packlib.training.schedules import SequenceSchedule
 from packlib.training.updates import UpdateStream
-
-
-class NonFiniteLossError(FloatingPointError):
-    """A loss or gradient was not finite. The model has the weights from before the update.
-
-    Attributes:
-        update: the update that was not made, from 1.
-        batch: the first micro-batch with such a loss, or None if it was another rank's or only gradients were.
-    """
-
-    def __init__(self, message: str, update: int, batch: PackedBatch | None) -> None:
-        super().__init__(message)
-        self.update, self.batch = update, batch
 
 
 def fit(
@@ -91,7 +78,8 @@ def fit(
         the objective, "seconds" so far (waiting for data included), "tokens_per_second" of this update.
 
     Raises:
-        NonFiniteLossError: naming the update, the batch and what was saved.
+        FloatingPointError: if a loss or gradient is not finite, naming the update, the micro-batch with its samples
+            and what was saved. The model has the weights from before the update.
         BlockingIOError: if another run has the folder (under torch.distributed a RankError, on every rank).
         TypeError, ValueError: if recipe, loader and folder do not go together.
     """
@@ -184,19 +172,16 @@ def _gradients(
 
 def _not_finite(
     loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], run: RunFolder
-) -> NonFiniteLossError:
-    update, batch = len(run.records) + 1, None
+) -> FloatingPointError:
+    update = len(run.records) + 1
     what = f"loss of update {update} is {loss} on another rank"
     if math.isfinite(loss):
         what = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
-    for i, own in enumerate(own_losses):
-        if batch is None and not math.isfinite(own):
-            batch = batches[i]
-            ids = batch.sample_ids[: batch.num_sequences].tolist()
-            some = ", ".join(map(str, ids[:8])) + (", …" if len(ids) > 8 else "")
-            what = f"loss of update {update} is {loss} in micro-batch {i + 1} of {len(batches)} (samples {some})"
-    said = f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}."
-    return NonFiniteLossError(said, update, batch)
+    if bad := [i for i, own in enumerate(own_losses) if not math.isfinite(own)]:
+        ids = batches[bad[0]].sample_ids[: batches[bad[0]].num_sequences].tolist()
+        place = f"micro-batch {bad[0] + 1} of {len(batches)} (samples {listed(ids)})"
+        what = f"loss of update {update} is {loss} in {place}"
+    return FloatingPointError(f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}.")
 
 
 def _check(loader: PackLoader, recipe: Recipe, folder: object, even_updates: bool) -> None:

@@ -39,12 +39,7 @@ class MaskedObjective:
 
     Args:
         reduction: what has equal weight, each "token" (in the papers), "sequence" or "pack".
-
-    Attributes:
-        losses: the names of what is trained; everything else is only measured.
     """
-
-    losses: tuple[str, ...] = ("mlm_loss",)
 
     def __init__(self, reduction: str = "token") -> None:
         self.reduction = one_of("reduction", reduction, REDUCTIONS)
@@ -69,8 +64,6 @@ class MaskedObjective:
 class PretrainingObjective(MaskedObjective):
     """BERT's: the masked-token loss plus the next-sentence loss, and both accuracies."""
 
-    losses = ("mlm_loss", "nsp_loss")
-
     def counts(self, batch: PackedBatch) -> dict[str, int]:
         starts = batch.sequence_starts[batch.sequence_labels != IGNORED]
         return {**super().counts(batch), "nsp_loss": self._number(starts, batch)}
@@ -82,8 +75,6 @@ class PretrainingObjective(MaskedObjective):
 
 class CausalObjective(MaskedObjective):
     """A decoder's: the loss of the next token, where it has a label, and the accuracy."""
-
-    losses = ("token_loss",)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
         return {"token_loss": self._number(_labeled(causal_labels(batch)), batch)}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from packlib.checks import in_html, number, one_of, shown, whole_number
-from packlib.files import naming, naming_text, parse_json, read_json, write_text
+from packlib.files import naming, read_json, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 
 OPTIMIZERS = ("adamw", "lamb")
@@ -25,8 +25,6 @@ class Recipe:
     >>> recipe = Recipe(8, learning_rate=1e-4, total_sequences=1_000_000, gradient_accumulation_steps=4)
     >>> recipe.global_batch, recipe.total_steps
     (32, 31250)
-    >>> Recipe.from_json(recipe.to_json()) == recipe
-    True
 
     Attributes:
         micro_batch: rows (padded sequences, or packs) in one forward pass of one replica.
@@ -80,7 +78,7 @@ class Recipe:
         """A recipe whose source counts warm-up and total in updates; `settings` are the other attributes."""
         whole_number("total_steps", total_steps, 1, INT64_MAX)
         whole_number("warmup_steps", warmup_steps, 0, total_steps)
-        one = cls.from_dict({**settings, "total_sequences": 1, "warmup_sequences": 0})
+        one = cls(total_sequences=1, **settings)
         total, warmup = (round(steps * one.sequences_per_update) for steps in (total_steps, warmup_steps))
         return replace(one, total_sequences=total, warmup_sequences=warmup)
 
@@ -90,30 +88,7 @@ class Recipe:
         steps = ("total_steps", "warmup_steps")
         for name in values:
             one_of("a field of a recipe", name, [*(field.name for field in fields(cls)), *steps])
-        if values.keys() & steps:
-            if both := sorted(values.keys() & {"total_sequences", "warmup_sequences"}):
-                raise ValueError(f"Give a recipe its totals in steps or in sequences: {both[0]} is too much.")
-            if "total_steps" not in values:
-                raise ValueError("A recipe with warmup_steps needs total_steps.")
-            return cls.from_steps(**values)
-        for name in ("micro_batch", "learning_rate", "total_sequences"):
-            if name not in values:
-                or_steps = " (or total_steps)" if name == "total_sequences" else ""
-                raise ValueError(f"A recipe needs {name}{or_steps}.")
-        return cls(**values)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Recipe":
-        """Read a recipe from JSON text, one object of its attributes, as `from_dict` takes them.
-
-        Raises:
-            ValueError: if it is no valid recipe.
-        """
-        with naming_text("recipe"):
-            values = parse_json(text)
-            if not isinstance(values, dict):
-                raise ValueError("It must hold one JSON object.")
-            return cls.from_dict(values)
+        return cls.from_steps(**values) if values.keys() & steps else cls(**values)
 
     def to_json(self) -> str:
         """The recipe as JSON text, one object of its attributes."""
@@ -125,7 +100,7 @@ class Recipe:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Recipe":
-        """Read a recipe from a JSON file; see `from_json`.
+        """Read a recipe from a JSON file, one object of its attributes, as `from_dict` takes them.
 
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.

@@ -8,10 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from model_cases import make_batch, make_model
 from torch import nn
 
-from packlib.batches import IGNORED, PackedBatch, SequenceLengthWarmup, pad, shorten, warm_memory
+from packlib.batches import IGNORED, SequenceLengthWarmup, shorten, warm_memory
 
 
 @given(
@@ -114,43 +113,11 @@ def test_without_a_mask_the_end_is_the_last_slot():
     assert out["input_ids"].tolist() == [[0, 1, 2, 9], [10, 11, 12, 19]]
 
 
-def test_padding_on_the_left_and_more_dimensions():
-    mask = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1]])
-    vectors = torch.arange(16.0).view(1, 8, 2)
-    out = shorten({"attention_mask": mask, "vectors": vectors}, 3, truncate=False)
+def test_padding_may_be_on_the_left():
+    ids, mask = torch.arange(8)[None], torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1]])
+    out = shorten({"input_ids": ids, "attention_mask": mask}, 3, truncate=False)
     assert out["attention_mask"].tolist() == [[0, 0, 1], [1, 1, 0]]
-    assert out["vectors"].tolist() == [[[6, 7], [8, 9], [10, 11]], [[12, 13], [14, 15], [0, 0]]]
-
-
-@pytest.mark.parametrize("length", [5, 16, 40])
-def test_a_padded_packed_batch_stays_one(length):
-    batch = pad(make_batch(masked=True))
-    rows = batch.lengths.tolist()
-    cut = shorten(batch, length)
-    assert isinstance(cut, PackedBatch) and cut.max_length == length and cut.num_packs == batch.num_packs
-    assert cut.lengths.tolist() == [min(n, length) for n in rows]
-    assert torch.equal(cut.input_ids, batch.input_ids[:, :length])
-    assert torch.equal(cut.labels, batch.labels[:, :length])
-    assert torch.equal(cut.sequence_labels, batch.sequence_labels)
-
-    pieces = shorten(batch, length, truncate=False)
-    assert pieces.useful_tokens == batch.useful_tokens
-    for name in ("input_ids", "labels", "token_type_ids"):
-        assert torch.equal(pieces[name][pieces.segment_ids > 0], batch[name][batch.segment_ids > 0])
-    expected = [i for i, n in zip(batch.sample_ids.tolist(), rows, strict=True) for _ in range(ceil(n / length))]
-    assert pieces.sample_ids.tolist() == expected
-    assert pieces.position_ids.max() < length  # each piece is a sequence
-    with torch.no_grad():
-        make_model("bert")(**pieces), make_model("gpt")(**cut)  # a model takes both
-    assert shorten(batch, batch.max_length) is batch
-
-
-def test_a_blank_row_goes_when_reshaped_and_stays_when_truncated():
-    segments = torch.tensor([[1, 1, 1], [0, 0, 0], [1, 0, 0]])
-    batch = PackedBatch(input_ids=segments * 9, segment_ids=segments, sample_ids=torch.tensor([4, 6]))
-    assert shorten(batch, 2, truncate=False).sample_ids.tolist() == [4, 4, 6]
-    assert shorten(batch, 2).segment_ids.tolist() == [[1, 1], [0, 0], [1, 0]]
-    assert shorten(batch, 2).sample_ids.tolist() == [4, 6]
+    assert out["input_ids"].tolist() == [[3, 4, 5], [6, 7, 0]]
 
 
 def test_the_warm_up_applies_what_is_due():
@@ -174,12 +141,9 @@ def test_bad_input_gets_one_sentence():
         "labels has the shape .2, 9.; input_ids has 2 rows of 10": lambda: shorten(
             {"input_ids": ids, "labels": ids[:, :9]}, 4
         ),
-        "make a mask of T × T after": lambda: shorten({"input_ids": ids, "mask": torch.zeros(2, 10, 10)}, 4),
-        "no tensor of shape": lambda: shorten({"kind": torch.zeros(3)}, 4),
         "Rows of 10 do not divide by 4, .* give the batch an attention_mask": lambda: shorten(
             {"input_ids": ids}, 4, truncate=False
         ),
-        "holds several sequences: warm the length up before packing": lambda: shorten(make_batch(), 8),
     }.items():
         with pytest.raises(ValueError, match=match):
             call()
@@ -202,8 +166,7 @@ class Noisy(nn.Module):
         return self.dropout(self.norm(self.linear(x)))
 
 
-@pytest.mark.parametrize("with_gradients", [False, True])
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("with_gradients, fails", [(False, False), (True, True)])
 def test_a_blank_pass_leaves_everything_as_it_was(with_gradients, fails):
     torch.manual_seed(1)
     model, x = Noisy(), torch.randn(8, 4)

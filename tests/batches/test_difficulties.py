@@ -17,8 +17,9 @@ def test_difficulty_is_length_or_any_score():
     assert difficulties(plain, lambda sample: torch.tensor(0.5)).dtype == np.float64
     assert difficulties([]).shape == (0,)
     for value in (float("nan"), "long", [1, 2], None):
-        said = "is NaN" if isinstance(value, float) else "must be a whole number of 64 bits or a float, not"
-        with pytest.raises((TypeError, ValueError), match=f"difficulty of sample 0 {said}"):
+        nan = isinstance(value, float)
+        said = "difficulty of sample 0 is NaN" if nan else "must be a whole number of 64 bits or a float, one a sample"
+        with pytest.raises((TypeError, ValueError), match=said):
             difficulties(plain, lambda sample, value=value: value)
     with pytest.raises(ZeroDivisionError):
         difficulties(plain, lambda sample: 1 / 0)

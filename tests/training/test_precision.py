@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from training_cases import furthest, loader, recipe, small_model, weights
 
 from packlib.training import make_optimizer, round_weights, stochastic_round
-from tests.benchmarks.bench_scaling import largest_loss_scale
 
 HALVES = [torch.bfloat16, torch.float16]
 
@@ -43,15 +42,6 @@ def test_it_is_a_neighbor_with_the_right_probability(dtype, x, seed):
         assert np.isin(got, [below, above]).all()
         p = (x - below) / (above - below)
         assert abs((got == above).mean() - p) <= 5 * np.sqrt(p * (1 - p) / draws) + 2 / draws
-
-
-def test_what_fp16_loses_loss_scaling_saves():
-    gradients = torch.randn(100_000, generator=torch.Generator().manual_seed(0)) * 1e-7
-    scale = largest_loss_scale(gradients)
-    before, after, beyond = ((factor * gradients).half() for factor in (1, scale, 2 * scale))
-    assert (before == 0).double().mean() > 0.1 and (after == 0).double().mean() < 1e-4
-    assert not before.isinf().any() and not after.isinf().any() and beyond.isinf().any()
-    assert np.log2(scale) % 1 == 0
 
 
 @pytest.mark.parametrize("dtype", HALVES)

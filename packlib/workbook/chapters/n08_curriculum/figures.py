@@ -84,7 +84,7 @@ def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: i
     corners = np.array([(x - 0.4, bottoms), (x + 0.4, bottoms), (x + 0.4, end), (x - 0.4, end)])
     colors = [OKABE_ITO[0], OKABE_ITO[4]] * len(x)
     ax.add_collection(PolyCollection(corners.transpose(2, 0, 1), facecolors=colors, edgecolor="white", linewidth=0.4))
-    padding = batches.rows * batches.widths - batches.tokens
+    padding = batches.sizes * batches.widths - batches.tokens
     ax.bar(range(len(batches)), padding, 0.8, batches.tokens, color=PADDING)
     ax.axhline(budget, color=INK, linestyle="--", linewidth=1)
     ax.set_xlim(-0.6, len(batches) - 0.4)

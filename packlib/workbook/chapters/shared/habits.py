@@ -1,6 +1,6 @@
 """The habits of batching: what they are called, the batches that each makes, and the padding that it leaves."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def make_batches(
     batch_size: int,
     habit: str = "random",
     seed: int = 0,
-    buckets: int | Iterable[int] = 8,
+    buckets: int = 8,
     window: int = 50,
 ) -> Iterator[np.ndarray]:
     """Make the batches of a habit, to look at or to simulate: yields the positions in `lengths` of each.
