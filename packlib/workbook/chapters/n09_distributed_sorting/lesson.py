@@ -151,20 +151,9 @@ def uneven_fault(got):
     return None if loads.max() >= 7 else f"the ranks end with {', '.join(map(str, loads))} rows; one needs 7."
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "buckets",
-        buckets,
-    ),
-    Exercise(
-        "tie_cuts",
-        tie_cuts,
-    ),
-    Exercise(
-        "uneven",
-        [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5],
-        fault=uneven_fault,
-    ),
+    Exercise("buckets", buckets),
+    Exercise("tie_cuts", tie_cuts),
+    Exercise("uneven", [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5], fault=uneven_fault),
 )
-check = EXERCISES

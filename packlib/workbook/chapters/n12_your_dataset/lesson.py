@@ -131,12 +131,9 @@ def _packable(lengths):
     return None
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "expected_speedup",
-        expected_speedup,
-    ),
+    Exercise("expected_speedup", expected_speedup),
     Exercise(
         "smallest_depth",
         smallest_depth,
@@ -147,14 +144,6 @@ EXERCISES = Exercises.beside(
             ({9: 90, 8: 80, 4: 85, 2: 92}, 0.1),
         ),
     ),
-    Exercise(
-        "stubborn",
-        [51] * 10,
-        fault=_packable,
-    ),
-    Exercise(
-        "same_update",
-        same_update,
-    ),
+    Exercise("stubborn", [51] * 10, fault=_packable),
+    Exercise("same_update", same_update),
 )
-check = EXERCISES

@@ -104,19 +104,9 @@ def time_in_windows(works, ranks, window):
     return sum(sum(window[ranks - 1 :: ranks]) for window in windows)
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "pack_work",
-        pack_work,
-    ),
-    Exercise(
-        "share_waited",
-        share_waited,
-    ),
-    Exercise(
-        "time_in_windows",
-        time_in_windows,
-    ),
+    Exercise("pack_work", pack_work),
+    Exercise("share_waited", share_waited),
+    Exercise("time_in_windows", time_in_windows),
 )
-check = EXERCISES

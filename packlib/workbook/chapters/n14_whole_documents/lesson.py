@@ -152,20 +152,9 @@ def cuts_too_many(order):
     return f"wrapping makes {rows.cuts} cuts: {in_words(rows)}." if rows.cuts else None
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "split_pieces",
-        split_pieces,
-    ),
-    Exercise(
-        "wrapped_cuts",
-        wrapped_cuts,
-    ),
-    Exercise(
-        "order_without_cuts",
-        [5, 3, 5, 3, 4, 2, 2, 3, 3, 2],
-        fault=cuts_too_many,
-    ),
+    Exercise("split_pieces", split_pieces),
+    Exercise("wrapped_cuts", wrapped_cuts),
+    Exercise("order_without_cuts", [5, 3, 5, 3, 4, 2, 2, 3, 3, 2], fault=cuts_too_many),
 )
-check = EXERCISES
