@@ -62,8 +62,8 @@ def sweep_table(name: str) -> Table:
     tried = swept(name)
     best = best_rates(tried)
     rates = list(next(iter(tried.values())))
-    rows = [(arm, *(float(at[rate].mean()) for rate in rates), best[arm]) for arm, at in tried.items()]
-    return Table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows)
+    rows = [(arm, *(f"{at[rate].mean():.3f}" for rate in rates), f"{best[arm]:g}") for arm, at in tried.items()]
+    return Table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows, right=True)
 
 
 def baselines() -> dict[str, dict[str, float]]:
