@@ -74,7 +74,7 @@ def test_on_wikipedia_with_the_bytes_that_leave_counted(wikipedia_sample, world_
         homes[part] = rank
     goals = np.empty_like(homes)
     goals[packs.sample_ids] = np.repeat(np.arange(len(packs)) % world_size, np.diff(packs.offsets))
-    paper = packing_traffic(world_size, len(homes), 512, bandwidth=1e9)
+    paper = packing_traffic(world_size, len(homes), 512)
     for rank, share in enumerate(shares):
         leave = int(((homes == rank) & (goals != rank)).sum())
         assert share.bytes_sent == {
@@ -83,7 +83,6 @@ def test_on_wikipedia_with_the_bytes_that_leave_counted(wikipedia_sample, world_
         }
         assert share.bytes_sent["histograms"] == paper["histograms"]
         assert share.bytes_sent["sample ids"] == pytest.approx(paper["sample ids"], rel=0.03)
-    assert paper["seconds"] == pytest.approx((paper["histograms"] + paper["sample ids"]) / 1e9)
 
 
 def test_no_rank_holds_all_lengths(wikipedia_sample):

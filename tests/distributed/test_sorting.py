@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from packlib.distributed import RankError, exact_sort, interleave, load_imbalance, run_ranks, sort_rows
 from packlib.workbook.chapters.n09_distributed_sorting import one_file
-from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
+from packlib.workbook.chapters.n09_distributed_sorting.one_file import write_ordered
 
 LOW, HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 VALUES = st.sampled_from([LOW, LOW + 1, HIGH]) | st.integers(LOW, HIGH)
@@ -172,26 +172,11 @@ def test_any_number_of_ranks_writes_the_same_file(tmp_path):
     np.save(tmp_path / "whole.npy", rows)
     for ranks in (1, 2, 3):
         run_ranks(sort_to_file, ranks, tmp_path / "sorted")
-        np.testing.assert_array_equal(read_ordered(tmp_path / "sorted"), rows)
+        np.testing.assert_array_equal(np.load(tmp_path / "sorted"), rows)
         assert (tmp_path / "sorted").read_bytes() == (tmp_path / "whole.npy").read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["sorted", "whole.npy"]
     write_ordered(tmp_path / "sorted", rows[:0])
-    assert read_ordered(tmp_path / "sorted").shape == (0, 2)
-
-
-def test_a_file_that_is_not_whole_is_refused(tmp_path):
-    path, rows = tmp_path / "rows", np.arange(200).reshape(-1, 2)
-    write_ordered(path, rows)
-    whole = path.read_bytes()
-    for bytes_left in (0, 50, 500, len(whole) - 40, len(whole) - 1):
-        path.write_bytes(whole[:bytes_left])
-        with pytest.raises(ValueError, match="rows is no whole file of rows"):
-            read_ordered(path)
-    np.save(tmp_path / "others.npy", rows.astype(np.float64))
-    with pytest.raises(ValueError, match=r"others\.npy is no whole file of rows"):
-        read_ordered(tmp_path / "others.npy")
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_ordered(tmp_path / "nowhere")
+    assert np.load(tmp_path / "sorted").shape == (0, 2)
 
 
 def fill_the_disk(rank, path):

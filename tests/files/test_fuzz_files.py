@@ -21,7 +21,6 @@ from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, Packs, arrays, assign, plan
 from packlib.training import Recipe, adjust
 from packlib.training.checkpoint import CHECKPOINT, RunFolder
-from packlib.workbook.chapters.n09_distributed_sorting.one_file import read_ordered, write_ordered
 
 TIMES = 600  # and fewer for a kind whose format another one has
 FEWER = 150
@@ -59,11 +58,6 @@ def check_store(store: TokenStore) -> None:
     assert all(len(sample["input_ids"]) == len(sample["token_type_ids"]) > 0 for sample in samples)
     assert store.input_ids.size == 0 or store.input_ids.min() >= 0
     store.take(range(len(store)))
-
-
-def check_rows(rows: np.ndarray) -> None:
-    assert rows.dtype == np.int64 and rows.ndim == 2
-    rows.sum()
 
 
 def check_histogram(histogram: LengthHistogram) -> None:
@@ -170,10 +164,6 @@ def write_store(path: Path) -> None:
     TokenStore(ids, (ids % 2).astype(np.uint8), offsets, np.full(8, -100), labels, np.arange(8) * 3).save(path)
 
 
-def write_rows(path: Path) -> None:
-    write_ordered(path, np.arange(12).reshape(-1, 3))
-
-
 # Another kind of file is another line here.
 KINDS = [
     Kind("some.packs", write_packs, Packs.load, check_packs, reseal_arrays),
@@ -181,7 +171,6 @@ KINDS = [
     Kind("few.json", plan(FEW, max_sequences_per_pack=3).save, read_plan, check_plan),
     Kind("many.json", plan(MANY, max_sequences_per_pack=3).save, read_plan, check_plan, times=FEWER),
     Kind("lengths.json", MANY.save, load, check_histogram, times=FEWER),
-    Kind("rows", write_rows, read_ordered, check_rows),
     Kind(CHECKPOINT, write_checkpoint, read_checkpoint, torch.Tensor.tolist),
     Kind("recipe.json", Recipe(2, 0.5, 10, betas=(0.9, 0.99)).save, Recipe.load, check_recipe, times=FEWER),
     Kind("lengths.txt", lambda path: path.write_text("length\n" + "\n".join(map(str, LENGTHS))), load, check_histogram),

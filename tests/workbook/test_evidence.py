@@ -81,7 +81,7 @@ def test_a_sweep_has_seeds_of_its_own_and_no_best_rate_at_an_edge(name):
     ends = {(row["arm"], row["seed"]): row["held_out_loss"] for row in recorded(f"{name}-sweep", "runs").rows}
     seeds = {seed for _, seed in ends}
     assert len(seeds) == 2 and not seeds & {row["seed"] for row in recorded(name, "runs").rows}
-    best = runs.best_rates(f"{name}-sweep")
+    best = best_rates(runs.swept(f"{name}-sweep"))
     assert set(best) == set(runs.ends_of(name)) - {"nested"}
     for arm, rate in best.items():
         tried = {float(one.rpartition(", ")[2]) for one, _ in ends if one.rpartition(", ")[0] == arm}
@@ -254,7 +254,7 @@ def betas_help_with_one_optimizer():
 def one_rate_is_best():
     """Whether all arms of a sweep have the padded arm's rate, with a lower and a higher one that were tried."""
     for optimizer in OPTIMIZERS:
-        swept, best = runs.swept(f"sweep-{optimizer}"), runs.best_rates(f"sweep-{optimizer}")
+        swept, best = runs.swept(f"sweep-{optimizer}"), best_rates(runs.swept(f"sweep-{optimizer}"))
         rate = arms.EXPERIMENTS[f"curves-{optimizer}"].padded.learning_rate
         if set(best.values()) != {rate} or not all(min(found) < rate < max(found) for found in swept.values()):
             return False
@@ -325,9 +325,9 @@ STATEMENTS = {  # what a notebook says of the recorded runs, and what makes it t
     ("17_evidence", "All four take less time than padding"): lambda: all(
         share.mean + share.half < 1 for share in runs.shares("curriculum-comparison", "cpu_seconds", 0.95).values()),
     ("17_evidence", "0.003, the best rate of full rows in a sweep"): lambda: (
-        runs.best_rates("curriculum-length-sweep")["no warm-up"] == 0.003),
+        best_rates(runs.swept("curriculum-length-sweep"))["no warm-up"] == 0.003),
     ("17_evidence", "Truncated rows have their best rate at 0.006 there"): lambda: all(
-        runs.best_rates("curriculum-length-sweep")[f"{share}, truncated"] == 0.006 for share in (0.3, 0.6)),
+        best_rates(runs.swept("curriculum-length-sweep"))[f"{share}, truncated"] == 0.006 for share in (0.3, 0.6)),
     ("17_evidence", "At their own rate both truncated arms end lower than full rows on every seed. The shorter warm-up "
      "also ends lower than itself at 0.003 on every seed, the longer one on four of five."): (
         truncated_rows_gain_by_their_own_rate),

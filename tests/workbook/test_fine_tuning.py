@@ -44,7 +44,7 @@ def test_a_weight_is_the_slope_of_the_loss(way, answers):
 
 
 def test_deals_move_what_depends_on_packs_and_nothing_else():
-    answers = runs.synthetic_rollouts(12, 4, 1024, seed=1)
+    answers = runs.reconstructed_rollouts(12, 4, 1024, seed=1)
     moved = runs.regrouped(answers, 1024, ranks=3, deals=8, seed=1)
     assert all(moved[way][0] == pytest.approx(1) for way in runs.WAYS[:4])
     assert moved["constant"][1] == pytest.approx(1)
@@ -53,12 +53,17 @@ def test_deals_move_what_depends_on_packs_and_nothing_else():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_synthetic_chats_fit_into_rows(seed):
-    for chats in (runs.synthetic_chats(300, 256, seed), runs.synthetic_rollouts(20, 5, 256, seed)):
+def test_lengths_fit_into_rows(seed):
+    rollouts = runs.reconstructed_rollouts(20, 5, 256, seed)
+    for chats in (runs.real_chats(256), rollouts):
         assert chats.lengths.max() <= 256 and chats.read.min() >= 1 and chats.predicted.min() >= 1
-    assert (np.bincount(runs.synthetic_rollouts(20, 5, 256, seed).groups) == 5).all()
-    rollouts = runs.synthetic_rollouts(20, 5, 256, seed)
-    assert all(len(set(rollouts.read[rollouts.groups == group])) == 1 for group in range(20))  # one prompt
+    assert (np.bincount(rollouts.groups) == 5).all()
+
+
+def test_rollouts_meet_the_published_figures():
+    answers = runs.reconstructed_rollouts(10_000, 4, 10**9, seed=1).predicted
+    assert np.mean(answers < 8_000) == pytest.approx(3 / 4, abs=0.01)
+    assert np.mean(answers > 16_000) == pytest.approx(1 / 8, abs=0.01)
 
 
 ROW = st.lists(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from packlib.distributed import load_imbalance
 from packlib.workbook.chapters.n09_distributed_sorting.runs import step_loads
@@ -13,8 +12,6 @@ from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, plain_ti
 
 PLAIN = {"color": OKABE_ITO[1], "marker": "s", "linestyle": "--"}  # cuts at splitters from samples
 COUNTED = {"color": OKABE_ITO[0], "marker": "o", "linestyle": "-"}  # cuts that are counted
-
-THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
 def draw_cells(

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from packlib.distributed import load_imbalance
 from packlib.lengths import LengthHistogram, load
-from packlib.workbook.chapters.n09_distributed_sorting.figures import COUNTED, PLAIN, THOUSANDS
+from packlib.workbook.chapters.n09_distributed_sorting.figures import COUNTED, PLAIN
 from packlib.workbook.chapters.n09_distributed_sorting.runs import plain_loads
 from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
 from packlib.workbook.exercises import Exercise, Exercises
@@ -57,14 +57,10 @@ class BucketExplorer(Explorer):
         loads = plain_loads(drawn[:ranks], offers)
         curve = [load_imbalance(plain_loads(drawn[:p], offers)) for p in numbers]
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
-        left.bar(range(ranks), loads, color=PLAIN["color"], label="splitters from samples")
-        left.axhline(each, **{**COUNTED, "marker": ""}, label="counted cuts")
-        left.set(
-            xlabel=f"rank; {offers} of {wanted} lengths offered, {skew} % piled up",
-            ylabel="rows",
-            ylim=(0, 1.3 * max(loads.max(), each)),
-        )
-        left.yaxis.set_major_formatter(THOUSANDS)
+        left.bar(range(ranks), loads / each, color=PLAIN["color"], label="splitters from samples")
+        left.axhline(1, **{**COUNTED, "marker": ""}, label="counted cuts")
+        left.set_xlabel(f"rank; {offers} of {wanted} lengths offered, {skew} % piled up")
+        left.set(ylabel="rows; 1 is a fair share", ylim=(0, ranks))
         left.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         left.legend(loc="upper left")
         right.loglog(numbers, curve, **PLAIN)
@@ -79,7 +75,7 @@ class BucketExplorer(Explorer):
         fig.suptitle(title, fontsize=15)
         return fig, (
             f"{ranks} ranks with {each:,} samples each, {said}; a rank offers "
-            f"{offers} lengths. The fullest rank ends with {loads.max():,} rows, the emptiest with "
+            f"{offers} length{'s' * (offers > 1)}. The fullest rank ends with {loads.max():,} rows, the emptiest with "
             f"{loads.min():,}: imbalance {uneven:.2f}. With counted cuts all have {each:,}."
         )
 
@@ -151,20 +147,9 @@ def uneven_fault(got):
     return None if loads.max() >= 7 else f"the ranks end with {', '.join(map(str, loads))} rows; one needs 7."
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "buckets",
-        buckets,
-    ),
-    Exercise(
-        "tie_cuts",
-        tie_cuts,
-    ),
-    Exercise(
-        "uneven",
-        [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5],
-        fault=uneven_fault,
-    ),
+    Exercise("buckets", buckets),
+    Exercise("tie_cuts", tie_cuts),
+    Exercise("uneven", [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5], fault=uneven_fault),
 )
-check = EXERCISES

@@ -1,7 +1,6 @@
 """Rows in the order of ranks in one NumPy file, which all ranks write together."""
 
 import io
-import math
 import os
 from contextlib import ExitStack
 
@@ -10,14 +9,13 @@ import torch.distributed as dist
 
 from packlib.distributed.collectives import Collectives
 from packlib.distributed.sorting import check_rows
-from packlib.files import atomic_path, naming
-from packlib.lengths.own_files import npy_header
+from packlib.files import atomic_path
 
 
 def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.ProcessGroup | None = None) -> None:
     """Write the rows of all ranks to one file, rank after rank; all write at the same time.
 
-    The file does not depend on how many ranks wrote it: it is what `np.save` writes of the whole. It is there once it
+    The file does not depend on how many ranks wrote it: `np.save` of the whole writes the same. It is there once it
     is complete; if a rank fails or dies before, none is left. (If all die at once, what they wrote stays beside `path`,
     in a hidden file that ends in .part, until the next write there.) Every rank of the group calls it, and sees the
     same folder.
@@ -51,16 +49,3 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
         except BaseException:
             beside.unlink(missing_ok=True)  # rank 0 does so too, unless it has died
             raise
-
-
-def read_ordered(path: str | os.PathLike) -> np.ndarray:
-    """Map a file that `write_ordered` wrote: int64, shape (rows, columns), read from disk where it is used.
-
-    Raises:
-        FileNotFoundError, ValueError: if there is no such file, or it is no whole file of rows.
-    """
-    with naming(path, "whole file of rows") as file, open(file, "rb") as opened:
-        shape, dtype = npy_header(opened)
-        if len(shape) != 2 or dtype != np.int64 or os.path.getsize(file) != opened.tell() + 8 * math.prod(shape):
-            raise ValueError(f"its header tells of {dtype} of the shape {shape}, and it has another size.")
-        return np.load(file, mmap_mode="r")

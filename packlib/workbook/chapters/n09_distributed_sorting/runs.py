@@ -110,19 +110,14 @@ def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
     return packs.sum(axis=0), np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64) @ packs
 
 
-def packing_traffic(world_size: int, num_sequences: int, max_length: int, bandwidth: float) -> dict[str, float]:
-    """What `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
+def packing_traffic(world_size: int, num_sequences: int, max_length: int) -> dict[str, float]:
+    """The bytes that `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
 
-    Args:
-        bandwidth: bytes a second that a rank can send.
-
-    Returns:
-        "histograms" and "sample ids" in bytes, as `PackShare.bytes_sent` counts them, and both in "seconds".
+    Its kinds are those of `PackShare.bytes_sent`.
     """
     samples, others = num_sequences / world_size, world_size - 1
     ids = (4 if samples < 2**31 else 8) * samples * others / world_size + 8 * others  # and how many come
-    histograms = 8 * (max_length + 1) * others
-    return {"histograms": histograms, "sample ids": ids, "seconds": (histograms + ids) / bandwidth}
+    return {"histograms": 8 * (max_length + 1) * others, "sample ids": ids}
 
 
 def time_in_words(seconds: float) -> str:

@@ -151,20 +151,9 @@ def _pod_fault(got):
     return None
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "loss_weights",
-        loss_weights,
-    ),
-    Exercise(
-        "round_at_random",
-        round_at_random,
-    ),
-    Exercise(
-        "faster_pod",
-        FASTER,
-        fault=_pod_fault,
-    ),
+    Exercise("loss_weights", loss_weights),
+    Exercise("round_at_random", round_at_random),
+    Exercise("faster_pod", FASTER, fault=_pod_fault),
 )
-check = EXERCISES

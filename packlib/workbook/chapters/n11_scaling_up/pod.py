@@ -28,7 +28,6 @@ class Run(NamedTuple):
     updates: int | None
     warm_up: float
     peak_rate: float
-    loss_scale: int
 
     @property
     def batch(self) -> int:
@@ -37,10 +36,10 @@ class Run(NamedTuple):
 
 
 PUBLISHED = (
-    Run("pytorch, pretrain_large_128_POD64", 128, 8, 512, 16, 7038, 0.28, 0.006, 32_768),
-    Run("pytorch, pretrain_large_512_POD64", 512, 2, 512, 16, 2137, 0.128, 0.002828, 16_384),
-    Run("tensorflow2, pretrain_large_128_phase1_POD64", 128, 8, 1020, 16, None, 0.28, 0.006, 32_768),
-    Run("tensorflow2, pretrain_large_384_phase2_POD64", 384, 2, 510, 16, None, 0.129, 0.002828, 32_768),
+    Run("pytorch, pretrain_large_128_POD64", 128, 8, 512, 16, 7038, 0.28, 0.006),
+    Run("pytorch, pretrain_large_512_POD64", 512, 2, 512, 16, 2137, 0.128, 0.002828),
+    Run("tensorflow2, pretrain_large_128_phase1_POD64", 128, 8, 1020, 16, None, 0.28, 0.006),
+    Run("tensorflow2, pretrain_large_384_phase2_POD64", 384, 2, 510, 16, None, 0.129, 0.002828),
 )
 PACKED = {128: (1.17, 1.15), 512: (1.99625, 1.913)}  # by length: packing factor and realized speed-up
 PHASES = tuple(

@@ -39,6 +39,7 @@ class MaximumExplorer(Explorer):
         shortest = int(np.flatnonzero(self.whole.counts)[0])
         self.tops = sorted({max(shortest, longest * eighths // 8) for eighths in range(1, 9)})
         self.costs = cache(self._costs)  # a move of another control repeats them
+        self.most = 1.05 * max(padded for drop in (False, True) for padded, *_ in self.costs(EXPLORED_DEPTHS[0], drop))
         super().__init__()
 
     def controls(self):
@@ -66,7 +67,7 @@ class MaximumExplorer(Explorer):
             left.plot(self.tops, padded, **series("maximum"))[0]: "padded",
             left.plot(self.tops, packed, **series("packed"))[0]: "packed",
         }
-        left.set(ylim=(0, None), xlabel="maximum length", ylabel="slots for each token")
+        left.set(ylim=(0, self.most), xlabel="maximum length", ylabel="slots for each token")
         left.set_title(f"{packed[at]:.2f} slots packed, {padded[at]:.2f} padded")
         label_ends(lines)
         right.plot(self.tops, 100 * lost, **series("next_fit"))
@@ -131,12 +132,9 @@ def _packable(lengths):
     return None
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "expected_speedup",
-        expected_speedup,
-    ),
+    Exercise("expected_speedup", expected_speedup),
     Exercise(
         "smallest_depth",
         smallest_depth,
@@ -147,14 +145,6 @@ EXERCISES = Exercises.beside(
             ({9: 90, 8: 80, 4: 85, 2: 92}, 0.1),
         ),
     ),
-    Exercise(
-        "stubborn",
-        [51] * 10,
-        fault=_packable,
-    ),
-    Exercise(
-        "same_update",
-        same_update,
-    ),
+    Exercise("stubborn", [51] * 10, fault=_packable),
+    Exercise("same_update", same_update),
 )
-check = EXERCISES

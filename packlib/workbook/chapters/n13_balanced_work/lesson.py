@@ -56,10 +56,8 @@ class WindowsExplorer(Explorer):
         found, at_random = self._found(max_length, ranks, packs_per_rank)
         fig, axes = new_figure(1, 2)
         draw_windows(axes, found, at_random, fixed=True)
-        return (
-            fig,
-            f"{ranks} ranks, {packs_per_rank} packs each, rows of {max_length:,}. {windows_in_words(found, at_random)}",
-        )
+        packs = f"{packs_per_rank} pack{'s' * (packs_per_rank > 1)}"
+        return fig, f"{ranks} ranks, {packs} each, rows of {max_length:,}. {windows_in_words(found, at_random)}"
 
 
 QUESTIONS = Questions.beside(
@@ -104,19 +102,9 @@ def time_in_windows(works, ranks, window):
     return sum(sum(window[ranks - 1 :: ranks]) for window in windows)
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "pack_work",
-        pack_work,
-    ),
-    Exercise(
-        "share_waited",
-        share_waited,
-    ),
-    Exercise(
-        "time_in_windows",
-        time_in_windows,
-    ),
+    Exercise("pack_work", pack_work),
+    Exercise("share_waited", share_waited),
+    Exercise("time_in_windows", time_in_windows),
 )
-check = EXERCISES

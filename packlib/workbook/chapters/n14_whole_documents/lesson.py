@@ -65,7 +65,8 @@ class CutDocuments(Explorer):
             rows = found[rule]
             draw_rows(left, rows, 5)
             cut, lost = rows.cut_documents, rows.lost_tokens
-            left.set_title(f"{len(rows)} rows, {cut} of {len(lengths)} documents cut, {lost} tokens lost", fontsize=12)
+            many = f"{len(rows)} row{'s' * (len(rows) > 1)}"
+            left.set_title(f"{many}, {cut} of {len(lengths)} documents cut, {lost} tokens lost", fontsize=12)
             said = f"{in_words(rows)}. {cut} of {len(lengths)} documents are cut, {lost} tokens are lost"
         for at, name in enumerate(CUTTING_RULES):
             style = series("packed") if name == rule else {"color": INK, "marker": "o"}
@@ -152,20 +153,9 @@ def cuts_too_many(order):
     return f"wrapping makes {rows.cuts} cuts: {in_words(rows)}." if rows.cuts else None
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "split_pieces",
-        split_pieces,
-    ),
-    Exercise(
-        "wrapped_cuts",
-        wrapped_cuts,
-    ),
-    Exercise(
-        "order_without_cuts",
-        [5, 3, 5, 3, 4, 2, 2, 3, 3, 2],
-        fault=cuts_too_many,
-    ),
+    Exercise("split_pieces", split_pieces),
+    Exercise("wrapped_cuts", wrapped_cuts),
+    Exercise("order_without_cuts", [5, 3, 5, 3, 4, 2, 2, 3, 3, 2], fault=cuts_too_many),
 )
-check = EXERCISES

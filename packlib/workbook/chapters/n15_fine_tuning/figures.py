@@ -44,12 +44,12 @@ def _cell(ax: Axes, at: int, row: int, name: str, answer: bool) -> None:
     ax.text(at, row, name, ha="center", va="center", color="white" if answer else INK)
 
 
-def predicted_share(sets: Mapping[str, tuple[Chats, int]], seed: int, mark: Callable) -> None:
+def predicted_share(sets: Mapping[str, Chats], max_length: int, seed: int, mark: Callable) -> None:
     """Which share of the tokens of each pack is predicted, packs from the least to the largest share."""
     fig, ax = new_figure()
     lines, ends = {}, {}
-    for (name, (chats, slots)), look in zip(sets.items(), ("-", "--", ":"), strict=True):
-        _, shares = predicted_in_packs(chats, slots, seed)
+    for (name, chats), look in zip(sets.items(), ("-", "--"), strict=True):
+        _, shares = predicted_in_packs(chats, max_length, seed)
         line = ax.plot(np.linspace(0, 100, len(shares)), 100 * shares, look, color=INK)[0]
         lines[line] = name
         ends[name] = f"{percent(shares[0], 0)} to {percent(shares[-1], 0)}"

@@ -46,7 +46,7 @@ class WeightsExplorer(Explorer):
 QUESTIONS = Questions.beside(
     __file__,
     truths={
-        "predicted": lambda chats, rollouts, pairs: 100 * chats,
+        "predicted": lambda chats, rollouts: chats,
         "short_token": lambda a, b: a / b,
         "survives": lambda moved: _survivor(moved),
         "errors": lambda raised: sum(raised.values()),
@@ -88,19 +88,9 @@ def slot_weights(labels, segments, sequences):
     return weights
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "asked",
-        asked,
-    ),
-    Exercise(
-        "group_weights",
-        group_weights,
-    ),
-    Exercise(
-        "slot_weights",
-        slot_weights,
-    ),
+    Exercise("asked", asked),
+    Exercise("group_weights", group_weights),
+    Exercise("slot_weights", slot_weights),
 )
-check = EXERCISES

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -9,8 +10,8 @@ from numpy.typing import ArrayLike
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from packlib.batches import IGNORED, pack_lengths
+from packlib.lengths import data_path
 from packlib.packing import Packs, StreamPacker
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 TURNS = (("user", 4), ("assistant", 3), ("user", 2), ("assistant", 3))  # of one chat, in tokens
 WAYS = ("token", "sequence", "group", "constant", "micro-batch")  # to add up a loss
@@ -49,36 +50,27 @@ class Chats:
         return float(self.predicted.sum() / self.lengths.sum())
 
 
-def _drawn(rng: np.random.Generator, median: float, spread: float, number: int) -> np.ndarray:
-    return np.maximum(1, np.rint(np.exp(np.log(median) + spread * rng.standard_normal(number)))).astype(int)
+def real_chats(max_length: int) -> Chats:
+    """500 requests to a chat service: the prompt, with all that was said before, is read, the answer is predicted."""
+    read, predicted = np.loadtxt(data_path("lengths", "chats.csv"), int, delimiter=",", skiprows=1).T
+    return _cut(read, predicted, np.arange(len(read)), max_length)
 
 
-def synthetic_chats(number: int, max_length: int, seed: int) -> Chats:
-    """One to four turns of each side, log-normal, medians 60 and 120 tokens; a chat is cut at the end of a row."""
-    rng = np.random.default_rng([seed, 1])
-    turns = rng.integers(1, 5, number)
-    read, predicted = (
-        np.add.reduceat(_drawn(rng, median, 0.9, turns.sum()), np.cumsum(turns) - turns) for median in (60, 120)
-    )
-    return _cut(read, predicted, np.arange(number), max_length)
+def reconstructed_rollouts(prompts: int, answers: int, max_length: int, seed: int) -> Chats:
+    """Several answers to each prompt: log-normal, with three in four below 8,000 tokens and one in eight above 16,000.
 
-
-def synthetic_rollouts(prompts: int, answers: int, max_length: int, seed: int) -> Chats:
-    """Several answers to each prompt, log-normal, medians 100 and 200 tokens; an answer is cut at the end of a row."""
-    rng = np.random.default_rng([seed, 2])
+    These are the two figures that Open R1 published of the answers of DeepSeek-R1. Every prompt has 100 tokens.
+    """
+    three_in_four, seven_in_eight = map(NormalDist().inv_cdf, (3 / 4, 7 / 8))
+    spread = np.log(16_000 / 8_000) / (seven_in_eight - three_in_four)
+    drawn = np.random.default_rng([seed, 2]).standard_normal(prompts * answers)
+    predicted = np.rint(8_000 * np.exp(spread * (drawn - three_in_four))).astype(int)
     groups = np.repeat(np.arange(prompts), answers)
-    return _cut(_drawn(rng, 100, 0.5, prompts)[groups], _drawn(rng, 200, 1.0, len(groups)), groups, max_length)
-
-
-def real_pairs(number: int, seed: int) -> Chats:
-    """A definition of WordNet to read, and its usage examples to predict: real texts, though no chats."""
-    texts = wordnet_texts()
-    rows = np.random.default_rng([seed, 3]).choice(np.flatnonzero(texts.pair_tokens), number, replace=False)
-    read = texts.definition_tokens[rows].astype(int)
-    return Chats(read, texts.pair_tokens[rows] - read, np.arange(number))
+    return _cut(np.full(len(groups), 100), np.maximum(1, predicted), groups, max_length)
 
 
 def _cut(read: np.ndarray, predicted: np.ndarray, groups: np.ndarray, max_length: int) -> Chats:
+    """A prompt gets at most half of a row, and an answer ends where the row does, as a limit on generation has it."""
     read = np.minimum(read, max_length // 2)
     return Chats(read, np.minimum(predicted, max_length - read), groups)
 

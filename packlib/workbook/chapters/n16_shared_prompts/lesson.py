@@ -131,20 +131,9 @@ def mask_fault(got, prompt, answers):
     return f"slot {query} {'must see' if right[query, key] else 'must not see'} slot {key}."
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "group_tokens",
-        group_tokens,
-    ),
-    Exercise(
-        "tree_positions",
-        tree_positions,
-    ),
-    Exercise(
-        "tree_mask",
-        tree_mask,
-        fault=mask_fault,
-    ),
+    Exercise("group_tokens", group_tokens),
+    Exercise("tree_positions", tree_positions),
+    Exercise("tree_mask", tree_mask, fault=mask_fault),
 )
-check = EXERCISES

@@ -136,19 +136,9 @@ def choose_seeds(deviation, wanted, arms, most):
     return 0
 
 
-EXERCISES = Exercises.beside(
+check = EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "paired_interval",
-        paired_interval,
-    ),
-    Exercise(
-        "sign_flip_p",
-        sign_flip_p,
-    ),
-    Exercise(
-        "choose_seeds",
-        choose_seeds,
-    ),
+    Exercise("paired_interval", paired_interval),
+    Exercise("sign_flip_p", sign_flip_p),
+    Exercise("choose_seeds", choose_seeds),
 )
-check = EXERCISES

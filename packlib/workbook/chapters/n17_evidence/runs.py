@@ -5,8 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from packlib.workbook.chapters.shared import recorded_runs
-from packlib.workbook.chapters.shared.recorded_runs import Interval, Swept, against, at_end, by_rate, interval, runs_of
+from packlib.workbook.chapters.shared.recorded_runs import (
+    Interval,
+    Swept,
+    against,
+    at_end,
+    best_rates,
+    by_rate,
+    interval,
+    runs_of,
+)
 from packlib.workbook.records import recorded
 from packlib.workbook.tables import Table
 
@@ -49,17 +57,13 @@ def swept(name: str) -> Swept:
     return by_rate(at_end(runs_of(name)))
 
 
-def best_rates(name: str) -> dict[str, float]:
-    """By arm of a recorded sweep: the rate with the lowest mean."""
-    return recorded_runs.best_rates(swept(name))
-
-
 def sweep_table(name: str) -> Table:
     """A row an arm: the mean at the end for each rate of a sweep, and the rate where it is lowest."""
-    tried, best = swept(name), best_rates(name)
+    tried = swept(name)
+    best = best_rates(tried)
     rates = list(next(iter(tried.values())))
-    rows = [(arm, *(float(at[rate].mean()) for rate in rates), best[arm]) for arm, at in tried.items()]
-    return Table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows)
+    rows = [(arm, *(f"{at[rate].mean():.3f}" for rate in rates), f"{best[arm]:g}") for arm, at in tried.items()]
+    return Table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows, right=True)
 
 
 def baselines() -> dict[str, dict[str, float]]:

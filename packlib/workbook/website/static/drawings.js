@@ -237,8 +237,8 @@ const Drawings = (() => {
     const title = `Ranks wait ${share(random)} at random; windows of ${row.window} leave ${share(row.waiting)}`;
     return {
       svg: picture(width, title, panels),
-      alt: `${ranks} ranks, ${each} packs each, rows of ${told(slots)}. In a random deal the average rank waits `
-        + `${share(random)} of the time. ${said.join("; ")}.`,
+      alt: `${ranks} ranks, ${each} pack${each > 1 ? "s" : ""} each, rows of ${told(slots)}. In a random deal the `
+        + `average rank waits ${share(random)} of the time. ${said.join("; ")}.`,
     };
   }
 
@@ -261,7 +261,8 @@ const Drawings = (() => {
       ...(made
         ? {
           x: [0, slots], y: [Math.max(made.rows.length, 5) - 0.4, -0.6], xlabel: "slots",
-          title: `${made.rows.length} rows, ${made.cut} of ${own.length} documents cut, ${made.lost} tokens lost`,
+          title: `${made.rows.length} row${made.rows.length > 1 ? "s" : ""}, ${made.cut} of ${own.length} documents cut, `
+            + `${made.lost} tokens lost`,
         }
         : { x: [0, 1], y: [0, 1], xticks: [], title: "No document is left" }),
       rows: true, weight: 3,
