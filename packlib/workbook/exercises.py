@@ -139,10 +139,11 @@ def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value with single numbers of NumPy and torch as Python's own."""
+    """A value with single numbers of NumPy and torch as Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
-    return value if getattr(value, "ndim", 0) else as_python(value)
+    value = value if getattr(value, "ndim", 0) else as_python(value)
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def _form(answer: Any) -> str:

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from packlib.packing import PackingPlan, Packs
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show
+from packlib.workbook.guesses import said
 
 if TYPE_CHECKING:  # the first page does not wait for torch
     import torch
@@ -39,9 +40,9 @@ def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slot
     ax.spines["left"].set_visible(False)
 
 
-def short(text: str, width: int = 90) -> str:
+def short(text: str) -> str:
     """A text on one line, cut after a word."""
-    return textwrap.shorten(text, width, placeholder=" …")
+    return textwrap.shorten(text, 90, placeholder=" …")
 
 
 def show_padded(lengths: np.ndarray, max_length: int, mark: Callable[..., None]) -> None:
@@ -55,17 +56,18 @@ def show_padded(lengths: np.ndarray, max_length: int, mark: Callable[..., None])
     show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste")
 
 
-def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan) -> None:
-    """The first texts in rows of their own, and in the packs of a plan."""
+def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Callable[..., None]) -> None:
+    """The first texts in rows of their own, and in the packs of a plan, with the guess that `mark` draws."""
     max_length = best.histogram.max_length
     empty = 1 - lengths[:FEW].mean() / max_length
     fig, axes = new_figure(1, 2, sharey=True)
     draw_rows(axes[0], [[i] for i in range(FEW)], lengths, max_length, FEW)
     draw_rows(axes[1], list(packs), lengths, max_length, FEW)
     axes[0].set_title(f"padded: {FEW} rows, {percent(empty, 0)} empty")
-    axes[1].set_title(f"packed: {len(packs)} rows, {percent(1 - best.efficiency, 0)} empty")
+    axes[1].set_title(f"packed: {said(len(packs), 'rows')}, {percent(1 - best.efficiency, 0)} empty")
+    mark(axes[1], "rows", "y", at=lambda rows: rows - 0.5)  # below so many rows
     alt = f"The same {FEW} texts twice. Padded they take {FEW} rows, {percent(empty)} empty; packed they take "
-    show(fig, alt=alt + f"{len(packs)} rows, {percent(1 - best.efficiency)} empty.", name="packed")
+    show(fig, alt=alt + f"{said(len(packs), 'rows')}, {percent(1 - best.efficiency)} empty.", name="packed")
 
 
 def show_looks(segment_ids: "torch.Tensor") -> None:

@@ -12,6 +12,7 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
+from packlib.workbook.guesses import said
 from packlib.workbook.questions import Questions
 
 
@@ -44,11 +45,11 @@ class RowsExplorer(Explorer):
         for ax, (how, rows) in zip(axes, both.items(), strict=True):
             draw_rows(ax, rows, lengths, slots, texts)
             empty = 1 - lengths.sum() / (len(rows) * slots)
-            ax.set_title(f"{how}: {len(rows)} rows, {percent(empty, 0)} empty")
+            ax.set_title(f"{how}: {said(len(rows), 'rows')}, {percent(empty, 0)} empty")
         how = f"at most {depth} in a pack" if depth else "any number in a pack"
         return fig, (
-            f"{texts} texts in rows of {slots} slots, {how}. Padded: {texts} rows, "
-            f"{percent(1 - lengths.sum() / texts / slots)} empty. Packed: {best.num_packs} rows, "
+            f"{said(texts, 'texts')} in rows of {slots} slots, {how}. Padded: {said(texts, 'rows')}, "
+            f"{percent(1 - lengths.sum() / texts / slots)} empty. Packed: {said(best.num_packs, 'rows')}, "
             f"{percent(1 - best.efficiency)} empty: {best.packing_factor:.2f} texts in an average row. "
             f"{cut or 'None'} of the texts had to be cut."
         )
@@ -123,19 +124,8 @@ def strangers(lengths):
 
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "three_rows",
-        [[12, 8, 4], [11, 7, 6], [10, 9, 5]],
-        fault=lambda packs: pack_fault(packs, NINE, ROW, 3),
-    ),
-    Exercise(
-        "strangers",
-        strangers,
-    ),
-    Exercise(
-        "my_packs",
-        first_fit,
-        fault=_near_the_best,
-    ),
+    Exercise("three_rows", [[12, 8, 4], [11, 7, 6], [10, 9, 5]], fault=lambda packs: pack_fault(packs, NINE, ROW, 3)),
+    Exercise("strangers", strangers),
+    Exercise("my_packs", first_fit, fault=_near_the_best),
 )
 check = EXERCISES

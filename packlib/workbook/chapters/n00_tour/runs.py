@@ -1,7 +1,7 @@
 """Notebook 00's race: the same sentences padded, packed, and packed without a mask, in a picture that follows them."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -82,15 +82,22 @@ class Race:
         there = said.token_labels >= 0
         return float((said.token_logits.argmax(-1) == said.token_labels)[there].double().mean())
 
-    def finish(self, name: str) -> None:
-        """Leave the last picture, under `name` in a folder of figures too; the next run begins another one."""
+    def finish(self, name: str, mark: Callable[..., None] | None = None) -> None:
+        """Leave the last picture, under `name` in a folder of figures too; the next run begins another one.
+
+        Args:
+            mark: draws the guess at what is right without a mask.
+        """
         (_, slow, padded), (_, fast, packed) = (self.points[run][-1] for run in ("padded", "packed"))
         what = "what" if abs(padded - packed) < 0.01 else "about what"
         title = f"Packed learns {what} padded learns, {slow / fast:.1f} times as fast"
         if "no mask" in self.points:
             right = percent(self.points["no mask"][-1][2], 0)
             title = f"Without the mask {right} are right, with it {percent(packed, 0)}"
-        self._show(*self.draw(title), name)
+        fig, alt = self.draw(title)
+        if mark:
+            mark(fig.axes[0], "unmasked", "y")
+        self._show(fig, alt, name)
         self._handle = None
 
     def draw(self, title: str) -> tuple[Figure, str]:

@@ -1,6 +1,6 @@
 """What notebook 01 draws: batches, histograms and padding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,14 +24,15 @@ def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int],
     ax.spines["left"].set_visible(False)
 
 
-def show_batch(lengths: Sequence[int], max_length: int) -> None:
-    """A batch as a rectangle, padded up to the longest row and up to the maximum."""
+def show_batch(lengths: Sequence[int], max_length: int, mark: Callable[..., None]) -> None:
+    """A batch as a rectangle, up to the longest row and up to the maximum, with the guess that `mark` draws."""
     widths = {"the longest": max(lengths), str(max_length): max_length}
     shares = [1 - sum(lengths) / (len(lengths) * wide) for wide in widths.values()]
     fig, axes = new_figure(1, 2)
     for ax, (what, wide), share in zip(axes, widths.items(), shares, strict=True):
         draw_batches(ax, [np.array(lengths)], [wide], max_length)
         ax.set_title(f"Up to {what}: {percent(share, 0)} padding")
+    mark(axes[1], "eight_rows", at=lambda share: max_length * (1 - share / 100))
     alt = f"{len(lengths)} sequences of {', '.join(map(str, lengths))} tokens as rows of one rectangle. Padded to "
     alt += f"the longest, {percent(shares[0])} of the slots are padding; padded to {max_length}, {percent(shares[1])}."
     show(fig, alt=alt, name="batch-rectangle")

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,7 +30,6 @@ class WasteExplorer(Explorer):
     ) -> None:
         self.dataset = dataset
         self.histograms = sets_to_explore(dataset, EXPLORED, own, slots)
-        self.sample, self.waste = cache(self._sample), cache(self._waste)  # a move of one control repeats the others
         super().__init__()
 
     def controls(self):
@@ -41,19 +39,11 @@ class WasteExplorer(Explorer):
             "habit": choice("Habit", [(label, name) for name, label in HABIT_NAMES.items()], "random"),
         }
 
-    def _sample(self, dataset: str) -> np.ndarray:
-        """The lengths of the set, or `MOST` of them at random."""
-        data = self.histograms[dataset]
-        return data.expand() if data.num_sequences <= MOST else sample_lengths(data, MOST, 0)
-
-    def _waste(self, dataset: str, batch_size: int) -> dict[str, float]:
-        """The share of padding under each habit."""
-        data = self.histograms[dataset]
-        return {name: padding_waste(data, batch_size, name).padding_fraction for name in HABIT_NAMES}
-
     def draw(self, dataset: str, batch_size: int, habit: str) -> tuple[Figure, str]:
-        histogram, lengths = self.histograms[dataset], self.sample(dataset)
-        waste = self.waste(dataset, batch_size)
+        histogram = self.histograms[dataset]
+        few = histogram.num_sequences <= MOST
+        lengths = histogram.expand() if few else sample_lengths(histogram, MOST, 0)
+        waste = {name: padding_waste(histogram, batch_size, name).padding_fraction for name in HABIT_NAMES}
         batches = list(make_batches(lengths, batch_size, habit))
         some = np.unique(np.linspace(0, len(batches) - 1, max(2, ROWS // batch_size)).round().astype(int))
         chosen = [lengths[batches[i]] for i in some]
@@ -104,7 +94,7 @@ QUESTIONS = Questions.beside(
         ),
     },
 )
-reveal = QUESTIONS.reveal
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
 # Exercises
@@ -137,22 +127,13 @@ def mean_width(lengths, batch_size):
 
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "padding_share",
-        padding_share,
-    ),
+    Exercise("padding_share", padding_share),
     Exercise(
         "best_factor",
         best_factor,
         cases=(([0, 1],), ([0, 2, 0],), ([0, 1, 1],), ([0, 3, 0, 1, 2],), ([0] + [1] * 512,)),
     ),
-    Exercise(
-        "slots_of_batches",
-        slots_of_batches,
-    ),
-    Exercise(
-        "mean_width",
-        mean_width,
-    ),
+    Exercise("slots_of_batches", slots_of_batches),
+    Exercise("mean_width", mean_width),
 )
 check = EXERCISES

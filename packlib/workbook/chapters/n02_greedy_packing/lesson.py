@@ -81,7 +81,8 @@ class StepByStep(Explorer):
             draw_packs(ax, packs, slots, rows, newest(packs, ends[rule][step - 1]) if step else None)
             ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             full = sum(sequences[:step]) / (slots * len(packs)) if packs else 0.0
-            ax.set_title(f"{way}\n{len(packs)} packs, {percent(full, 0)} full", fontsize=12)
+            many = f"{len(packs)} pack{'s' * (len(packs) != 1)}"
+            ax.set_title(f"{way}\n{many}, {percent(full, 0)} full", fontsize=12)
             words.append(f"{way[0].upper()}{way[1:]}: {in_words(packs) or 'no pack yet'}; {percent(full)} full.")
         waiting = ", ".join(map(str, sequences[step:])) or "none"
         fig.suptitle(f"Waiting: {waiting}")
@@ -106,9 +107,6 @@ QUESTIONS = Questions.beside(
         "depth_three": lambda efficiency: 100 * efficiency,
     },
     reasons={
-        "depth_two": lambda efficiency, full: (
-            f"Sequences of full length take {percent(full, 0)} of the packs. Most of the others have room for a third."
-        ),
         "stream_or_chunks": lambda winner: (
             "A chunk is sorted before it is packed, but each starts anew and leaves a few packs half empty. A stream "
             "goes on, but has to place a sequence before it knows what comes. With room for "
@@ -163,22 +161,9 @@ def not_fooled(lengths):
 
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "tightest_space",
-        tightest_space,
-    ),
-    Exercise(
-        "place_copies",
-        place_copies,
-    ),
-    Exercise(
-        "lpfhp_packs",
-        lpfhp_packs,
-    ),
-    Exercise(
-        "fools_lpfhp",
-        [4, 4, 3, 3, 3, 3],
-        fault=not_fooled,
-    ),
+    Exercise("tightest_space", tightest_space),
+    Exercise("place_copies", place_copies),
+    Exercise("lpfhp_packs", lpfhp_packs),
+    Exercise("fools_lpfhp", [4, 4, 3, 3, 3, 3], fault=not_fooled),
 )
 check = EXERCISES

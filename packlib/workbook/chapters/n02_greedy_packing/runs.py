@@ -7,9 +7,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import Method
 from packlib.packing.greedy import OpenPacks
 
-# the rules, and which of the packs that have room for a sequence takes it
-GREEDY_RULES: dict[Method, str] = {"spfhp": "most space", "lpfhp": "least space"}
-
+GREEDY_RULES: tuple[Method, ...] = ("spfhp", "lpfhp")
 
 # Krell and others (2021): {depth limit: packs by SPFHP, packs by LPFHP}
 PUBLISHED_PACKS: dict[str, dict] = {

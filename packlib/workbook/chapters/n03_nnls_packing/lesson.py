@@ -1,8 +1,6 @@
 """Notebook 03: packing by least squares."""
 
-from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 
 from matplotlib.figure import Figure
 
@@ -32,7 +30,6 @@ class WeightExplorer(Explorer):
         self.dataset = dataset
         sets = sets_to_explore(dataset, EXPLORED, own, slots)
         self.grids = {name: in_blocks(histogram, BLOCKS) for name, histogram in sets.items()}
-        self.best = cache(lambda name, depth: plan(self.grids[name], max_sequences_per_pack=depth, time_limit=2))
         super().__init__()
 
     def controls(self):
@@ -44,7 +41,8 @@ class WeightExplorer(Explorer):
         }
 
     def draw(self, dataset: str, depth: int, cutoff: int, weight: float) -> tuple[Figure, str]:
-        grid, best = self.grids[dataset], self.best(dataset, depth)
+        grid = self.grids[dataset]
+        best = plan(grid, max_sequences_per_pack=depth, time_limit=2)
         left_over, empty, published = published_result(grid, depth, solve(grid, depth, cutoff, weight))
         packs = {
             "as published": published,
@@ -70,11 +68,6 @@ class WeightExplorer(Explorer):
         )
 
 
-def _by_number(strategies: Sequence[tuple[int, ...]]) -> str:
-    parts = Counter(map(len, strategies))
-    return f"{parts[1]} for a single length, {parts[2]} for two and {parts[3]} for three"
-
-
 QUESTIONS = Questions.beside(
     __file__,
     truths={
@@ -90,7 +83,6 @@ QUESTIONS = Questions.beside(
         "better": lambda nnlshp, lpfhp: "neither" if nnlshp == lpfhp else "NNLSHP" if nnlshp < lpfhp else "LPFHP",
     },
     reasons={
-        "full_strategies": lambda strategies: f"Count by how many lengths share the pack: {_by_number(strategies)}.",
         "columns": lambda three, five: (
             "Each further sequence may take nearly any length. In numbers of 8 bytes, 512 a column, the matrix grows "
             f"from {three * 512 * 8 / 1e6:.0f} MB to {five * 512 * 8 / 1e9:.0f} GB."
@@ -98,7 +90,6 @@ QUESTIONS = Questions.beside(
         "weights": lambda equal, low: (
             f"{about(equal)} are left over with equal weights, {about(low)} with the low one."
         ),
-        "depth_two": lambda efficiency, share: f"{100 * share:.0f} % of the sequences find no place of their length.",
         "better": lambda nnlshp, lpfhp: (
             f"NNLSHP needs {about(nnlshp)} packs, and LPFHP {about(lpfhp)}. Least squares sees all lengths at once and "
             "a greedy rule sees one, but only least squares insists on packs that are full."
@@ -150,21 +141,9 @@ def filled_lengths(places, lengths):
 
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "column",
-        column,
-    ),
-    Exercise(
-        "fewest_pairs",
-        fewest_pairs,
-    ),
-    Exercise(
-        "rounded_packs",
-        rounded_packs,
-    ),
-    Exercise(
-        "filled_lengths",
-        filled_lengths,
-    ),
+    Exercise("column", column),
+    Exercise("fewest_pairs", fewest_pairs),
+    Exercise("rounded_packs", rounded_packs),
+    Exercise("filled_lengths", filled_lengths),
 )
 check = EXERCISES

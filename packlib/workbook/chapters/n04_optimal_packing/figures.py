@@ -30,9 +30,10 @@ def show_round(
             ax.text(float(left) + 0.03, row, str(left), va="center")
         ax.axvline(1, color=INK, linestyle=":", linewidth=2, zorder=0)
         name_rows(ax, [" + ".join(map(str, pack)) for pack in compared], above=0.6, below=0.6)
-        ax.set(xlim=(0, 1.4), xlabel="worth, in packs", title=f"{when}: {cost:.2f} packs")
+        ax.set(xlim=(0, 1.4), xlabel="worth, in packs", title=when)
         values = ", ".join(f"{' + '.join(map(str, p))} is worth {sum(costs[n] for n in p)}" for p in compared)
         listed.append(f"{when}, with {as_fraction(cost)} packs, {values}")
+    fig.suptitle(f"One bargain joins, and {needed[0]:.2f} packs become {needed[1]:.2f}")
     show(fig, alt=f"{'. '.join(listed)}.", name="one-round")
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from packlib.checks import in_html
 from packlib.packing import Method, PackingPlan, plan
 from packlib.packing.search.progress import Progress
-from packlib.workbook.chapters.n04_optimal_packing.runs import as_fraction, best_pack
+from packlib.workbook.chapters.n04_optimal_packing.runs import best_pack
 from packlib.workbook.chapters.shared.above import draw_above
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sets_to_explore, shown_name
 from packlib.workbook.chapters.shared.packs import draw_packs, spoken
@@ -111,14 +111,6 @@ QUESTIONS = Questions.beside(
         "seven": lambda packs, fractions: packs,
         "depth": lambda enough, packs, fewest: enough or "no limit",
     },
-    reasons={
-        "bargain": lambda pack, worth: f"It is worth {as_fraction(worth)} packs, and costs only one.",
-        "seven": lambda packs, fractions: (
-            "Two packs would hold 59 tokens in 60 slots, so one of them would be full. Only 15 + 15, 10 + 10 + 10 and "
-            "6 + 6 + 6 + 6 + 6 fill a pack, and no length occurs that often. In fractions "
-            f"{as_fraction(fractions)} packs are enough, half of 15 + 15 among them."
-        ),
-    },
 )
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
@@ -175,20 +167,9 @@ def _not_the_round(answer):
 
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "simple_bound",
-        simple_bound,
-    ),
-    Exercise(
-        "prices",
-        {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)},
-        fault=_unproven,
-    ),
-    Exercise(
-        "one_round",
-        ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)),
-        fault=_not_the_round,
-    ),
+    Exercise("simple_bound", simple_bound),
+    Exercise("prices", {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)}, fault=_unproven),
+    Exercise("one_round", ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)), fault=_not_the_round),
     Exercise(
         "may_use",
         may_use,

@@ -21,15 +21,14 @@ def prices_of(packing: PackingPlan) -> np.ndarray:
     return np.arange(top + 1) / top if packing.prices is None else packing.prices / PRICE_OF_A_PACK
 
 
-def best_pack(prices: dict[int, Fraction], max_length: int, depth: int | None = None) -> tuple[int, ...]:
+def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
     """The pack that is worth most at `prices`, given by length; longest first."""
     whole = np.full(max_length + 1, NOT_FOR_SALE)
     scale = math.lcm(*(Fraction(price).denominator for price in prices.values()))
     for length, price in prices.items():
         whole[length] = int(price * scale)
-    knapsack = solve_knapsack(whole, depth)
     best = max(
-        knapsack.packs_with(np.array(list(prices))),
+        solve_knapsack(whole, None).packs_with(np.array(list(prices))),
         key=lambda slots: sum(prices[length] * copies for length, copies in slots),
     )
     return tuple(length for length, copies in best for _ in range(copies))

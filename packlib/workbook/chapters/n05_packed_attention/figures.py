@@ -87,7 +87,8 @@ def show_leaks(
         draw_mask(ax, segment_ids, hears[name] & padding_mask, f"{name}: {crossed[name]} pairs")
         ax.set_xlabel("input")
     axes[0].set_ylabel("output")
-    fig.suptitle("Pairs of strangers that a layer joins")
+    worst = max(list(hears)[:3], key=crossed.__getitem__)
+    fig.suptitle(f"The {worst} joins the most strangers: {crossed[worst]} pairs")
     names = {OWN: "within a sequence", STRANGER: "of two strangers (crossed)"}
     handles = [Patch(color=color, label=name) for color, name in names.items()]
     fig.legend(handles=handles, loc="outside lower center", ncols=2)

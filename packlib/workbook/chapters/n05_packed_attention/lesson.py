@@ -54,7 +54,7 @@ class LeakExplorer(Explorer):
             )
         change = ((got - right).norm(dim=-1) / right.norm(dim=-1))[0].numpy().round(9)[:real]
         allowed = allowed_pairs(fields["segment_ids"], causal)[0]
-        outside, top = int((allowed & ~allowed_pairs(ids)[0]).sum()), max(100 * change.max(), 1)
+        outside, top = int((allowed & ~allowed_pairs(ids)[0]).sum()), max(100 * change.max(), 100)
 
         fig, (left, axis) = new_figure(1, 2, width_ratios=(3, 4))
         draw_mask(left, ids[0], allowed, f"{outside} pairs of strangers")
@@ -180,14 +180,8 @@ def _ids(*ids):
 
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "bounds",
-        bounds,
-    ),
-    Exercise(
-        "next_tokens",
-        next_tokens,
-    ),
+    Exercise("bounds", bounds),
+    Exercise("next_tokens", next_tokens),
     Exercise(
         "window_mask",
         window_mask,

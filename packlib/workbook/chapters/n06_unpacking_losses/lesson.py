@@ -1,6 +1,7 @@
 """Notebook 06: the loss, the accuracy and the gradients of the unpacked run."""
 
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 import numpy as np
 import torch
@@ -51,7 +52,8 @@ class MeansExplorer(Explorer):
         shares = weights(packs)
         means = {name: float(losses @ share) for name, share in shares.items()}
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
-        draw_weights(left, packs, least=0.24, names=_names(len(losses), at))
+        others = ascii_uppercase[1 : len(losses)]
+        draw_weights(left, packs, least=0.24, names=others[:at] + "A" + others[at:])
         left.set_title("Weights; a shade for each pack", fontsize=13)
         for row, (name, value) in enumerate(means.items()):
             right.barh(row, value, 0.6, color=LOOKS[name]["color"])
@@ -65,12 +67,6 @@ class MeansExplorer(Explorer):
         alt += f"{loss}, all others of {other}. Mean over tokens {means['token']:.2f}, over sequences "
         alt += f"{means['sequence']:.2f}, over packs {means['pack']:.2f}. A counts "
         return fig, alt + ", ".join(f"{percent(share[at], 0)} by {name}" for name, share in shares.items()) + "."
-
-
-def _names(number: int, at: int) -> list[str]:
-    """Letters for sequences, with A where it stands now."""
-    names = [chr(65 + i) for i in range(1, number)]
-    return [*names[:at], "A", *names[at:]]
 
 
 def _closest(from_tokens: float, from_sequences: float) -> str:
@@ -100,10 +96,6 @@ QUESTIONS = Questions.beside(
             "after its eighth."
             if sizes.max() > 8
             else f"With this limit no pack holds more than {sizes.max()}, so eight places are enough."
-        ),
-        "first_tokens": lambda packs, sequences: (
-            f"That is {packs} of {sequences}. The other {sequences - packs} would never be trained on, and no error "
-            "would say so."
         ),
         "accumulated": lambda off, counts: (
             f"The micro-batches hold {', '.join(map(str, counts))} sequences. A sequence counts more in a small one."
@@ -141,14 +133,8 @@ def _tensors(*given):
 
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "sequence_mean",
-        sequence_mean,
-    ),
-    Exercise(
-        "loss_factor",
-        loss_factor,
-    ),
+    Exercise("sequence_mean", sequence_mean),
+    Exercise("loss_factor", loss_factor),
     Exercise(
         "unpack",
         unpack,
@@ -160,10 +146,6 @@ EXERCISES = Exercises.beside(
             _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
         ),
     ),
-    Exercise(
-        "broken_trainer",
-        FAULTS,
-        fault=not_the_four,
-    ),
+    Exercise("broken_trainer", FAULTS, fault=not_the_four),
 )
 check = EXERCISES

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from packlib.training import Recipe
+from packlib.workbook.chapters.n07_hyperparameters.runs import above_padded
 from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
 from packlib.workbook.chapters.shared.recorded_runs import Interval
 from packlib.workbook.figures import INK, OKABE_ITO, PADDING, new_figure, show
@@ -68,7 +69,7 @@ _ORDER = {  # as the picture names the arms, from what divides to what scales th
 }
 
 
-def show_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> None:
+def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
     """A panel for each optimizer: how far each way to adjust ends from padded rows, with its updates."""
     fig, axes = new_figure(1, 2, sharey=True)
     listed = []
@@ -79,9 +80,8 @@ def show_arms(found: Mapping[str, Mapping[str, tuple[Interval, int]]]) -> None:
         ax.set_title(optimizer, fontsize=13)
         ax.set_xlabel("loss less padded")
         listed += [f"{optimizer}, {name}: {one}, {one.verdict}" for name, one in rows.items()]
-    kept = [one for arms in found.values() for arm, (one, _) in arms.items() if not arm.startswith("divided")]
-    higher = sum(one.verdict == "higher" for one in kept)
-    title = f"{higher} of {len(kept)} arms that keep the large batch end above padded rows"
+    higher = above_padded(found)
+    title = f"{sum(higher)} of {len(higher)} arms that keep the large batch end above padded rows"
     axes[0].set_ylabel("in brackets: updates")
     fig.suptitle(title)
     what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in brackets the updates of an arm"

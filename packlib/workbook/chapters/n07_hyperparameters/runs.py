@@ -40,7 +40,7 @@ def two_layers() -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
     return model, torch.randn(8, 3, dtype=torch.float64), torch.randn(8, 2, dtype=torch.float64)
 
 
-def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98), seed: int = 0) -> np.ndarray:
+def roll(optimizer: str, times: int, rate: float, noise: float) -> np.ndarray:
     """Mean loss of 400 runs down a bowl whose gradients are noisy, after each update; a batch `times` as large.
 
     The loss is Σ λᵢ wᵢ² / 2, and every w begins at 3. `noise` is the deviation of what is added to a gradient of the
@@ -48,10 +48,10 @@ def roll(optimizer: str, times: int, rate: float, noise: float, betas=(0.9, 0.98
     samples. "adam" and "lamb" are without weight decay, their betas raised to the power of `times`; to LAMB the four
     weights are one layer.
     """
-    curvature, rng = np.array([1.0, 0.5, 0.2, 0.1]), np.random.default_rng(seed)
+    curvature, rng = np.array([1.0, 0.5, 0.2, 0.1]), np.random.default_rng(0)
     w, losses = np.full((400, 4), 3.0), []
     m, v = np.zeros_like(w), np.zeros_like(w)
-    beta1, beta2 = (beta**times for beta in betas)
+    beta1, beta2 = 0.9**times, 0.98**times
     for t in range(1, 480 // times + 1):
         losses.append((curvature * w**2).sum(1).mean() / 2)
         g = curvature * w + noise * rng.standard_normal(w.shape) / math.sqrt(times)
@@ -76,6 +76,12 @@ def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
     runs = runs_of(name)
     updates = {arm: round(float(np.mean(each))) for arm, each in at_end(runs, "update").items()}
     return {arm: (one, updates[arm]) for arm, one in against(at_end(runs), "padded").items()}
+
+
+def above_padded(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> list[bool]:
+    """Of each arm that keeps the large batch, with each optimizer: whether it ends above padded rows."""
+    kept = [one for arms in recorded.values() for arm, (one, _) in arms.items() if not arm.startswith("divided")]
+    return [one.verdict == "higher" for one in kept]
 
 
 def contrast(name: str, arm: str, base: str) -> Interval:

@@ -54,12 +54,6 @@ def show_sweep(losses: Swept, norms: Swept, mark: Callable[..., None]) -> None:
     show(fig, alt=alt, name="length-rates")
 
 
-def bigram(text: str) -> float:
-    """The loss on a text of counting which byte follows which."""
-    rows = show_recorded("baselines", "runs")
-    return next(float(row["loss"]) for row in rows if row["text"] == text and row["baseline"] == "bigram")
-
-
 def show_long_runs(ended: dict[str, np.ndarray]) -> None:
     """How far the arms of the length warm-up end from full rows; those with another rate name it."""
     show_recorded("curriculum-length", "runs")
@@ -67,7 +61,7 @@ def show_long_runs(ended: dict[str, np.ndarray]) -> None:
     shown, full = against(ended, "no warm-up"), ended["no warm-up"].mean()
     fig, ax = new_figure()
     draw_intervals(ax, shown)
-    ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}; bigram {bigram('modules'):.2f}), 95 % interval")
+    ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}), 95 % interval")
     lower = sum(one.verdict == "lower" for one in shown.values())
     ax.set_title(f"{lower} of {len(shown)} ways with short rows first end lower than full rows")
     listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in shown.items())

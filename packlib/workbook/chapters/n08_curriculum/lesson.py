@@ -19,8 +19,6 @@ from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.questions import Questions
 
-SAID = {"sqrt": "square root"}
-
 
 class BudgetExplorer(Explorer):
     """Budget, order and rule against the batches and the rate of each."""
@@ -38,8 +36,10 @@ class BudgetExplorer(Explorer):
         return {
             "mine": Checkbox(False, description="Your own lengths"),
             "budget": slider("Tokens a batch", 128, 1024, value=384, step=64),
-            "order": choice("Order", ORDERS, "random"),
-            "rule": choice("Rule for the rate", [(SAID.get(rule, rule), rule) for rule in RATE_RULES], "linear"),
+            "order": choice("Order", [("as in the data" if o == "dataset" else o, o) for o in ORDERS], "random"),
+            "rule": choice(
+                "Rule for the rate", [("linear", "linear"), ("square root", "sqrt"), ("none", "none")], "linear"
+            ),
         }
 
     def draw(self, mine, budget, order, rule) -> tuple[Figure, str]:
@@ -69,14 +69,14 @@ def _change(before: float, after: float) -> str:
 
 def _rules_lose(ended: dict[str, np.ndarray]) -> str:
     """By how much each rule is above none in ascending order, and a possible reason."""
-    rules = [rule for rule in RATE_RULES if rule != "none"]
     less = " and ".join(
-        f"{interval(ended[f'ascending, {rule}'] - ended['ascending, none'])} ({rule})" for rule in rules
+        f"{interval(ended[f'ascending, {rule}'] - ended['ascending, none'])} with {rule}"
+        for rule in RATE_RULES
+        if rule != "none"
     )
     return (
-        f"Less none, the differences are {less}. A possible reason: a budget of tokens gives every update about as "
-        "many bytes. One of many short functions has hardly less noise than one of few long ones, and needs no other "
-        "rate."
+        f"The loss less that of none is {less}. A possible reason: a budget of tokens gives every update about as many "
+        "bytes. One of many short functions has hardly less noise than one of few long ones, and needs no other rate."
     )
 
 
@@ -171,14 +171,8 @@ _REAL = (23, 31, 58, 17, 40, 26, 22, 35, 64, 19, 28, 45, 30, 21, 37, 25)  # leng
 _PUBLIC = list(range(8, 1025, 8))  # the lengths of the public warm-up
 EXERCISES = Exercises.beside(
     __file__,
-    Exercise(
-        "cut_by_tokens",
-        cut_by_tokens,
-    ),
-    Exercise(
-        "update_rates",
-        update_rates,
-    ),
+    Exercise("cut_by_tokens", cut_by_tokens),
+    Exercise("update_rates", update_rates),
     Exercise(
         "length_due",
         length_due,

@@ -16,9 +16,9 @@ def small_bert(layers: int = 2, seed: int = 0) -> PackedBert:
     return PackedBert(config).double()
 
 
-def small_gpt(layers: int = 2, seed: int = 0) -> GPT2LMHeadModel:
+def small_gpt(seed: int = 0) -> GPT2LMHeadModel:
     """A new GPT-2, as transformers makes it, which only looks back."""
     torch.manual_seed(seed)
-    sizes = {"vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": layers, "n_head": 4}
+    sizes = {"vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4}
     off = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 2, "eos_token_id": 3}
     return GPT2LMHeadModel(GPT2Config(initializer_range=0.1, **sizes, **off)).double()

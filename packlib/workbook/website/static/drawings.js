@@ -174,7 +174,7 @@ const Drawings = (() => {
       said.push(`${way[0].toUpperCase()}${way.slice(1)}: ${inWords}; ${percent(full)} full.`);
       return {
         x: [0, slots], y: [rows - 0.4, -0.6], rows: true, xlabel: "slots",
-        title: `${way}\n${packs.length} packs, ${percent(full, 0)} full`,
+        title: `${way}\n${packs.length} pack${packs.length === 1 ? "" : "s"}, ${percent(full, 0)} full`,
         draw: ({ bar, text }) => packs.forEach((pack, row) => {
           let from = 0;
           pack.forEach((length, place) => {
