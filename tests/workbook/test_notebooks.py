@@ -193,7 +193,7 @@ def test_parameters_are_typed_literals_that_the_shell_knows(name, notebook):
     assert all(isinstance(node, ast.AnnAssign) for node in nodes) and len(nodes) <= 8
     kinds = parameters_of(name)
     found = {node.target.id: ast.unparse(node.annotation) for node in nodes}
-    typed = {"Whole": "int", "Number": "float", "Flag": "bool", "Choice": "str", "Dataset": "str", "RecipeFile": "str"}
+    typed = {"Whole": "int", "Number": "float", "Flag": "bool", "Choice": "str", "Dataset": "str"}
     optional = {key for key, kind in kinds.items() if getattr(kind, "optional", False)}
     assert found == {key: typed[type(kind).__name__] + " | None" * (key in optional) for key, kind in kinds.items()}
     assert list(found)[-2:] == list(EVERY)
