@@ -90,7 +90,8 @@ class Dataset:
 
     def parse(self, text: str) -> str:
         """A file becomes an absolute path, so that a notebook finds it wherever it runs."""
-        return text if text in available() else absolute_file(text)
+        path = os.path.expanduser(text)
+        return text if text in available() or not os.path.isfile(path) else os.path.realpath(path)
 
 
 def _read(kind: type, text: str) -> Any:
@@ -98,12 +99,6 @@ def _read(kind: type, text: str) -> Any:
         return kind(text)
     except ValueError:
         return text  # `check` refuses it
-
-
-def absolute_file(text: str) -> str:
-    """The absolute path of a file; what is no file stays as it is, for `check` to refuse."""
-    path = os.path.expanduser(text)
-    return os.path.realpath(path) if os.path.isfile(path) else text
 
 
 Kind = Whole | Number | Flag | Choice | Dataset

@@ -29,10 +29,6 @@ class Recorded:
         """The command and the device in words."""
         return f"Recorded with {self.command} on {self.device}"
 
-    def __repr__(self) -> str:
-        lines = ["; ".join(f"{column} {value}" for column, value in row.items()) for row in self.rows]
-        return "\n  ".join([self.source, *lines])
-
 
 def recorded(name: str, folder: str = "benchmarks") -> Recorded:
     """Read the table `data/<folder>/<name>.csv`.

@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all but the last three
-python -m tests.benchmarks packing    # or: nnls, model, batches, distributed, sorting, scaling, compiling, bridges,
+python -m tests.benchmarks packing    # or: nnls, model, distributed, sorting, scaling, compiling, bridges,
                                       # audit, check, balance, groups, classes, packing_draws, packing_slack
 """
 
@@ -11,7 +11,7 @@ import sys
 from packlib.checks import one_of
 
 TOGETHER = (
-    "packing", "nnls", "model", "batches", "distributed", "sorting", "scaling", "compiling", "bridges", "audit",
+    "packing", "nnls", "model", "distributed", "sorting", "scaling", "compiling", "bridges", "audit",
     "check", "balance", "groups",
 )  # fmt: skip
 ALONE = ("classes", "packing_draws", "packing_slack")  # up to an hour each, so they are asked for by name

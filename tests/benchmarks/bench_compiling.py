@@ -6,27 +6,110 @@ measures (both if none is named) and writes `data/benchmarks/compiling_*.csv`. E
 its own that begin with empty caches. Run it on a quiet machine: compiling is timed by the clock, as one waits for it.
 """
 
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import numpy as np
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
 from torch._dynamo.utils import get_compilation_metrics
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile, record_function
+from transformers import BertConfig
 
-from packlib.batches import PackedBatch
+from packlib.batches import (
+    MlmMasking,
+    PackDataset,
+    PackedBatch,
+    PackingCollator,
+    TokenStore,
+    pack_lengths,
+    wordnet_tokenizer,
+)
 from packlib.checks import one_of
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
+from packlib.model import PackedBert
 from packlib.workbook.chapters.n10_compilation.buckets import choose_buckets, edges_and_counts
 from packlib.workbook.chapters.n10_compilation.runs import compile_for_shapes
-from tests.benchmarks.bench_compiling_data import LONGEST, bert, empty_caches, glosses, packed, padded
-from tests.benchmarks.bench_compiling_ranks import on_ranks
+from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.benchmarks.bench_model import PACKAGES
 from tests.benchmarks.table import processor, record, show
 
 MULTIPLE = 2  # lengths are multiples of it, so that "every length" is about 20 shapes
 TIMEOUT = 3600.0
+LONGEST, ROWS, DEPTH = 48, 32, 8
+RUNS = {"eager": None, "one graph": False, "split graphs": True}  # whether torch splits graphs at gradient buckets
+BUCKET_MB = 2
+
+
+class StaticBert(PackedBert):
+    """Its MLM head works on a quarter of the slots, so that it too costs by the slot, and shapes are static."""
+
+    def _predicted(self, masked: Tensor) -> Tensor:
+        first = (~masked).flatten().int().argsort(stable=True)[: masked.numel() // 4]
+        torch._assert_async(masked.sum() <= masked.numel() // 4)
+        return torch.where(torch.arange(len(first), device=first.device) < masked.sum(), first, -1)
+
+
+def bert(layers: int = 1, width: int = 128) -> StaticBert:
+    """One layer, since compiling takes seconds for each."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=4000, hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
+        intermediate_size=4 * width, max_position_embeddings=LONGEST,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return StaticBert(config).train()
+
+
+def glosses(count: int) -> TokenStore:
+    """`count` of WordNet's glosses with at most `LONGEST` tokens."""
+    store = wordnet_store(progress=False)
+    fits = np.flatnonzero(store.lengths <= LONGEST)
+    return store.take(np.random.default_rng(0).permutation(fits)[:count])
+
+
+def padded(store: TokenStore, edges: tuple[int, ...], rows: int = ROWS) -> list[PackedBatch]:
+    """Batches of `rows` sequences, each padded to a bucket's length; what is left over goes to the next bucket."""
+    masking, made, rest = MlmMasking.for_tokenizer(wordnet_tokenizer()), [], np.empty(0, np.int64)
+    bucket = np.searchsorted(edges, store.lengths)
+    for i, length in enumerate(edges):
+        rest = np.concatenate([rest, np.flatnonzero(bucket == i)])
+        while len(rest) >= rows:
+            made.append(PackingCollator(length, masking)([(0, store.take([j])) for j in rest[:rows]]))
+            rest = rest[rows:]
+    return shuffled(made)
+
+
+def packed(store: TokenStore) -> list[PackedBatch]:
+    """Packs in batches of about as many sequences as the padded ones; the last is filled up from the first."""
+    packs = pack_lengths(store.lengths, LONGEST, "optimal", DEPTH)
+    rows = round(ROWS * len(packs) / len(store))
+    collator = PackingCollator(LONGEST, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_sequences_per_pack=DEPTH)
+    data, order = PackDataset(store, packs), np.arange(len(packs))
+    order = np.append(order, order[: -len(packs) % rows]).reshape(-1, rows)
+    return shuffled([collator([data[int(i)] for i in some]) for some in order])
+
+
+def shuffled(batches: list[PackedBatch]) -> list[PackedBatch]:
+    return [batches[i] for i in np.random.default_rng(1).permutation(len(batches))]
+
+
+@contextmanager
+def empty_caches() -> Iterator[None]:
+    """Nothing is compiled; but what is done once on a machine, such as trying its C++ compiler, is done."""
+    from torch._inductor.utils import fresh_cache
+
+    torch.compiler.reset()
+    with fresh_cache():
+        torch.compile(nn.Linear(4, 4))(torch.ones(2, 4)).sin().sum().backward()
+        torch.compiler.reset()
+        yield
 
 
 def seconds_a_step(model: nn.Module, call: Callable, batches: list[PackedBatch]) -> float:
@@ -81,6 +164,66 @@ def shapes_of_one(rank: int) -> list[dict]:
             mine = {tuple(batch.input_ids.shape) for batch in batches}
             add(name, "static", len(mine), sum(costs[shape] for shape in mine), seconds_a_step(model, model, batches))
     return rows
+
+
+def model_and_batch(rank: int) -> tuple[DistributedDataParallel, PackedBatch]:
+    """4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has its own batch of 16 rows."""
+    return DistributedDataParallel(bert(4, 256), bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[rank]
+
+
+def on_ranks(rank: int) -> list[dict]:
+    """A row for each run."""
+    rows, eager = [], None
+    for run, split in RUNS.items():
+        model, batch = model_and_batch(rank)
+        seconds = 0.0
+        with empty_caches():
+            if split is not None:
+                with torch._dynamo.config.patch(optimize_ddp=split):
+                    seconds = sum(compile_for_shapes(model, [batch]).values())
+            times = [step(model, batch) for _ in range(13)][2:]
+            gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+            (start, end), reduces, graphs = one_step(model, batch)
+        eager = gradient if eager is None else eager
+        rows.append({
+            "run": run, "graphs": graphs, "compile seconds": round(seconds, 1), "all-reduces": len(reduces),
+            "milliseconds a step": round(1e3 * statistics.median(times), 1),
+            "first all-reduce, ms into backward": round((reduces[0][0] - start) / 1e3, 1),
+            "last all-reduce, ms after backward": round((reduces[-1][1] - end) / 1e3, 1),
+            "gradients differ by": f"{float((gradient - eager).abs().max() / eager.abs().max()):.1e}",
+        })  # fmt: skip
+    return rows
+
+
+def step(model: DistributedDataParallel, batch: PackedBatch) -> float:
+    """Seconds of one forward and backward pass, which ends when all gradients are summed."""
+    model.zero_grad()
+    dist.barrier()
+    start = time.perf_counter()
+    model(**batch).loss.backward()
+    return time.perf_counter() - start
+
+
+def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[tuple, list[tuple], int]:
+    """One step as torch's profiler saw it: when backward ran, when each all-reduce did, and graphs that went backward.
+
+    Times are in microseconds, and backward ends with its last piece of work, not with the last all-reduce.
+    """
+    model.zero_grad()
+    dist.barrier()
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        loss = model(**batch).loss
+        with record_function("a backward pass"):
+            loss.backward()
+    seen = profiler.events()
+
+    def spans(match) -> list[tuple[float, float]]:
+        return sorted((event.time_range.start, event.time_range.end) for event in seen if match(event.name))
+
+    ((start, _),) = spans(lambda n: n == "a backward pass")
+    end = max(end for _, end in spans(lambda n: n.startswith("autograd::engine::evaluate_function")))
+    reduces = spans(lambda n: n == "gloo:all_reduce")
+    return (start, end), reduces, len(spans(lambda n: n == "CompiledFunctionBackward"))
 
 
 def shapes() -> list[dict]:

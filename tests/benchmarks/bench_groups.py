@@ -74,7 +74,6 @@ def one_draw(name: str, groups: int, seed: int) -> dict:
 
 
 def main() -> None:
-    pack_groups([9, 9, 9], [[8, 8], [8, 8], [8, 8]], 32)  # compiles its loop
     rows = []
     for groups, seeds in SIZES.items():
         for name in FAMILIES:

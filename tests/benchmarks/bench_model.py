@@ -1,19 +1,16 @@
-"""Padded against packed on this CPU: speed, bytes, inference from a stream.
+"""Padded against packed on this CPU: speed and bytes.
 
-    python -m tests.benchmarks.bench_model [speed unpadding bytes stream]
+    python -m tests.benchmarks.bench_model [speed bytes]
 
-measures (all of them if none is named) and writes `data/benchmarks/*.csv`. Each function returns rows. Everything
+measures (both if none is named) and writes `data/benchmarks/*.csv`. Each function returns rows. Everything
 runs on one core and its time is the processor's, so that others on the machine hardly matter; what is compared
 takes turns.
 """
 
-import statistics
 import sys
 import time
 from collections.abc import Callable
-from random import Random
 
-import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig
@@ -27,10 +24,9 @@ from packlib.batches import (
     pack_loader,
     wordnet_tokenizer,
 )
-from packlib.model import PackedBert, predict
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
+from packlib.model import PackedBert
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
-from tests.benchmarks.table import processor, record, show
+from tests.benchmarks.table import in_turn, processor, record, show
 
 SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)
 PACKS = 16  # rows of a batch
@@ -80,19 +76,6 @@ def train_step(model: PackedBert, loss: Callable, optimizer: torch.optim.Optimiz
     return step
 
 
-def in_turns(work: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each `work[name]()`: all take turns `rounds` times, after one round to warm up."""
-    random = Random(0)
-    seconds = {name: [] for name in work}
-    for number in range(rounds + 1):
-        for name in sorted(work, key=lambda _: random.random()):
-            start = time.process_time()
-            work[name]()
-            if number:
-                seconds[name].append(time.process_time() - start)
-    return seconds
-
-
 def speed(rounds: int = 11) -> list[dict]:
     """Training steps on WordNet at 128: packing factor, realized speed-up in useful tokens a second, overhead.
 
@@ -110,49 +93,21 @@ def speed(rounds: int = 11) -> list[dict]:
         optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
         steps = {name: train_step(model, padded_loss if name == "padded" else packed_loss, optimizer) for name in data}
         work = {name: lambda s=steps[name], b=data[name][0]: s(b) for name in data}
-        seconds = in_turns(work, rounds)
+        seconds = in_turn(work, rounds, time.process_time)
         for name in data:
             # a step costs the same whichever packs it holds; what it gets done is the factor of the whole data set
-            ratio = statistics.median(seconds["padded"]) / statistics.median(seconds[name])
+            ratio = seconds["padded"] / seconds[name]
             factor = factors.get(name, 1.0)
             useful = len(store.input_ids) / (len(store) / factor) * PACKS
             rows.append({
                 "MLM head": head, "run": "padded" if name == "padded" else "packed",
                 "depth": {None: "unlimited", "padded": 1}.get(name, name), "packing factor": round(factor, 3),
-                "seconds a step": round(statistics.median(seconds[name]), 4),
-                "useful tokens a second": round(useful / statistics.median(seconds[name])),
+                "seconds a step": round(seconds[name], 4),
+                "useful tokens a second": round(useful / seconds[name]),
                 "realized speed-up": round(factor * ratio, 3), "realized / factor": round(ratio, 3),
                 "overhead %": round(100 * (1 - ratio), 1),
             })  # fmt: skip
     return rows
-
-
-def unpadding(rounds: int = 9) -> list[dict]:
-    """Padded, padding removed around token-wise blocks, and packed: the same sequences, forward and backward."""
-    from tests.benchmarks.bench_model_unpad import lines_of_code, unpadded_loss
-
-    model = bert_mini()
-    packed, padded = batches(None, 1)[0], batches(1, 1)[0]
-    runs = {
-        "padded": (padded_loss, padded),
-        "padding removed": (unpadded_loss, padded),
-        "packed": (packed_loss, packed),
-    }
-    losses = [loss(model.eval(), padded).item() for loss in (padded_loss, unpadded_loss)]
-    if abs(losses[0] - losses[1]) > 1e-4:
-        raise AssertionError(f"Removing the padding changes the loss from {losses[0]} to {losses[1]}.")
-    model.train()
-    work = {name: lambda f=f, b=b: f(model, b).backward() for name, (f, b) in runs.items()}
-    seconds = {name: statistics.median(times) for name, times in in_turns(work, rounds).items()}
-    per_token = {name: seconds[name] / runs[name][1].useful_tokens for name in runs}
-    lines = lines_of_code()
-    return [
-        {
-            "run": name, "microseconds a useful token": round(1e6 * per_token[name], 2),
-            "speed-up": round(per_token["padded"] / per_token[name], 3), "lines of code": lines[name],
-        }
-        for name in runs
-    ]  # fmt: skip
 
 
 def bytes_sent() -> list[dict]:
@@ -169,25 +124,7 @@ def bytes_sent() -> list[dict]:
     return rows
 
 
-def stream(count: int = 4096, arrivals: float = 100.0) -> list[dict]:
-    """Answers a second against the window, and how long a text waits for its answer if 100 arrive a second."""
-    texts, tokenizer, model = wordnet_texts(), wordnet_tokenizer(), bert_mini()
-    order = np.random.default_rng(0).permutation(len(texts))[:count]
-    pairs = [(str(texts.definition[i]), str(texts.examples[i])) for i in order if texts.pair_tokens[i] <= 128]
-    rows = []
-    for window in (1, 4, 16, 64, 256, 1024):
-        some = pairs[: max(min(64 * window, len(pairs)) // window * window, window)]
-        list(predict(model, some[:window], tokenizer, window=window))
-        start = time.process_time()
-        answers = sum(1 for _ in predict(model, some, tokenizer, window=window))
-        rate = answers / (time.process_time() - start)
-        fill = (window - 1) / 2 / arrivals  # the mean time until the last of the window has come
-        wait = fill + window / rate if rate > arrivals else float("inf")
-        rows.append({"window": window, "texts a second": round(rate, 1), "mean wait, seconds": round(wait, 3)})
-    return rows
-
-
-BENCHMARKS = {"speed": speed, "unpadding": unpadding, "bytes": bytes_sent, "stream": stream}
+BENCHMARKS = {"speed": speed, "bytes": bytes_sent}
 
 
 def main(names: list[str] | None = None) -> None:

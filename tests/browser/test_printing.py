@@ -33,7 +33,7 @@ def report(request, tmp_path_factory):
     return report_page(advice, f"packlib report {path} --max-length 512 --ranks 8 --source all.npy")
 
 
-@pytest.mark.parametrize("opened", [None, ".fold", "details"])
+@pytest.mark.parametrize("opened", [None, "details"])
 def test_a_printed_report_has_two_pages_at_most(chromium, tmp_path, report, opened):
     (tmp_path / "report.html").write_text(report, encoding="utf-8")
     with chromium.new_context(offline=True) as context:

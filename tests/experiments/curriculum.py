@@ -2,7 +2,7 @@
 
     python -m tests.experiments.curriculum length       # or: length-rates, comparison, rates
     python -m tests.experiments.curriculum rates --sweep          # first, and the same with comparison
-    python -m tests.experiments.curriculum length --seeds 0 --arms "no warm-up" --sequences 800 --out out/try.csv
+    python -m tests.experiments.curriculum length --seeds 0 --sequences 800 --out out/try.csv
 
 "length" trains on the modules of Python's own library, byte by byte: rows of 128 bytes, each from a module of at least
 64 times as many, sixteen rows an update. All its arms see as many tokens, as in Li, Zhang and He 2022 (arXiv
@@ -20,12 +20,10 @@ One core. A run that is in the file already is not made again. Each row of a fil
 full length, or on the held-out functions; the seconds are those of training alone, the processor's and the clock's.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -41,7 +39,7 @@ from packlib.model import packed_output
 from packlib.workbook.chapters.n17_evidence.runs import best_rates
 from tests.experiments import documents
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
-from tests.experiments.recording import Runs, path_of
+from tests.experiments.recording import Runs, arguments, path_of
 from tests.experiments.sources import function_stores, module_rows
 
 # rows of full length, or texts
@@ -228,40 +226,33 @@ def rates_of(experiment: str, name: str, sweep: bool) -> dict[str, float]:
     return {name: best_rates(f"curriculum-{experiment}-sweep")["padded" if name == "nested" else name]}
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.experiments.curriculum", description=__doc__.splitlines()[0]
-    )
+def main() -> None:
+    parser = arguments("tests.experiments.curriculum", __doc__)
+    parser.set_defaults(seeds=None)
     parser.add_argument("experiment", help=", ".join(ARMS))
     parser.add_argument("--sweep", action="store_true", help="try several rates, on a third of the texts")
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: 0 to 4; of a sweep 100 and 101")
-    parser.add_argument("--arms", nargs="+", help="some of them only")
     parser.add_argument("--sequences", type=int, help="to train on: rows of 128, or texts")
-    parser.add_argument("--out", type=Path, help="default: data/runs/curriculum-EXPERIMENT.csv")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     experiment, sweep = one_of("experiment", options.experiment, ARMS), options.sweep
-    known = [arm for arm in ARMS[experiment] if not (sweep and arm in NOT_SWEPT)]
     planned = PLANNED[experiment] // (3 if sweep else 1) if options.sequences is None else options.sequences
     whole_number("sequences", planned, EVALUATIONS[experiment] * ROWS)
     torch.set_num_threads(1)
-    path = options.out or path_of(f"curriculum-{experiment}{'-sweep' * sweep}")
-    found = Runs(path, COLUMNS)
+    found = Runs(options.out or path_of(f"curriculum-{experiment}{'-sweep' * sweep}"), COLUMNS)
     found.check("planned", planned)
     data = module_rows(LENGTH, 64 * LENGTH) if experiment.startswith("length") else function_stores(TEXT_LENGTH)
+    arms = [arm for arm in ARMS[experiment] if not (sweep and arm in NOT_SWEPT)]
+    trained = {name: (arm, rate) for arm in arms for name, rate in rates_of(experiment, arm, sweep).items()}
+
+    def make(arm: str, seed: int) -> list[dict]:
+        records = run(
+            experiment, trained[arm][0], seed, planned, data, trained[arm][1], 1 if sweep else EVALUATIONS[experiment]
+        )
+        return [{"planned": planned, **record} for record in records]
+
+    seeds = options.seeds or (SWEEP_SEEDS if sweep else range(5))
+    runs = [{"arm": arm, "seed": seed} for seed in seeds for arm in trained]
     program = f"tests.experiments.curriculum {experiment}{' --sweep' * sweep}"
-    arms = [one_of("arms", name, known) for name in options.arms or known]
-    jobs = [(arm, name, rate) for arm in arms for name, rate in rates_of(experiment, arm, sweep).items()]
-    for seed in options.seeds or (SWEEP_SEEDS if sweep else range(5)):
-        for arm, name, rate in jobs:
-            if found.has(arm=name, seed=seed):
-                continue
-            records = run(experiment, arm, seed, planned, data, rate, 1 if sweep else EVALUATIONS[experiment])
-            rows = [{"arm": name, "seed": seed, "planned": planned, **record} for record in records]
-            found.add(rows, program, f"--sequences {planned}")
-            last = records[-1]
-            print(f"{experiment}: {name}, seed {seed}: {last['cpu_seconds']:.1f} s of the processor, "
-                  f"{last['tokens'] / last['cpu_seconds']:,.0f} tokens/s, "
-                  f"held-out loss {last['held_out_loss']:.3f}", flush=True)  # fmt: skip
+    found.make(runs, make, program, f"--sequences {planned}")
 
 
 if __name__ == "__main__":

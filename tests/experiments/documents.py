@@ -16,9 +16,8 @@ The loss, in nats a byte, is that of the held-out documents that fit into a row,
 them is recorded by `tests.experiments.baselines`. A run that is in the file already is not made again.
 """
 
-import argparse
 import time
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ from packlib.checks import whole_number
 from packlib.model import packed_output
 from packlib.packing import DocumentRows, document_rows
 from packlib.packing.ragged import ranges
-from tests.experiments.recording import Runs, path_of
+from tests.experiments.recording import Runs, arguments, path_of
 from tests.experiments.sources import BEGIN, docstrings
 
 LENGTH, ROWS, RATE = 256, 8, 3e-3
@@ -99,7 +98,7 @@ def updates_in_pass(train: list[np.ndarray]) -> int:
     return sum(map(len, train)) // (LENGTH * ROWS)
 
 
-def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: list[np.ndarray]) -> dict:
+def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: list[np.ndarray]) -> list[dict]:
     """Train one arm with one seed."""
     rng = np.random.default_rng(seed)
     shuffled = [train[i] for i in rng.permutation(len(train))]
@@ -124,27 +123,21 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
         targets += len(output.token_labels)
     taken = time.process_time() - begun
     loss, later = held_out_losses(model, held_out)
-    return {"arm": arm, "seed": seed, "updates": updates, "documents": len(train), "cut_documents": rows.cut_documents,
-            "targets": targets, "cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}  # fmt: skip
+    row = {"updates": updates, "documents": len(train), "cut_documents": rows.cut_documents, "targets": targets}
+    return [row | {"cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}]
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.experiments.documents", description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+def main() -> None:
+    parser = arguments("tests.experiments.documents", __doc__)
     parser.add_argument("--passes", type=int, default=2, help="over the documents")
-    parser.add_argument("--out", type=Path, help="default: data/runs/documents.csv")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    passes, path = whole_number("passes", options.passes, 1), options.out or path_of("documents")
-    train, held_out = documents()
-    found = Runs(path, COLUMNS)
+    passes, (train, held_out) = whole_number("passes", options.passes, 1), documents()
+    found = Runs(options.out or path_of("documents"), COLUMNS)
     found.check("updates", passes * updates_in_pass(train))
-    for seed in options.seeds:
-        for arm in ARMS:
-            if not found.has(arm=arm, seed=seed):
-                row = run(arm, seed, passes, train, held_out)
-                found.add([row], "tests.experiments.documents", f"--passes {passes}")
-                print(", ".join(f"{name} {row[name]}" for name in COLUMNS), flush=True)
+    runs = [{"arm": arm, "seed": seed} for seed in options.seeds for arm in ARMS]
+    make = partial(run, passes=passes, train=train, held_out=held_out)
+    found.make(runs, make, "tests.experiments.documents", f"--passes {passes}")
 
 
 if __name__ == "__main__":

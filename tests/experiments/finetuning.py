@@ -9,7 +9,6 @@ tokens of each sequence for the start, one for the end. A run that is in the fil
 that was stopped goes on.
 """
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments.heads import LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from tests.experiments.pretraining import lap_timer, new_model
-from tests.experiments.recording import ROOT, Runs, path_of
+from tests.experiments.recording import ROOT, Runs, arguments, path_of
 
 TASKS = ("lexname", "span")
 PADDED = Recipe(
@@ -46,8 +45,8 @@ def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
     return store, SpanObjective(), SpanLabels(starts, ends), 2
 
 
-def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, device: str, work: Path) -> dict:
-    """Fine-tune once, or go on; returns a row of the table."""
+def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, folder: Path) -> dict:
+    """Fine-tune once, or go on in its folder; returns what the table says of it."""
     store, objective, labels, outputs = task(name)
     order = np.random.default_rng(0).permutation(len(store))
     parts = store.take(np.sort(order[2000:])), store.take(np.sort(order[:2000]))
@@ -55,19 +54,17 @@ def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, 
     packs = [pack_lengths(part.lengths, padded.max_length, "lpfhp", None if packed else 1, seed) for part in parts]
     data = pack_loader(parts[0], packs[0], collator, padded.micro_batch, seed=seed)
     factor = len(parts[0]) / len(packs[0])
-    bert = new_model(seed).to(device)
+    bert = new_model(seed)
     if start is not None:
-        bert.load_state_dict(torch.load(start, map_location=device, weights_only=True)["model"])
+        bert.load_state_dict(torch.load(start, weights_only=True)["model"])
     torch.manual_seed(seed)
-    model = TaskModel(bert, outputs, objective.reads).to(device)
+    model = TaskModel(bert, outputs, objective.reads)
     recipe = adjust(padded, factor).recipe if packed else padded
-    folder = work / f"{'packed' if packed else 'padded'}-{'random' if start is None else 'checkpoint'}-{seed}"
     lap = lap_timer()
     records = fit(model, data, recipe, objective, folder=folder, on_update=lambda _: {"cpu_seconds": lap()})
     test = evaluate(model, pack_loader(parts[1], packs[1], collator, 32, shuffle=False), objective)
     return {
-        "rows": "packed" if packed else "padded", "start": "random" if start is None else "checkpoint",
-        "seed": seed, "updates": len(records), "sequences": records[-1]["sequences"],
+        "updates": len(records), "sequences": records[-1]["sequences"],
         "seconds": f"{records[-1]['seconds']:.1f}", "cpu_seconds": f"{sum(r['cpu_seconds'] for r in records):.1f}",
         "loss": f"{test['task_loss']:.4f}",
         "accuracy": f"{test['accuracy']:.4f}", "packing_factor": f"{factor:.4f}",
@@ -75,32 +72,32 @@ def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.experiments.finetuning", description=__doc__.splitlines()[0]
-    )
+    parser = arguments("tests.experiments.finetuning", __doc__)
     parser.add_argument("task", help=", ".join(TASKS))
     parser.add_argument("--start", type=Path, help="checkpoint.pt of a pre-training run; default: random weights")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--sequences", type=int, default=PADDED.total_sequences, help="to train on")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, help="default: data/runs/TASK.csv")
     options = parser.parse_args()
     torch.set_num_threads(1)  # times of one core
     name, planned = one_of("task", options.task, TASKS), options.sequences
     padded = replace(PADDED, total_sequences=planned, warmup_sequences=planned // 10)
-    work, path = ROOT / "out" / "experiments" / name / str(planned), options.out or path_of(name)
-    found = Runs(path, COLUMNS)
+    work = ROOT / "out" / "experiments" / name / str(planned)
+    found = Runs(options.out or path_of(name), COLUMNS)
     found.check("sequences", planned, near=0.05)
     loads = options.start or found.has(start="checkpoint")
     more = f"--sequences {planned}" + (" --start CHECKPOINT" if loads else "")
-    for start in dict.fromkeys([None, options.start]):
-        for seed in options.seeds:
-            for packed in (False, True):
-                rows, begins = "packed" if packed else "padded", "random" if start is None else "checkpoint"
-                if not found.has(rows=rows, start=begins, seed=seed):
-                    row = run(name, packed, start, seed, padded, options.device, work)
-                    found.add([row], f"tests.experiments.finetuning {name}", more)
-                    print(row, flush=True)
+    starts = ["random", "checkpoint"] if options.start else ["random"]
+    runs = [
+        {"rows": rows, "start": start, "seed": seed}
+        for start in starts
+        for seed in options.seeds
+        for rows in ("padded", "packed")
+    ]
+
+    def make(rows: str, start: str, seed: int) -> list[dict]:
+        checkpoint = options.start if start == "checkpoint" else None
+        return [run(name, rows == "packed", checkpoint, seed, padded, work / f"{rows}-{start}-{seed}")]
+
+    found.make(runs, make, f"tests.experiments.finetuning {name}", more)
 
 
 if __name__ == "__main__":

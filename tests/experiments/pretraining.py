@@ -12,7 +12,6 @@ that was stopped goes on from its checkpoint in out/experiments/. Times are thos
 the clock, `cpu_seconds` of the processor.
 """
 
-import argparse
 import hashlib
 import time
 from collections.abc import Callable
@@ -40,7 +39,7 @@ from packlib.training.objective import default_objective
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments import documents
 from tests.experiments.arms import ADAMW, EXPERIMENTS, PAIRS, Arm
-from tests.experiments.recording import ROOT, Runs, path_of
+from tests.experiments.recording import ROOT, Runs, arguments, path_of
 
 HELD_OUT, EVALUATIONS = 2000, 10
 COLUMNS = (
@@ -110,13 +109,13 @@ def lap_timer() -> Callable[[], float]:
     return lap
 
 
-def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: Stores, device: str) -> list[dict]:
+def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: Stores) -> list[dict]:
     """Train one arm with one seed, or go on; returns its records."""
     padded = replace(padded, learning_rate=arm.times * padded.learning_rate)
     length, masking = padded.max_length, text.masking(seed)
     data, factor = loader(stores[0], length, arm.packed, padded.micro_batch, seed, masking)
     test, _ = loader(stores[1], length, True, 32, 0, text.masking(0), shuffle=False)
-    recipe, model = arm.recipe(padded, factor), text.model(seed).to(device)
+    recipe, model = arm.recipe(padded, factor), text.model(seed)
     losses = default_objective(model).losses
     every = -(-recipe.total_sequences // EVALUATIONS)
     lap = lap_timer()
@@ -137,47 +136,39 @@ def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: S
     )  # fmt: skip
 
 
-def rows(name: str, seed: int, records: list[dict]) -> list[dict]:
+def rows(records: list[dict]) -> list[dict]:
     """The evaluations, as rows of the table; `spread`: the deviation of the sequences an update so far."""
     found, cpu = [], np.cumsum([record["cpu_seconds"] for record in records])
     sizes = [record["update_sequences"] for record in records]
     for record, used in zip(records, cpu, strict=True):
         if "held_out_loss" in record:
-            row = {**record, "arm": name, "seed": seed, "cpu_seconds": float(used)}
-            row["spread"] = float(np.std(sizes[: record["update"]]))
-            found.append(row)
+            spread = float(np.std(sizes[: record["update"]]))
+            found.append({**record, "cpu_seconds": float(used), "spread": spread})
     return found
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.experiments.pretraining", description=__doc__.splitlines()[0]
-    )
+def main() -> None:
+    parser = arguments("tests.experiments.pretraining", __doc__)
     parser.add_argument("experiment", help=", ".join(EXPERIMENTS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--sequences", type=int, help="to train on; by default those of the experiment's recipe")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, help="default: data/runs/EXPERIMENT.csv")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     name = one_of("experiment", options.experiment, EXPERIMENTS)
     experiment, padded = EXPERIMENTS[name], EXPERIMENTS[name].padded
     planned = options.sequences or padded.total_sequences
     torch.set_num_threads(1)  # the same sums in the same order wherever it runs, and times of one core
     warm = planned * padded.warmup_sequences // padded.total_sequences
     padded = replace(padded, total_sequences=planned, warmup_sequences=warm)
-    text, path = TEXTS[experiment.text], options.out or path_of(name)
-    stores, found = text.stores(), Runs(path, COLUMNS)
+    text = TEXTS[experiment.text]
+    stores, found = text.stores(), Runs(options.out or path_of(name), COLUMNS)
     found.check("sequences", planned, near=0.05)
-    for seed in options.seeds:
-        for arm_name, arm in experiment.arms.items():
-            if found.has(arm=arm_name, seed=seed):
-                continue
-            print(f"{name}: {arm_name}, seed {seed}", flush=True)
-            key = hashlib.sha256(arm_name.encode()).hexdigest()[:8]
-            folder = ROOT / "out" / "experiments" / name / str(planned) / f"{key}-{seed}"
-            made = rows(arm_name, seed, run(arm, padded, seed, folder, text, stores, options.device))
-            found.add(made, f"tests.experiments.pretraining {name}", f"--sequences {planned}")
-            print("  " + ", ".join(f"{k} {made[-1][k]}" for k in COLUMNS[3:]), flush=True)
+
+    def make(arm: str, seed: int) -> list[dict]:
+        key = hashlib.sha256(arm.encode()).hexdigest()[:8]
+        folder = ROOT / "out" / "experiments" / name / str(planned) / f"{key}-{seed}"
+        return rows(run(experiment.arms[arm], padded, seed, folder, text, stores))
+
+    runs = [{"arm": arm, "seed": seed} for seed in options.seeds for arm in experiment.arms]
+    found.make(runs, make, f"tests.experiments.pretraining {name}", f"--sequences {planned}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Recorded runs: what a file in data/runs/ holds, and runs that are added to it, so that work goes on another day."""
 
+import argparse
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tests.benchmarks import table
@@ -11,6 +12,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def path_of(name: str) -> Path:
     return ROOT / "data" / "runs" / f"{name}.csv"
+
+
+def arguments(program: str, about: str) -> argparse.ArgumentParser:
+    """The options that all experiments have; `about` is the docstring of the program."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=about.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--out", type=Path, help="default: a file in data/runs/")
+    return parser
 
 
 class Runs:
@@ -35,6 +44,18 @@ class Runs:
         held = int(self.rows[-1][column]) if self.rows else planned
         if abs(held / planned - 1) > near:
             raise ValueError(f"{self.path} holds runs with {column} {held}, not {planned}: name another --out.")
+
+    def make(self, runs: Iterable[dict], run: Callable[..., list[dict]], program: str, options: str) -> None:
+        """Make the runs that are not there, and add each when it is done.
+
+        Args:
+            runs: each by the columns that name it.
+            run: from these, as its parameters, to the rows of a run.
+        """
+        for named in runs:
+            if not self.has(**named):
+                self.add([{**named, **row} for row in run(**named)], program, options)
+                print(", ".join(f"{name} {self.rows[-1][name]}" for name in self.columns), flush=True)
 
     def add(self, rows: list[dict], program: str, options: str) -> None:
         """Write all rows, under the command that makes them: the program, with all their seeds and other options."""

@@ -1,29 +1,19 @@
-"""Nothing at a distance: an import leaves other libraries alone, and whoever looks at an object changes nothing."""
+"""Nothing at a distance: imports, packed models and figures leave what belongs to others alone."""
 
-import copy
-import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-import datasets
 import matplotlib
 import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
-from model_cases import bert_config, gpt_config, make_batch, make_model, store
-from training_cases import loader
-from transformers import AttentionInterface, AttentionMaskInterface, BertForMaskedLM, GPT2LMHeadModel
+from model_cases import bert_config, make_batch, make_model
+from transformers import AttentionInterface, AttentionMaskInterface, BertForMaskedLM
 
-from packlib.batches import pack_lengths
-from packlib.lengths import load
 from packlib.model import PackedBert, for_transformers
-from packlib.packing import StreamPacker, plan
-from packlib.rows import PackedStream, TransformersCollator
-from packlib.training import UpdateStream
-from packlib.work import Work
 from packlib.workbook.figures import label_ends, new_figure, svg
 
 ROOT = Path(__file__).parents[2]
@@ -53,86 +43,6 @@ def test_a_packed_model_changes_no_other_model(own, backend):
         assert {name for name in table if table[name] is not old.get(name)} <= {
             name for name in table if name.startswith("packlib_")
         }
-
-
-def stream():
-    rows = [{"input_ids": list(range(1, 2 + i % 5))} for i in range(40)]
-    return PackedStream(datasets.Dataset.from_list(rows).to_iterable_dataset(), max_length=8, window=4)
-
-
-def packer():
-    made = StreamPacker(12, 3)
-    for length in (5, 3, 9, 2, 7):
-        made.add(length)
-    return made
-
-
-def updates():
-    made = UpdateStream(loader(4), 2)
-    next(made)
-    return made
-
-
-def schedule():
-    packs = pack_lengths(store().lengths, 128)
-    return packs.balance(2, work=Work.bert(2, 64))
-
-
-def loss(model):
-    model.train()
-    torch.manual_seed(0)
-    return model(**make_batch()).loss.item()
-
-
-# by name: what makes it, and what it then does
-MADE = {
-    "plan": (
-        lambda: plan(load("squad"), method="lpfhp", max_sequences_per_pack=3),
-        lambda it: (it.lower_bound, it.to_json()),
-    ),
-    "schedule": (schedule, lambda it: (list(map(list, it)), it.waiting, it.lower_bound)),
-    "stream packer": (packer, lambda it: (it.add(6), it.flush())),
-    "packed stream": (stream, list),
-    "loader": (lambda: loader(4), lambda it: [dict(batch) for batch in it]),
-    "updates": (updates, lambda it: [dict(batch) for batch in next(it)]),
-    "model": (lambda: make_model("bert"), loss),
-    "transformers collator": (
-        lambda: TransformersCollator(GPT2LMHeadModel(gpt_config()), "dense"),
-        lambda it: it([{"input_ids": [5, 6, 7], "seq_lengths": [2, 1]}]),
-    ),
-}
-
-
-def look(thing):
-    """What debuggers, notebooks and libraries do with an object that they do not know."""
-    assert inspect.getmembers(thing)
-    assert dir(thing) and repr(thing) and str(thing)
-    for name in ("accepts_loss_kwargs", "_repr_html_", "__len__", "__array__", "shape", "nowhere"):
-        hasattr(thing, name)
-    assert thing == thing and thing is not None
-    copy.copy(thing)
-
-
-def plainly(value):
-    """What compares by value, whatever arrays and tensors are in it."""
-    if isinstance(value, np.ndarray | torch.Tensor):
-        return str(value.dtype), value.tolist()
-    if isinstance(value, dict):
-        return {name: plainly(part) for name, part in value.items()}
-    return [plainly(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_looking_at_an_object_changes_nothing(name):
-    make, use = MADE[name]
-    alone, seen = make(), make()
-    fields = dict(vars(seen))
-    look(seen)
-    assert {field: id(value) for field, value in vars(seen).items() if field in fields} == {
-        field: id(value) for field, value in fields.items()
-    }
-    look(copy.copy(seen))
-    assert plainly(use(seen)) == plainly(use(alone))
 
 
 def drawing():

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -77,25 +76,3 @@ def test_a_sweep_that_is_killed_goes_on(small, clone, monkeypatch, capsys):
     assert [run["results"] for run in json.loads(said)] == [{"twice the depth": 6}, {"twice the depth": 28}]
     assert done.stat().st_mtime_ns == before and not complaints
     assert not [path for path in small.rglob("*.part")]
-
-
-@pytest.mark.slow
-def test_figures_that_are_killed_go_on(small, clone):
-    one, two = sorted(running.NOTEBOOKS.iterdir())
-    two.write_text(two.read_text().replace("depth: int = 3", "depth: int = 14"))
-    killed = clone("figures", one, two, module="packlib.workbook.gallery")
-    waiting(running.NOTEBOOKS, 1)
-    until = time.monotonic() + 180
-    while not gallery.is_fresh(one, small / "figures") and time.monotonic() < until:
-        time.sleep(0.05)
-    killed.kill()
-    killed.communicate()
-    before = (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns
-    assert (small / "figures" / packlib_files.WORK).is_dir()
-    (running.NOTEBOOKS / "go").touch()
-    gallery.main(small / "figures", [one, two])
-    assert sorted(path.name for path in (small / "figures").iterdir()) == [
-        "01_small_steps-01-line.png", "01_small_steps-01-line.svg",
-        "02_long_way-01-line.png", "02_long_way-01-line.svg", "index.html",
-    ]  # fmt: skip
-    assert (small / "figures" / "01_small_steps-01-line.svg").stat().st_mtime_ns == before

@@ -161,9 +161,3 @@ def test_no_circle_of_imports():
             whole = f"{module}.{imported}"
             graph[name].add(whole if whole in files else homes.get((module, imported), module))
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
-
-
-def test_no_chapter_imports_another():
-    for path in CHAPTERS.rglob("*.py"):
-        found = {f"{module}.{name}".split(".")[3] for module, name in imports_of(path) if "chapters" in module}
-        assert found <= {"shared", path.relative_to(CHAPTERS).parts[0]}, path

@@ -5,7 +5,7 @@ import json
 import os
 import pkgutil
 import re
-from functools import partial
+from functools import cache, partial
 
 import ipywidgets as widgets
 import nbformat
@@ -19,7 +19,7 @@ from packlib.workbook.figures import new_figure, png, svg
 from packlib.workbook.results import meanings
 from packlib.workbook.running import notebooks
 from packlib.workbook.website import browser_explorers
-from packlib.workbook.website.browser_explorers import all_values, on_page
+from packlib.workbook.website.browser_explorers import all_values, explorer_of, on_page
 
 
 def explorers():
@@ -77,10 +77,37 @@ def dead_controls(explorer, data):
     return [name for name, control in controls if not any(moves(name, value) for value in positions(control)[::-1])]
 
 
+@pytest.fixture(autouse=True)
+def small_pictures(monkeypatch):
+    """They are drawn sooner."""
+    monkeypatch.setattr("packlib.workbook.explorers.png", partial(png, dpi=40))
+
+
+@cache
+def made(kind):
+    """An explorer; whoever moves its controls moves them back."""
+    return kind()
+
+
 @pytest.mark.parametrize("kind", list(explorers()))
-def test_every_control_moves_the_picture_and_its_words(kind, monkeypatch):
-    monkeypatch.setattr("packlib.workbook.explorers.png", partial(png, dpi=40))  # is drawn sooner
-    explorer = kind()
+def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kind):
+    explorer = made(kind)
+    labels = [control.description for control in explorer.widgets.values()]
+    assert all(labels) and len(set(labels)) == len(labels)
+    for name, control in explorer.widgets.items():
+        steps = number_of_steps(control)
+        assert 2 <= steps <= 128, f"{name}: the keyboard must lead through in a while"
+        assert steps > 2 or isinstance(control, widgets.Checkbox), f"{name}: a choice of two is a check box"
+    assert style_faults(svg(explorer.figure, explorer.alt)) == []
+    bundle, metadata = explorer._repr_mimebundle_()
+    assert metadata["packlib"]["kind"] == "figure" and metadata["packlib"]["alt"] == explorer.alt
+    assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+@pytest.mark.parametrize("kind", list(explorers()))
+def test_every_control_moves_the_picture_and_its_words(kind):
+    explorer = made(kind)
     assert explorer.title and len(explorer.alt.split()) >= 8
     first = explorer.alt, explorer.picture.value
     start = {name: control.value for name, control in explorer.widgets.items()}
@@ -98,22 +125,6 @@ def test_every_control_moves_the_picture_and_its_words(kind, monkeypatch):
     every = chosen and os.environ.get("PACKLIB_ALL") and "your own" in chosen[0]
     for data in chosen[0] if every else ["your own"] * len(chosen):
         assert dead_controls(explorer, data) == [], data
-
-
-@pytest.mark.parametrize("kind", list(explorers()))
-def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kind):
-    explorer = kind()
-    labels = [control.description for control in explorer.widgets.values()]
-    assert all(labels) and len(set(labels)) == len(labels)
-    for name, control in explorer.widgets.items():
-        steps = number_of_steps(control)
-        assert 2 <= steps <= 128, f"{name}: the keyboard must lead through in a while"
-        assert steps > 2 or isinstance(control, widgets.Checkbox), f"{name}: a choice of two is a check box"
-    assert style_faults(svg(explorer.figure, explorer.alt)) == []
-    bundle, metadata = explorer._repr_mimebundle_()
-    assert metadata["packlib"]["kind"] == "figure" and metadata["packlib"]["alt"] == explorer.alt
-    assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]
-    assert "application/vnd.jupyter.widget-view+json" in bundle
 
 
 # The base class
@@ -173,19 +184,17 @@ def stored_explorers():
 @pytest.mark.parametrize("means", list(stored_explorers()))
 def test_on_the_site_an_explorer_starts_as_in_its_notebook(means, monkeypatch):
     monkeypatch.setattr(browser_explorers, "MOST", 4)  # pictures take a while
-    kind = getattr(importlib.import_module(means["explorer"]["module"]), means["explorer"]["name"])
-    explorer, again = (kind(*means["explorer"]["args"], **means["explorer"]["options"]) for _ in "ab")
-    pictures = []
-    page = on_page(again, lambda picture: pictures.append(picture) or f"{len(pictures)}.png")
-    made = json.loads(re.search('<script type="application/json">(.*?)</script>', page, re.S)[1])
-    for control in made["controls"]:
+    explorer, pictures = explorer_of(means), []
+    page = on_page(explorer, lambda picture: pictures.append(picture) or f"{len(pictures)}.png")
+    written = json.loads(re.search('<script type="application/json">(.*?)</script>', page, re.S)[1])
+    for control in written["controls"]:
         text, value = control["values"][control["at"]]
         assert value == explorer.widgets[control["name"]].value
         assert [text, value] in [[*pair] for pair in all_values(explorer.widgets[control["name"]])]
     assert pictures[0] == png(explorer.figure, dpi=100) and escaped(explorer.alt) in page
     if explorer.data() is None:
-        assert 2 <= len(made["data"]) <= 4
-        first = made["data"]["-".join(str(control["at"]) for control in made["controls"])]
+        assert 2 <= len(written["data"]) <= 4
+        first = written["data"]["-".join(str(control["at"]) for control in written["controls"])]
         assert first["alt"] == explorer.alt and pictures[int(first["src"].removesuffix(".png")) - 1] == pictures[0]
     else:
-        assert len(made["controls"]) == len(explorer.widgets) and len(pictures) == 1
+        assert len(written["controls"]) == len(explorer.widgets) and len(pictures) == 1

@@ -19,18 +19,12 @@ def test_all_that_is_stored_reads_as_rows_and_says_what_it_was_measured_on(folde
     assert not capsys.readouterr().out, "the caller shows it, or does not"
 
 
-def test_runs_are_curves_of_arms_and_seeds():
-    rows = recorded("curves-lamb", "runs").rows
-    assert {"arm", "seed", "sequences"} <= rows[0].keys()
-    assert {row["seed"] for row in rows} == {0, 1, 2, 3, 4}
-
-
 def test_numbers_become_numbers(tmp_path, monkeypatch):
     (tmp_path / "mine.csv").write_text("# make it\n# a desk\nname,n,x\na,3,\nb,4,0.5\n")
     monkeypatch.setattr("packlib.workbook.records.data_path", lambda folder, file: tmp_path / file)
     table = recorded("mine", "runs")
     assert table.rows == [{"name": "a", "n": 3, "x": ""}, {"name": "b", "n": 4, "x": 0.5}]
-    assert repr(table) == "Recorded with make it on a desk\n  name a; n 3; x \n  name b; n 4; x 0.5"
+    assert table.source == "Recorded with make it on a desk"
 
 
 def test_what_is_not_there_is_refused():

@@ -1,8 +1,6 @@
 """A deck tells what the notebook tells, and keeps the code of its cells to itself."""
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import nbformat
 import pytest
 
 from packlib.workbook import slides, talk
+from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import Picture
 from packlib.workbook.guesses import NO_GUESS
 from packlib.workbook.questions import Question, Questions
@@ -149,14 +148,19 @@ def test_a_cell_may_leave_figures_out_or_name_one():
         slides_of(notebook("# S", text, wishing(two, figure="c")))
 
 
-@pytest.mark.parametrize("module", [slides, talk, cover], ids=lambda module: module.__name__)
-def test_a_bad_place_is_one_sentence(tmp_path, module):
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda place: slides.main([str(place), "figures", "none.ipynb"]),
+        lambda place: talk.main([str(place), "figures"]),
+        cover.main,
+    ],
+)
+def test_a_bad_place_is_one_sentence(tmp_path, capsys, write):
     (tmp_path / "file").touch()
-    arguments = {slides: [tmp_path, "none.ipynb"], talk: [tmp_path], cover: []}[module]
-    command = [sys.executable, "-m", module.__name__, str(tmp_path / "file" / "x"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2 and done.stderr.startswith("packlib: ") and done.stderr.count("\n") == 1
-    assert "is a file and no folder" in done.stderr
+    assert exit_code(lambda: write(tmp_path / "file" / "x")) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("packlib: ") and said.count("\n") == 1 and "is a file and no folder" in said
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

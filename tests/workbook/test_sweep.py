@@ -42,15 +42,6 @@ class Fake:
         write(notebook, out / "01_small_steps.ipynb")
 
 
-def test_the_grid_has_every_combination_in_order(small):
-    cells = grid("01_small_steps", [("dataset", "squad,wordnet"), ("depth", "1, 3"), ("quick", "true")])
-    assert [tuple(cell.parameters.values()) for cell in cells] == [
-        ("squad", "1", "true"), ("squad", "3", "true"), ("wordnet", "1", "true"), ("wordnet", "3", "true")
-    ]  # fmt: skip
-    assert len({cell.folder for cell in cells}) == 4
-    assert cells[1].folder.startswith("dataset=squad,depth=3,quick=true-")
-
-
 @pytest.mark.parametrize(
     ("pairs", "says"),
     [
