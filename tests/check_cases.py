@@ -229,11 +229,12 @@ class Tiny(nn.Module):
         answer: how outputs are returned.
     """
 
-    def __init__(self, *layers, fault=None, causal=True, reduction="token", answer="object", width=24, table=True):
+    def __init__(self, *layers, fault=None, causal=True, reduction="token", answer="object"):
         super().__init__()
         torch.manual_seed(0)
+        width = 24
         self.tokens = nn.Embedding(VOCABULARY, width)
-        self.places = nn.Embedding(256, width) if table else None
+        self.places = nn.Embedding(256, width)
         self.parts = nn.ModuleList(
             nn.Conv1d(width, width, 4, groups=width) if kind == "convolution" else nn.Linear(width, 4 * width)
             for kind in layers
@@ -251,17 +252,13 @@ class Tiny(nn.Module):
             position_ids = index - torch.where(begins, index, 0).cummax(1).values
         if self.fault == "numbers slots":
             position_ids = torch.arange(slots).expand(rows, slots)
-        x = self.tokens(input_ids)
-        if self.places is not None:
-            x = x + self.places(position_ids)
+        x = self.tokens(input_ids) + self.places(position_ids)
         same = segments[:, :, None] == segments[:, None, :]
         if self.causal:
             same = same.tril()
         for number, (kind, part) in enumerate(zip(self.kinds, self.parts, strict=True)):
             wrong = self.fault == kind or self.fault == f"{kind} {number}"
             x = x + getattr(self, f"_{kind}")(part, F.layer_norm(x, x.shape[-1:]), segments, same, wrong)
-        if self.fault == "batch statistics":
-            x = x - x.mean((0, 1))
         if self.fault == "memory":
             x = x if self.memory is None else x + 0.1 * self.memory
             self.memory = x.detach().mean()
@@ -319,7 +316,7 @@ class Tiny(nn.Module):
             last = F.pad(segments[:, 1:] != segments[:, :-1], (0, 1), value=True)
             labels = labels.masked_fill(last, -100)
         if self.causal:
-            places = 2 if self.fault == "shifts twice" else 0 if self.fault == "does not shift" else 1
+            places = 0 if self.fault == "does not shift" else 1
             labels = F.pad(labels[:, places:], (0, places), value=-100)
         each = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
         counted = (labels != -100).to(each.dtype)
@@ -471,11 +468,6 @@ def mean_of_means(model, batches):
         (model(**batch).loss / len(batches)).backward()
 
 
-def sum_of_means(model, batches):
-    for batch in batches:
-        model(**batch).loss.backward()
-
-
 def one_mean(model, batches):
     """As a transformers.Trainer does, with an update and without gradients at the end."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -484,10 +476,3 @@ def one_mean(model, batches):
         model(**batch, num_items_in_batch=labels).loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-
-
-def sum_by(model, batches, lr):
-    """An update of a model that answers with a mapping."""
-    for batch in batches:
-        model(**batch)["loss"].backward()
-    torch.optim.SGD(model.parameters(), lr=lr).step()

@@ -4,6 +4,8 @@ The faults are those of threads: huggingface/trl 5619 and 3231, verl-project/ver
 AgentR1/Agent-R1 88, unslothai/unsloth-zoo 348; and others that a trainer may have.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 from check_cases import Tiny, dense, make, packed_rows, sequences
@@ -12,6 +14,7 @@ from transformers import DataCollatorWithFlattening
 
 SLOTS = 40
 SEGMENTS = {"segments": True, "mask": None}
+IN_PACKS = dense(slots=SLOTS, **SEGMENTS)
 
 
 def rollouts(count=6, groups=2):
@@ -24,20 +27,16 @@ def rollouts(count=6, groups=2):
     ]  # fmt: skip
 
 
-def packs(**options):
+def packs(rows):
     """Packs as `dense` makes them, with the columns of the rollouts by slot."""
-
-    def collate(rows):
-        batch = dense(slots=SLOTS, **SEGMENTS, **options)(rows)
-        for name in ("advantage", "group", "pair", "chosen", "before"):
-            values = torch.zeros(batch["input_ids"].shape)
-            for number, pack in enumerate(packed_rows(rows, SLOTS)):
-                for order, row in enumerate(pack, start=1):
-                    values[number, batch["segment_ids"][number] == order] = torch.tensor(row[name])
-            batch[name] = values
-        return batch
-
-    return collate
+    batch = IN_PACKS(rows)
+    for name in ("advantage", "group", "pair", "chosen", "before"):
+        values = torch.zeros(batch["input_ids"].shape)
+        for number, pack in enumerate(packed_rows(rows, SLOTS)):
+            for order, row in enumerate(pack, start=1):
+                values[number, batch["segment_ids"][number] == order] = torch.tensor(row[name])
+        batch[name] = values
+    return batch
 
 
 class Rewarded(Tiny):
@@ -115,26 +114,24 @@ class Rewarded(Tiny):
         return loss[kept].mean() if self.fault != "a sum of pairs over rows" else loss[kept].sum() / len(logp)
 
 
-def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, scale=1.0):
-    """An update as trainers of today do it; `how` is what is wrong."""
+def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, most=None, scale=1.0):
+    """An update as trainers of today do it, with its own optimizer; `how` is what is wrong, or how it is right."""
     steps = optimizer(model.parameters(), lr=0.1)
-    steps.zero_grad()
     labels = [int((batch["labels"] != -100).sum()) for batch in batches]  # none before the first token of a sequence
+    held = [int(batch.get("segment_ids", batch["input_ids"][:1]).amax(1).sum()) for batch in batches]
     for number, batch in enumerate(batches):
         if how == "cleared":
             steps.zero_grad()
         if how == "left out" and number == 1:
             continue
-        output = model(**batch)
-        loss = (output["loss"] if isinstance(output, dict) else output.loss) * labels[number] / sum(labels)
-        if how in ("mean of means", "sum of means"):
-            loss = loss * sum(labels) / labels[number] / (len(batches) if how == "mean of means" else 1)
-        if how == "by sequences":
-            held = [int(batch["segment_ids"].amax(1).sum()) for batch in batches]
-            loss = loss * sum(labels) / labels[number] * held[number] / sum(held)
-        if how == "count too small":
-            loss = loss * sum(labels) / (sum(labels) - 6)
-        (loss * scale).backward()
+        output, count = model(**batch), labels[number]
+        weight = {
+            "mean of means": 1 / len(batches), "sum of means": 1.0, "by sequences": held[number] / sum(held),
+            "count too small": count / (sum(labels) - 6),
+            "of sums": 1 / sum(labels), "of sums, each": 1 / count / len(batches),
+        }.get(how, count / sum(labels))  # fmt: skip
+        loss = output["loss"] if isinstance(output, dict) else output.loss
+        (loss * weight * scale).backward()
         if how == "each updates":
             steps.step()
             steps.zero_grad()
@@ -147,6 +144,8 @@ def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, sc
             p.grad /= 2 if how == "halved" else scale
     if clip:
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    if most:
+        torch.nn.utils.clip_grad_value_(model.parameters(), most)
     if how == "cleared at the end":
         steps.zero_grad(set_to_none=False)
     if how != "each updates":
@@ -156,45 +155,31 @@ def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, sc
 def stepped(how="right", model=None, **options):
     """A model whose loss is a mean over tokens, and an update."""
     model = model or Tiny("attention")
-    return model, dense(slots=SLOTS, **SEGMENTS), sequences(), {"step": lambda m, b: update(m, b, how, **options)}
+    return model, IN_PACKS, sequences(), {"step": partial(update, how=how, **options)}
 
 
-def rewarded(collate=None, told=None, **options):
-    return Rewarded(**options), collate or packs(), rollouts(), told or {}
+def rewarded(mode="token", form="plain", fault=None, **told):
+    return Rewarded(mode, form, fault), packs, rollouts(), told
 
 
-def summed(model, batches):
-    """An update with a sum, over all labels of the update."""
-    labels = sum(int((batch["labels"] != -100).sum()) for batch in batches)
-    for batch in batches:
-        (model(**batch)["loss"] / labels).backward()
-    torch.optim.AdamW(model.parameters()).step()
+def in_packs(model, collate=IN_PACKS, prompts=True, **told):
+    return model, collate, sequences(prompts=prompts), told
 
 
-def summed_each(model, batches):
-    """The same, over the labels of each micro-batch."""
-    for batch in batches:
-        (model(**batch)["loss"] / int((batch["labels"] != -100).sum()) / 2).backward()
-    torch.optim.AdamW(model.parameters()).step()
+def flattened(model, **told):
+    return in_packs(model, DataCollatorWithFlattening(), **told)
 
 
-def clipped_by_value(model, batches):
-    labels = [int((batch["labels"] != -100).sum()) for batch in batches]
-    for batch, many in zip(batches, labels, strict=True):
-        (model(**batch)["loss"] * many / sum(labels)).backward()
-    torch.nn.utils.clip_grad_value_(model.parameters(), 1e-4)
-    torch.optim.SGD(model.parameters(), lr=0.1).step()
+class TwoOptimizers:
+    """One for the last two parameters, one for the rest."""
 
+    def __init__(self, parameters, lr):
+        *rest, weight, bias = parameters
+        self.both = torch.optim.SGD([weight, bias], lr=lr), torch.optim.AdamW(rest)
 
-def two_optimizers(model, batches):
-    """One for the head, one for the rest."""
-    rest = [p for name, p in model.named_parameters() if not name.startswith("head")]
-    both = torch.optim.SGD(model.head.parameters(), lr=0.1), torch.optim.AdamW(rest)
-    labels = [int((batch["labels"] != -100).sum()) for batch in batches]
-    for batch, many in zip(batches, labels, strict=True):
-        (model(**batch)["loss"] * many / sum(labels)).backward()
-    for optimizer in both:
-        optimizer.step()
+    def step(self):
+        for optimizer in self.both:
+            optimizer.step()
 
 
 class TwoAhead(Tiny):
@@ -328,39 +313,37 @@ class Rolls(Around):
 
 
 RIGHT = {
-    **{name: lambda loss=loss: (Around(loss), DataCollatorWithFlattening(), sequences())
-       for name, loss in LOSSES.items()},
-    "two tokens ahead": lambda: (TwoAhead(), dense(slots=SLOTS, **SEGMENTS), sequences(prompts=False)),
-    "accelerate": lambda: (
-        make("LlamaForCausalLM"), DataCollatorWithFlattening(), sequences(), {"step": by_accelerate}),
-    "frozen but for one matrix": lambda: (frozen(), DataCollatorWithFlattening(), sequences()),
+    **{name: lambda loss=loss: flattened(Around(loss)) for name, loss in LOSSES.items()},
+    "two tokens ahead": lambda: in_packs(TwoAhead(), prompts=False),
+    "accelerate": lambda: flattened(make("LlamaForCausalLM"), step=by_accelerate),
+    "frozen but for one matrix": lambda: flattened(frozen()),
     "a column that a cut would make wrong": lambda: (
         make("LlamaForCausalLM", max_position_embeddings=512), prompts_by_length,
         [{**ended(n), "length": n} for n in (320, 340, 360)]),
     "policy gradient by token": lambda: rewarded(),
-    "policy gradient by sequence": lambda: rewarded(mode="sequence", told={"reduction": "sequence"}),
-    "policy gradient, mean of sums": lambda: rewarded(mode="sum of each", told={"reduction": "sequence"}),
-    "policy gradient over a constant": lambda: rewarded(mode="constant", told={"reduction": "constant"}),
-    "policy gradient by group": lambda: rewarded(mode="group", told={"reduction": "group", "group": "group"}),
-    "clipped ratios by token": lambda: rewarded(form="clipped", told={"reduction": "token"}),
-    "clipped ratios by sequence": lambda: rewarded(form="clipped", mode="sequence", told={"reduction": "sequence"}),
+    "policy gradient by sequence": lambda: rewarded(mode="sequence", reduction="sequence"),
+    "policy gradient, mean of sums": lambda: rewarded(mode="sum of each", reduction="sequence"),
+    "policy gradient over a constant": lambda: rewarded(mode="constant", reduction="constant"),
+    "policy gradient by group": lambda: rewarded(mode="group", reduction="group", group="group"),
+    "clipped ratios by token": lambda: rewarded(form="clipped", reduction="token"),
+    "clipped ratios by sequence": lambda: rewarded(form="clipped", mode="sequence", reduction="sequence"),
     "clipped ratios over a constant": lambda: rewarded(form="clipped", mode="constant"),
     "a temperature": lambda: rewarded(form="tempered"),
     "a distillation": lambda: rewarded(form="distilled"),
     "an entropy bonus": lambda: rewarded(form="entropy"),
-    "preference pairs": lambda: rewarded(form="preference", told={"group": "pair"}),
-    "a policy update": lambda: rewarded(told={"step": update}),
+    "preference pairs": lambda: rewarded(form="preference", group="pair"),
+    "a policy update": lambda: rewarded(step=update),
     "a step": lambda: stepped(),
     "a step, clipped": lambda: stepped(clip=0.1),
     "a step that does not reach its clip": lambda: stepped(clip=1e3),
-    "a step, each number clipped": lambda: (*stepped()[:3], {"step": clipped_by_value}),
+    "a step, each number clipped": lambda: stepped(most=1e-4),
     "a step, scaled and unscaled": lambda: stepped(scale=1024.0),
     "a step, scaled, unscaled and clipped": lambda: stepped(scale=1024.0, clip=0.1),
     "a step of AdamW": lambda: stepped(optimizer=torch.optim.AdamW),
-    "a step of two optimizers": lambda: (*stepped()[:3], {"step": two_optimizers}),
-    "a sum, over the labels of the update": lambda: (
-        Tiny("attention", reduction="sum"), dense(slots=SLOTS, **SEGMENTS), sequences(), {"step": summed}),
-    "a prompt that sees both ways": lambda: (Prefixed("attention"), prompts_marked, sequences()),
+    "a step of two optimizers": lambda: stepped(optimizer=TwoOptimizers),
+    "a sum, over the labels of the update": lambda: stepped(
+        "of sums", Tiny("attention", reduction="sum"), optimizer=torch.optim.AdamW),
+    "a prompt that sees both ways": lambda: in_packs(Prefixed("attention"), prompts_marked),
     "positions past 128": lambda: (
         Tiny("attention"), dense(slots=200, **SEGMENTS), [*sequences(), {"input_ids": long(150), "labels": long(150)}]),
     "the cut keeps the end": lambda: (
@@ -391,12 +374,12 @@ class WithSink(Tiny):
 
 
 def prompts_marked(rows):
-    batch = dense(slots=SLOTS, **SEGMENTS)(rows)
+    batch = IN_PACKS(rows)
     return batch | {"prompt": ((batch["labels"] == -100) & (batch["segment_ids"] > 0)).long()}
 
 
 def last_row_unlabeled(rows):
-    batch = dense(slots=SLOTS, **SEGMENTS)(rows)
+    batch = IN_PACKS(rows)
     if len(batch["labels"]) > 1:
         batch["labels"][-1] = -100
     return batch
@@ -485,6 +468,14 @@ class Needs(Tiny):
         return super()._attention(part, x, segments, same, wrong)
 
 
+def in_one_row(rows):
+    return dense(slots=sum(len(row["input_ids"]) for row in rows), **SEGMENTS)(rows)
+
+
+def needs(fault, causal=True, slots=40):
+    return in_packs(Needs("attention", causal=causal, fault=fault), dense(slots=slots, causal=causal, **SEGMENTS))
+
+
 class Recomputed(torch.autograd.Function):
     """Checkpointing whose second pass has no document mask."""
 
@@ -523,20 +514,17 @@ FAULTS = {
     "an update for each micro-batch": (lambda: stepped("each updates"), "accumulation", "an update for each"),
     "halved after the last backward": (lambda: stepped("halved"), "accumulation", "scaled by 0.5 after"),
     "a micro-batch is left out": (lambda: stepped("left out"), "accumulation", "is left out"),
-    "two tokens ahead, over borders": (
-        lambda: (TwoAhead("over borders"), dense(slots=SLOTS, **SEGMENTS), sequences(prompts=False)),
+    "two tokens ahead, over borders": (lambda: in_packs(TwoAhead("over borders"), prompts=False),
         "mean", "several tokens ahead"),
     "clipped after each micro-batch": (lambda: stepped("clipped each"), "accumulation", "between micro-batches"),
     "cleared before the optimizer": (lambda: stepped("cleared at the end"), "accumulation", "applies nothing"),
     "a mean of means, clipped": (lambda: stepped("mean of means", clip=0.1), "accumulation", "a mean of means"),
     "a mean of means by accelerate": (
-        lambda: (make("LlamaForCausalLM"), DataCollatorWithFlattening(), sequences(),
-                 {"step": lambda m, b: by_accelerate(m, b, told=False)}), "accumulation", "a mean of means"),
+        lambda: flattened(make("LlamaForCausalLM"), step=partial(by_accelerate, told=False)),
+        "accumulation", "a mean of means"),
     "trl 5619": (lambda: stepped("sum of means"), "accumulation", "a sum of means"),
-    "trl 3231": (
-        lambda: rewarded(told={"step": lambda m, b: update(m, b, "mean of means")}), "accumulation", "mean of means"),
-    "verl 7200": (
-        lambda: rewarded(form="distilled", told={"step": lambda m, b: update(m, b, "sum of means")}),
+    "trl 3231": (lambda: rewarded(step=partial(update, how="mean of means")), "accumulation", "mean of means"),
+    "verl 7200": (lambda: rewarded(form="distilled", step=partial(update, how="sum of means")),
         "accumulation", "a sum of means"),
     "verl 3741": (lambda: rewarded(fault="over the longest"), "mean", "company"),
     "verl 906": (lambda: stepped("by sequences"), "accumulation", "otherwise than what they hold"),
@@ -544,21 +532,19 @@ FAULTS = {
     "Agent-R1 88": (lambda: rewarded(fault="a dummy more"), "mean", "company"),
     "unsloth-zoo 348": (lambda: stepped("count too small"), "accumulation", "1.15 times what it should be"),
     "a sum over each micro-batch's labels": (
-        lambda: (Tiny("attention", reduction="sum"), dense(slots=SLOTS, **SEGMENTS), sequences(),
-                 {"step": summed_each}), "accumulation", "a mean of means"),
-    "policy gradient across borders": (
-        lambda: rewarded(fault="shifts in the row"), "targets at borders", "leaked"),
+        lambda: stepped("of sums, each", Tiny("attention", reduction="sum"), optimizer=torch.optim.AdamW),
+        "accumulation", "a mean of means"),
+    "policy gradient across borders": (lambda: rewarded(fault="shifts in the row"), "targets at borders", "leaked"),
     "advantages scaled by the batch": (
         lambda: rewarded(fault="advantages of the batch"), "mean", "depends on its company"),
     "a divergence over padding": (lambda: rewarded(fault="divergence of all"), "labels", "padding is trained on"),
     "policy gradient by token, asked by sequence": (
-        lambda: rewarded(told={"reduction": "sequence"}), "mean", "over tokens where"),
+        lambda: rewarded(reduction="sequence"), "mean", "over tokens where"),
     "policy gradient by token, asked by group": (
-        lambda: rewarded(told={"reduction": "group", "group": "group"}), "mean", "over tokens where"),
+        lambda: rewarded(reduction="group", group="group"), "mean", "over tokens where"),
     "clipped ratios by sequence, asked by token": (
-        lambda: rewarded(form="clipped", mode="sequence", told={"reduction": "token"}), "mean", "over sequences where"),
-    "pairs over rows": (
-        lambda: rewarded(form="preference", fault="a sum of pairs over rows", told={"group": "pair"}),
+        lambda: rewarded(form="clipped", mode="sequence", reduction="token"), "mean", "over sequences where"),
+    "pairs over rows": (lambda: rewarded(form="preference", fault="a sum of pairs over rows", group="pair"),
         "mean", "slots or rows"),
     "a distillation across borders": (
         lambda: rewarded(form="distilled", fault="shifts in the row"), "targets at borders", "leaked"),
@@ -567,48 +553,28 @@ FAULTS = {
     "positions wrap": (lambda: (Needs("attention"), clamped(127, True), LONG), "positions", "up by 1"),
     "positions are clamped": (lambda: (Needs("attention"), clamped(255), LONG), "positions", "up by 1"),
     "token types by the parity of the segment": (
-        lambda: (Needs("attention", fault="types by parity"), dense(slots=80, **SEGMENTS), sequences()),
-        ALONE, "segment_ids change"),
+        lambda: needs("types by parity", slots=80), ALONE, "segment_ids change"),
     "the last sequence sees padding": (
-        lambda: (Needs("attention", causal=False, fault="the last sees padding"),
-                 dense(slots=32, **SEGMENTS, causal=False), sequences()), "padding", "padding is attended"),
-    "segment ids modulo 3": (
-        lambda: (Tiny("attention"), counted_to(3), sequences()), EARLIER, "segment_ids give several"),
-    "recomputed with another mask": (
-        lambda: (Needs("attention", fault="recomputed otherwise"), dense(**SEGMENTS), sequences()),
-        EARLIER, "outputs agree, gradients do not"),
+        lambda: needs("the last sees padding", causal=False, slots=32), "padding", "padding is attended"),
+    "segment ids modulo 3": (lambda: in_packs(Tiny("attention"), counted_to(3)), EARLIER, "segment_ids give several"),
+    "recomputed with another mask": (lambda: needs("recomputed otherwise"), EARLIER, "outputs agree, gradients do not"),
     "scaled by the length of the row": (
-        lambda: (Needs("attention", fault="scaled by log n"), DataInOneRow(), sequences()),
-        ALONE, "depends on the row around it"),
-    "noise with a fixed seed": (
-        lambda: (Needs("attention", fault="noise"), dense(**SEGMENTS), sequences()), ALONE, "the row around it"),
-    "the first token of a row as a sink": (
-        lambda: (WithSink("attention"), dense(slots=SLOTS, **SEGMENTS), sequences()), EARLIER, "attention sink"),
-    "the hardest half of a batch": (
-        lambda: (Around(hardest), DataCollatorWithFlattening(), sequences()), "labels", "picked among all"),
-    "a teacher that trains": (
-        lambda: (Around(teaching), DataCollatorWithFlattening(), sequences()), "determinism", "a teacher"),
-    "no mask in training": (
-        lambda: (Unmasked().train(), DataCollatorWithFlattening(), sequences()), EARLIER, "only while the model"),
-    "labels are rolled": (
-        lambda: (Rolls(None), DataCollatorWithFlattening(), sequences(prompts=False)), "targets at borders", "rolled"),
+        lambda: in_packs(Needs("attention", fault="scaled by log n"), in_one_row), ALONE, "depends on the row around"),
+    "noise with a fixed seed": (lambda: needs("noise"), ALONE, "the row around it"),
+    "the first token of a row as a sink": (lambda: in_packs(WithSink("attention")), EARLIER, "attention sink"),
+    "the hardest half of a batch": (lambda: flattened(Around(hardest)), "labels", "picked among all"),
+    "a teacher that trains": (lambda: flattened(Around(teaching)), "determinism", "a teacher"),
+    "no mask in training": (lambda: flattened(Unmasked().train()), EARLIER, "only while the model"),
+    "labels are rolled": (lambda: flattened(Rolls(None), prompts=False), "targets at borders", "rolled"),
     "labels of the last row are lost": (
-        lambda: (Tiny("attention"), last_row_unlabeled, sequences()), "labels", "labels are lost"),
+        lambda: in_packs(Tiny("attention"), last_row_unlabeled), "labels", "labels are lost"),
     "accelerate's context parallelism": (context_parallel, EARLIER, "context-parallel hook"),
 }  # fmt: skip
 
 
-class DataInOneRow:
-    """All sequences in one row, without padding, with segment ids."""
-
-    def __call__(self, rows):
-        return dense(slots=sum(len(row["input_ids"]) for row in rows), **SEGMENTS)(rows)
-
-
 # What cannot be told, and the question that says so
 OPEN = {
-    "experts that are balanced": (
-        lambda: (Balanced(), DataCollatorWithFlattening(), sequences()), "mean", "balances experts"),
+    "experts that are balanced": (lambda: flattened(Balanced()), "mean", "balances experts"),
     "no labels": (
         lambda: (make("LlamaForCausalLM"), lambda rows: DataCollatorWithFlattening()(
             [{"input_ids": row["input_ids"]} for row in rows]) | {"labels": None}, sequences()), "mean", "no loss"),

@@ -26,8 +26,7 @@ class ModelCall:
         scores: shape (M, vocabulary), the logits that the loss is made of, and `at`, shape (M,), their slots.
         embeddings: what the tokens became before anything else happened to them.
         rounding: the largest relative error of a number, of the formats that parts of the model computed in.
-        parts: (part of the model, its input, its output), as they ended, if they were to be traced.
-        made: what parts of the model gave, in order.
+        parts: (part of the model, its input, its output), as they ended, of those that have numbers for each slot.
     """
 
     outputs: Tensor
@@ -37,19 +36,17 @@ class ModelCall:
     embeddings: list[Tensor]
     rounding: float
     parts: list[tuple[nn.Module, Tensor, Tensor]]
-    made: list[Tensor]
 
     def slope(self) -> tuple[Tensor, Tensor] | None:
         """The scores that the loss is made of, and its gradient with respect to them; None if there are none.
 
         The scores that a model returns may be a copy of those.
         """
-        same = (x for x in reversed(self.made) if x.numel() == self.scores.numel())
-        for scores in (self.scores, *same):
-            if self.loss is None or not (self.loss.requires_grad and scores.requires_grad):
-                continue
-            if scores is not self.scores and not torch.equal(scores.flatten(), self.scores.flatten()):
-                continue
+        if self.loss is None or not self.loss.requires_grad:
+            return None
+        copied, made = self.scores.flatten(), [output for _, _, output in reversed(self.parts)]
+        same = (x for x in made if x.numel() == copied.numel() and torch.equal(x.flatten(), copied))
+        for scores in (x for x in (self.scores, *same) if x.requires_grad):
             (found,) = torch.autograd.grad(self.loss, scores, retain_graph=True, allow_unused=True)
             if found is not None:
                 return scores, found
@@ -63,11 +60,11 @@ class CalledModel:
         share_rows: whether each row lies on all ranks, which then call the model together, each with the whole batch.
     """
 
-    def __init__(self, model: Callable, loss: Callable | None, seed: int, share_rows: bool = False) -> None:
+    def __init__(self, model: Callable, loss: Callable | None, share_rows: bool = False) -> None:
         self.share_rows = share_rows and ranks() > 1
         self.outer = model  # for a step, which needs what adds up the gradients of ranks
         model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
-        self.model, self.loss, self.seed = model, loss, seed
+        self.model, self.loss = model, loss
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training
         self.device = next((p.device for p in self.module.parameters()), None)
@@ -95,9 +92,9 @@ class CalledModel:
 
     def reseed(self) -> None:
         """Random numbers begin anew."""
-        random.seed(self.seed)
-        np.random.seed(self.seed)  # noqa: NPY002
-        torch.manual_seed(self.seed)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        torch.manual_seed(0)
 
     def runs(self, batch: Mapping[str, Any]) -> ModelCall | None:
         """As a call; None if the model refuses such a batch."""
@@ -112,20 +109,15 @@ class CalledModel:
             dist.all_reduce(gradient := gradient.contiguous())
         return gradient
 
-    def __call__(
-        self, batch: Mapping[str, Any], trace: bool = False, reseed: bool = True, as_it_is: bool = False
-    ) -> ModelCall:
-        """Call the model with a copy of `batch`; with `trace`, keep what each of its parts took and gave.
-
-        Gradients end at the embeddings, unless it is called `as_it_is`.
-        """
+    def __call__(self, batch: Mapping[str, Any], reseed: bool = True, as_it_is: bool = False) -> ModelCall:
+        """Call the model with a copy of `batch`. Gradients end at the embeddings, unless it is called `as_it_is`."""
         if reseed:
             self.reseed()
         batch = {
             name: x.clone().to(self.device or x.device) if isinstance(x, Tensor) else x for name, x in batch.items()
         }
         ids, embeddings, parts = batch["input_ids"], list[Tensor](), list[tuple[nn.Module, Tensor, Tensor]]()
-        kinds, tensors = set[torch.dtype](), list[Tensor]()
+        kinds = set[torch.dtype]()
 
         def watch(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
             given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
@@ -133,12 +125,11 @@ class CalledModel:
             if not isinstance(made, Tensor) or not made.is_floating_point():
                 return None
             kinds.add(made.dtype)
-            tensors.append(made)
             reads = any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
             if reads and made is output and not any(module.children()) and not as_it_is:
                 embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
                 return embeddings[-1]
-            taken = next((x for x in given if trace and x.requires_grad and by_slot(x, ids) is not None), None)
+            taken = next((x for x in given if x.requires_grad and by_slot(x, ids) is not None), None)
             if taken is not None and taken is not made and by_slot(made, ids) is not None:
                 parts.append((module, taken, made))
             return None
@@ -150,7 +141,7 @@ class CalledModel:
             handle.remove()
         outputs, loss, scores, at = self._read(output, batch)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
-        return ModelCall(outputs, loss, scores, at, embeddings, rounding, parts, tensors)
+        return ModelCall(outputs, loss, scores, at, embeddings, rounding, parts)
 
     def refuse_parts(self, seen: ModelCall) -> None:
         """Raise a ValueError if ranks that share rows saw other things: what is asked next must be the same on all."""
@@ -187,10 +178,9 @@ def _tensors(output: Any) -> dict[str, Tensor]:
     """The tensors of an output by name: of a mapping, a tuple, an object with attributes, or one tensor."""
     if isinstance(output, tuple | list):
         output = dict(zip(getattr(output, "_fields", map(str, range(len(output)))), output, strict=True))
-    elif isinstance(output, Tensor | np.ndarray):
+    elif isinstance(output, Tensor):
         output = {"logits": output}
     found = dict(output) if isinstance(output, Mapping) else getattr(output, "__dict__", {})
-    found = {name: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for name, x in found.items()}
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
@@ -241,7 +231,7 @@ def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], own
     paths, ids = {part: path for path, part in called.module.named_modules()}, batch["input_ids"]
     found, most, reach = "", 0.0, 0
     foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
-    for part, taken, made in called(batch, trace=True).parts:
+    for part, taken, made in called(batch).parts:
         path, outputs = paths.get(part, ""), by_slot(made, ids)
         if outputs is None or (found and not found.startswith(f"{path}.")):
             continue

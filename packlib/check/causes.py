@@ -5,17 +5,19 @@ borders, it was that; if it stays, a state carries it. Then, for attention, in t
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from packlib.check.locating import Piece, owners
+from packlib.check.called_model import meeting
+from packlib.check.collated_batch import CheckedBatch, has_slots
+from packlib.check.locating import MASK, POSITIONS, Piece, is_mask, owners, restarting
 
-MASK, POSITIONS = "attention_mask", "position_ids"
-Leaks = Callable[..., bool]
+_NO_MASK = "none", "run on", "ones", "mask", "attention"
 
 
 class Cut(TorchDispatchMode):
@@ -70,19 +72,6 @@ class Cut(TorchDispatchMode):
         return made.dim() > 2 and made.shape[-2] == slots <= made.shape[-1] <= slots + 1 and not len(made) % rows
 
 
-def is_mask(value: Any, ids: Tensor) -> bool:
-    """Whether it says for each pair of slots whether one may look at the other."""
-    return isinstance(value, Tensor) and value.dim() > 1 and tuple(value.shape[-2:]) == (ids.shape[-1],) * 2
-
-
-def restarting(ids: Tensor, pieces: Sequence[Piece], start: int = 0) -> Tensor:
-    """The position ids that each piece has alone, and `start` on padding; shape of `ids`."""
-    positions = torch.full_like(ids, start).flatten()
-    for piece in pieces:
-        positions[piece.slots] = torch.arange(start, start + len(piece.slots), device=ids.device)
-    return positions.view_as(ids)
-
-
 def document_mask(ids: Tensor, pieces: Sequence[Piece], causal: bool) -> Tensor:
     """Which slot may look at which: those of its own piece, or all padding; bool, shape (rows, 1, T, T)."""
     owner = torch.from_numpy(owners(ids, pieces)).to(ids.device)
@@ -95,65 +84,103 @@ def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, torch.finfo(dtype).min)
 
 
-def _cures(batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype) -> Iterator[tuple[list[str], dict]]:
-    """The causes that a cure would prove, and the cured batch; what changes least comes first."""
-    ids, off = batch["input_ids"], {"use_cache": False}
+class Why(NamedTuple):
+    """Names in causes.csv, where in the model, and the batch that is changed so that nothing leaks, if there is one."""
+
+    causes: list[str]
+    place: str
+    cured: dict | None = None
+    name: str = ""  # of the field of the batch that is to blame
+
+
+def why_leaks(checked: CheckedBatch) -> Why:
+    """Why pieces of a batch see others, of which one does."""
+    called, batch, owner = checked.called, checked.batch, checked.owner
+    place, reach = meeting(called, batch, [piece.slots for piece in checked.pieces], owner)
+
+    def leaks(batch: dict, cut: Cut | None = None) -> bool:
+        if cut is None:
+            return called.runs(batch) is None or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
+        limit = max(10 * checked.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
+        with sdpa_kernel(SDPBackend.MATH), cut:
+            return bool((checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)] > limit).any())
+
+    by_gradient = checked.leak(None, checked.slopes(batch))  # of evaluation alone
+    if by_gradient and by_gradient.strength > 1e3 * checked.least and not checked.leak(checked.own_moves, None):
+        return Why(["backward"], place)
+    if checked.own_leak("another row"):
+        return Why(["rows"], place)
+    if not leaks(batch):
+        with called.mode(train=True):
+            stops = leaks(batch) and not leaks(batch, Cut(owner, attention=True, convolution=True))
+        return Why(["training" if stops else "rows"], place)
+    causes, cured, name = _leak_causes(checked, leaks, reach)
+    if called.share_rows and causes == ["state"]:  # which may be an attention: no rank has all of it to be cut
+        return Why(["shared rows"], place)
+    both = causes == ["state"] and checked.own_leak("later")
+    return Why([*causes, *(["rows"] if both else [])], place, cured, name)
+
+
+def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
+    """The causes that a cure would prove, the cured batch, and the field to blame; what changes least comes first."""
+    batch, ids, pieces, dtype = checked.batch, checked.ids, checked.pieces, checked.seen.outputs.dtype
+    off, again = {"use_cache": False}, {**batch, POSITIONS: restarting(ids, pieces)}
     masks = [name for name, value in batch.items() if is_mask(value, ids)]
     for name in masks:
         if batch[name].dtype == torch.bool:
-            yield ["boolean"], {**batch, name: additive(batch[name], dtype)}
-    again = {**batch, POSITIONS: restarting(ids, pieces)}
-    tokens = np.concatenate([piece.slots for piece in pieces])
-    ahead = (batch[POSITIONS] - again[POSITIONS]).flatten()[tokens] if POSITIONS in batch else tokens
-    runs_on = POSITIONS in batch and bool((ahead != ahead[0]).any())
-    wrong = "mask" if masks else "ones" if MASK in batch else "run on" if runs_on else "none"
+            yield "boolean", {**batch, name: additive(batch[name], dtype)}, ""
+    wrong = "mask" if masks else "ones" if MASK in batch else "none"
     if not masks:
-        plain = {name: value for name, value in batch.items() if name != MASK}
-        again = {name: value for name, value in again.items() if name != MASK}
-        yield ["cache"], {**batch, **off}
-        yield [wrong], plain
-        yield [wrong, "cache"], {**plain, **off}
-        yield [wrong], again
-        yield [wrong], {**again, **off}
-    allowed, owner = document_mask(ids, pieces, causal), torch.from_numpy(owners(ids, pieces)).to(ids.device)
+        if wrong == "none" and POSITIONS in batch:
+            ahead = (batch[POSITIONS] - again[POSITIONS]).flatten()[np.concatenate([piece.slots for piece in pieces])]
+            wrong = "run on" if bool((ahead != ahead[0]).any()) else wrong
+        plain, again = ({name: x for name, x in some.items() if name != MASK} for some in (batch, again))
+        yield "cache", {**batch, **off}, ""
+        for cured in (plain, {**plain, **off}, again, {**again, **off}):
+            yield wrong, cured, ""
+    known = ("input_ids", "labels", MASK, POSITIONS)
     for name, value in batch.items():
-        if (
-            name not in ("input_ids", "labels", MASK, POSITIONS)
-            and isinstance(value, Tensor)
-            and value.shape == ids.shape
-        ):
-            if not value.is_floating_point() and len(value.unique()) > 1:
-                yield [f"again:{name}"], {**batch, name: (owner + 1).to(value.dtype)}
+        if name not in known and has_slots(value, ids) and not value.is_floating_point() and len(value.unique()) > 1:
+            yield "again", {**batch, name: torch.from_numpy(checked.owner + 1).to(value).view_as(value)}, name
+    allowed = document_mask(ids, pieces, checked.causal)
     for name in masks or [MASK]:
-        yield [wrong], {**batch, name: additive(allowed, dtype)}
-        yield [wrong], {**batch, name: allowed}
+        yield wrong, {**batch, name: additive(allowed, dtype)}, ""
+        yield wrong, {**batch, name: allowed}, ""
 
 
-def leak_causes(
-    batch: dict, pieces: Sequence[Piece], causal: bool, dtype: torch.dtype, leaks: Leaks, reach: int
-) -> tuple[list[str], dict | None]:
-    """The names in causes.csv of what lets sequences in, and the batch that is cured of it, if one is.
+def _leak_causes(checked: CheckedBatch, leaks: Callable[..., bool], reach: int) -> tuple[list[str], dict | None, str]:
+    """The names in causes.csv of what lets sequences in, the batch that is cured of it, and the field to blame.
 
     Args:
         leaks: whether a batch leaks, or the batch as it is while some operations are `Cut`.
         reach: how many slots back the part of the model reaches where sequences meet.
     """
-    owner = owners(batch["input_ids"], pieces)
-    cuts = {name: Cut(owner, "attention" in name, "convolution" in name) for name in
+    cuts = {name: Cut(checked.owner, "attention" in name, "convolution" in name) for name in
             ("attention", "convolution", "attention and convolution")}  # fmt: skip
-    stopped = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
-    if stopped == "state" and len(cuts["convolution"].seen):
-        stopped = "state and attention"
+    stopped = next((name for name, cut in cuts.items() if not leaks(checked.batch, cut)), "state")
     if stopped == "convolution" and reach > cuts["convolution"].kernel:
         stopped = "state and convolution"  # which faded to less than rounding
-    causes, cured = [name for name in ("state", "convolution") if name in stopped], None
-    if "attention" in stopped:
-        looks, sees = (set(slots.tolist()) for slots in cuts["attention"].seen.T)
-        starts, ends = ({int(piece.slots[at]) for piece in pieces} for at in (0, -1))
-        off = bool(looks) and (looks <= starts or sees <= ends)
-        tried = ((names, cure) for names, cure in _cures(batch, pieces, causal, dtype) if not leaks(cure))
-        names, cured = next(tried, (["attention"], None))
-        if looks and not any(slot % owner.shape[1] for slot in sees):
-            names = ["sink"]
-        causes = (["border"] if off and names[0] in ("none", "mask", "attention") else names) + causes
-    return causes, cured
+    causes = [name for name in ("state", "convolution") if name in stopped]
+    if "attention" not in stopped:
+        return causes, None, ""
+    looks, sees = (set(slots.tolist()) for slots in cuts["attention"].seen.T)
+    starts, ends = ({int(piece.slots[at]) for piece in checked.pieces} for at in (0, -1))
+    tried = (found for found in _cures(checked) if not leaks(found[1]))
+    first, cured, name = next(tried, ("attention", None, ""))
+    hooks = [hook for part in checked.called.module.modules() for hook in part._forward_pre_hooks.values()]
+    if looks and not any(slot % checked.ids.shape[-1] for slot in sees):
+        first = "sink"
+    elif looks and (looks <= starts or sees <= ends) and first in ("none", "mask", "attention"):
+        first = "border"
+    elif first == "attention" and not causes and _partly(checked):
+        first = "some"
+    elif first in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
+        first = "context parallel"
+    return [first, *causes], cured, name
+
+
+def _partly(checked: CheckedBatch) -> bool:
+    """Whether some pieces of a row are kept apart, and others are not."""
+    order = np.arange(len(checked.pieces))
+    moves = checked.own_moves[(checked.rows[:, None] == checked.rows) & (order < order[:, None])]
+    return bool((moves > checked.least).any() and (moves <= checked.least).any())

@@ -1,8 +1,8 @@
 """What `packlib check` is told to check: a function of yours, or a folder with a model of transformers."""
 
 import importlib
-import importlib.util
 import os
+import runpy
 import sys
 import sysconfig
 import traceback
@@ -27,43 +27,33 @@ _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 
 
 def check_target(target: str, collate: str | None = None, progress: bool = False, **asked: Any) -> "PackingCheck":
-    """`check_packing` of what `arguments_of` finds, and of what is `asked` besides.
+    """`check_packing` of what "module:function", "file.py:function" or a folder names, and of what is `asked` besides.
+
+    The function returns the arguments as (model, collate, sequences) or in a mapping by their names. A folder holds
+    config.json and safetensors; nothing in it is run. Its model gets tokens drawn at random, in the batches of
+    transformers' padding-free collator unless `collate` says another.
 
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
     """
     with _importable(target, collate or ""):
-        wanted = arguments_of(target, collate)
+        if Path(target).is_dir():
+            found = _of_folder(Path(target))
+        else:
+            function = _function(target)
+            with _in_one_sentence(target):
+                made = function()
+            if isinstance(made, tuple | list) and len(made) == len(_PARTS):
+                made = dict(zip(_PARTS, made, strict=True))
+            if not isinstance(made, dict) or not set(_PARTS) <= made.keys():
+                raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(made)}.")
+            found = made
+        if collate is not None:
+            found = {**found, "collate": _function(collate)}
         from packlib.check.checking import check_packing  # loads torch, which a refusal does not need
 
         with _in_one_sentence(target):
-            return check_packing(**{"progress": progress} | wanted | asked)
-
-
-def arguments_of(target: str, collate: str | None = None) -> dict[str, Any]:
-    """The arguments of `check_packing` for "module:function", "file.py:function" or a folder.
-
-    The function returns them as (model, collate, sequences) or in a mapping by their names. A folder holds config.json
-    and safetensors; nothing in it is run. Its model gets tokens drawn at random, in the batches of transformers'
-    padding-free collator unless `collate` says another.
-
-    Raises:
-        ValueError, OSError: in one sentence, if there is no such function or folder, or it cannot be loaded.
-    """
-    if Path(target).is_dir():
-        found = _of_folder(Path(target))
-    else:
-        function = _function(target)
-        with _in_one_sentence(target):
-            made = function()
-        found = dict(made) if isinstance(made, dict) else dict(zip(_PARTS, made, strict=True)) if _triple(made) else {}
-    if not set(_PARTS) <= set(found):
-        raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(made)}.")
-    return found if collate is None else {**found, "collate": _function(collate)}
-
-
-def _triple(made: Any) -> bool:
-    return isinstance(made, tuple | list) and len(made) == len(_PARTS)
+            return check_packing(**{"progress": progress} | found | asked)
 
 
 def _function(target: str) -> Callable:
@@ -73,17 +63,10 @@ def _function(target: str) -> Callable:
         raise ValueError(f"What to check must be module:function or a folder with a model, not {target!r}.")
     path = regular_file(where, "a Python file") if where.endswith(".py") else None
     with _in_one_sentence(target):
-        module = importlib.import_module(where) if path is None else _run(path)
-    if not hasattr(module, name):
+        found = vars(importlib.import_module(where)) if path is None else runpy.run_path(str(path), run_name=path.stem)
+    if name not in found:
         raise ValueError(f"There is no function {target!r}: {where} has no {name!r}.")
-    return getattr(module, name)
-
-
-def _run(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module
+    return found[name]
 
 
 @contextmanager

@@ -1,14 +1,17 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from packlib.check.called_model import CalledModel
-from packlib.check.checked_batch import CheckedBatch
+from packlib.check.causes import why_leaks
+from packlib.check.collated_batch import CheckedBatch
 from packlib.check.findings import FAILED, Finding, PackingCheck
 from packlib.check.group_questions import shared_prompt_findings
 from packlib.check.loss_questions import loss_questions
@@ -31,7 +34,6 @@ def check_packing(
     loss: Callable | None = None,
     step: Callable | None = None,
     ranks_share: Literal["batches", "rows"] = "batches",
-    seed: int = 0,
     progress: bool = False,
 ) -> PackingCheck:
     """Ask whether a model computes for each sequence in a batch of packs what it computes for it alone.
@@ -66,7 +68,6 @@ def check_packing(
             row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
             batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
             rank gets all micro-batches. Let `collate` pad rows to a multiple of the ranks.
-        seed: of what is drawn.
         progress: show a progress bar.
 
     Returns:
@@ -84,78 +85,60 @@ def check_packing(
     >>> check_packing(model, DataCollatorWithFlattening(), sequences).exact
     True
     """
-    for name, given in (("model", model), ("collate", collate)):
-        if not callable(given):
-            raise TypeError(f"{name} must be callable, not {shown(given)}.")
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
-    whole_number("max_tokens", max_tokens, 2)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
-    called = CalledModel(model, loss, seed, share_rows=ranks_share == "rows")
-    if _are_groups(sequences):
+    called = CalledModel(model, loss, share_rows=ranks_share == "rows")
+    whole_number("max_tokens", max_tokens, 2)
+    progress = flag("progress", progress)
+    try:
+        rows = [dict(row) for row in islice(sequences, 64)]
+        shared = bool(rows) and all({"prompt", "answers"} <= row.keys() for row in rows)
+        ids = [] if shared else [np.asarray(row["input_ids"]) for row in rows]
+    except (TypeError, ValueError, KeyError):
+        raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
+    if shared:
         options = {"reduction": reduction, "group": group, "step": step}
         if left := [name for name, value in options.items() if value is not None]:
             raise ValueError(f"{left[0]} must be left out where answers share prompts.")
-        return PackingCheck(tuple(shared_prompt_findings(called, collate, sequences)))
-    rows = _given(sequences, group)
+        return PackingCheck(tuple(shared_prompt_findings(called, collate, rows)))
+    rows = _different(rows, ids, group)
     chosen = _chosen(rows, group, max_tokens)
     few, note = _cut(chosen, max_tokens)
-    asked: Any = {"group": group, "reduction": reduction, "step": step, "progress": flag("progress", progress)}
+
+    def ask(some: list[dict]) -> list[Finding]:
+        with called.mode(train=False):
+            return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+
     try:
-        return _asked(called, collate, rows, few, note, **asked)
+        found = ask(few)
     except ValueError as error:
         if not note:
             raise
-        try:
-            return _asked(called, collate, rows, chosen, "", **asked)
-        except ValueError:
-            raise ValueError(f"{error} {note}") from error
-
-
-def _asked(
-    called: CalledModel, collate: Callable, rows: list[dict], few: list[dict], note: str, *, group: str | None,
-    reduction: str | None, step: Callable | None, progress: bool,
-) -> PackingCheck:  # fmt: skip
-    found = list[Finding]()
-    with called.mode(train=False):
-        checked = CheckedBatch(called, collate, rows, few, group)
-        weighing = Weighing(checked, reduction)
-        questions: Any = [
-            lambda: determinism(checked),
-            lambda: tokens(checked, weighing.whole.loss.concerned),
-            lambda: isolation(checked),
-            lambda: padding(checked),
-            lambda: positions(checked),
-            lambda: sameness(checked),
-            lambda: loss_questions(checked, weighing),
-            lambda: accumulation(checked, weighing, step),
-        ]
-        if progress:
-            from tqdm.auto import tqdm
-
-            questions = tqdm(questions, desc="check", unit="question", leave=False)
-        for question in questions:
-            found += question()
+        with suppress(ValueError):
+            return PackingCheck(tuple(ask(chosen)))
+        raise ValueError(f"{error} {note}") from error
     if note:
         found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
                  else one for one in found]  # fmt: skip
     return PackingCheck(tuple(found))
 
 
-def _are_groups(sequences: Any) -> bool:
-    """Whether each has a prompt and its answers."""
-    if not isinstance(sequences, Sequence) or not len(sequences):
-        return False
-    return all(isinstance(row, Mapping) and {"prompt", "answers"} <= {*row} for row in sequences)
+def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool) -> list[Finding]:
+    weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
+    questions: list[Callable[[], Iterable[Finding]]] = [
+        lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
+        lambda: isolation(checked, why),
+        lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
+        lambda: loss_questions(checked, weighing, why is not None),
+        lambda: [accumulation(checked, weighing, step)],
+    ]
+    bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
+    return [finding for question in bar for finding in question()]
 
 
-def _given(sequences: Any, group: str | None) -> list[dict]:
-    """Copies of the first 64; of those with equal tokens only the first, since nothing tells them apart in a batch."""
-    try:
-        rows = [dict(row) for row in islice(sequences, 64)]
-        tokens = [np.asarray(row["input_ids"]) for row in rows]
-    except (TypeError, ValueError, KeyError):
-        raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
+def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) -> list[dict]:
+    """Of those with equal tokens only the first, since nothing tells them apart in a batch."""
     for at, ids in enumerate(tokens):
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
             given = shown(rows[at]["input_ids"])
@@ -164,12 +147,11 @@ def _given(sequences: Any, group: str | None) -> list[dict]:
             raise ValueError(
                 f"group must be a column of all sequences, not {group!r}, which sequence {at} does not have."
             )
-    different: dict[tuple, dict] = {}
-    for ids, row in zip(tokens, rows, strict=True):
-        different.setdefault(tuple(ids.tolist()), row)
+    names = [tuple(ids.tolist()) for ids in tokens]
+    different = [row for at, row in enumerate(rows) if names.index(names[at]) == at]
     if len(different) < 2:
         raise ValueError(f"sequences must be at least 2 different ones, not {len(different)} of {len(rows)}.")
-    return list(different.values())
+    return different
 
 
 def _chosen(rows: list[dict], group: str | None, max_tokens: int) -> list[dict]:

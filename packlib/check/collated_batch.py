@@ -1,22 +1,84 @@
-"""A batch that a collator made: where sequences are in it, what each is alone, and which field changes that."""
+"""A batch that a collator made: what moves what in it, what each sequence is alone, and which field changes that."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from packlib.check.called_model import CalledModel
-from packlib.check.causes import MASK, POSITIONS, is_mask, restarting
-from packlib.check.locating import Piece, locate, owners
+from packlib.check.called_model import EXACT, CalledModel, gradients
+from packlib.check.locating import MASK, POSITIONS, Piece, is_mask, locate, owners, restarting
 from packlib.checks import one_line, shown
 
 
-class CollatedBatch:
+class Leak(NamedTuple):
+    """How strong an influence is, by "gradient" or by "move", and the numbers of the piece that looks and is seen."""
+
+    strength: float
+    by: str
+    looks: int
+    sees: int
+
+
+class Alone(NamedTuple):
+    """A batch with one sequence that is looked at, its slots there, and their outputs."""
+
+    batch: dict
+    slots: np.ndarray
+    outputs: Tensor
+
+
+class CalledBatch:
+    """A batch, what the model gives for it, and where some contents are in it.
+
+    Attributes:
+        pieces, owner: where the contents are, and the number of the piece in each slot, below 0 on padding.
+        seen: what the model gives.
+        noise, loss_noise: how far outputs and losses are apart in a second call with the same seed, and with another.
+    """
+
+    def __init__(self, called: CalledModel, batch: dict, pieces: list[Piece]) -> None:
+        self.called, self.batch, self.ids, self.pieces = called, batch, batch["input_ids"], pieces
+        self.owner = owners(self.ids, pieces)
+        with in_one_sentence("model must take the batches of collate"):
+            self.seen = called(batch)
+        called.refuse_parts(self.seen)
+        self.rounding, loss = self.seen.rounding, self.seen.loss
+        self._size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
+        again = [called(batch, reseed=reseed) for reseed in (True, False)]
+        self.noise = [self.apart(one.outputs, self.seen.outputs).max().item() for one in again]
+        self.loss_noise = [0.0, 0.0]
+        if loss is not None:
+            size = loss.detach().abs().clamp(min=1)
+            self.loss_noise = [0.0 if x.loss is None else float((x.loss - loss).detach().abs() / size) for x in again]
+
+    def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
+        """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
+        kind = torch.promote_types(outputs.dtype, torch.float32)
+        far = outputs.detach().to(kind) - others.detach().to(kind)
+        return far.square_().mean(1).double().sqrt() / self._size
+
+    def moved(self, batch: dict, slots: np.ndarray) -> dict:
+        """The batch with other tokens at these slots, of those that it holds."""
+        pool = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
+        flat = batch["input_ids"].flatten().clone()
+        flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
+        return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
+
+    def moves(self, batch: dict) -> np.ndarray:
+        """How far the outputs of each piece move with the tokens of each, relative to their size; shape (P, P)."""
+        still, found = self.called(batch).outputs, []
+        for piece in self.pieces:
+            change = self.apart(self.called(self.moved(batch, piece.slots)).outputs, still)
+            found.append([change[looks.slots].max().item() for looks in self.pieces])
+        return np.array(found).T
+
+
+class CheckedBatch(CalledBatch):
     """A batch of few sequences, and what each of them is alone; each answer is computed once.
 
     Args:
@@ -24,28 +86,26 @@ class CollatedBatch:
         group: the column that says which of them belong together.
 
     Attributes:
-        batch, seen: of few, from the collator and from the model.
         unit_of: the number of the group of each of few, or its own.
+        rows: of each piece.
+        padding: the slots that hold no sequence.
     """
 
     def __init__(
         self, called: CalledModel, collate: Callable, given: list[dict], few: list[dict], group: str | None
     ) -> None:
-        self.called, self._collate, self.given, self.few = called, collate, given, few
-        self.unit_of, self.grouped = _units(few, group), group is not None
-        (self.batch, *more) = self.collate(few)
+        self.called, self._collate, self.given, self.few, self.grouped = called, collate, given, few, group is not None
+        names = list(range(len(few))) if group is None else [row[group] for row in few]
+        self.unit_of = [names.index(name) for name in names]
+        (batch, *more) = self.collate(few)
         if more:
             raise ValueError(f"collate must return one batch of {len(few)} short sequences, not {1 + len(more)}.")
-        self.ids, self.pieces = self.batch["input_ids"], found_in(self.batch, few)
-        if not self.pieces:
+        pieces = found_in(batch, few)
+        if not pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
-        with in_one_sentence("model must take the batches of collate"):
-            self.seen = called(self.batch)
-        called.refuse_parts(self.seen)
-        self.owner = owners(self.ids, self.pieces)
+        super().__init__(called, batch, pieces)
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
-        self.rounding = self.seen.rounding
 
     def collate(self, sequences: list[dict]) -> list[dict]:
         """The batches that the collator makes, as tensors."""
@@ -62,34 +122,65 @@ class CollatedBatch:
                 raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
         return batches
 
-    @cached_property
-    def size(self) -> float:
-        """Of the outputs of the whole batch, on average."""
-        return max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
-
-    def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
-        """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
-        kind = torch.promote_types(outputs.dtype, torch.float32)
-        far = outputs.detach().to(kind) - others.detach().to(kind)
-        return far.square_().mean(1).double().sqrt() / self.size
+    def slopes(self, batch: dict) -> np.ndarray | None:
+        """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
+        seen = self.called(batch)
+        found = gradients(self.called, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
+        return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
 
     @cached_property
-    def noise(self) -> tuple[float, float]:
-        """How far outputs of one batch are apart: in a second call with the same seed, and with another one."""
-        (same, _), (other, _) = self.repeats
-        return same, other
+    def own_moves(self) -> np.ndarray:
+        """`moves` in the batch as it is."""
+        return self.moves(self.batch)
 
     @cached_property
-    def repeats(self) -> list[tuple[float, float]]:
-        """How far outputs and losses of one batch are apart, in a second call with the same seed, and with another."""
-        found = []
-        for reseed in (True, False):
-            again = self.called(self.batch, reseed=reseed)
-            off = 0.0
-            if again.loss is not None and self.seen.loss is not None:
-                off = float((again.loss - self.seen.loss).detach().abs() / self.seen.loss.detach().abs().clamp(min=1))
-            found.append((self.apart(again.outputs, self.seen.outputs).max().item(), off))
-        return found
+    def own_slopes(self) -> np.ndarray | None:
+        """`slopes` in the batch as it is; the larger of evaluation and of training, if the model trains."""
+        slopes = self.slopes(self.batch)
+        if slopes is not None and self.called.trains:
+            wanted = "model must take torch.autograd.grad in training, so checkpoint with use_reentrant=False"
+            with self.called.mode(train=True), in_one_sentence(wanted):
+                slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
+        return slopes
+
+    @property
+    def least(self) -> float:
+        """The least move of outputs that is no rounding, where shapes are the same."""
+        return max(10 * self.noise[0], (4 if self.rounding > 1e-4 else 16) * self.rounding)
+
+    def leak(self, moves: np.ndarray | None, slopes: np.ndarray | None, where: str = "any") -> Leak | None:
+        """The strongest influence of a piece on another by gradients, or else by moves, if there is one.
+
+        Args:
+            where: of "any" other piece, only of an "earlier" one of its row, only in "another row", or of the "later"
+                ones and those in other rows.
+        """
+        order, same = np.arange(len(self.pieces)), self.rows[:, None] == self.rows
+        earlier, others = same & (order < order[:, None]), order != order[:, None]
+        allowed = {"any": others, "earlier": earlier, "later": others & ~earlier, "another row": ~same}[where]
+        by_piece = None if slopes is None else np.stack([slopes[:, piece.slots].max(1) for piece in self.pieces], 1)
+        for by, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.least)):
+            if values is not None and (values[allowed] > limit).any():
+                looks, sees = divmod(int(np.where(allowed, values, -1).argmax()), len(order))
+                return Leak(float(values[looks, sees]), by, looks, sees)
+        return None
+
+    def own_leak(self, where: str = "any") -> Leak | None:
+        """The strongest influence in the batch as it is."""
+        return self.leak(self.own_moves, self.own_slopes, where)
+
+    @cached_property
+    def causal(self) -> bool:
+        """Whether the first token of the longest sequence, alone, does not depend on the last one."""
+        piece = max(self.pieces, key=lambda piece: len(piece.slots))
+        batch = self.alone_batch(piece) if self.bare else self.batch
+        first, last = (0, len(piece.slots) - 1) if self.bare else piece.slots[[0, -1]]
+        seen, ids = self.called(batch), batch["input_ids"]
+        depends = gradients(self.called, seen.outputs, seen.embeddings, ids, [np.array([first])])
+        if depends is not None:
+            return not depends[0, last] > EXACT * depends.max()
+        other = self.called(self.moved(batch, np.array([last])))
+        return not self.apart(other.outputs, seen.outputs)[first] > self.least
 
     @cached_property
     def limit(self) -> float:
@@ -104,23 +195,17 @@ class CollatedBatch:
             noise = max(noise, self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item())
         return max(10 * noise, (8 if self.rounding > 1e-4 else 256) * self.rounding)
 
+    def of_units(self, units: Collection[int]) -> list[dict]:
+        """The sequences of some units."""
+        return [row for row, unit in zip(self.few, self.unit_of, strict=True) if unit in units]
+
     @cached_property
-    def halves(self) -> tuple[list[dict], list[dict]]:
-        """All sequences in two parts, which differ in tokens and in number as far as may be; a group stays together."""
-        length = dict.fromkeys(self.unit_of, 0)
-        for row, unit in zip(self.few, self.unit_of, strict=True):
-            length[unit] += len(row["input_ids"])
-        longest = sorted(length, key=lambda unit: -length[unit])
-
-        def apart(first: list[int]) -> float:
-            tokens = sum(length[unit] for unit in first) / sum(length.values())
-            units = len(first) / len(length)
-            return min(abs(tokens - 0.5), abs(units - 0.5), abs(tokens - units))
-
-        first = max((longest[:many] for many in range(1, len(longest))), key=apart)
-        rows = list(zip(self.few, self.unit_of, strict=True))
-        parts = [[row for row, unit in rows if (unit in first) is one] for one in (True, False)]
-        return parts[0], parts[1]
+    def parts(self) -> tuple[list[dict], list[dict]]:
+        """All sequences in two parts that differ in number, and still more in tokens; a group stays together."""
+        units = set(self.unit_of)
+        by_length = sorted(units, key=lambda unit: sum(len(row["input_ids"]) for row in self.of_units([unit])))
+        short = by_length[: max(1, len(units) // 3)]
+        return self.of_units(units.difference(short)), self.of_units(short)
 
     @cached_property
     def changes_tokens(self) -> bool:
@@ -132,7 +217,7 @@ class CollatedBatch:
 
     def unit_batches(self, unit: int) -> list[dict]:
         """What the collator makes of a unit alone."""
-        return self.collate([row for row, its in zip(self.few, self.unit_of, strict=True) if its == unit])
+        return self.collate(self.of_units([unit]))
 
     def part_of(self, value: Any, piece: Piece, ids: Tensor | None = None) -> Any:
         """What a field of a batch holds for a piece, as of a batch of one row; None if it has no such part."""
@@ -168,17 +253,10 @@ class CollatedBatch:
         return not self.called.share_rows and self.called.runs(self.alone_batch(self.pieces[0])) is not None
 
     @cached_property
-    def singles(self) -> list[tuple[dict, np.ndarray] | None]:
-        """Each piece in a batch alone, and its slots there; where the model is not bare, in one from the collator."""
-        if self.bare:
-            return [(self.alone_batch(piece), np.arange(len(piece.slots))) for piece in self.pieces]
-        return [self._collated(piece) for piece in self.pieces]
-
-    @cached_property
     def kept(self) -> list[str]:
         """The fields by slot that the collator makes of each sequence alone as it does in the pack."""
         told = "input_ids", "labels", MASK, POSITIONS
-        names = [name for name, value in self.batch.items() if name not in told and _by_slot(value, self.ids)]
+        names = [name for name, value in self.batch.items() if name not in told and has_slots(value, self.ids)]
         for piece in self.pieces if names else []:
             alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
             mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
@@ -194,11 +272,15 @@ class CollatedBatch:
         return None
 
     @cached_property
-    def alone(self) -> list[Tensor | None]:
-        """The outputs of each piece alone."""
-        seen = [None if single is None else self.called.runs(single[0]) for single in self.singles]
-        return [None if one is None or single is None else one.outputs[single[1]]
-                for one, single in zip(seen, self.singles, strict=True)]  # fmt: skip
+    def alone(self) -> list[Alone | None]:
+        """Each piece alone: as it is, or where the model is not bare, in a batch that the collator makes."""
+        found: list[Alone | None] = []
+        for piece in self.pieces:
+            single = (self.alone_batch(piece), np.arange(len(piece.slots))) if self.bare else self._collated(piece)
+            batch, slots = single or (None, piece.slots)
+            seen = None if batch is None else self.called.runs(batch)
+            found.append(None if batch is None or seen is None else Alone(batch, slots, seen.outputs[slots]))
+        return found
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
@@ -206,37 +288,35 @@ class CollatedBatch:
         found = {}
         for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True)):
             if alone is not None:
-                found[number] = np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone).max().item()
+                own = np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
+                found[number] = own
         return {number: far for number, far in found.items() if not far <= self.limit}
 
     @cached_property
-    def blamed(self) -> dict[str, list[tuple[int, float]]]:
-        """The fields of the batch that change what a sequence is alone: which pieces, and how far."""
-        found: dict[str, list[tuple[int, float]]] = {}
-        asked = range(len(self.pieces)) if self.bare else self.differing()
-        for number in asked:
+    def blamed(self) -> dict[str, tuple[int, float]]:
+        """The fields of the batch that change what a sequence is alone: the first such piece, and how far."""
+        found: dict[str, tuple[int, float]] = {}
+        for number in range(len(self.pieces)) if self.bare else self.differing():
             piece = self.pieces[number]
             if not self.bare and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
                 continue
-            for name in [name for name in self.batch if name not in ("input_ids", "labels")]:
+            for name in [name for name in self.batch if name not in ("input_ids", "labels", *found)]:
                 part = self.part_of(self.batch[name], piece)
                 far = 0.0 if part is None else self.changed(number, {name: part})
                 if not far <= self.limit:
-                    found.setdefault(name, []).append((number, far))
+                    found[name] = number, far
         return found
 
     def changed(self, number: int, fields: dict) -> float:
         """How far a piece alone is from itself with these fields of the batch; 0 if the model does not take them."""
-        single, alone = self.singles[number], self.alone[number]
-        if single is None or alone is None:
+        alone = self.alone[number]
+        if alone is None:
             return 0.0
-        batch, slots = single
         if not self.bare:
-            fields = {
-                name: _put(batch[name], slots, part) for name, part in fields.items() if _fits(batch, name, slots)
-            }
-        seen = self.called.runs({**batch, **fields}) if fields else None
-        return 0.0 if seen is None else self.apart(seen.outputs[slots], alone).max().item()
+            fields = {name: _put(alone.batch[name], alone.slots, part) for name, part in fields.items()
+                      if _fits(alone.batch, name, alone.slots)}  # fmt: skip
+        seen = self.called.runs({**alone.batch, **fields}) if fields else None
+        return 0.0 if seen is None else self.apart(seen.outputs[alone.slots], alone.outputs).max().item()
 
     @cached_property
     def start(self) -> int | None:
@@ -256,20 +336,13 @@ class CollatedBatch:
         return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
 
 
-def _units(rows: list[dict], group: str | None) -> list[int]:
-    """The number of what each sequence belongs to: its group, or itself."""
-    if group is None:
-        return list(range(len(rows)))
-    values = [row[group] for row in rows]
-    return [values.index(value) for value in values]
-
-
-def _by_slot(value: Any, ids: Tensor) -> bool:
+def has_slots(value: Any, ids: Tensor) -> bool:
+    """Whether a field of a batch holds something for each slot."""
     return isinstance(value, Tensor) and value.shape == ids.shape
 
 
 def _fits(batch: dict, name: str, slots: np.ndarray) -> bool:
-    return _by_slot(batch.get(name), batch["input_ids"]) and batch["input_ids"].numel() > slots[-1]
+    return has_slots(batch.get(name), batch["input_ids"]) and batch["input_ids"].numel() > slots[-1]
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

@@ -13,48 +13,35 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from packlib.check.called_model import CalledModel
-from packlib.check.causes import POSITIONS
+from packlib.check.collated_batch import CalledBatch
 from packlib.check.findings import PASSED, UNKNOWN, Finding
-from packlib.check.locating import Piece, locate
+from packlib.check.locating import POSITIONS, locate
 from packlib.checks import shown
 
 _ANSWERS = 16  # that the model is called with
 
 
-class Groups:
+class Groups(CalledBatch):
     """A batch of groups, and where the answers and the shared tokens are in it.
 
     Attributes:
         behind: for each answer the tokens of its prompt and its own.
         pieces: of the answers that were found whole, and of prompts, whose numbers come after those of the answers.
+        answers: the pieces of answers, by their numbers.
     """
 
     def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
-        self.called, few = called, _few(groups)
+        few = _few(groups)
         self.behind = [([*group["prompt"]], [*answer]) for group in few for answer in group["answers"]]
         batch = collate([dict(group) for group in few])
         if not isinstance(batch, Mapping) or not isinstance(batch.get("input_ids"), Tensor):
             raise TypeError(f"collate must return a mapping with the tensor input_ids, not {shown(batch)}.")
-        self.batch = dict(batch)
         shared = [group["prompt"][:-1] for group in few if len(group["prompt"]) > 2]
         wanted = [np.asarray(tokens) for tokens in ([answer for _, answer in self.behind] + shared)]
-        found = locate(self.batch["input_ids"].cpu().numpy(), wanted)
-        self.pieces = [piece for piece in found if len(piece.slots) == len(wanted[piece.sequence])]
+        found = locate(batch["input_ids"].cpu().numpy(), wanted)
+        super().__init__(called, dict(batch), [p for p in found if len(p.slots) == len(wanted[p.sequence])])
         self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
-        self.seen, again = called(self.batch), called(self.batch)
-        self.size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
-        self.limit = max(10 * self.apart(again.outputs, self.seen.outputs), 256 * self.seen.rounding)
-
-    def apart(self, outputs: Tensor, others: Tensor) -> float:
-        """How far outputs are apart at most, relative to their size in the whole batch."""
-        return (outputs.detach().double() - others.detach().double()).norm(dim=1).max().item() / self.size
-
-    def moved(self, piece: Piece) -> Tensor:
-        """The outputs of all slots with other tokens in a piece."""
-        ids = self.batch["input_ids"].flatten().clone()
-        pool = torch.tensor(sorted({token for prompt, answer in self.behind for token in (*prompt, *answer)})).to(ids)
-        ids[piece.slots] = pool[(torch.searchsorted(pool, ids[piece.slots]) + 1) % len(pool)]
-        return self.called({**self.batch, "input_ids": ids.view_as(self.batch["input_ids"])}).outputs
+        self.limit = max(10 * self.noise[0], 256 * self.rounding)
 
     def alone(self, number: int) -> Tensor:
         """The outputs of prompt and answer in a row of their own; shape (tokens, width)."""
@@ -74,35 +61,29 @@ def shared_prompt_findings(
             yield Finding.failed("tokens", evidence, "lost", which="an answer")
         else:
             yield Finding("tokens", PASSED, f"All {len(checked.behind)} answers are there.")
-        leak = max(_leaks(checked), default=(0.0, ""))
-        if leak[0] > checked.limit:
-            yield Finding.failed("isolation of answers", f"{leak[1]} by {leak[0]:.2g}.", "branch")
+        moves = checked.moves(checked.batch)
+        asked = [number for number, piece in enumerate(checked.pieces) if piece.sequence in checked.answers]
+        foreign = np.where(np.eye(len(moves), dtype=bool), 0, moves)[:, asked]
+        leak = foreign.max(initial=0)
+        if leak > checked.limit:
+            looks, sees = np.argwhere(foreign == leak)[0]
+            answer, other = checked.pieces[asked[sees]].sequence, checked.pieces[looks].sequence
+            what = f"answer {other}" if other in checked.answers else "a prompt"
+            evidence = f"Answer {answer} moves {what} by {leak:.2g}."
+            yield Finding.failed("isolation of answers", evidence, "branch")
         else:
             said = f"{len(checked.answers)} answers do not move one another, nor a prompt, by changed tokens."
             yield Finding("isolation of answers", PASSED, said)
         outputs = {number: checked.alone(number) for number in checked.answers}
-        yield _same_as_alone(checked, outputs, leak[0] > checked.limit)
+        yield _same_as_alone(checked, outputs, moves, leak > checked.limit)
         yield _loss(checked, outputs)
 
 
-def _leaks(checked: Groups) -> Iterator[tuple[float, str]]:
-    """How far each answer moves what it must not move, and what that is."""
-    for number, piece in checked.answers.items():
-        outputs = checked.moved(piece)
-        for other in checked.pieces:
-            if other is not piece:
-                what = f"answer {other.sequence}" if other.sequence < len(checked.behind) else "a prompt"
-                yield (
-                    checked.apart(outputs[other.slots], checked.seen.outputs[other.slots]),
-                    f"Answer {number} moves {what}",
-                )
-
-
-def _same_as_alone(checked: Groups, alone: dict[int, Tensor], leaks: bool) -> Finding:
+def _same_as_alone(checked: Groups, alone: dict[int, Tensor], moves: np.ndarray, leaks: bool) -> Finding:
     far, misplaced = dict[int, float](), 0
     for number, piece in checked.answers.items():
         begins = len(checked.behind[number][0])
-        far[number] = checked.apart(checked.seen.outputs[piece.slots], alone[number][begins:])
+        far[number] = checked.apart(checked.seen.outputs[piece.slots], alone[number][begins:]).max().item()
         given = checked.batch.get(POSITIONS)
         if isinstance(given, Tensor) and given.shape == checked.batch["input_ids"].shape:
             misplaced += bool((given.flatten()[piece.slots].cpu() != begins + torch.arange(len(piece.slots))).any())
@@ -111,18 +92,11 @@ def _same_as_alone(checked: Groups, alone: dict[int, Tensor], leaks: bool) -> Fi
     evidence += f"{max(far.values(), default=0.0):.2g} of the outputs; what is below {checked.limit:.2g} is rounding."
     if not differing:
         return Finding("same as alone", PASSED, evidence)
-    names = "above" if leaks else "branch positions" if misplaced else "blind" if _blind(checked) else "otherwise"
+    is_answer = np.array([piece.sequence in checked.answers for piece in checked.pieces])
+    by_prompts = moves[is_answer][:, ~is_answer]
+    blind = by_prompts.size and by_prompts.max(1).min() <= checked.limit
+    names = "above" if leaks else "branch positions" if misplaced else "blind" if blind else "otherwise"
     return Finding.failed("same as alone", evidence, names)
-
-
-def _blind(checked: Groups) -> bool:
-    """Whether an answer moves with no prompt that was found."""
-    prompts = [checked.moved(piece) for piece in checked.pieces if piece.sequence >= len(checked.behind)]
-    return bool(prompts) and any(
-        max(checked.apart(outputs[piece.slots], checked.seen.outputs[piece.slots]) for outputs in prompts)
-        <= checked.limit
-        for piece in checked.answers.values()
-    )
 
 
 def _loss(checked: Groups, alone: dict[int, Tensor]) -> Finding:

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+
+MASK, POSITIONS = "attention_mask", "position_ids"
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,19 @@ def owners(ids: Tensor, pieces: Sequence[Piece]) -> np.ndarray:
     for number, piece in enumerate(pieces):
         owner[piece.slots] = number
     return owner.reshape(-1, ids.shape[-1])
+
+
+def is_mask(value: Any, ids: Tensor) -> bool:
+    """Whether it says for each pair of slots whether one may look at the other."""
+    return isinstance(value, Tensor) and value.dim() > 1 and tuple(value.shape[-2:]) == (ids.shape[-1],) * 2
+
+
+def restarting(ids: Tensor, pieces: Sequence[Piece], start: int = 0) -> Tensor:
+    """The position ids that each piece has alone, and `start` on padding; shape of `ids`."""
+    positions = torch.full_like(ids, start).flatten()
+    for piece in pieces:
+        positions[piece.slots] = torch.arange(start, start + len(piece.slots), device=ids.device)
+    return positions.view_as(ids)
 
 
 def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:

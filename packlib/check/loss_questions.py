@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from packlib.check.checked_batch import CheckedBatch
+from packlib.check.collated_batch import CheckedBatch
 from packlib.check.findings import FAILED, PASSED, UNKNOWN, Finding
 from packlib.check.slot_gradients import IGNORED, SHIFTS, Loss
 from packlib.check.weighing import FAULTS, Weighing
@@ -16,8 +16,12 @@ _WORDS = {
 }  # fmt: skip
 
 
-def loss_questions(checked: CheckedBatch, weighing: Weighing) -> Iterator[Finding]:
-    """Targets at the borders, labels, and the mean."""
+def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> Iterator[Finding]:
+    """Targets at the borders, labels, and the mean.
+
+    Args:
+        leaks: whether sequences see others.
+    """
     loss = weighing.whole.loss
     if loss.value is None:
         why = "The model returns no loss: give labels, or pass loss."
@@ -29,55 +33,44 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing) -> Iterator[Findin
         why = "The loss has no gradient with respect to the scores that the model returns."
         found = [Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels")]
     yield from found
-    yield _mean(weighing, any(finding.verdict == FAILED for finding in found))
+    yield _mean(weighing, any(finding.verdict == FAILED for finding in found), leaks)
 
 
 def _borders(weighing: Weighing) -> Finding:
     """A slot before a border is asked for the first token of the next sequence, or alone for nothing."""
-    loss, checked = weighing.whole.loss, weighing.checked
-    owner, flat, width = checked.owner.ravel(), checked.ids.flatten().cpu().numpy(), checked.ids.shape[-1]
-    ends = [int(piece.slots[-1]) for piece in loss.pieces]
+    loss, ids = weighing.whole.loss, weighing.checked.ids
+    owner, width, slots = loss.owner, ids.shape[-1], np.arange(ids.numel())
+    shift = max(loss.shift, 0) if loss.known else 1
+    to = slots + shift
+    to -= width * (to // width != slots // width)  # the head of the row again, where labels are rolled
+    beyond = (owner >= 0) & (owner[to] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
     if loss.known:
-        ahead = [end - back for end in ends for back in range(loss.shift) if owner[end - back] == owner[end]]
-        after = {slot: slot + loss.shift for slot in ahead}  # or at the head of the row again, where labels are rolled
-        after = {slot: to if to // width == slot // width else to - width for slot, to in after.items()}
-        leaked = [slot for slot, to in after.items() if loss.predicted[slot] and loss.target[slot] == flat[to]
-                  and owner[to] >= 0]  # fmt: skip
-        rolled = all(after[slot] < slot for slot in leaked)
+        leaked = np.flatnonzero(beyond & loss.predicted & (loss.target == ids.flatten().cpu().numpy()[to]))
     else:
-        touched = {(p.sequence, int(p.places[-1])) for alone in weighing.whole.alone.values() for p in alone.pieces
-                   if alone.touched[p.slots[-1]]}  # fmt: skip
-        last = {int(p.slots[-1]): (p.sequence, int(p.places[-1])) for p in loss.pieces}
-        leaked = [end for end in ends if (end + 1) % width and owner[end + 1] >= 0
-                  and loss.touched[end] and last[end] not in touched]  # fmt: skip
-        rolled = False
+        alone = np.concatenate([loss.key[:0], *(its.key[its.touched] for its in weighing.whole.alone.values())])
+        leaked = np.flatnonzero(beyond & (to > slots) & loss.touched & ~np.isin(loss.key, alone))
     evidence = f"{len(leaked)} tokens before a border of {len(loss.pieces)} sequences are to predict one of the next"
-    if not leaked:
+    if not len(leaked):
         return Finding("targets at borders", PASSED, f"{evidence}.")
     share = np.abs(loss.factor[leaked]).sum() / max(np.abs(loss.factor).sum(), 1e-300)
-    names = ["rolled"] if rolled else ["leaked", "shifted twice"] if loss.shift == 2 else ["leaked"]
+    names = (
+        ["rolled"] if (to < slots)[leaked].all() else ["leaked", "shifted twice"] if loss.shift == 2 else ["leaked"]
+    )
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
 
 
 def _labels(weighing: Weighing) -> Finding:
     loss = weighing.whole.loss
-    checked, shift, asked = loss.checked, loss.shift, loss.predicted
-    elsewhere = {key for batch in weighing.batches for other in (batch.loss, *batch.alone.values())
-                 if other is not loss for key in other.asked}  # fmt: skip
-    picked = 0
-    beside = loss.touched & ~asked
-    count = prompts = lost = wrong = ends = 0
-    padding, aside = int(asked[checked.padding].sum()), int(beside[checked.padding].sum())
-    for piece in loss.pieces:
-        wanted, mine = loss.wanted(piece), asked[piece.slots]
-        missing, inside = ~mine & (wanted != IGNORED), _inside(piece.places + shift, piece.places)
-        picked += sum((piece.sequence, place) in elsewhere
-                      for place in piece.places[missing & loss.carried(piece)].tolist())  # fmt: skip
-        ends += bool(missing.sum() == 1 and (missing & (piece.places + shift == piece.places[-1])).any())
-        count, lost = count + int((wanted != IGNORED).sum()), lost + int(missing.sum())
-        prompts += int((mine & inside & (wanted == IGNORED)).sum())
-        aside += int((beside[piece.slots] & (wanted == IGNORED)).sum())
-        wrong += int((mine & (wanted != IGNORED) & (wanted != loss.target[piece.slots])).sum()) * loss.known
+    checked, shift, asked, labeled = loss.checked, loss.shift, loss.predicted, loss.wanted != IGNORED
+    missing, inside = labeled & ~asked, loss.ahead(loss.token, shift) != IGNORED
+    elsewhere = np.concatenate([other.key[other.predicted] for batch in weighing.batches
+                                for other in (batch.loss, *batch.alone.values()) if other is not loss])  # fmt: skip
+    count, lost, padding = int(labeled.sum()), int(missing.sum()), int(asked[checked.padding].sum())
+    wrong = int((asked & labeled & (loss.wanted != loss.target)).sum()) * loss.known
+    prompts = int((asked & inside & ~labeled).sum())
+    picked = int((missing & loss.carried & np.isin(loss.key, elsewhere)).sum())
+    aside = int((loss.touched & ~asked & ~labeled).sum())
+    lasts = [piece.slots[-1 - shift] for piece in loss.pieces if len(piece.slots) > shift]
     evidence = (
         f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
         f"slots of padding are predicted. "
@@ -91,7 +84,7 @@ def _labels(weighing: Weighing) -> Finding:
         "shifted twice": shift == 2,
         "not shifted": shift == 0 and checked.causal and loss.known,
         "shifted back": shift == -1,
-        "last label": lost and ends == lost == len(loss.pieces),
+        "last label": lost and missing[lasts].sum() == lost == len(loss.pieces),
         "picked": picked,
         "labels": wrong or (lost and crosses and loss.given),
         "prompts": prompts and loss.known,
@@ -121,18 +114,14 @@ def _learns_from_others(weighing: Weighing) -> bool:
     return False
 
 
-def _inside(places: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    return (places >= whole[0]) & (places <= whole[-1])
-
-
-def _mean(weighing: Weighing, spoiled: bool) -> Finding:
+def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
     """Args:
     spoiled: whether targets or labels are wrong, which changes gradients too.
     """
-    checked, wanted, fitting = weighing.checked, weighing.wanted, [name for name, _ in weighing.fitting]
-    if max(off for _, off in checked.repeats) > 256 * checked.rounding:
+    checked, wanted, fitting = weighing.checked, weighing.wanted, [*weighing.fitting]
+    if max(checked.loss_noise) > 256 * checked.rounding:
         return Finding("mean", UNKNOWN, "The loss of one batch is another one each time: see determinism.")
-    clean = not checked.leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding
+    clean = not leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding
     certain = all(batch.loss.certain for batch in weighing.batches)
     by = "gradients" if weighing.by_gradient else "losses"
     evidence = f"In {len(weighing.batches)} batches of {len(checked.few)} sequences {by} fit "
@@ -156,8 +145,10 @@ def _mean(weighing: Weighing, spoiled: bool) -> Finding:
         if _learns_from_others(weighing):
             return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
         if through is None or through <= weighing.limit:
-            return Finding("mean", UNKNOWN, f"{evidence}: {weighing.whole.loss.besides} and depends on which sequences "
-                           "share a batch, as a loss that balances experts does by design.")  # fmt: skip
+            loss = weighing.whole.loss
+            share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
+            evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
+            return Finding("mean", UNKNOWN, f"{evidence}that balances experts does by design.")
         return Finding.failed("mean", f"{evidence}.", "company")
     if wanted is not None and wanted not in fitting:
         return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)

@@ -4,31 +4,27 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from packlib.check.called_model import EXACT
-from packlib.check.causes import MASK, POSITIONS, additive, document_mask, is_mask, restarting
-from packlib.check.checked_batch import CheckedBatch
-from packlib.check.collated_batch import found_in
+from packlib.check.causes import Why, additive, document_mask
+from packlib.check.collated_batch import CheckedBatch, found_in
 from packlib.check.findings import PASSED, UNKNOWN, Finding
-from packlib.check.locating import Piece
+from packlib.check.locating import MASK, POSITIONS, Piece, is_mask, restarting
 
 
-def determinism(checked: CheckedBatch) -> Iterator[Finding]:
-    (same, loss), (other, other_loss) = checked.repeats
+def determinism(checked: CheckedBatch) -> Finding:
+    (same, other), (loss, other_loss) = checked.noise, checked.loss_noise
     evidence = (
         f"Two calls with one batch differ by {same:.2g} of the outputs with one seed, by {other:.2g} with another."
     )
     if max(loss, other_loss) > max(same, other, 256 * checked.rounding):
         evidence += f" Their losses differ by {loss:.2g} and {other_loss:.2g}."
-    if max(same, other, loss, other_loss) > 256 * checked.rounding:
-        kept = max(same, loss) > 256 * checked.rounding
-        yield Finding.failed("determinism", evidence, "kept" if kept else "dropout")
-    else:
-        yield Finding("determinism", PASSED, evidence)
+    if max(same, other, loss, other_loss) <= 256 * checked.rounding:
+        return Finding("determinism", PASSED, evidence)
+    return Finding.failed("determinism", evidence, "kept" if max(same, loss) > 256 * checked.rounding else "dropout")
 
 
-def tokens(checked: CheckedBatch, asked: np.ndarray) -> Iterator[Finding]:
+def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
     """What the collator makes of all sequences, and of few.
 
     Args:
@@ -54,16 +50,15 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Iterator[Finding]:
     if said:
         evidence = f"{'; '.join(said.values()).capitalize()}."
         which = "the last one" if last else "in no batch"
-        yield Finding.failed("tokens", evidence, said, which=which, many=many, token=token, where=where)
-    else:
-        count = sum(len(row["input_ids"]) for row in checked.given)
-        yield Finding("tokens", PASSED, f"All {count} tokens of {len(checked.given)} sequences are there once.")
+        return Finding.failed("tokens", evidence, said, which=which, many=many, token=token, where=where)
+    count = sum(len(row["input_ids"]) for row in checked.given)
+    return Finding("tokens", PASSED, f"All {count} tokens of {len(checked.given)} sequences are there once.")
 
 
 def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:
     """Tokens of no sequence beside each of them that count for something: how many, which, and where."""
     owner, ids, width = checked.owner.ravel(), checked.ids.flatten().cpu().numpy(), checked.ids.shape[-1]
-    used = asked if checked.own.slopes is None else asked | (checked.own.slopes > EXACT).any(0)
+    used = asked if checked.own_slopes is None else asked | (checked.own_slopes > EXACT).any(0)
     for where, beside in (("before the first", -1), ("after the last", 1)):
         slots = np.array([piece.slots[0 if beside < 0 else -1] for piece in checked.pieces]) + beside
         if (slots // width != (slots - beside) // width).any() or (owner[slots] >= 0).any() or not used[slots].any():
@@ -75,66 +70,61 @@ def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:
     return 0, 0, ""
 
 
-def isolation(checked: CheckedBatch) -> Iterator[Finding]:
+def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
     """In both directions."""
     shared = len(set(checked.rows.tolist())) < len(checked.pieces)
-    how = "changed tokens" if checked.own.slopes is None else "gradients and changed tokens"
+    how = "changed tokens" if checked.own_slopes is None else "gradients and changed tokens"
     for where in ("earlier", "later"):
-        question, leak = f"isolation from {where} sequences", checked.leak(checked.own, where)
-        if leak is not None:
+        question, leak = f"isolation from {where} sequences", checked.own_leak(where)
+        if leak is not None and why is not None:
             looks, sees = (checked.pieces[number].sequence for number in (leak.looks, leak.sees))
             evidence = f"Sequence {looks} depends on sequence {sees}, by a {leak.by} of {leak.strength:.2g}"
-            met = f"; they meet first in {checked.why.place}" * bool(checked.why.place)
-            yield Finding.failed(question, f"{evidence}{met}.", checked.why.causes, name=checked.why.name)
+            met = f"; they meet first in {why.place}" * bool(why.place)
+            yield Finding.failed(question, f"{evidence}{met}.", why.causes, name=why.name)
         elif shared:
             yield Finding(question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {how}.")
         else:
             yield Finding(question, UNKNOWN, "No row holds two sequences: give more, or shorter ones.")
 
 
-def padding(checked: CheckedBatch) -> Iterator[Finding]:
-    slopes, slots = checked.own.slopes, checked.padding
+def padding(checked: CheckedBatch) -> Finding:
+    slopes, slots = checked.own_slopes, checked.padding
     if not len(slots):
-        yield Finding("padding", PASSED, "The batch holds no padding.")
-        return
-    change = checked.apart(checked.called(checked.moved(checked.batch, slots)).outputs, checked.seen.outputs)[
-        checked.owner.ravel() >= 0
-    ]
-    by, strength, limit = ("move", float(change.max()), checked.limit) if slopes is None else (
-        "gradient", float(slopes[:, slots].max()), EXACT)  # fmt: skip
+        return Finding("padding", PASSED, "The batch holds no padding.")
+    if slopes is None:
+        change = checked.apart(checked.called(checked.moved(checked.batch, slots)).outputs, checked.seen.outputs)
+        by, strength, limit = "move", float(change[checked.owner.ravel() >= 0].max()), checked.limit
+    else:
+        by, strength, limit = "gradient", float(slopes[:, slots].max()), EXACT
     evidence = f"Tokens depend on the {len(slots)} slots of padding by a {by} of {strength:.2g}."
     if strength <= limit:
-        yield Finding("padding", PASSED, evidence)
-    else:
-        yield Finding.failed("padding", evidence, "nan" if np.isnan(strength) else "padding")
+        return Finding("padding", PASSED, evidence)
+    return Finding.failed("padding", evidence, "nan" if np.isnan(strength) else "padding")
 
 
-def positions(checked: CheckedBatch) -> Iterator[Finding]:
+def positions(checked: CheckedBatch, why: Why | None) -> Finding:
     if max(checked.noise) > 0.1:
-        yield Finding("positions", UNKNOWN, f"Calls that should be the same differ by {max(checked.noise):.2g}.")
-    elif POSITIONS in checked.blamed or (not checked.bare and _uneven(checked)):
-        yield _wrong_positions(checked)
-    elif (batch := checked.why.cured if checked.leaks else checked.batch) is None:
-        yield Finding("positions", UNKNOWN, "Sequences see others, and no change of the batch stops it.")
-    elif checked.bare and POSITIONS in checked.batch and (checked.leaks or not checked.late_alone):
-        yield Finding("positions", PASSED, "Each sequence alone is the same with the position_ids of the batch.")
-    else:
-        given = {name: value for name, value in batch.items() if name != POSITIONS or name in checked.batch}
-        differing = checked.differing(given)
-        evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
-        mended = {**given, POSITIONS: restarting(checked.ids, checked.pieces, checked.start or 0)}
-        if not differing:
-            start = (
-                "" if checked.bare else "; where they begin cannot be told, as the model takes no tokens by themselves"
-            )
-            yield Finding("positions", PASSED, f"{evidence}{start}.")
-        elif not checked.differing(mended):
-            evidence += f", by {max(differing.values()):.2g}, and none with position_ids that restart."
-            yield Finding.failed("positions", evidence, "positions run on")
-        elif checked.late_alone:
-            yield Finding.failed("positions", f"{evidence}, and none that begins a row.", "own positions")
-        else:
-            yield Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get.")
+        evidence = f"Calls that should be the same differ by {max(checked.noise):.2g}."
+        return Finding("positions", UNKNOWN, evidence)
+    if POSITIONS in checked.blamed or (not checked.bare and _uneven(checked)):
+        return _wrong_positions(checked)
+    batch = why.cured if why else checked.batch
+    if batch is None:
+        return Finding("positions", UNKNOWN, "Sequences see others, and no change of the batch stops it.")
+    if checked.bare and POSITIONS in checked.batch and (why or not checked.late_alone):
+        return Finding("positions", PASSED, "Each sequence alone is the same with the position_ids of the batch.")
+    given = {name: value for name, value in batch.items() if name != POSITIONS or name in checked.batch}
+    differing = checked.differing(given)
+    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
+    if not differing:
+        unknown = "; where they begin cannot be told, as the model takes no tokens by themselves"
+        return Finding("positions", PASSED, f"{evidence}{unknown * (not checked.bare)}.")
+    if not checked.differing({**given, POSITIONS: restarting(checked.ids, checked.pieces, checked.start or 0)}):
+        evidence += f", by {max(differing.values()):.2g}, and none with position_ids that restart."
+        return Finding.failed("positions", evidence, "positions run on")
+    if checked.late_alone:
+        return Finding.failed("positions", f"{evidence}, and none that begins a row.", "own positions")
+    return Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get.")
 
 
 def _given(checked: CheckedBatch) -> list[np.ndarray]:
@@ -161,67 +151,58 @@ def _wrong_positions(checked: CheckedBatch) -> Finding:
     columns = np.array([piece.slots[0] for piece in checked.pieces]) % checked.ids.shape[-1]
     evidence = f"They begin at {', '.join(map(str, starts))}"
     if POSITIONS in checked.blamed:
-        number, far = checked.blamed[POSITIONS][0]
+        number, far = checked.blamed[POSITIONS]
         evidence += f", and the model's own at {own}" * (own is not None) + ". With them, "
         evidence += f"sequence {checked.pieces[number].sequence} alone differs by {far:.2g}"
-    names = "first position"
-    if any((np.diff(values) != 1).any() for values in given):
-        names, at = "uneven positions", next(at for at, values in enumerate(given) if (np.diff(values) != 1).any())
-        place = int((np.diff(given[at]) != 1).argmax())
-        evidence += (
-            f". In sequence {checked.pieces[at].sequence} {given[at][place + 1]} comes after {given[at][place]}"
-        )
+    uneven = [(at, int(place)) for at, values in enumerate(given) for place in np.flatnonzero(np.diff(values) != 1)]
+    name = "first position"
+    if uneven:
+        name, (at, place) = "uneven positions", uneven[0]
+        before, after = given[at][place : place + 2]
+        evidence += f". In sequence {checked.pieces[at].sequence} {after} comes after {before}"
     elif columns.any() and (starts - starts[0] == columns).all():
-        names = "positions run on"
+        name = "positions run on"
     elif own is None or (starts == own).all():
-        names = "changed positions"
+        name = "changed positions"
     wrong = next((start for start in starts if start != own), starts[0])
-    return Finding.failed("positions", f"{evidence}.", names, given=wrong, own=own or 0)
+    return Finding.failed("positions", f"{evidence}.", name, given=wrong, own=own or 0)
 
 
-def sameness(checked: CheckedBatch) -> Iterator[Finding]:
+def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
     """Whether each sequence gets in the pack what it gets alone, for whatever reason."""
     question, differing = "same as alone", checked.differing()
-    if max(checked.noise) > 0.1 or any(alone is None for alone in checked.alone):
-        yield Finding(question, UNKNOWN, "The model takes no sequence alone, or gives it other outputs each time.")
-        return
+    if max(checked.noise) > 0.1 or None in checked.alone:
+        evidence = "The model takes no sequence alone, or gives it other outputs each time."
+        return Finding(question, UNKNOWN, evidence)
     far = max(differing.values(), default=0.0)
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {far:.2g} of the outputs; "
     evidence += f"what is below {checked.limit:.2g} is noise or rounding."
-    name = next((name for name in checked.blamed if name != POSITIONS), None)
-    if name is not None:
-        number = checked.blamed[name][0][0]
-        about_mask = name == MASK or is_mask(checked.batch[name], checked.ids)
-        names, window = _mask_cause(checked, name, number) if about_mask and checked.bare else ("input", 0)
-        yield Finding.failed(question, evidence, names, name=name, window=window)
-    elif not differing:
-        yield Finding(question, PASSED, evidence)
-    else:
-        padded = checked.own.slopes is not None and checked.own.slopes[:, checked.padding].max(initial=0) > EXACT
-        above = checked.leaks or padded or checked.late_alone or POSITIONS in checked.blamed
-        yield Finding.failed(question, evidence, "above" if above else "otherwise")
+    if name := next((name for name in checked.blamed if name != POSITIONS), ""):
+        about_mask = checked.bare and (name == MASK or is_mask(checked.batch[name], checked.ids))
+        cause, window = _mask_cause(checked, name) if about_mask else ("input", 0)
+        return Finding.failed(question, evidence, cause, name=name, window=window)
+    if not differing:
+        return Finding(question, PASSED, evidence)
+    padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
+    above = why or padded or checked.late_alone or POSITIONS in checked.blamed
+    return Finding.failed(question, evidence, "above" if above else "otherwise")
 
 
-def _mask_cause(checked: CheckedBatch, name: str, number: int) -> tuple[str, int]:
+def _mask_cause(checked: CheckedBatch, name: str) -> tuple[str, int]:
     """Which change of its mask makes a sequence what it is alone; and the window, if it is one."""
-    piece, dtype = checked.pieces[number], checked.seen.outputs.dtype
+    number, dtype = checked.blamed[name][0], checked.seen.outputs.dtype
+    piece, (alone, _, own) = checked.pieces[number], checked.alone[number]  # type: ignore[misc]
     mask, length = checked.part_of(checked.batch[name], piece), len(piece.slots)
-
-    def mends(mask: Tensor) -> bool:
-        seen = checked.called.runs({**checked.alone_batch(piece), name: mask})
-        return seen is not None and bool(checked.apart(seen.outputs, checked.alone[number]).max() <= checked.limit)  # type: ignore[arg-type]
-
-    if not is_mask(mask, checked.alone_batch(piece)["input_ids"]):
+    if not is_mask(mask, alone["input_ids"]):
         return "hides", 0
-    if mends(mask.transpose(-1, -2)):
-        return "transposed", 0
-    if mask.dtype == torch.bool and mends(additive(mask, dtype)):
-        return "boolean", 0
-    whole = document_mask(
-        checked.alone_batch(piece)["input_ids"], [Piece(0, np.arange(length), np.arange(length))], checked.causal
-    )
-    if mends(additive(whole, dtype)):
-        return "inside", 0
+    whole = document_mask(alone["input_ids"], [Piece(0, np.arange(length), np.arange(length))], checked.causal)
     back = (torch.arange(length)[:, None] - torch.arange(length)).abs().to(whole.device)
-    window = next((w for w in range(1, length) if mends(additive(whole & (back < w), dtype))), 0)
-    return ("window" if window else "windows"), window
+    tried = [("transposed", 0, mask.transpose(-1, -2)), ("inside", 0, additive(whole, dtype))]
+    if mask.dtype == torch.bool:
+        tried.insert(1, ("boolean", 0, additive(mask, dtype)))
+    tried += [("window", width, additive(whole & (back < width), dtype)) for width in range(1, length)]
+    for cause, width, other in tried:
+        seen = checked.called.runs({**alone, name: other})
+        if seen is not None and bool(checked.apart(seen.outputs, own).max() <= checked.limit):
+            return cause, width
+    return "windows", 0

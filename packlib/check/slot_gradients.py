@@ -12,21 +12,24 @@ import torch
 from torch import Tensor
 
 from packlib.check.called_model import ModelCall, by_slot
-from packlib.check.checked_batch import CheckedBatch
-from packlib.check.collated_batch import found_in
-from packlib.check.locating import Piece
+from packlib.check.collated_batch import CheckedBatch, found_in
+from packlib.check.locating import Piece, owners
 
 IGNORED = -100  # as in packlib.batches
 SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
 _MASKS = "assistant_masks", "completion_mask", "loss_mask"  # columns that are 0 where nothing is to be predicted
 _FAINT = 0.25  # of the largest slope of a row: with less, a loss has no target there, but something besides
 _AT_ONCE = 64  # rows of logits
+_MOST_PLACES = 1 << 32  # of a sequence
 
 
 class Loss:
     """A loss of N slots.
 
     Attributes:
+        pieces, owner: where the sequences are, and the number of the piece in each slot, below 0 on padding.
+        key: shape (N,), which token of which sequence it is, the same in each batch; below 0 on padding.
+        token, label: shape (N,), what the data say that it is, and -100 in labels where that is not to be predicted.
         value: the loss, or None.
         target: shape (N,), what each slot is to predict; -100 where that is nothing, or not known.
         factor: shape (N,), how much it weighs, the c above; 0 where it is not known.
@@ -45,6 +48,12 @@ class Loss:
         self.checked, self.batch = checked, batch
         self.pieces = found_in(batch, checked.few) if pieces is None else pieces
         seen, slots = checked.called(batch), batch["input_ids"].numel()
+        self.owner = owners(batch["input_ids"], self.pieces).ravel()
+        self.key, self.token, self.label = np.full(slots, -1), np.full(slots, IGNORED), np.full(slots, IGNORED)
+        for piece in self.pieces:
+            self.key[piece.slots] = piece.sequence * _MOST_PLACES + piece.places
+            self.token[piece.slots] = np.asarray(checked.few[piece.sequence]["input_ids"])[piece.places]
+            self.label[piece.slots] = self._labels(piece)
         self.value = None if seen.loss is None else float(seen.loss.detach())
         self.target, self.factor = np.full(slots, IGNORED), np.zeros(slots)
         self.touched, self.predicted = np.zeros(slots, bool), np.zeros(slots, bool)
@@ -95,21 +104,9 @@ class Loss:
             self.target[at[rows[asked]]] = target[asked]
 
     @property
-    def besides(self) -> str:
-        """How much of the loss does not pass through the scores."""
-        if self.certain and self.value:
-            return f"{self.beside:.2g} of the loss is of no token, does not pass through the scores,"
-        return "a part of the loss does not pass through the scores"
-
-    @property
     def concerned(self) -> np.ndarray:
         """Shape (N,), the slots that are asked, and the targets that they are asked for."""
         return self.predicted | np.roll(self.predicted, self.shift) if self.pieces else self.predicted
-
-    @cached_property
-    def asked(self) -> set[tuple[int, int]]:
-        """The sequence and the place in it of each slot that is asked for a target."""
-        return {(p.sequence, place) for p in self.pieces for place in p.places[self.predicted[p.slots]].tolist()}
 
     @cached_property
     def given(self) -> bool:
@@ -121,60 +118,50 @@ class Loss:
         """The factors by slot, shape (N, 1), if they are known."""
         return torch.from_numpy(self.factor)[:, None] if self.certain else None
 
-    def carried(self, piece: Piece) -> np.ndarray:
-        """Whether the batch holds the label of each slot of a piece, at the slot or where the label stands."""
+    @property
+    def carried(self) -> np.ndarray:
+        """Shape (N,), whether the batch holds the label of each slot, at the slot or where the label stands."""
         given = self.batch.get("labels")
         if not isinstance(given, Tensor) or given.shape != self.batch["input_ids"].shape:
-            return np.ones(len(piece.slots), bool)
+            return np.ones(len(self.owner), bool)
         held = given.flatten().cpu().numpy()
-        after = np.minimum(piece.slots + self.shift, len(held) - 1)
-        return (held[piece.slots] == self.wanted(piece)) | (held[after] == self.wanted(piece))
+        return (held == self.wanted) | (np.roll(held, -self.shift) == self.wanted)
 
-    def labels(self, piece: Piece) -> np.ndarray:
-        """What the data say that each token of a whole sequence is; -100 where it is not to be predicted."""
-        row = self.checked.few[piece.sequence]
+    def _labels(self, piece: Piece) -> np.ndarray:
+        row, given = self.checked.few[piece.sequence], self.batch.get("labels")
         ids = np.asarray(row["input_ids"])
-        labels, given = np.asarray(row.get("labels", ids)), self.batch.get("labels")
+        labels = np.asarray(row.get("labels", ids))
         if "labels" in row and labels.shape == ids.shape:
-            return labels
+            return labels[piece.places]
         mask = next((np.asarray(row[name]) for name in _MASKS if name in row), ids[:0])
         if mask.shape == ids.shape:
-            return np.where(mask > 0, ids, IGNORED)
+            return np.where(mask > 0, ids, IGNORED)[piece.places]
         if not self.checked.causal and given is not None and given.shape == self.batch["input_ids"].shape:
-            labels = np.full(len(ids), IGNORED)  # masked by the collator, whose labels are all there is
-            labels[piece.places] = given.flatten()[piece.slots].cpu().numpy()
-            return labels
-        return ids
+            return given.flatten()[piece.slots].cpu().numpy()  # masked by the collator, whose labels are all there is
+        return ids[piece.places]
 
-    @cached_property
-    def hits(self) -> dict[int, int]:
-        """For each shift, how many slots are asked for the token so many places after their own."""
-        return {shift: sum(self._hits(piece, shift) for piece in self.pieces) for shift in SHIFTS}
+    def ahead(self, values: np.ndarray, shift: int) -> np.ndarray:
+        """The values so many slots after each one, shape (N,); -100 beyond its piece, and on padding."""
+        to = np.arange(len(values)) + shift
+        at = np.clip(to, 0, len(values) - 1)
+        return np.where((to == at) & (self.owner >= 0) & (self.owner[at] == self.owner), values[at], IGNORED)
 
     @cached_property
     def shift(self) -> int:
         """How many places after a token its target is, if most agree."""
         natural = int(self.checked.causal)
         if not self.known:  # where labels are, if the loss is asked at those slots
-            return min((natural, 1 - natural), key=self._misses)
-        best = max(SHIFTS, key=lambda shift: (self.hits[shift], shift == natural))
-        return best if self.hits[best] > self.predicted.sum() / 2 else natural
+            asked = {shift: (self.ahead(self.label, shift) != IGNORED) for shift in (natural, 1 - natural)}
+            return min(asked, key=lambda shift: ((asked[shift] != self.predicted) & (self.owner >= 0)).sum())
+        said = np.where(self.label == IGNORED, self.token, self.label)
+        hits = {shift: (self.ahead(said, shift) == self.target)[self.predicted].sum() for shift in SHIFTS}
+        best = max(SHIFTS, key=lambda shift: (hits[shift], shift == natural))
+        return best if hits[best] > self.predicted.sum() / 2 else natural
 
-    def _misses(self, shift: int) -> int:
-        return sum(int(((self.wanted(p, shift) != IGNORED) != self.predicted[p.slots]).sum()) for p in self.pieces)
-
-    def _hits(self, piece: Piece, shift: int) -> int:
-        labels = self.labels(piece)
-        known = np.where(labels == IGNORED, np.asarray(self.checked.few[piece.sequence]["input_ids"]), labels)
-        at = piece.places + shift
-        inside = (at >= 0) & (at < len(known)) & self.predicted[piece.slots]
-        return int((known[at[inside]] == self.target[piece.slots[inside]]).sum())
-
-    def wanted(self, piece: Piece, shift: int | None = None) -> np.ndarray:
-        """The label that each slot of a piece should have as its target; -100 for none."""
-        at = piece.places + (self.shift if shift is None else shift)
-        inside = (at >= piece.places[0]) & (at <= piece.places[-1])
-        return np.where(inside, self.labels(piece)[np.where(inside, at, 0)], IGNORED)
+    @cached_property
+    def wanted(self) -> np.ndarray:
+        """Shape (N,), the label that each slot should have as its target; -100 for none."""
+        return self.ahead(self.label, self.shift)
 
 
 def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:

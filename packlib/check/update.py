@@ -1,7 +1,7 @@
 """Whether micro-batches add up to the update that they make together: what an optimizer applies is looked at."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -14,35 +14,34 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from packlib.check.called_model import ranks
-from packlib.check.checked_batch import CheckedBatch
+from packlib.check.collated_batch import CheckedBatch
 from packlib.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.check.slot_gradients import Loss
-from packlib.check.weighing import Held, Weighing
+from packlib.check.weighing import Weighing, held
 
 _MOST = 1 << 14  # numbers of each parameter that are looked at
 _NEAR = 0.05
 
 
-def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
+def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Finding:
     """Whether two micro-batches of different sizes are added up to one mean."""
-    question, parts = "accumulation", [batch.loss for batch in weighing.batches[2:]]
+    parts, parted = [batch.loss for batch in weighing.batches[2:]], ranks() > 1 and not checked.called.share_rows
     if not weighing.whole.loss.value or len(parts) != 2:
-        yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
-    elif weighing.rule is None:
-        yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
-    elif step is not None and ranks() > 2 and not checked.called.share_rows:
-        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
-    elif step is not None:
-        yield _stepped(checked, weighing, parts, step)
-    elif ranks() > 1 and not checked.called.share_rows:
-        yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
-    else:
-        yield _told_the_count(checked, weighing, parts)
+        return Finding("accumulation", UNKNOWN, "There is no loss of two micro-batches.")
+    if weighing.rule is None:
+        return Finding("accumulation", UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+    if step is None and parted:
+        return Finding("accumulation", NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
+    if step is None:
+        return _told_the_count(checked, weighing, parts)
+    if parted and ranks() > 2:
+        return Finding("accumulation", UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
+    return _stepped(checked, weighing, parts, step, parted)
 
 
 def _told_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
     """Whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
-    question, count = "accumulation", torch.tensor(sum(Held.by(part, False).tokens for part in parts))
+    count = torch.tensor(sum(held(part, False)["tokens"] for part in parts))
     evidence, shares = _held(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
     counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
@@ -50,17 +49,17 @@ def _told_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[L
     if None not in values and weighing.rule == ("token", False):
         got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
         if np.allclose(got, shares, rtol=0.02):
-            return Finding(question, PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
+            return Finding("accumulation", PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
         if "num_items_in_batch" in takes:
-            return Finding.failed(question, f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
-    return Finding(question, NOT_ASKED, f"{evidence} What your trainer does is not known: pass step.")
+            return _failed(f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
+    return Finding("accumulation", NOT_ASKED, f"{evidence} What your trainer does is not known: pass step.")
 
 
 def _held(weighing: Weighing, parts: Sequence[Loss]) -> str:
     name, by_labels = weighing.rule or ("token", False)
-    what = {"sequence": "sequences", "group": "groups"}.get(name, "labels")
-    counts = [getattr(Held.by(part, by_labels), "tokens" if what == "labels" else what) for part in parts]
-    return f"Micro-batches hold {' and '.join(map(str, counts))} {what}."
+    what = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
+    counts = [str(held(part, by_labels)[what]) for part in parts]
+    return f"Micro-batches hold {' and '.join(counts)} {what.replace('tokens', 'labels')}."
 
 
 @dataclass
@@ -79,33 +78,24 @@ class _Update:
     steps: int
     alike: bool
 
-    @property
-    def ratio(self) -> float:
-        return float(self.applied.norm() / self.delivered.norm().clamp(min=1e-300))
-
 
 def _some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
     flat = torch.zeros_like(parameter).flatten() if gradient is None else gradient.detach().flatten()
     return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
 
 
-def _flat(parameters: Sequence[Tensor], gradients: Iterable[Tensor | None]) -> Tensor:
-    return torch.cat([_some(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)])
-
-
 def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable) -> _Update:
     """Call the step, and leave parameters and gradients as they were."""
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
-    sums, taken = [_some(p, None) for p in parameters], [list[Tensor]() for _ in parameters]
-    at = {id(p): number for number, p in enumerate(parameters)}
+    sums, taken = {p: _some(p, None) for p in parameters}, {p: list[Tensor]() for p in parameters}
 
     def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for p in (p for group in optimizer.param_groups for p in group["params"]):
-            if id(p) in at and p.grad is not None:
-                taken[at[id(p)]].append(_some(p, p.grad))
+            if p in taken and p.grad is not None:
+                taken[p].append(_some(p, p.grad))
 
     def add(p: nn.Parameter, gradient: Tensor) -> None:
-        sums[at[id(p)]].add_(_some(p, gradient))
+        sums[p].add_(_some(p, gradient))
 
     handles = [register_optimizer_step_pre_hook(take), *(p.register_hook(partial(add, p)) for p in parameters)]
     try:
@@ -113,8 +103,8 @@ def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[di
             p.grad = None
         checked.called.reseed()
         step(checked.called.outer, deepcopy(batches))
-        steps = max(map(len, taken), default=0)
-        left = [_some(p, p.grad) for p in parameters]
+        steps = max(map(len, taken.values()), default=0)
+        first = [taken[p][0] if taken[p] else _some(p, None if steps else p.grad) for p in parameters]
     finally:
         for handle in handles:
             handle.remove()
@@ -122,8 +112,7 @@ def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[di
             for p, value, gradient in before:
                 p.copy_(value)
                 p.grad = gradient
-    first = [_some(p, None) if not parts else parts[0] for p, parts in zip(parameters, taken, strict=True)]
-    delivered, applied = torch.cat(sums), torch.cat(first if steps else left)
+    delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
     alike = True
     if ranks() > 1:
         dist.all_reduce(delivered)
@@ -133,17 +122,23 @@ def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[di
     return _Update(delivered / ranks(), applied, steps, alike)
 
 
-def _stepped(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], step: Callable) -> Finding:
-    """How much each micro-batch weighs in what a trainer's step applies."""
+def _stepped(
+    checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], step: Callable, parted: bool
+) -> Finding:
+    """How much each micro-batch weighs in what a trainer's step applies.
+
+    Args:
+        parted: whether each rank gets one of them.
+    """
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
     losses = [checked.called(batch, as_it_is=True).loss for batch in batches]
-    alone = [_flat(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)) for loss in losses]
+    slopes = [torch.autograd.grad(loss, parameters, allow_unused=True) for loss in losses]
+    alone = [torch.cat([_some(*pair) for pair in zip(parameters, slope, strict=True)]) for slope in slopes]
     if checked.called.share_rows:
         for gradient in alone:
             dist.all_reduce(gradient)
         alone = [gradient / ranks() for gradient in alone]
-    parted = ranks() > 1 and not checked.called.share_rows
     mine = [batches[dist.get_rank()]] if parted else batches
     update = _run(checked, parameters, mine, step)
     applied, most = update.applied, update.applied.abs().max()
@@ -172,12 +167,11 @@ def _stepped(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], s
         if left > _NEAR or not _near(*(got / given)):
             return _failed(evidence, "between")
         again = _run(checked, parameters, batches[:1] * len(mine), step)
-        if abs(update.ratio / again.ratio - 1) < _NEAR:
-            counted = [
-                1 / sum(getattr(Held.by(part, False), name) for part in parts) for name in ("tokens", "sequences")
-            ]
-            if not (constant and any(_near(got / given, [count] * 2) for count in counted)):
-                return _failed(evidence, "scaled after", how=f"{update.ratio:.3g}")
+        ratio, other = (float(one.applied.norm() / one.delivered.norm().clamp(min=1e-300)) for one in (update, again))
+        if _near(ratio, other):
+            counts = [sum(held(part, False)[name] for part in parts) for name in ("tokens", "sequences")]
+            if not (constant and any(_near(got / given * count, 1) for count in counts)):
+                return _failed(evidence, "scaled after", how=f"{ratio:.3g}")
         got = given / sum(given) * sum(shares)
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
     if left > _NEAR:
@@ -187,7 +181,7 @@ def _stepped(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], s
         return Finding("accumulation", PASSED, evidence)
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
-    name = _named_by(got, constant, [Held.by(part, False).tokens for part in parts])
+    name = _named_by(got, constant, [held(part, False)["tokens"] for part in parts])
     one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
     if name == "mean of means" and one_a_row and weighing.rule and weighing.rule[0] in ("sequence", "group"):
         why = "Each weighs the same: right in padded batches of a fixed size, wrong in a smaller one at the end."

@@ -5,79 +5,62 @@ how much the sequence weighs there. A mean over tokens, sequences or groups, and
 have the usual faults. Where no rule fits all batches, or a gradient changes in more than its size, company matters.
 """
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from packlib.check.checked_batch import CheckedBatch
+from packlib.check.collated_batch import CheckedBatch
 from packlib.check.locating import Piece
 from packlib.check.slot_gradients import IGNORED, Loss
 
 REDUCTIONS = "token", "sequence", "group", "constant"
 
 
-@dataclass(frozen=True)
-class Held:
+Held = Counter[str | int]
+
+
+def held(loss: Loss, by_labels: bool) -> Held:
     """What a batch has of what a loss may be divided by.
 
-    Attributes:
-        tokens, sequences, groups: that are predicted, or have such tokens.
-        length: tokens of all its sequences.
-        beside: the predicted tokens of the row that each unit begins in.
+    How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and by
+    the number of each unit, the predicted tokens of the row that it begins in. Tokens count as the loss predicts them,
+    or as the data label them: a clipped one has no gradient.
     """
-
-    tokens: int
-    sequences: int
-    groups: int
-    length: int
-    rows: int
-    slots: int
-    beside: dict[int, int]
-
-    @classmethod
-    def by(cls, loss: Loss, by_labels: bool) -> "Held":
-        """Tokens count as the loss predicts them, or as the data label them: a clipped one has no gradient."""
-        width, unit_of = loss.batch["input_ids"].shape[-1], loss.checked.unit_of
-        asked = [loss.wanted(p) != IGNORED if by_labels else loss.predicted[p.slots] for p in loss.pieces]
-        rows = [int(piece.slots[0]) // width for piece in loss.pieces]
-        in_row = np.bincount(rows, [part.sum() for part in asked])
-        some = {piece.sequence for piece, part in zip(loss.pieces, asked, strict=True) if part.any()}
-        return cls(
-            tokens=max(1, sum(int(part.sum()) for part in asked) if by_labels else int(loss.predicted.sum())),
-            sequences=max(1, len(some)),
-            groups=max(1, len({unit_of[number] for number in some})),
-            length=sum(len(piece.slots) for piece in loss.pieces),
-            rows=loss.batch["input_ids"].numel() // width,
-            slots=loss.batch["input_ids"].numel(),
-            beside={unit_of[p.sequence]: max(1, int(in_row[row])) for p, row in zip(loss.pieces, rows, strict=True)},
-        )
-
-    def __add__(self, other: "Held") -> "Held":
-        names = "tokens", "sequences", "groups", "length", "rows", "slots"
-        counts: Any = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Held(**counts, beside=self.beside | other.beside)
+    width, unit_of = loss.batch["input_ids"].shape[-1], loss.checked.unit_of
+    asked = loss.wanted != IGNORED if by_labels else loss.predicted
+    in_row = (asked & (loss.owner >= 0)).reshape(-1, width).sum(1)
+    some = {piece.sequence for piece in loss.pieces if asked[piece.slots].any()}
+    found = Held({unit_of[p.sequence]: max(1, int(in_row[p.slots[0] // width])) for p in loss.pieces})
+    found.update(
+        tokens=max(1, int(asked.sum())),
+        sequences=max(1, len(some)),
+        groups=max(1, len({unit_of[number] for number in some})),
+        length=int((loss.owner >= 0).sum()),
+        rows=len(asked) // width,
+        slots=len(asked),
+    )
+    return found
 
 
 Rule = Callable[[Held, int], float]
 RULES: dict[str, Rule] = {  # what a token, or a sequence, of a unit weighs
-    "token": lambda held, unit: 1 / held.tokens,
-    "sequence": lambda held, unit: 1 / held.sequences,
-    "group": lambda held, unit: 1 / held.groups,
+    "token": lambda held, unit: 1 / held["tokens"],
+    "sequence": lambda held, unit: 1 / held["sequences"],
+    "group": lambda held, unit: 1 / held["groups"],
     "constant": lambda held, unit: 1,
-    "length": lambda held, unit: 1 / held.length,
+    "length": lambda held, unit: 1 / held["length"],
 }
 FAULTS: dict[str, Rule] = {
-    "pack mean": lambda held, unit: 1 / (held.rows * held.beside[unit]),
-    "slot mean": lambda held, unit: 1 / held.slots,
-    "multiplied by the number of rows": lambda held, unit: held.rows / held.tokens,
-    "divided by the number of rows": lambda held, unit: 1 / held.tokens / held.rows,
-    "multiplied by the number of slots": lambda held, unit: held.slots / held.tokens,
-    "multiplied by the number of sequences": lambda held, unit: held.sequences / held.tokens,
-    "divided by the number of sequences": lambda held, unit: 1 / held.tokens / held.sequences,
+    "pack mean": lambda held, unit: 1 / (held["rows"] * held[unit]),
+    "slot mean": lambda held, unit: 1 / held["slots"],
+    "multiplied by the number of rows": lambda held, unit: held["rows"] / held["tokens"],
+    "divided by the number of rows": lambda held, unit: 1 / held["tokens"] / held["rows"],
+    "multiplied by the number of slots": lambda held, unit: held["slots"] / held["tokens"],
+    "multiplied by the number of sequences": lambda held, unit: held["sequences"] / held["tokens"],
+    "divided by the number of sequences": lambda held, unit: 1 / held["tokens"] / held["sequences"],
 }
 
 
@@ -91,16 +74,14 @@ class Weighed:
     """
 
     def __init__(self, checked: CheckedBatch, batch: dict, known: dict[int, Loss]) -> None:
-        self.loss = Loss(checked, batch)
-        of_unit = self._of_unit = dict[int, list[Piece]]()
+        self.loss, of_unit = Loss(checked, batch), dict[int, list[Piece]]()
         for piece in self.loss.pieces:
             of_unit.setdefault(checked.unit_of[piece.sequence], []).append(piece)
         found = {unit: self._alone(checked, unit, pieces, known) for unit, pieces in of_unit.items()}
         self.alone = {unit: alone for unit, alone in found.items() if alone is not None}
         self.weight, self.off = dict[int, float](), dict[int, float]()
         for unit, alone in self.alone.items():
-            pairs = _paired(of_unit[unit], alone.pieces)
-            factor, pull = _times(self.loss.factors, alone.factors, pairs), _times(self.loss.pull, alone.pull, pairs)
+            factor, pull = _times(self.loss, alone, "factors"), _times(self.loss, alone, "pull")
             if first := factor or pull:  # factors stay what they are where sequences see each other
                 self.weight[unit], off = first
                 if pull:
@@ -110,8 +91,7 @@ class Weighed:
     @property
     def off_through(self) -> float | None:
         """The largest `off` of what passes through the scores; None if nothing does."""
-        found = [_times(self.loss.through, alone.through, _paired(self._of_unit[unit], alone.pieces))
-                 for unit, alone in self.alone.items()]  # fmt: skip
+        found = [_times(self.loss, alone, "through") for alone in self.alone.values()]
         return max((times[1] for times in found if times), default=None)
 
     def _alone(self, checked: CheckedBatch, unit: int, pieces: list[Piece], known: dict[int, Loss]) -> Loss | None:
@@ -129,11 +109,13 @@ class Weighed:
         return known[unit]
 
 
-def _times(mine: Tensor | None, alone: Tensor | None, pairs: np.ndarray) -> tuple[float, float] | None:
-    """What multiple of `alone` the rows of `mine` are, and how far they are from it, relative to their size."""
-    if mine is None or alone is None or not len(pairs):
+def _times(loss: Loss, alone: Loss, name: str) -> tuple[float, float] | None:
+    """What multiple of a unit alone its rows of this gradient are, and how far from it, relative to their size."""
+    mine, others = getattr(loss, name), getattr(alone, name)
+    keys, at, where = np.intersect1d(loss.key, alone.key, return_indices=True)
+    if mine is None or others is None:
         return None
-    a, b = mine[pairs[:, 0]], alone[pairs[:, 1]]
+    a, b = mine[at[keys >= 0]], others[where[keys >= 0]]
     size = float(b.square().sum())
     if not size > 0:
         return None
@@ -141,19 +123,12 @@ def _times(mine: Tensor | None, alone: Tensor | None, pairs: np.ndarray) -> tupl
     return times, float((a - times * b).norm() / a.norm().clamp(min=1e-300))
 
 
-def _paired(mine: list[Piece], alone: list[Piece]) -> np.ndarray:
-    """The slots of the same tokens in two batches, shape (tokens, 2)."""
-    slots = [{(piece.sequence, int(place)): int(slot) for piece in pieces
-              for slot, place in zip(piece.slots, piece.places, strict=True)} for pieces in (mine, alone)]  # fmt: skip
-    return np.array([[slot, slots[1][key]] for key, slot in slots[0].items() if key in slots[1]]).reshape(-1, 2)
-
-
 class Weighing:
     """The batch of all units, the same in reverse, and two smaller ones; and the rules that weights follow in all."""
 
     def __init__(self, checked: CheckedBatch, wanted: str | None) -> None:
         self.checked, self.near, self.wanted = checked, 0.05 if checked.rounding > 1e-4 else 0.01, wanted
-        batches = [batch for rows in (checked.few[::-1], *checked.halves) for batch in checked.collate(rows)]
+        batches = [batch for rows in (checked.few[::-1], *checked.parts) for batch in checked.collate(rows)]
         known: dict[int, Loss] = {}
         self.batches = [Weighed(checked, batch, known) for batch in (checked.batch, *batches)]
 
@@ -174,30 +149,27 @@ class Weighing:
         return all(batch.weight for batch in self.batches)
 
     @cached_property
-    def fitting(self) -> list[tuple[str, bool]]:
-        """The names of the rules that fit, and whether tokens count by labels; faulty ones only if no other does."""
+    def fitting(self) -> dict[str, bool]:
+        """The rules that fit, and whether tokens count by labels in each; faulty ones only if no other does."""
         for rules in (RULES, FAULTS):
             names = [name for name in rules if name != "group" or self.checked.grouped]
-            ways = [(name, by_labels) for name in names for by_labels in (False, True)]
-            if found := [way for way in ways if self._fits(rules[way[0]], way[1])]:
-                return list({name: (name, by_labels) for name, by_labels in reversed(found)}.values())[::-1]
-        return [("own", False)] if self.by_gradient and self._steady() else []
+            ways = itertools.product(names, (True, False))
+            if found := {name: by_labels for name, by_labels in ways if self._fits(rules[name], by_labels)}:
+                return found
+        return {"own": False} if self.by_gradient and self._steady() else {}
 
     def _fits(self, rule: Rule, by_labels: bool) -> bool:
         if not self.by_gradient and not by_labels:
             return False
+        near = self.near if self.by_gradient else max(1e-5, 8 * self.checked.rounding)
         for batch in self.batches:
-            held = Held.by(batch.loss, by_labels)
-            alone = {unit: Held.by(alone, by_labels) for unit, alone in batch.alone.items()}
-            wanted = {unit: rule(held, unit) / rule(its, unit) for unit, its in alone.items()}
-            if self.by_gradient:
-                pairs = [(weight, wanted[unit]) for unit, weight in batch.weight.items()]
-            else:
-                pairs = [
-                    (batch.loss.value or 0.0, sum(wanted[unit] * (x.value or 0) for unit, x in batch.alone.items()))
-                ]
-            near = self.near if self.by_gradient else max(1e-5, 8 * self.checked.rounding)
-            if not all(abs(mine - other) <= near * abs(other) for mine, other in pairs):
+            mine = held(batch.loss, by_labels)
+            wanted = {unit: rule(mine, unit) / rule(held(its, by_labels), unit) for unit, its in batch.alone.items()}
+            pairs = [(weight, wanted[unit]) for unit, weight in batch.weight.items()]
+            if not self.by_gradient:
+                total = sum(wanted[unit] * (its.value or 0) for unit, its in batch.alone.items())
+                pairs = [(batch.loss.value or 0.0, total)]
+            if not all(abs(weight - other) <= near * abs(other) for weight, other in pairs):
                 return False
         return True
 
@@ -214,17 +186,18 @@ class Weighing:
     @property
     def rule(self) -> tuple[str, bool] | None:
         """What a batch weighs by in an update: as the loss does, or as is wanted; None if neither is known."""
-        if self.fitting and self.fitting[0][0] not in FAULTS:
-            return self.fitting[0]
+        for name, by_labels in self.fitting.items():
+            if name not in FAULTS:
+                return name, by_labels
         return None if self.wanted is None else (self.wanted, False)
 
     def shares(self, parts: Sequence[Loss]) -> list[float]:
         """What each of these batches weighs in an update of all of them, by the rule."""
         name, by_labels = self.rule or ("token", False)
+        units = [self.checked.unit_of[part.pieces[0].sequence] for part in parts]
         if name == "own":
             totals = [sum(self.whole.weight[self.checked.unit_of[p.sequence]] for p in part.pieces) for part in parts]
             return [total / sum(totals) for total in totals]
-        held = [Held.by(part, by_labels) for part in parts]
-        whole, rule = sum(held[1:], held[0]), RULES[name]
-        units = [self.checked.unit_of[part.pieces[0].sequence] for part in parts]
-        return [rule(whole, unit) / rule(mine, unit) for mine, unit in zip(held, units, strict=True)]
+        counts = [held(part, by_labels) for part in parts]
+        whole, rule = sum(counts, Held()), RULES[name]
+        return [rule(whole, unit) / rule(mine, unit) for mine, unit in zip(counts, units, strict=True)]

@@ -87,11 +87,6 @@ def asked(fault=None):
             "step": step, "ranks_share": "rows"}  # fmt: skip
 
 
-def checked(rank, fault):
-    found = check_packing(**asked(fault))
-    return found.exact, {one.question: one.cause for one in found.findings if one.cause}
-
-
 FAULTS = {
     "each numbers its own": ("isolation from earlier sequences", "ranks that share a row let its sequences see"),
     "a mean of each rank": ("mean", "where each rank takes a mean of its part"),
@@ -99,21 +94,20 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("way", [None, "embeds whole rows"], ids=["parts", "whole"])
-def test_rows_on_two_ranks_are_exact(way):
-    assert run_ranks(checked, 2, way) == [(True, {})] * 2
+def checked(rank):
+    """What a rank finds of each model: whether it is exact, and the causes; or why it is refused."""
+    found = {fault: check_packing(**asked(fault)) for fault in (None, "embeds whole rows", *FAULTS)}
+    causes = {fault: {one.question: one.cause for one in each.findings if one.cause} for fault, each in found.items()}
+    with pytest.raises(ValueError, match="model must give each rank the loss of whole rows, gathered or summed"):
+        check_packing(**asked("a loss of its own"))
+    return causes
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda name: name.replace(" ", "_"))
-def test_a_fault_of_rows_on_two_ranks_is_named(fault):
-    question, words = FAULTS[fault]
-    for exact, causes in run_ranks(checked, 2, fault):
-        assert exact is False and words in causes[question]
-
-
-def test_each_rank_must_return_what_whole_rows_give():
-    with pytest.raises(Exception, match="model must give each rank the loss of whole rows, gathered or summed"):
-        run_ranks(checked, 2, "a loss of its own")
+def test_rows_on_two_ranks_are_exact_or_the_fault_is_named():
+    for causes in run_ranks(checked, 2):
+        assert causes[None] == causes["embeds whole rows"] == {}
+        for fault, (question, words) in FAULTS.items():
+            assert words in causes[fault][question], causes[fault]
 
 
 def test_torchrun_checks_rows_on_two_ranks(tmp_path):

@@ -145,7 +145,6 @@ def test_a_dpo_trainer_whose_pairs_are_torn_apart_fails(preferences):
 LOSSES = {
     "dapo": ("a mean over tokens", "passed"),
     "grpo": ("a mean over sequences", "cannot be told"),
-    "dr_grpo": ("a mean over sequences", "cannot be told"),
     "bnpo": ("a mean over tokens", "failed"),  # each micro-batch is divided by its own tokens
 }
 
