@@ -27,7 +27,7 @@ import numpy as np
 from packlib.auditing.columns import KINDS, NEMO, READ, Rows, read_rows
 from packlib.checks import listed, one_line, shown
 from packlib.files import arrow_errors, named, naming
-from packlib.lengths.own_files import npy_header, parquet_batches, refuse_doubles
+from packlib.lengths.own_files import npy_header, parquet_batches, parquet_file, refuse_doubles
 from packlib.rows.row_columns import whole_numbers
 
 MEGATRON = "Megatron's index"
@@ -109,13 +109,11 @@ def _batches_of(dataset: Any) -> Iterator[Any]:
 
 
 def _parquet(path: Path) -> PackedData:
-    import pyarrow.parquet as pq
-
     def batches(names: list[str]) -> Iterator[Any]:
-        with pq.ParquetFile(path) as file:
+        with parquet_file(path) as file:
             yield from parquet_batches(file, names)
 
-    with arrow_errors(), pq.ParquetFile(path) as file:
+    with arrow_errors(), parquet_file(path) as file:
         return _columns(named(path), file.schema_arrow.names, file.metadata.num_rows, batches)
 
 
@@ -137,9 +135,8 @@ def _token_batches(source: Any, name: str) -> Iterator[Any]:
         yield from _batches_of(source.select_columns([name]))
     elif isinstance(source, Path) and source.suffix in (".parquet", ".pq") and source.is_file():
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        with arrow_errors(), pq.ParquetFile(source) as file:
+        with arrow_errors(), parquet_file(source) as file:
             schema = file.schema_arrow
             if name in schema.names and pa.types.is_integer(getattr(schema.field(name).type, "value_type", pa.null())):
                 yield from parquet_batches(file, [name])
