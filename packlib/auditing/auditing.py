@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from packlib.auditing.audit_waits import MOST_HELD, waits_of
 from packlib.auditing.columns import NEMO, Labels, hashes
-from packlib.auditing.packed_files import MEGATRON, PackedData, is_megatron, open_packed, token_lists
+from packlib.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
 from packlib.auditing.packing_audit import PackingAudit, Updates
 from packlib.auditing.source_comparison import compare
 from packlib.checks import depth_limit, flag, number, shown, whole_number
@@ -259,7 +259,7 @@ def _lengths_of_source(source: Any, column: str | None) -> tuple[LengthHistogram
     if chunks := [(sizes, hashes(values, sizes)) for sizes, values in token_lists(source, column)]:
         lengths, contents = (np.concatenate(part) for part in zip(*chunks, strict=True))
         lengths = as_lengths(lengths, lambda i: f"row {i} of source")
-    elif isinstance(source, Path) and is_megatron(source):
+    elif isinstance(source, Path) and source.suffix == ".idx":
         lengths = np.concatenate([rows.used for rows in open_packed(source).rows(False)])
     elif isinstance(source, Path):
         lengths = load(lengths, column=column)

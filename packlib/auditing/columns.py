@@ -97,7 +97,9 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
         used = widths if real is None else _sums(real, widths)
         return Rows(None, np.zeros_like(used), used, widths, None, wrong, None, labels, trained)
     pieces = {
-        name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
+        name: _pieces(name, columns, sizes, real, ids, at, hashed)
+        for name in kinds
+        if name not in ("input_ids", *short)
     }
     mine = pieces[kind]
     for name, other in pieces.items():
@@ -125,7 +127,13 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
 
 
 def _pieces(
-    kind: str, columns: Columns, widths: np.ndarray | None, real: np.ndarray | None, ids: np.ndarray, at: int
+    kind: str,
+    columns: Columns,
+    widths: np.ndarray | None,
+    real: np.ndarray | None,
+    ids: np.ndarray,
+    at: int,
+    hashed: bool,
 ) -> _Pieces:
     """The sequences that one column tells, without padding."""
     sizes, values = columns[kind]
@@ -153,7 +161,7 @@ def _pieces(
             _refuse(_sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
             lengths, depths = lengths[lengths > 0], _sums(lengths > 0, depths)
         starts = np.empty(0, np.int64)
-        if widths is not None:  # else no column says what a slot holds
+        if widths is not None and (hashed or kind.startswith("cu_")):  # else what a slot holds is not looked at
             whole = lengths + (kind == NEMO)
             free = widths - _sums(whole, depths)  # slots at the end of each row
             starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
@@ -190,14 +198,14 @@ def _padding(starts: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: n
     if end[-1] >= len(ids):
         return found  # what tells this is refused
     token = ids[end[last]]
-    longer = np.maximum.accumulate(np.where(lengths > 1, np.arange(len(lengths)), -1))
-    singles = np.minimum(last - longer[last], last - first)  # pieces of one token at the end of each row
+    single = lengths[last] == 1
+    singles = single & (lengths[last - 1] == 1) & (last - first > 1)  # several pieces of one token end the row
     tails, many = list[int](), list[int]()
-    for row in np.flatnonzero((last > first) & ((singles > 1) | ((lengths[last] > 1) & (ids[begin] == token)))):
+    for row in np.flatnonzero((last > first) & (singles | (~single & (ids[begin] == token)))):
         line = ids[starts[first[row]] : end[last[row]] + 1]
-        run = len(line) if (line == token[row]).all() else int((line[::-1] != token[row]).argmax())
-        pieces = min(run, int(singles[row])) if singles[row] else int(run >= lengths[last[row]])
-        if run < len(line) and (pieces > 1 or not singles[row]) and pieces:
+        run = _run(line == token[row])
+        pieces = min(run, _run(lengths[first[row] + 1 : last[row] + 1] == 1)) if single[row] else 1
+        if lengths[last[row]] <= run < len(line) and pieces > single[row]:
             tails.append(int(row))
             many.append(pieces)
     if tails:
@@ -205,8 +213,13 @@ def _padding(starts: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: n
         pad = kinds[counts.argmax()]
         for at, pieces in zip(tails, many, strict=True):
             found[last[at] - pieces + 1 : last[at] + 1] = token[at] == pad
-        found[last[(singles == 1) & (token == pad)]] = True
+        found[last[single & ~singles & (last > first) & (token == pad)]] = True
     return found
+
+
+def _run(true: np.ndarray) -> int:
+    """How many are true at the end."""
+    return len(true) if true.all() else int((~true[::-1]).argmax())
 
 
 def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:

@@ -27,8 +27,9 @@ import numpy as np
 from packlib.auditing.columns import KINDS, NEMO, READ, Rows, read_rows
 from packlib.checks import listed, one_line, shown
 from packlib.files import arrow_errors, named, naming
-from packlib.lengths.own_files import npy_header, parquet_batches, refuse_doubles
+from packlib.lengths.own_files import npy_header, parquet_batches, parquet_file, refuse_doubles
 from packlib.rows.row_columns import whole_numbers
+from packlib.rows.row_sources import batches
 
 MEGATRON = "Megatron's index"
 _ROWS = 1 << 16  # that are read at once
@@ -59,7 +60,7 @@ def open_packed(data: Any) -> PackedData:
         FileNotFoundError, TypeError, ValueError: naming the file, and what is wrong with it.
     """
     if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
-        return _columns("the data set", data.column_names, data.num_rows, lambda names: _batches_of(data))
+        return _columns("the data set", data.column_names, data.num_rows, lambda names: batches(data, names))
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the path of a file of packs or a datasets.Dataset, not {shown(data)}.")
     path = Path(data).expanduser()
@@ -83,7 +84,7 @@ def _named_rows(path: Path, rows: Iterator[Rows]) -> Iterator[Rows]:
         yield from rows
 
 
-def _columns(name: str, names: list[str], num_rows: int, batches: Callable) -> PackedData:
+def _columns(name: str, names: list[str], num_rows: int, read: Callable) -> PackedData:
     kind = next((kind for kind in KINDS if kind in names), None)
     if kind is None or (kind == NEMO and "input_ids" not in names):
         raise ValueError(f"{name} must have one of {', '.join(KINDS)}, not {listed(names) or 'no column'}.")
@@ -94,7 +95,7 @@ def _columns(name: str, names: list[str], num_rows: int, batches: Callable) -> P
     def rows(hashed: bool) -> Iterator[Rows]:
         kinds, at = [kind for kind in KINDS if kind in names], 0
         with arrow_errors():
-            for batch in batches(wanted):
+            for batch in read(wanted):
                 columns = {name: whole_numbers(name, batch.column(name), at) for name in wanted}
                 yield read_rows(kinds, columns, at, hashed)
                 at += batch.num_rows
@@ -102,21 +103,13 @@ def _columns(name: str, names: list[str], num_rows: int, batches: Callable) -> P
     return PackedData(name, kind, num_rows, rows, "input_ids" in names and kind != "input_ids", unread)
 
 
-def _batches_of(dataset: Any) -> Iterator[Any]:
-    """A `datasets.Dataset`, 1,000 rows at a time."""
-    for table in dataset.with_format("arrow").iter(1000):
-        yield from table.combine_chunks().to_batches()
-
-
 def _parquet(path: Path) -> PackedData:
-    import pyarrow.parquet as pq
-
-    def batches(names: list[str]) -> Iterator[Any]:
-        with pq.ParquetFile(path) as file:
+    def rows(names: list[str]) -> Iterator[Any]:
+        with parquet_file(path) as file:
             yield from parquet_batches(file, names)
 
-    with arrow_errors(), pq.ParquetFile(path) as file:
-        return _columns(named(path), file.schema_arrow.names, file.metadata.num_rows, batches)
+    with arrow_errors(), parquet_file(path) as file:
+        return _columns(named(path), file.schema_arrow.names, file.metadata.num_rows, rows)
 
 
 def token_lists(source: Any, column: str | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -126,23 +119,18 @@ def token_lists(source: Any, column: str | None) -> Iterator[tuple[np.ndarray, n
         source: a Parquet file or a `datasets.Dataset`; what is neither holds none.
         column: of the tokens; by default `input_ids`.
     """
-    name, at = column or "input_ids", 0
-    for batch in _token_batches(source, name):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name, at, held = column or "input_ids", 0, source if hasattr(source, "with_format") else None
+    if isinstance(source, Path) and source.suffix in (".parquet", ".pq") and source.is_file():
+        with arrow_errors():
+            schema = pq.read_schema(source)
+        if name in schema.names and pa.types.is_integer(getattr(schema.field(name).type, "value_type", pa.null())):
+            held = [source]
+    for batch in () if held is None else batches(held, [name]):
         yield whole_numbers(name, batch.column(name), at)
         at += batch.num_rows
-
-
-def _token_batches(source: Any, name: str) -> Iterator[Any]:
-    if hasattr(source, "with_format"):
-        yield from _batches_of(source.select_columns([name]))
-    elif isinstance(source, Path) and source.suffix in (".parquet", ".pq") and source.is_file():
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with arrow_errors(), pq.ParquetFile(source) as file:
-            schema = file.schema_arrow
-            if name in schema.names and pa.types.is_integer(getattr(schema.field(name).type, "value_type", pa.null())):
-                yield from parquet_batches(file, [name])
 
 
 class _Plain:
@@ -208,14 +196,6 @@ def _megatron(path: Path) -> PackedData:
     if stored.exists() and stored.stat().st_size != size:
         raise ValueError(f"its tokens take {size:,} bytes, but {named(stored)} has {stored.stat().st_size:,}.")
     return PackedData(named(path), MEGATRON, count, lambda _: _alone(lengths))
-
-
-def is_megatron(path: Path) -> bool:
-    """Whether a file is Megatron's index, which holds the lengths of sequences in order."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(7) == b"MMIDIDX"
 
 
 def _alone(lengths: np.ndarray) -> Iterator[Rows]:

@@ -18,11 +18,10 @@ class Updates:
 
     Attributes:
         packs_per_update: batch size x accumulation x ranks.
-        updates_per_epoch: updates in which each pack is used once; the last has `packs_in_last`.
+        updates_per_epoch: updates in which each pack is used once.
         packs_repeated: packs that transformers' Trainer uses twice in an epoch so that all ranks have full batches.
         sequences_per_update: on average.
-        updates_by_sequences: what the updates of an epoch would be if each sequence had a row, and
-        epochs_by_sequences: how many epochs so many updates are.
+        updates_by_sequences: what the updates of an epoch would be if each sequence had a row.
         steps, epochs: the updates that are meant, and how many epochs they are.
 
     What rests on sequences is None where the packs do not tell them apart.
@@ -30,11 +29,9 @@ class Updates:
 
     packs_per_update: int
     updates_per_epoch: int
-    packs_in_last: int
     packs_repeated: int
     sequences_per_update: float | None
     updates_by_sequences: int | None
-    epochs_by_sequences: float | None
     steps: int | None
     epochs: float | None
 
@@ -45,11 +42,9 @@ class Updates:
         return cls(
             packs_per_update=rows,
             updates_per_epoch=updates,
-            packs_in_last=packs - (updates - 1) * rows,
             packs_repeated=-packs % loaded if loaded else 0,
             sequences_per_update=None if sequences is None else sequences / packs * rows,
             updates_by_sequences=by_sequences,
-            epochs_by_sequences=None if by_sequences is None else by_sequences / updates,
             steps=steps,
             epochs=None if steps is None else steps / updates,
         )

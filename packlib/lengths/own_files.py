@@ -17,6 +17,7 @@ from packlib.files import arrow_errors, enough_memory, named, naming, regular_fi
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, Place
 
 _ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
+_BUFFER = 1 << 18  # bytes of a column of Parquet read at a time
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
 _LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
 _NO_TEXT = "{} is no text file of lengths (.npy and .parquet files need their suffix)."
@@ -221,6 +222,13 @@ def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
             yield np.fromfile(file, dtype, min(_ROWS, shape[0] - start))
 
 
+def parquet_file(path: Path) -> Any:
+    """Open a Parquet file whose pages are read as they are needed; pyarrow would read whole row groups ahead."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
+
+
 def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
     """Columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: so memory is bounded."""
     with suppress(ImportError):  # pyarrow would load it for the first array, and lose an interrupt meanwhile
@@ -238,10 +246,9 @@ def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
 def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     broken = f"{named(path)} is no whole Parquet file: "
-    with enough_memory(path), arrow_errors(broken), pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with enough_memory(path), arrow_errors(broken), parquet_file(path) as file:
         names = file.schema_arrow.names
         column = names[_column(path, column, names)]
         kind, what = file.schema_arrow.field(column).type, f"The column {named(column)} of {named(path)}"

@@ -163,10 +163,7 @@ def pack_dataset(
     text = json.dumps([__version__, asked, stored.digest(), columns.finish()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
-        pieces = packing.pieces(stored)
-        rows = packing.rows(stored, pieces, packing.plan_of(pieces, progress), columns.finish())
-        with rows.bar(len(rows.order), progress) as bar:
-            rows.write(rows.order, path, pa.ipc.new_stream, bar)
+        packing.write(stored, columns, path, pa.ipc.new_stream, progress)
     with pa.memory_map(str(path)) as file:
         found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
@@ -235,6 +232,14 @@ class Packing:
     def plan_of(self, pieces: Pieces, progress: bool) -> PackingPlan:
         """The plan that was given, or one that is made."""
         return self.plan or self._plan(LengthHistogram.from_lengths(pieces.lengths, self.max_length), progress)
+
+    def write(self, stored: StoredColumns, columns: Columns, path: Path, writer: Callable, progress: bool) -> dict:
+        """Plan all, and write it to one file; returns what `PackedRows` found."""
+        pieces = self.pieces(stored)
+        rows = self.rows(stored, pieces, self.plan_of(pieces, progress), columns.finish())
+        with rows.bar(len(rows.order), progress) as bar:
+            rows.write(rows.order, path, writer, bar)
+        return rows.found
 
     def rows(self, stored: StoredColumns, pieces: Pieces, made: PackingPlan, became: dict[str, str]) -> "PackedRows":
         """The rows of all packs, in their order."""
@@ -321,18 +326,13 @@ class PackedRows:
                 taken[name] = column.take(*span), column.by_token
             row, columns = {}, with_labels(taken, ends - lengths, self.labels)
             if self.layout == "nemo":
+                columns = nemo_columns(columns, ends)
                 starts_in_row = ends - lengths - np.repeat(by_token[:-1], sizes[some])
-                for name, values in nemo_columns(columns, ends).items():
-                    row[name] = _lists(by_token, values)
-                row["seq_start_id"] = _lists(by_sequence, pa.array(starts_in_row.astype(np.int32)))
-                yield pa.RecordBatch.from_pydict(row)
-                continue
+                columns["seq_start_id"] = pa.array(starts_in_row.astype(np.int32)), False
+            else:
+                columns["position_ids"] = pa.array(positions.astype(small)), True
+                columns["seq_lengths"] = pa.array(lengths.astype(np.int32)), False
             for name, (values, each_token) in columns.items():
-                row[name] = _lists(by_token if each_token else by_sequence, values)
-            row["position_ids"] = _lists(by_token, pa.array(positions.astype(small)))
-            row["seq_lengths"] = _lists(by_sequence, pa.array(lengths.astype(np.int32)))
+                offsets = pa.array((by_token if each_token else by_sequence).astype(np.int32))
+                row[name] = pa.ListArray.from_arrays(offsets, values)
             yield pa.RecordBatch.from_pydict(row)
-
-
-def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)

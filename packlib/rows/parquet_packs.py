@@ -102,11 +102,7 @@ def pack_parquet(
             return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
         beside = next(folder for folder in out.parents if folder.exists())
         stored = read(dataset, beside, columns, progress)
-        pieces = packing.pieces(stored)
-        rows = packing.rows(stored, pieces, packing.plan_of(pieces, progress), columns.finish())
-        with rows.bar(len(rows.order), progress) as bar:
-            rows.write(rows.order, out, pq.ParquetWriter, bar)
-        return rows.found
+        return packing.write(stored, columns, out, pq.ParquetWriter, progress)
 
 
 def _holds_something(folder: Path) -> bool:

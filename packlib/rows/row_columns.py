@@ -264,7 +264,7 @@ def with_labels(
     return rest
 
 
-def nemo_columns(columns: Mapping[str, tuple[pa.Array, bool]], ends: np.ndarray) -> dict[str, pa.Array]:
+def nemo_columns(columns: Mapping[str, tuple[pa.Array, bool]], ends: np.ndarray) -> dict[str, tuple[pa.Array, bool]]:
     """The columns by token that NeMo and Megatron Bridge read from packed Parquet.
 
     Their `loss_mask` says of a token whether the next one is trained on, so it is 0 for the last of a sequence.
@@ -281,7 +281,7 @@ def nemo_columns(columns: Mapping[str, tuple[pa.Array, bool]], ends: np.ndarray)
         raise ValueError("labels must be the tokens of their row or -100 in the layout of NeMo, not other tokens.")
     mask = np.append(trained[1:], False)
     mask[ends - 1] = False
-    return {"input_ids": pa.array(ids, pa.int32()), "loss_mask": pa.array(mask.astype(np.int8))}
+    return {"input_ids": (pa.array(ids, pa.int32()), True), "loss_mask": (pa.array(mask.astype(np.int8)), True)}
 
 
 def refuse_other_lists(name: str, kind: pa.DataType) -> None:

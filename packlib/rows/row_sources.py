@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from packlib.checks import listed, one_line, one_of, shown
 from packlib.files import arrow_errors, named, naming, parse_json
 from packlib.installed import needed_by
-from packlib.lengths.own_files import parquet_batches
+from packlib.lengths.own_files import parquet_batches, parquet_file
 
 FILES = (".parquet", ".pq", ".jsonl", ".ndjson")  # of a folder; its other files are something else
 _LINES = (".jsonl", ".ndjson", ".json")
@@ -167,7 +167,7 @@ def _batches_of_file(path: Path, only: Collection[str] | None) -> Iterator[pa.Re
                 yield from of_rows(_rows(file, read), _ROWS, only, read)
         return
     with naming(path, _PARQUET) as path:
-        with arrow_errors(), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with arrow_errors(), parquet_file(path) as file:
             there = file.schema_arrow.names
             names = there if only is None else [name for name in there if name in only]
             if not names:

@@ -293,7 +293,11 @@ def test_an_interrupt_leaves_no_half_written_file(cache, monkeypatch):
         raise KeyboardInterrupt
 
     rows = list(samples())
-    for place, name in ((packed_rows, "make_plan"), (packed_rows, "_lists"), (stored_columns.StoredColumns, "add")):
+    for place, name in (
+        (packed_rows, "make_plan"),
+        (packed_rows, "with_labels"),
+        (stored_columns.StoredColumns, "add"),
+    ):
         with monkeypatch.context() as patched:
             patched.setattr(place, name, stop)
             with pytest.raises(KeyboardInterrupt):
