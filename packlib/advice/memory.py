@@ -158,19 +158,6 @@ def model_shape(model: str) -> ModelShape:
     return _configured(model)
 
 
-def model_work(model: str) -> Work:
-    """What a pack costs this model: FLOP of its layers, each sequence attending to itself.
-
-    >>> from packlib.advice.memory import model_work
-    >>> model_work("7B").in_words
-    'a model whose attention takes half of the work for a sequence of 49,409 tokens'
-
-    Args, Raises:
-        as in `model_shape`.
-    """
-    return model_shape(model).work
-
-
 def _configured(model: str) -> ModelShape:
     path, config = _configuration(model)
     whole = dict(at_least=1, at_most=_LARGEST)
