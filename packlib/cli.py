@@ -12,9 +12,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -113,7 +112,6 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 
 @_command("report", params=_lengths("truncate", "drop", "split", default="truncate"))
 @click.option("--source", metavar="LENGTHS", help="The same from before it was cut, to weigh what that lost.")
-@click.option("--source-column", metavar="NAME", help="Of a source that has several.")
 @click.option(
     "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
 )
@@ -276,7 +274,7 @@ def _pack(
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
     ranks, rank = _ranks()
-    with _group(ranks, rank, hours=24):
+    with _group(ranks, hours=24):
         if ranks > 1:
             from packlib.distributed.collectives import Collectives
 
@@ -316,10 +314,10 @@ def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
       packlib audit packed.parquet --max-length 2048
       packlib audit packed.parquet --source my_lengths.csv --batch-size 4 --ranks 8 --steps 3000 --json
     """
-    from packlib.advice.memory import model_work
+    from packlib.advice.memory import model_shape
     from packlib.auditing.auditing import audit
 
-    found = audit(data, work=None if model is None else model_work(model), **values)
+    found = audit(data, work=None if model is None else model_shape(model).work, **values)
     print(found.to_json() if script else found)
     return 1 if found.problems else 3 if found.untold else 0
 
@@ -379,7 +377,7 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
     if log:
         output_path(log)
     given = {name: value for name, value in asked.items() if value is not None}
-    with _group(ranks, rank):
+    with _group(ranks):
         found = check_target(target, collate, progress and not rank, **given)
     code = {True: 0, False: 1, None: 2}[found.exact]
     if rank:
@@ -397,46 +395,13 @@ def _ranks() -> tuple[int, int]:
     return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
 
 
-@contextmanager
-def _group(ranks: int, rank: int, hours: float = 0.5) -> Iterator[None]:
-    """In here the processes that torchrun has started know one another, and wait so long for one another at most.
-
-    What they all raise is said by the first of them alone; what one raises by itself, with its number.
-    """
+def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
+    """In here the processes that torchrun has started know one another."""
     if ranks == 1:
-        yield
-        return
-    import torch.distributed as dist
+        return nullcontext()
+    from packlib.distributed.torchrun import group  # it loads torch
 
-    from packlib.distributed import RankError
-
-    store, rank, ranks = next(dist.rendezvous("env://"))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(hours=hours))
-    try:
-        yield
-    except RankError as error:
-        if rank:
-            raise click.exceptions.Exit(2) from None
-        raise ValueError(str(error)) from None
-    except (TypeError, ValueError, OSError) as error:
-        if not _all_raise(store, str(error), ranks, rank):
-            raise ValueError(f"Rank {rank} of {ranks}: {error}") from error
-        if rank:
-            raise click.exceptions.Exit(2) from None
-        raise
-    finally:
-        dist.destroy_process_group()
-
-
-def _all_raise(store: Any, error: str, ranks: int, rank: int) -> bool:
-    """Whether every rank has raised the same sentence; those that have not within a few seconds may be waiting."""
-    names = [f"packlib error {number}" for number in range(ranks)]
-    store.set(names[rank], error)
-    try:
-        store.wait(names, timedelta(seconds=5))
-    except RuntimeError:
-        return False
-    return all(store.get(name).decode() == error for name in names)
+    return group(hours)
 
 
 def _call(arguments: Sequence[str]) -> int | None:

@@ -10,4 +10,3 @@ from packlib.advice.decisions import Decision
 from packlib.advice.micro_batch import Update, fit_update
 from packlib.advice.row_lengths import RowLength, cut
 from packlib.advice.today import TODAY, Today, batches_today
-from packlib.advice.words import many, share_of

@@ -87,7 +87,7 @@ class Advice(Outcome):
             },
             "source": (found := self.upstream) and {
                 "name": found.source.name, "sequences": found.source.num_sequences, "tokens": found.source.num_tokens,
-                "overlong": found.overlong, "lost": found.lost, "done": found.done, "packs": found.packs,
+                "overlong": found.overlong, "left": found.left, "lost": found.lost, "packs": found.packs,
             },
             "decisions": [one._asdict() for one in self.decisions],
             "notes": self.notes,
@@ -107,9 +107,6 @@ class Advice(Outcome):
             },
             "model": self.shape and {**asdict(self.shape), "parameters": self.shape.parameters},
             "memory": self.memory and {**self.memory._asdict(), **(self.fit._asdict() if self.fit else {})},
-            "waiting": (dealt := self.dealt) and {
-                "ranks": self.update.after.replicas, "random": dealt.random._asdict(), "window": dealt.window,
-                "balanced": dealt.balanced and dealt.balanced._asdict(),
-            },
+            "waiting": self.waiting and {"ranks": self.update.after.replicas, **self.waiting._asdict()},
             "code": self.code,
         }  # fmt: skip

@@ -36,7 +36,6 @@ def advise(
     *,
     column: str | None = None,
     source: LengthHistogram | Iterable[int] | str | os.PathLike | None = None,
-    source_column: str | None = None,
     model: str | os.PathLike | None = None,
     memory: str | None = None,
     today: Habit = "random",
@@ -63,16 +62,16 @@ def advise(
         lengths: in tokens, a histogram of them, or the name or the files of a data set, as `uncut` reads them. They
             are taken as they are: what is too long is cut here.
         max_length: slots of a row as it is now; by default that of the data set, or the longest length.
-        column: of the tokens or lengths in files; by default `input_ids`, or else the only one.
+        column: of the tokens or lengths in files, those of the source too; by default `input_ids`, or else the only
+            one.
         source: the lengths from before the data was cut, or their files, to weigh what that cut lost.
-        source_column: as `column`, of the files of the source.
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may take as many tokens as
             an average batch does today.
         today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
-        batch_size: rows in a forward pass now; by default the recipe's micro batch, or 32.
+        batch_size: rows in a forward pass now, where no recipe says it; by default 32.
         recipe: of the training as it is now; by default an example with eight batches behind an update.
-        ranks: devices that share an update now, each with batches of its own; by default the recipe's replicas, or 1.
+        ranks: devices that share an update now, each with batches of its own, where no recipe says it; by default 1.
         overlong: what becomes of sequences that are longer than a row: "truncate", "drop", or "split" into further
             pieces.
         max_sequences_per_pack: the most sequences that a pack may hold. By default there is no limit, unless the model
@@ -95,22 +94,18 @@ def advise(
         raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
     if max_length is not None:
         whole_number("max_length", max_length, 1, MAX_LENGTH)
-    if recipe is not None and recipe.packing_factor != 1:
-        raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}; give the one before.")
-    size = whole_number("batch_size", (recipe.micro_batch if recipe else 32) if batch_size is None else batch_size, 1)
-    if recipe is not None and size != recipe.micro_batch:
-        raise ValueError(
-            f"batch_size must be the recipe's micro batch, {recipe.micro_batch:,}, or left out, not {size:,}."
-        )
-    devices = whole_number("ranks", (recipe.replicas if recipe else 1) if ranks is None else ranks, 1, _MOST_DEVICES)
-    if recipe is not None and devices != recipe.replicas:
-        raise ValueError(f"ranks must be the recipe's replicas, {recipe.replicas:,}, or left out, not {devices:,}.")
+    size = whole_number("batch_size", 32 if batch_size is None else batch_size, 1)
+    devices = whole_number("ranks", 1 if ranks is None else ranks, 1, _MOST_DEVICES)
+    if recipe is not None:
+        if recipe.packing_factor != 1:
+            raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
+        if batch_size is not None or ranks is not None:
+            raise ValueError("batch_size and ranks must be left out where a recipe says them.")
+        size, devices = recipe.micro_batch, recipe.replicas
     data = _read(lengths, column, say)
-    whole, own = data.whole, data.max_length
-    if source is None and source_column is not None:
-        raise ValueError(f"source_column {source_column!r} needs a source.")
-    before_cut = None if source is None else _read(source, source_column, say, "source_column").whole
-    now = own if max_length is None else int(max_length)
+    whole = data.whole
+    before_cut = None if source is None else _read(source, column, say).whole
+    now = data.max_length if max_length is None else int(max_length)
     padded = cut(whole, now, overlong)
     before = batches_today(padded, size, today, asked, seed)
 
@@ -146,8 +141,6 @@ def advise(
         habits=tuple(batches_today(padded, size, habit) for habit in TODAY if habit not in ("packed", today)),
         update=fit_update(old, plans[0].packing_factor, max(1, most), fit.shards if fit else None),
         is_example=recipe is None,
-        stated_length=None if recipe is None else recipe.max_length,
-        model=None if model is None else os.fspath(model),
         shape=shape,
         fit=fit,
         work=work,
@@ -185,12 +178,12 @@ def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fi
     return Fit(0, devices, True, room, int(usable // shape.memory(1, 1, recompute=True).activations))
 
 
-def _read(lengths: Any, column: str | None, say: Callable[[str], None], option: str = "column") -> Data:
+def _read(lengths: Any, column: str | None, say: Callable[[str], None]) -> Data:
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
         return uncut(lengths, column, say)
     if column is not None:
-        raise ValueError(f"{option} {column!r} is for files; the lengths were given as they are.")
+        raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")
     whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
     return Data(whole, whole.max_length)
 

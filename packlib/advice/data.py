@@ -137,5 +137,5 @@ def _column(path: Path, column: str | None, names: list[str]) -> str:
         raise ValueError(f"{named(path)} holds no sequence.")
     raise ValueError(
         f"{named(path)} has no column {_TOKENS}; it has {listed(names)}: name the one with lists of tokens "
-        "or with lengths, by --column (of a source, --source-column)."
+        "or with lengths, by --column."
     )

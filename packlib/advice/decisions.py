@@ -8,11 +8,8 @@ from packlib.advice.outcome import Fit, Outcome
 from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
 from packlib.advice.today import TODAY
 from packlib.advice.upstream import Upstream
-from packlib.advice.waits import about_waiting
 from packlib.advice.words import compared, gigabytes, many, share_of, signed
 from packlib.training.adjustment import TOLERATED
-
-_FEW = 100  # updates in one pass: below, a pack more or less is felt
 
 
 class Decision(NamedTuple):
@@ -36,9 +33,7 @@ def notes(found: Outcome) -> tuple[str, ...]:
         _attention(found),
         _memory(found),
         _positions(found),
-        about_waiting(found.plan, found.update.after, found.work, found.dealt),
-        _other_rows(found),
-        _few(found),
+        _waiting(found),
         _depths_needed(found),
         _reconstructed(found),
     ]
@@ -129,7 +124,7 @@ def _about_saving(found: Outcome) -> Decision:
     saved = today.slots - packed
     less = f"{_about(abs(saved))} ({share_of(abs(saved), today.slots)}) {'fewer' if saved > 0 else 'more'}"
     other = min(found.habits, key=lambda one: one.slots)
-    name = TODAY[other.habit][1]
+    who, name = today.in_words.capitalize(), TODAY[other.habit][1]
     if saved <= WORTH * today.slots:
         choice = "Nothing to gain: do not pack"
     else:
@@ -137,7 +132,7 @@ def _about_saving(found: Outcome) -> Decision:
     return Decision(
         "Against today",
         choice,
-        f"{today.in_words.capitalize()}, take {_about(today.slots)} slots in {many(today.batches, 'batch')} of "
+        f"{who}{',' * (',' in who)} take {_about(today.slots)} slots in {many(today.batches, 'batch')} of "
         f"{today.batch_size:,}, and the packs take {f'{_about(packed)}: {less}' if saved else 'as many'}.",
         f"{name.capitalize()}: {_than_packs(other.slots, packed)}"
         f"{', but a batch holds sequences of one length' if other.habit == 'sorted' else ''}.",
@@ -267,30 +262,21 @@ def _about_cut(found: Outcome) -> Decision:
 
 
 def _about_upstream(found: Outcome, upstream: Upstream) -> str:
-    source, whole, over = upstream.source, found.whole, upstream.overlong
+    source, whole, over, longest = upstream.source, found.whole, upstream.overlong, f"longer than {upstream.longest:,}"
     sizes = (
-        f"it has {many(source.num_sequences, 'sequence')} and {many(source.num_tokens, 'token')}, and the data has "
+        f"It has {many(source.num_sequences, 'sequence')} and {many(source.num_tokens, 'token')}, and the data has "
         f"{whole.num_sequences:,} and {whole.num_tokens:,}"
     )
     if over <= upstream.left:
-        said = f"The source has no {'more sequences' if over else 'sequence'} longer than {upstream.longest:,}"
-        said += f"{' than the data' if over else ''}, so none was cut before it was counted"
-        as_many = not upstream.lost and source.num_sequences == whole.num_sequences
-        return f"{said}." if upstream.done or as_many else f"{said}, but its lengths are others: {sizes}."
-    are, was = ("is", "was") if over == 1 else ("are", "were")
-    said = f"In the source, {many(over, 'sequence')} ({share_of(over, source.num_sequences)}) "
-    said += f"{are} longer than {upstream.longest:,}"
-    lost = f"{many(upstream.lost, 'token')} ({share_of(upstream.lost, source.num_tokens)})"
-    if upstream.done and not upstream.lost:
-        return f"{said} and {was} split before the lengths were counted, which lost nothing."
-    if upstream.done:
-        said += f" and {was} {upstream.done} before the lengths were counted, which lost {lost}."
-    elif upstream.left and upstream.lost > 0:
-        said += f", and in the data {upstream.left:,}: it has {lost} fewer."
-    else:
-        said += f"; to cut them does not give these lengths: {sizes}."
-    packs = f"{compared(upstream.packs, found.plan.num_packs, 'packs')}, {upstream.packs:,}"
-    return f"{said} All of its tokens take {packs}, and its longest sequence a row of {upstream.longest_source:,}."
+        return f"The source has no more sequences {longest} than the data, so none was cut before. {sizes}."
+    if upstream.lost > 0:
+        sizes += f", {upstream.lost:,} ({share_of(upstream.lost, source.num_tokens)}) fewer"
+    return (
+        f"In the source, {many(over, 'sequence')} ({share_of(over, source.num_sequences)}) "
+        f"{'is' if over == 1 else 'are'} {longest}, and in the data {upstream.left:,}. {sizes}. "
+        f"All tokens of the source take {compared(upstream.packs, found.plan.num_packs, 'packs')}, {upstream.packs:,}, "
+        f"and its longest sequence a row of {int(source.counts.nonzero()[0][-1]):,}."
+    )
 
 
 def _cut_otherwise(found: Outcome, other: str) -> str:
@@ -322,24 +308,25 @@ def _memory(found: Outcome) -> str:
     )
 
 
+def _waiting(found: Outcome) -> str:
+    waits, after = found.waiting, found.update.after
+    if waits is None:
+        return ""
+    each = after.micro_batch * after.gradient_accumulation_steps
+    return (
+        f"If the packs are dealt at random to {after.replicas:,} replicas, which meet once in an update, the average "
+        f"replica waits {share_of(waits.mean)} of the time for the slowest (95 % interval: {share_of(waits.low)} to "
+        f"{share_of(waits.high)}). This is an estimate for {found.work.in_words}, without padding, communication and "
+        f"loading. Packs.balance(ranks={after.replicas}, packs_per_rank={each}) deals them evenly, and says what is "
+        "left, as notebook 13_balanced_work shows."
+    )
+
+
 def _positions(found: Outcome) -> str:
     longest, positions = int(found.histogram.counts.nonzero()[0][-1]), found.shape.positions if found.shape else None
     if not positions or longest <= positions:
         return ""
     return f"The longest sequence has {longest:,} tokens, and the model only {positions:,} positions: cut the rest."
-
-
-def _other_rows(found: Outcome) -> str:
-    stated = found.stated_length
-    if stated in (None, found.row_length):
-        return ""
-    return f"The recipe has rows of {stated:,} tokens, and the advice is for {found.row_length:,}."
-
-
-def _few(found: Outcome) -> str:
-    if found.updates >= _FEW:
-        return ""
-    return f"One pass is only {many(found.updates, 'update')}, so a pack more or less is felt."
 
 
 def _depths_needed(found: Outcome) -> str:

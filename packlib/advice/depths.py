@@ -12,12 +12,11 @@ _DEPTHS = [1, 2, 3, *(part << shift for shift in range(25) for part in (4, 6))]
 
 
 class DepthTrial(NamedTuple):
-    """A depth limit: the packs of the best plan found, a number below which there are none, and LPFHP's packs."""
+    """A depth limit: the packs of the best plan found, and a number below which there are none."""
 
     depth: int
     packs: int
     bound: int
-    greedy: int
 
 
 def good_enough(made: PackingPlan) -> bool:
@@ -57,9 +56,8 @@ def try_depths(histogram: LengthHistogram, limit: int | None) -> tuple[DepthTria
     found: list[DepthTrial] = []
     for depth in [*(depth for depth in _DEPTHS if depth < deepest), deepest]:
         plans = best_plans(histogram, depth, FEW_ROUNDS)
-        lpfhp = next(one for one in plans if one.method == "lpfhp")
         packs = min([plans[0].num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
-        found.append(DepthTrial(depth, packs, max(one.lower_bound for one in plans), lpfhp.num_packs))
+        found.append(DepthTrial(depth, packs, max(one.lower_bound for one in plans)))
         if packs <= (1 + NEAR) * fewest:
             break
     return tuple(found)

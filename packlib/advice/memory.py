@@ -127,9 +127,10 @@ class ModelShape:
         inputs = (1 if self.fused else 3) + (2 if self.gated else 1)
         layer = 2 * norms + 2 * (d * inputs + self.heads * self.head_width + heads)
         layer += 2 * self.kept * self.feed_forward * self.used + 2 * d * self.dropout
-        kept = (4 * d * self.layers + layer) if recompute else layer * self.layers
         logits = 12 * self.vocabulary  # themselves, their logarithms and the gradients of both
-        return Memory(18 * self.parameters / shards, tokens * (kept + logits))
+        # a layer is computed again when nothing of the logits is left
+        kept = 4 * d * self.layers + max(layer, logits) if recompute else layer * self.layers + logits
+        return Memory(18 * self.parameters / shards, tokens * kept)
 
 
 def model_shape(model: str) -> ModelShape:
@@ -155,19 +156,6 @@ def model_shape(model: str) -> ModelShape:
             **({} if gated else old | {"dropout": True}),
         )  # fmt: skip
     return _configured(model)
-
-
-def model_work(model: str) -> Work:
-    """What a pack costs this model: FLOP of its layers, each sequence attending to itself.
-
-    >>> from packlib.advice.memory import model_work
-    >>> model_work("7B").in_words
-    'a model whose attention takes half of the work for a sequence of 49,409 tokens'
-
-    Args, Raises:
-        as in `model_shape`.
-    """
-    return model_shape(model).work
 
 
 def _configured(model: str) -> ModelShape:

@@ -10,10 +10,10 @@ from packlib.advice.micro_batch import Update
 from packlib.advice.row_lengths import RowLength
 from packlib.advice.today import Today
 from packlib.advice.upstream import Upstream, find_pile
-from packlib.advice.waits import Dealt, deal
+from packlib.advice.waits import expected_waiting
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
-from packlib.work import Work
+from packlib.work import Waiting, Work
 
 SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
 
@@ -52,8 +52,7 @@ class Outcome:
         depths, limit: what depths allow, where the model or `limit` asks for them.
         today, habits: what one pass takes now, and what it would take by other habits.
         update: micro batch and accumulation before and after; `is_example` if no recipe was given.
-        stated_length: the row length of the recipe, if it has one.
-        model, shape, fit: the model, its sizes, and what fits into the memory, if they were given.
+        shape, fit: the sizes of the model, and what fits into the memory, if they were given.
         work: of a pack, in FLOP of the model's layers, or of Llama 3 8B's.
     """
 
@@ -71,8 +70,6 @@ class Outcome:
     habits: tuple[Today, ...]
     update: Update
     is_example: bool
-    stated_length: int | None
-    model: str | None
     shape: ModelShape | None
     fit: Fit | None
     work: Work
@@ -121,9 +118,9 @@ class Outcome:
         return self.update.after.global_batch * self.histogram.num_tokens / self.plan.num_packs
 
     @cached_property
-    def dealt(self) -> Dealt | None:
+    def waiting(self) -> Waiting | None:
         """How long replicas wait for the slowest, or None if there is one alone, or if it cannot be told."""
-        return deal(self.plan, self.update.after, self.work)
+        return expected_waiting(self.plan, self.update.after, self.work)
 
     @property
     def skipping_saves(self) -> float:

@@ -5,12 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from packlib.advice.depths import fewest_packs
-from packlib.advice.row_lengths import OVERLONG, count_cut, cut
+from packlib.advice.row_lengths import count_cut, cut
 from packlib.lengths import LengthHistogram
 
 _NEAR, _PILED = 16, 10  # so many lengths before and after one; so many times their mean is no accident
 _SHARE = 0.001  # of the sequences: fewer are no pile
-_DONE = {"truncate": "cut to it", "drop": "left out", "split": "split"}
 
 
 class Upstream(NamedTuple):
@@ -21,7 +20,6 @@ class Upstream(NamedTuple):
         longest: tokens of the longest sequence of the data, or a length below it at which sequences pile up.
         overlong, left: sequences that are longer, of the source and of the data.
         lost: tokens that the source has and the data has not.
-        done: what was done to those: "cut to it", "left out" or "split"; empty if none gives exactly the data.
         packs: that all tokens of the source need in rows as advised, where longer sequences are split.
     """
 
@@ -30,13 +28,7 @@ class Upstream(NamedTuple):
     overlong: int
     left: int
     lost: int
-    done: str
     packs: int
-
-    @property
-    def longest_source(self) -> int:
-        """Tokens of the longest sequence of the source."""
-        return int(self.source.counts.nonzero()[0][-1])
 
 
 def find_pile(whole: LengthHistogram) -> tuple[int, int]:
@@ -73,8 +65,8 @@ def weigh(
     >>> from packlib.lengths import LengthHistogram
     >>> data, source = (LengthHistogram.from_lengths(lengths) for lengths in ([3, 8, 8], [3, 8, 12]))
     >>> found = weigh(data, source, max_length=8, depth=None)
-    >>> found.overlong, found.lost, found.done, found.packs
-    (1, 4, 'cut to it', 3)
+    >>> found.overlong, found.left, found.lost, found.packs
+    (1, 0, 4, 3)
 
     Args:
         max_length, depth: slots of a row and sequences in a pack at most, as advised.
@@ -87,14 +79,5 @@ def weigh(
         count_cut(source, longest, "truncate")[0],
         count_cut(whole, longest, "truncate")[0],
         source.num_tokens - whole.num_tokens,
-        next((_DONE[how] for how in OVERLONG if _gives(source, longest, how, whole)), ""),
         fewest_packs(cut(source, max_length, "split"), depth),
     )
-
-
-def _gives(source: LengthHistogram, longest: int, overlong: str, whole: LengthHistogram) -> bool:
-    """Whether this is what becomes of the source where what is longer is treated so."""
-    if overlong == "drop" and not source.counts[: longest + 1].any():
-        return False
-    made, counts = cut(source, longest, overlong).counts, whole.counts
-    return np.array_equal(made, counts[: longest + 1]) and not counts[longest + 1 :].any()

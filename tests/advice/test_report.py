@@ -26,18 +26,14 @@ def idle(tmp_path, monkeypatch):
     Path("mine.txt").write_text("5\n7\n300\n")
     Path("broken.txt").write_text("5\nseven\n")
     Path("taken").touch()
-    Recipe(8, 1e-3, 100, packing_factor=2.0).save("packed.json")
     return tmp_path
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["mine.txt", "--memory", "80GB"], "memory '80GB' needs a model"),
         (["mine.txt", "--model", "9B"], "did you mean '8B'"),
-        (["mine.txt", "--max-length", "4", "--overlong", "drop"], "All 3 sequences of mine are longer than 4"),
         (["mine.txt", "--recipe", "none.json"], "There is no file"),
-        (["mine.txt", "--recipe", "packed.json"], "is packed already, with factor 2"),
         (["mine.txt", "--column", "size"], "not 'size'"),
         (["mine.txt", "--out", "taken"], "is a file; name a folder."),
         (["broken.txt"], "broken.txt, line 2: expected a whole number, not 'seven'."),
@@ -147,14 +143,5 @@ def test_a_source_is_a_second_file(tmp_path, capsys):
     assert cli.main([*arguments, "--source", str(tmp_path / "before.npy")]) == 0
     weighed = json.loads(capsys.readouterr().out)
     assert weighed["source"]["lost"] == np.maximum(lengths - 300, 0).sum()
-    np.savetxt(
-        tmp_path / "before.csv", np.stack([lengths, 2 * lengths], axis=1), "%d", ",", header="size,twice", comments=""
-    )
-    named = ["--source", str(tmp_path / "before.csv"), "--source-column"]
-    assert cli.main([*arguments, *named, "size"]) == 0
-    assert json.loads(capsys.readouterr().out)["source"]["lost"] == weighed["source"]["lost"]
-    assert cli.main([*arguments, "--source-column", "size"]) == cli.main([*arguments, *named[:2]]) == 2
-    said = capsys.readouterr().err
-    assert "source_column 'size' needs a source" in said and "before.csv has 2 columns" in said
     assert "may have been" not in weighed["decisions"][-1]["reason"]
     assert weighed["decisions"][-1]["reason"] in Elements((tmp_path / "out" / "report.html").read_text()).text

@@ -1,0 +1,46 @@
+"""How the processes that torchrun has started for a command meet, and say together what went wrong."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from click.exceptions import Exit
+
+from packlib.distributed.collectives import RankError
+
+
+@contextmanager
+def group(hours: float) -> Iterator[None]:
+    """In here the processes know one another, and wait so long for one another at most.
+
+    What they all raise is said by the first of them alone; what one raises by itself, with its number.
+    """
+    store, rank, ranks = next(dist.rendezvous("env://"))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(hours=hours))
+    try:
+        yield
+    except RankError as error:
+        if rank:
+            raise Exit(2) from None
+        raise ValueError(str(error)) from None
+    except (TypeError, ValueError, OSError) as error:
+        if not _all_raise(store, str(error), ranks, rank):
+            raise ValueError(f"Rank {rank} of {ranks}: {error}") from error
+        if rank:
+            raise Exit(2) from None
+        raise
+    finally:
+        dist.destroy_process_group()
+
+
+def _all_raise(store: Any, error: str, ranks: int, rank: int) -> bool:
+    """Whether every rank has raised the same sentence; those that have not within a few seconds may be waiting."""
+    names = [f"packlib error {number}" for number in range(ranks)]
+    store.set(names[rank], error)
+    try:
+        store.wait(names, timedelta(seconds=5))
+    except RuntimeError:
+        return False
+    return all(store.get(name).decode() == error for name in names)
