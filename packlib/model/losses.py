@@ -28,7 +28,7 @@ Measure = Callable[[Tensor, Tensor], Tensor]  # of logits and labels, a number f
 class Sums:
     """A sum and the count to divide it by, kept apart: over micro-batches and replicas add both, then divide.
 
-    `mean` is the loss as others know it, and what `backward` goes back from.
+    `mean` is the loss as others know it.
 
     >>> import torch
     >>> from packlib.model import Sums
@@ -46,10 +46,6 @@ class Sums:
     def mean(self) -> Tensor:
         """`total / count`, and 0 if there was nothing to count."""
         return self.total / self.count.clamp(min=1)
-
-    def backward(self) -> None:
-        """The gradients of `mean`, as of any loss."""
-        self.mean.backward()
 
 
 def segment_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:

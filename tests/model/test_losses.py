@@ -10,7 +10,7 @@ from model_cases import make_batch, make_model
 from torch.nn.functional import cross_entropy
 
 from packlib.batches import IGNORED, PackedBatch
-from packlib.model import Sums, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
+from packlib.model import nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 
 REDUCTIONS = ("token", "sequence", "pack")
 packs_of_lengths = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4)
@@ -93,12 +93,6 @@ def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():
         assert sums.mean == 0 and sums.count == 0
         sums.mean.backward()
         assert not output.nsp_logits.grad.any()
-
-
-def test_backward_goes_back_from_the_mean():
-    total = torch.tensor(6.0, requires_grad=True)
-    Sums(total, torch.tensor(3)).backward()
-    assert float(total.grad) == pytest.approx(1 / 3)
 
 
 def test_half_precision_logits_are_summed_in_float32():
