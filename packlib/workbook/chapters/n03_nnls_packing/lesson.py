@@ -63,8 +63,8 @@ class WeightExplorer(Explorer):
         listed = ", ".join(f"{way} {about(number)}" for way, number in above.items())
         return fig, (
             f"{shown_name(grid)} in {grid.max_length} blocks, depth limit {depth}, weight {weight:g} up to length "
-            f"{cutoff}: {about(left_over.sum())} sequences find no place, {about(empty.sum())} places find no "
-            f"sequence. Packs above the lower bound: {listed}."
+            f"{cutoff}. Sequences without a place: {about(left_over.sum())}; places without a sequence: "
+            f"{about(empty.sum())}. Packs above the lower bound: {listed}."
         )
 
 
