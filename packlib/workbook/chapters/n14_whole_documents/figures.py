@@ -28,8 +28,8 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
             ax.barh(at, length, left=begin, height=0.8, color=color, ec="white", lw=1.5)
             name = f"{letter(document)} {length}"
             if length > 0.045 * len(name) * top:
-                ink = "white" if whole else "black"
-                ax.text(begin + length / 2, at, name, ha="center", va="center", color=ink, fontsize=11)
+                look = {"color": "white", "fontsize": 11, "fontweight": "bold"}
+                ax.text(begin + length / 2, at, name, ha="center", va="center", **look)
             if first > 0:
                 ax.barh(at, edge, left=begin, height=0.8, color=INK)
             if first + length < rows.document_lengths[document]:

@@ -52,8 +52,8 @@ def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]
         head = answer >= 0 and (at == 0 or ids[at - 1] != answer)
         edge = {"ec": INK, "lw": 2.5, "zorder": 2} if head else {"ec": "white", "lw": 1}
         ax.barh(-answer, 1, left=position, color=color_of(answer), **edge)
-        ink = "black" if answer == 1 else "white"
-        ax.text(position + 0.5, -answer, word, ha="center", va="center", color=ink, fontsize=11)
+        look = {"color": "white", "fontsize": 11, "fontweight": "bold"}  # in a dark theme all ink is turned over
+        ax.text(position + 0.5, -answer, word, ha="center", va="center", **look)
     ax.set(xlabel="position", yticks=[], xlim=(0, max(positions) + 1))
     ax.set_xticks(np.arange(max(positions) + 1) + 0.5, range(max(positions) + 1))
     ax.spines["left"].set_visible(False)
